@@ -1,0 +1,174 @@
+"""State in standard conditions what the operator sees.
+
+The one idea: a condition is built from its reason (`reasons.py`), and lastTransitionTime moves only when the status
+flips, so that a status which says the same compares equal and is not written again.
+Sources: KEP-1623 (standard conditions); `meta.SetStatusCondition` of apimachinery; kstatus (Ready, observedGeneration).
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from staticgroup.api.reasons import REASON_TEXTS, ConditionStatus, ConditionType, Reason
+from staticgroup.api.schema import ApiModel, Generation, Timestamp
+
+MESSAGE_LENGTH_MAX: Final = 1024
+CONDITIONS_MAX: Final = 16
+
+
+class Condition(ApiModel):
+    """One aspect of the observed state, in the form that every Kubernetes tool understands."""
+
+    type: Annotated[str, Field(min_length=1, max_length=63, pattern="^[A-Z][A-Za-z]*$")] = Field(
+        description="Which aspect this is about, such as Ready or MembershipComplete. True is always the good answer."
+    )
+    status: ConditionStatus = Field(description="True, False, or Unknown while it has not been observed.")
+    reason: Annotated[str, Field(min_length=1, max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")] = Field(
+        description="One CamelCase word for the cause; stable, so that alerts can match on it."
+    )
+    message: Annotated[str, Field(max_length=MESSAGE_LENGTH_MAX)] = Field(
+        description="What is so, why, and what to do about it, for people."
+    )
+    last_transition_time: Timestamp = Field(description="When status last changed; not when the message did.")
+    observed_generation: Generation = Field(description="metadata.generation of the spec that this condition is about.")
+
+
+def condition(
+    kind: ConditionType,
+    reason: Reason,
+    *,
+    observed_generation: int,
+    now: datetime,
+    status: ConditionStatus | None = None,
+    **facts: str | int,
+) -> Condition:
+    """Build a condition from its reason.
+
+    Parameters
+    ----------
+    kind
+        The condition; must be one that the reason belongs to.
+    reason
+        The cause; it brings status and message.
+    observed_generation
+        metadata.generation of the spec in force, from 0.
+    now
+        Aware time, used as lastTransitionTime until `set_condition` decides otherwise.
+    status
+        Only to soften a reason's own status to Unknown.
+    **facts
+        The values of the template's placeholders, all of them and no others.
+
+    Returns
+    -------
+    Condition
+        With a message of at most 1024 characters.
+
+    Raises
+    ------
+    ValueError
+        When reason and condition do not belong together, or a fact is missing or unasked for.
+    """
+    text = REASON_TEXTS[reason]
+    if kind not in text.types:
+        raise ValueError(f"reason {reason} does not belong to condition {kind}")
+    if text.facts() != facts.keys():
+        raise ValueError(f"reason {reason} needs the facts {sorted(text.facts())}, got {sorted(facts)}")
+    if status is not None and status not in {text.status, ConditionStatus.UNKNOWN}:
+        raise ValueError(f"reason {reason} stands for {text.status}, not {status}")
+    message = text.template.format(**facts)
+    return Condition(
+        type=kind,
+        status=status or text.status,
+        reason=reason,
+        message=message if len(message) <= MESSAGE_LENGTH_MAX else message[: MESSAGE_LENGTH_MAX - 1] + "…",
+        last_transition_time=now,
+        observed_generation=observed_generation,
+    )
+
+
+def stated(
+    kind: ConditionType,
+    reason: Reason,
+    *,
+    status: ConditionStatus,
+    message: str,
+    observed_generation: int,
+    now: datetime,
+) -> Condition:
+    """Build a condition whose sentence was composed where the facts are.
+
+    Parameters
+    ----------
+    kind, reason, status
+        As in `condition`, chosen by the caller.
+    message
+        What is so, why, and what to do; cut to 1024 characters.
+    observed_generation
+        metadata.generation of the spec in force, from 0.
+    now
+        Aware time, used as lastTransitionTime until `set_condition` decides otherwise.
+
+    Returns
+    -------
+    Condition
+        With the message as given.
+    """
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message if len(message) <= MESSAGE_LENGTH_MAX else message[: MESSAGE_LENGTH_MAX - 1] + "…",
+        last_transition_time=now,
+        observed_generation=observed_generation,
+    )
+
+
+def set_condition(conditions: Sequence[Condition], new: Condition, now: datetime) -> tuple[Condition, ...]:
+    """Put a condition into the list, moving lastTransitionTime only when its status flips.
+
+    Parameters
+    ----------
+    conditions
+        The list as it is, at most one entry for each type.
+    new
+        The condition as it is now; its own lastTransitionTime is not used.
+    now
+        Aware time of this round; kept to the second, as metav1.Time does.
+
+    Returns
+    -------
+    tuple[Condition, ...]
+        The new list, in the old order, a new type at the end. Equal to the old one when nothing but time has passed.
+
+    Notes
+    -----
+    Same rule as `meta.SetStatusCondition` of apimachinery (KEP-1623).
+    """
+    stamped = new.model_copy(update={"last_transition_time": now.replace(microsecond=0)})
+    for place, old in enumerate(conditions):
+        if old.type == new.type:
+            if old.status is new.status:
+                stamped = new.model_copy(update={"last_transition_time": old.last_transition_time})
+            return (*conditions[:place], stamped, *conditions[place + 1 :])
+    return (*conditions, stamped)
+
+
+def find_condition(conditions: Sequence[Condition], kind: ConditionType) -> Condition | None:
+    """Find one condition.
+
+    Parameters
+    ----------
+    conditions
+        The list of a status.
+    kind
+        Its type.
+
+    Returns
+    -------
+    Condition | None
+        None when it has not been reported yet.
+    """
+    return next((each for each in conditions if each.type == kind), None)

@@ -1,0 +1,362 @@
+"""Turn a workload's ordinals into the `group.instance.id`s its pods carry, and an id back into its ordinal.
+
+The one idea: an id is *template + env suffix + client suffix*, and every part is known beforehand, so the set of
+expected ids is computed and never guessed from what happens to be in the group. Suffixes begin with a separator; that
+alone makes the way back unambiguous, whatever the template (shown by a property test).
+Sources: KIP-345 (static membership); `Topic.validate` (length and alphabet); KEP-3335 (`spec.ordinals.start`).
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+InstanceId = NewType("InstanceId", str)
+Ordinal = NewType("Ordinal", int)
+
+# Topic.MAX_NAME_LENGTH and Topic.LEGAL_CHARS of the broker, which JoinGroupRequest.validateGroupInstanceId applies.
+INSTANCE_ID_LENGTH_MAX = 249
+_LEGAL_INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_ORDINAL = re.compile(r"0|[1-9][0-9]*")
+PLACEHOLDERS = frozenset({"podName", "ordinal", "namespace", "workloadName", "groupName", "scope"})
+PER_POD_PLACEHOLDERS = frozenset({"podName", "ordinal"})
+SEPARATORS = "._-"
+SCOPE_LENGTH = 8
+
+
+class InvalidInstanceIdError(ValueError):
+    """Say that the broker would refuse this id, and why."""
+
+
+class AmbiguousIdentityError(ValueError):
+    """Say that two consumers of one pod would carry the same id and fence each other."""
+
+
+class SuffixStyle(StrEnum):
+    """Name what the client library itself appends to the id it is given."""
+
+    NONE = "None"
+    STREAMS = "Streams"
+    SPRING = "Spring"
+    CUSTOM = "Custom"
+
+
+def validate_instance_id(text: str) -> InstanceId:
+    """Accept exactly the ids that the broker accepts.
+
+    Parameters
+    ----------
+    text
+        The candidate: 1..249 characters of `[a-zA-Z0-9._-]`, not `.` or `..`.
+
+    Returns
+    -------
+    InstanceId
+        The same text.
+
+    Raises
+    ------
+    InvalidInstanceIdError
+        With the rule that was broken.
+
+    Notes
+    -----
+    `JoinGroupRequest.validateGroupInstanceId` → `Topic.validate`.
+    """
+    if not text:
+        raise InvalidInstanceIdError("a group.instance.id must not be empty")
+    if len(text) > INSTANCE_ID_LENGTH_MAX:
+        raise InvalidInstanceIdError(f"a group.instance.id has at most 249 characters, this one has {len(text)}")
+    if text in {".", ".."}:
+        raise InvalidInstanceIdError("a group.instance.id must not be '.' or '..'")
+    if not _LEGAL_INSTANCE_ID.fullmatch(text):
+        raise InvalidInstanceIdError("a group.instance.id holds only ASCII letters, digits, '.', '_' and '-'")
+    return InstanceId(text)
+
+
+def identity_scope(*, cluster_uid: str, namespace: str, name: str, uid: str) -> str:
+    """Compute the scope that keeps ids of different clusters, namespaces and StaticGroups apart.
+
+    Parameters
+    ----------
+    cluster_uid
+        UID of the `kube-system` namespace, the accepted identity of a cluster.
+    namespace, name, uid
+        Of the StaticGroup. With the uid, a StaticGroup that is deleted and created again issues new ids: nothing can
+        have carried one before, which is what the evidence chain builds on.
+
+    Returns
+    -------
+    str
+        8 lower-case hex digits of SHA-256, constant for the life of the StaticGroup.
+    """
+    return hashlib.sha256(f"{cluster_uid}/{namespace}/{name}/{uid}".encode()).hexdigest()[:SCOPE_LENGTH]
+
+
+def placeholders_of(template: str) -> frozenset[str]:
+    """Name the placeholders of a template.
+
+    Parameters
+    ----------
+    template
+        An id template such as `{podName}.{scope}`.
+
+    Returns
+    -------
+    frozenset[str]
+        Their names, known or not, without braces.
+    """
+    return frozenset(_PLACEHOLDER.findall(template))
+
+
+def resolve_template(template: str, *, namespace: str, workload_name: str, group_name: str, scope: str) -> str:
+    """Fill in everything that is the same for all pods of the workload.
+
+    Parameters
+    ----------
+    template
+        The template of the spec.
+    namespace, workload_name
+        Of the StatefulSet.
+    group_name
+        `metadata.name` of the StaticGroup (not the group.id, whose alphabet is wider than that of an id).
+    scope
+        See `identity_scope`.
+
+    Returns
+    -------
+    str
+        The template with only `{podName}` and `{ordinal}` left: what `status.injected.idTemplate` holds.
+
+    Raises
+    ------
+    InvalidInstanceIdError
+        When a placeholder is unknown, or none is left that tells one pod from another.
+    """
+    unknown = placeholders_of(template) - PLACEHOLDERS
+    if unknown:
+        raise InvalidInstanceIdError(f"unknown placeholder {{{min(unknown)}}} in the id template")
+    constants = {"namespace": namespace, "workloadName": workload_name, "groupName": group_name, "scope": scope}
+    resolved = _PLACEHOLDER.sub(lambda found: constants.get(found[1], found[0]), template)
+    if not placeholders_of(resolved) & PER_POD_PLACEHOLDERS:
+        raise InvalidInstanceIdError("an id template must contain {podName} or {ordinal}")
+    return resolved
+
+
+def client_suffixes(style: SuffixStyle, members_per_pod: int, custom: Sequence[str] = ()) -> tuple[str, ...]:
+    """List what the client appends to the id it is given, one entry for each member.
+
+    Parameters
+    ----------
+    style
+        Kafka Streams appends `-1`..`-N` (N stream threads), Spring `-0`..`-(N-1)` (N = concurrency).
+    members_per_pod
+        1..64; how many members one injected id becomes.
+    custom
+        The suffixes of style Custom, in the client's order.
+
+    Returns
+    -------
+    tuple[str, ...]
+        `("",)` when the client uses the id as it is.
+
+    Notes
+    -----
+    `StreamThread.create` (thread index from 1); Spring's `ConcurrentMessageListenerContainer` with
+    `alwaysClientIdSuffix` (index from 0, also at concurrency 1).
+    """
+    match style:
+        case SuffixStyle.NONE:
+            return ("",)
+        case SuffixStyle.STREAMS:
+            return tuple(f"-{number}" for number in range(1, members_per_pod + 1))
+        case SuffixStyle.SPRING:
+            return tuple(f"-{number}" for number in range(members_per_pod))
+        case SuffixStyle.CUSTOM:
+            return tuple(custom)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdScheme:
+    """Know every id that one StaticGroup may issue.
+
+    Parameters
+    ----------
+    template
+        As `resolve_template` gives it: only `{podName}` and `{ordinal}` left.
+    workload_name
+        The StatefulSet, whose pods are called `<workload_name>-<ordinal>`.
+    env_suffixes
+        One for each injected consumer of a pod; `""` for the usual single one.
+    suffixes
+        See `client_suffixes`.
+
+    Raises
+    ------
+    AmbiguousIdentityError
+        When two combinations of suffixes are the same text, or a suffix does not begin with a separator.
+    """
+
+    template: str
+    workload_name: str
+    env_suffixes: tuple[str, ...] = ("",)
+    suffixes: tuple[str, ...] = ("",)
+    _combined: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        combined = tuple(own + added for own in self.env_suffixes for added in self.suffixes)
+        if not combined or len(set(combined)) != len(combined):
+            raise AmbiguousIdentityError(f"the suffixes give two members of a pod the same id: {sorted(combined)}")
+        bare = [text for text in combined if text and text[0] not in SEPARATORS]
+        if bare:
+            raise AmbiguousIdentityError(f"suffix {bare[0]!r} must begin with one of '.', '_', '-'")
+        object.__setattr__(self, "_combined", combined)
+        object.__setattr__(self, "_pattern", _inverse(self.template, self.workload_name, combined))
+
+    def base_id(self, ordinal: Ordinal, env_suffix: str = "") -> InstanceId:
+        """Render the id that is injected, before the client appends anything.
+
+        Parameters
+        ----------
+        ordinal
+            Of the pod, from 0.
+        env_suffix
+            Of the `identity.env` entry.
+
+        Returns
+        -------
+        InstanceId
+            What the pod's annotation must say.
+
+        Raises
+        ------
+        InvalidInstanceIdError
+            When the broker would refuse it.
+        """
+        pod_name = f"{self.workload_name}-{ordinal}"
+        rendered = self.template.replace("{podName}", pod_name).replace("{ordinal}", str(ordinal))
+        return validate_instance_id(rendered + env_suffix)
+
+    def ids_of(self, ordinal: Ordinal) -> tuple[InstanceId, ...]:
+        """Render every id that the members of this pod use.
+
+        Parameters
+        ----------
+        ordinal
+            Of the pod, from 0.
+
+        Returns
+        -------
+        tuple[InstanceId, ...]
+            Never empty, without repetition.
+
+        Raises
+        ------
+        InvalidInstanceIdError
+            When the broker would refuse one of them.
+        """
+        return tuple(self.base_id(ordinal, suffix) for suffix in self._combined)
+
+    def expected_ids(self, start: int, replicas: int) -> dict[InstanceId, Ordinal]:
+        """List the ids that the workload's intent calls for.
+
+        Parameters
+        ----------
+        start
+            `spec.ordinals.start`, 0 when absent.
+        replicas
+            `spec.replicas`, from 0.
+
+        Returns
+        -------
+        dict[InstanceId, Ordinal]
+            Ids of the ordinals `[start, start + replicas)` in ascending order, each with its ordinal.
+        """
+        ordinals = (Ordinal(number) for number in range(start, start + replicas))
+        return {instance_id: ordinal for ordinal in ordinals for instance_id in self.ids_of(ordinal)}
+
+    def ordinal_of(self, instance_id: str) -> Ordinal | None:
+        """Find the ordinal whose pod would carry this id.
+
+        Parameters
+        ----------
+        instance_id
+            Any text, for instance from a described member.
+
+        Returns
+        -------
+        Ordinal | None
+            None when this scheme never issues such an id: it is foreign.
+        """
+        found = self._pattern.fullmatch(instance_id)
+        return Ordinal(int(found["ordinal"])) if found else None
+
+
+def _inverse(template: str, workload_name: str, suffixes: Iterable[str]) -> re.Pattern[str]:
+    """Compile the template into the pattern of its ids; a repeated placeholder must repeat the same ordinal."""
+    parts: list[str] = []
+    ordinal = f"(?P<ordinal>{_ORDINAL.pattern})"
+    for text in re.split(r"(\{podName\}|\{ordinal\})", template):
+        if text not in {"{podName}", "{ordinal}"}:
+            parts.append(re.escape(text))
+            continue
+        parts.append((f"{re.escape(workload_name)}-" if text == "{podName}" else "") + ordinal)
+        ordinal = "(?P=ordinal)"
+    alternatives = "|".join(re.escape(suffix) for suffix in suffixes)
+    return re.compile("".join(parts) + f"(?:{alternatives})")
+
+
+def format_ranges(ordinals: Iterable[int]) -> str:
+    """Write a set of ordinals compactly.
+
+    Parameters
+    ----------
+    ordinals
+        Each ≥ 0; order and repetition do not matter.
+
+    Returns
+    -------
+    str
+        Such as `0-4,7`; empty for the empty set.
+    """
+    runs: list[tuple[int, int]] = []
+    for ordinal in sorted(set(ordinals)):
+        if runs and runs[-1][1] == ordinal - 1:
+            runs[-1] = (runs[-1][0], ordinal)
+        else:
+            runs.append((ordinal, ordinal))
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def parse_ranges(text: str) -> tuple[range, ...]:
+    """Read what `format_ranges` wrote.
+
+    Parameters
+    ----------
+    text
+        Such as `0-4,7`.
+
+    Returns
+    -------
+    tuple[range, ...]
+        Ascending, disjoint and not adjacent; empty for the empty text. Ranges, not a set: `0-2000000000` costs nothing.
+
+    Raises
+    ------
+    ValueError
+        When the text is not in the form that `format_ranges` writes.
+    """
+    runs: list[range] = []
+    for part in text.split(",") if text else ():
+        low_text, dash, high_text = part.partition("-")
+        if not _ORDINAL.fullmatch(low_text) or (dash and not _ORDINAL.fullmatch(high_text)):
+            raise ValueError(f"not an ordinal range: {part!r}")
+        run = range(int(low_text), int(high_text if dash else low_text) + 1)
+        if (dash and len(run) < 2) or (runs and run.start <= runs[-1].stop):
+            raise ValueError(f"ordinal ranges must ascend and be merged: {text!r}")
+        runs.append(run)
+    return tuple(runs)

@@ -1,0 +1,167 @@
+"""Settle what a pod receives: the contract between the spec, the operator's status and the admission policy.
+
+The one idea: the operator resolves the spec into flat lists (annotations with their suffix, variables with the
+annotation they read), so that the policy's CEL has nothing to decide. Variables read annotations by fieldRef: a literal
+would be copied into debug copies of a pod, which would then fence the original.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from staticgroup.api import names
+from staticgroup.api.identity import EnvEntry, Identity, Preset
+from staticgroup.api.status import Injected, InjectedEnv, InjectedId, InjectedMethod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvNames:
+    """Name the two variables of one consumer.
+
+    Parameters
+    ----------
+    instance_id
+        Read by the client as group.instance.id.
+    session_timeout
+        Read by the client as session.timeout.ms, in milliseconds.
+    """
+
+    instance_id: str
+    session_timeout: str
+
+
+_GENERIC: Final = EnvNames(instance_id="KAFKA_GROUP_INSTANCE_ID", session_timeout="KAFKA_SESSION_TIMEOUT_MS")
+_SPRING: Final = "SPRING_KAFKA_CONSUMER_PROPERTIES"
+_STREAMS: Final = "KAFKA_STREAMS"
+
+
+def env_names(preset: Preset) -> EnvNames | None:
+    """Name the variables that a framework reads.
+
+    Parameters
+    ----------
+    preset
+        The framework.
+
+    Returns
+    -------
+    EnvNames | None
+        None for Custom: then `identity.env` names them.
+
+    Notes
+    -----
+    Spring Boot binds the map `spring.kafka.consumer.properties` from the environment, underscores becoming dots;
+    Quarkus reads `KAFKA_*` into its default broker configuration and `KAFKA_STREAMS_*` into that of Kafka Streams.
+    librdkafka reads no environment: the application hands the two values on.
+    """
+    match preset:
+        case Preset.GENERIC | Preset.LIBRDKAFKA | Preset.QUARKUS:
+            return _GENERIC
+        case Preset.SPRING_BOOT:
+            return EnvNames(instance_id=f"{_SPRING}_GROUP_INSTANCE_ID", session_timeout=f"{_SPRING}_SESSION_TIMEOUT_MS")
+        case Preset.KAFKA_STREAMS:
+            return EnvNames(
+                instance_id=f"{_STREAMS}_GROUP_INSTANCE_ID", session_timeout=f"{_STREAMS}_SESSION_TIMEOUT_MS"
+            )
+        case Preset.CUSTOM:
+            return None
+
+
+def env_entries(identity: Identity) -> tuple[EnvEntry, ...]:
+    """List the consumers of a pod with their variables, whether the user or the preset named them.
+
+    Parameters
+    ----------
+    identity
+        Of the spec.
+
+    Returns
+    -------
+    tuple[EnvEntry, ...]
+        One entry for each consumer, never empty.
+
+    Raises
+    ------
+    ValueError
+        When preset is Custom and env is empty, which the API server refuses too.
+    """
+    if identity.env:
+        return tuple(identity.env)
+    preset_names = env_names(identity.preset)
+    if preset_names is None:
+        raise ValueError("spec.identity.env must name the variables when preset is Custom")
+    return (
+        EnvEntry(
+            container=identity.container,
+            instance_id_name=preset_names.instance_id,
+            session_timeout_name=preset_names.session_timeout,
+        ),
+    )
+
+
+def env_suffixes(identity: Identity) -> tuple[str, ...]:
+    """List the suffixes of a pod's consumers, for `IdScheme`.
+
+    Parameters
+    ----------
+    identity
+        Of the spec.
+
+    Returns
+    -------
+    tuple[str, ...]
+        `("",)` for the usual single consumer.
+    """
+    return tuple(entry.suffix for entry in env_entries(identity))
+
+
+def injected(
+    identity: Identity,
+    *,
+    method: InjectedMethod,
+    scope: str,
+    watch_epoch: str,
+    id_template: str,
+    session_timeout_ms: int | None,
+) -> Injected:
+    """Resolve the spec into what the admission policy injects.
+
+    Parameters
+    ----------
+    identity
+        Of the spec.
+    method
+        In force: Auto already decided.
+    scope
+        8 hex digits, see `identifiers.identity_scope`.
+    watch_epoch
+        Continuity epoch of the pod watch when ids began to be issued.
+    id_template
+        See `identifiers.resolve_template`.
+    session_timeout_ms
+        In milliseconds, from 1; None: not injected (KIP-848 clients refuse to start with one).
+
+    Returns
+    -------
+    Injected
+        For `status.injected`.
+    """
+    entries = env_entries(identity)
+    variables: list[InjectedEnv] = []
+    for entry in entries:
+        container = entry.container or ""
+        key = names.instance_id_annotation(entry.suffix)
+        variables.append(InjectedEnv(container=container, name=entry.instance_id_name, annotation=key))
+        if entry.session_timeout_name and session_timeout_ms is not None:
+            name = entry.session_timeout_name
+            timeout = InjectedEnv(container=container, name=name, annotation=names.SESSION_TIMEOUT_ANNOTATION)
+            if timeout not in variables:  # two consumers of a container may share the one timeout variable
+                variables.append(timeout)
+    return Injected(
+        scope=scope,
+        watch_epoch=watch_epoch,
+        method=method,
+        id_template=id_template,
+        session_timeout_ms=session_timeout_ms,
+        ids=[InjectedId(annotation=names.instance_id_annotation(e.suffix), suffix=e.suffix) for e in entries],
+        env=variables,
+    )

@@ -1,0 +1,53 @@
+"""Spell every name that other programs read, in one place.
+
+A label, annotation or field manager is an interface: the admission policy writes it, the operator verifies it, users
+grep for it. Spelled twice it would drift. Sources: design of the resources; KEP-4017 for the pod index label.
+"""
+
+from typing import Final
+
+GROUP: Final = "staticgroup.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+STATIC_GROUP_KIND: Final = "StaticGroup"
+STATIC_GROUP_PLURAL: Final = "staticgroups"
+KAFKA_CONNECTION_KIND: Final = "KafkaConnection"
+KAFKA_CONNECTION_PLURAL: Final = "kafkaconnections"
+
+FIELD_MANAGER: Final = "staticgroup-operator"
+
+INSTANCE_ID_ANNOTATION: Final = f"{GROUP}/instance-id"
+SESSION_TIMEOUT_ANNOTATION: Final = f"{GROUP}/session-timeout-ms"
+
+# Set by the StatefulSet controller: always since 1.28 (KEP-4017).
+POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
+POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
+REVISION_LABEL: Final = "controller-revision-hash"
+
+# Labels of the objects that the chart and the manifests create.
+APP_NAME_LABEL: Final = "app.kubernetes.io/name"
+APP_INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+
+OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
+
+POLICY_NAME: Final = "staticgroup-inject"
+
+
+def instance_id_annotation(suffix: str) -> str:
+    """Name the pod annotation that carries the id issued with this env suffix.
+
+    Parameters
+    ----------
+    suffix
+        The suffix of one `identity.env` entry: empty, or a separator (`.`, `_` or `-`) followed by a name that begins
+        and ends with a letter or digit, at most 40 characters in all.
+
+    Returns
+    -------
+    str
+        `staticgroup.io/instance-id`, or `staticgroup.io/instance-id.<name>` without the separator: an annotation name
+        has at most 63 characters and may not end in a separator.
+    """
+    return f"{INSTANCE_ID_ANNOTATION}.{suffix[1:]}" if suffix else INSTANCE_ID_ANNOTATION

@@ -1,0 +1,137 @@
+"""Generate the MutatingAdmissionPolicy that gives new pods their id.
+
+The one idea: two mutations, because one cannot do it. An ApplyConfiguration may add annotations but not a fieldRef
+("may not mutate atomic arrays, maps or structs"), and with failurePolicy Ignore it fails in silence; so the variables
+are written by JSONPatch. They come first in the list, because `$(NAME)` in a later entry expands only names before it.
+Sources: KEP-3962 (MutatingAdmissionPolicy, v1 from 1.36); EnvVar.Value in core/v1.
+"""
+
+from typing import Any, Final, Literal
+
+from staticgroup.api import names
+
+FailurePolicy = Literal["Ignore", "Fail"]
+
+# Containers of a pod that are looked at: CEL has no ranges to count with in every supported version.
+CONTAINERS_MAX: Final = 20
+
+_OWNED: Final = (
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
+    "o.apiVersion == 'apps/v1' && o.kind == 'StatefulSet' && o.name == params.spec.workloadRef.name && "
+    "has(o.controller) && o.controller)"
+)
+_ISSUED: Final = "has(params.status) && has(params.status.injected) && params.status.injected.method == 'Policy'"
+_ID: Final = (
+    "params.status.injected.idTemplate.replace('{podName}', object.metadata.name)"
+    f".replace('{{ordinal}}', object.metadata.labels['{names.POD_INDEX_LABEL}'])"
+)
+# A null and an absent field look different to CEL: both mean that no timeout is injected.
+_HAS_TIMEOUT: Final = "has(params.status.injected.sessionTimeoutMs) && params.status.injected.sessionTimeoutMs != null"
+_ENV: Final = (
+    "variables.hasTimeout ? params.status.injected.env : "
+    f"params.status.injected.env.filter(e, e.annotation != '{names.SESSION_TIMEOUT_ANNOTATION}')"
+)
+_ANNOTATIONS: Final = (
+    "Object{metadata: Object.metadata{annotations: "
+    "params.status.injected.ids.transformMapEntry(i, entry, {entry.annotation: variables.id + entry.suffix})}}"
+)
+_TIMEOUT_ANNOTATION: Final = (
+    "variables.hasTimeout ? "
+    f"Object{{metadata: Object.metadata{{annotations: {{'{names.SESSION_TIMEOUT_ANNOTATION}': "
+    "string(int(params.status.injected.sessionTimeoutMs))}}} : Object{}"
+)
+# A map, not an `Object.spec.containers.env{}` literal: a list of nothing but such literals, as in a container without
+# other variables, makes the API server panic while it converts the patch (ObjectVal.ConvertToNative of 1.36
+# returns a structpb.Struct where a structpb.Value is due), and then the pod is refused whatever failurePolicy says.
+# `dyn` because literals must be homogeneous.
+_FIELD_REF: Final = (
+    "{'name': dyn(e.name), 'valueFrom': dyn({'fieldRef': "
+    "{'fieldPath': \"metadata.annotations['\" + e.annotation + \"']\"}})}"
+)
+
+
+def _for_container(index: str) -> str:
+    """Write the CEL condition that variable `e` is meant for the container at `index`."""
+    return f"(e.container == object.spec.containers[{index}].name || (e.container == '' && {index} == 0))"
+
+
+def _env_patch() -> str:
+    """Write the CEL that puts our variables first and drops earlier entries of the same name."""
+    indexes = ", ".join(str(index) for index in range(CONTAINERS_MAX))
+    ours = f"variables.env.filter(e, {_for_container('i')})"
+    replaced = f"variables.env.exists(e, {_for_container('i')} && e.name == old.name)"
+    theirs = f"object.spec.containers[i].env.filter(old, !{replaced})"
+    return (
+        f"[{indexes}].filter(i, i < size(object.spec.containers) && variables.env.exists(e, {_for_container('i')}))"
+        ".map(i, JSONPatch{op: 'add', path: '/spec/containers/' + string(i) + '/env', value: "
+        f"dyn({ours}.map(e, {_FIELD_REF})) + dyn(has(object.spec.containers[i].env) ? {theirs} : [])}})"
+    )
+
+
+def admission_policy(*, name: str = names.POLICY_NAME, failure_policy: FailurePolicy = "Ignore") -> dict[str, Any]:
+    """Generate the MutatingAdmissionPolicy.
+
+    Parameters
+    ----------
+    name
+        Of the cluster-scoped object.
+    failure_policy
+        Ignore as shipped, so that a fault never keeps a pod from starting; Fail in tests, because Ignore hides errors.
+
+    Returns
+    -------
+    dict[str, Any]
+        The object, in JSON types.
+    """
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "paramKind": {"apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND},
+            "matchConstraints": {
+                "resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+                ],
+                "objectSelector": {"matchExpressions": [{"key": names.POD_INDEX_LABEL, "operator": "Exists"}]},
+            },
+            "matchConditions": [
+                {"name": "owned-by-the-workload", "expression": _OWNED},
+                {"name": "managed", "expression": "params.spec.mode == 'Manage' && !params.spec.suspend"},
+                {"name": "ids-are-issued", "expression": _ISSUED},
+            ],
+            "failurePolicy": failure_policy,
+            "reinvocationPolicy": "IfNeeded",
+            "variables": [
+                {"name": "id", "expression": _ID},
+                {"name": "hasTimeout", "expression": _HAS_TIMEOUT},
+                {"name": "env", "expression": _ENV},
+            ],
+            "mutations": [
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _ANNOTATIONS}},
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _TIMEOUT_ANNOTATION}},
+                {"patchType": "JSONPatch", "jsonPatch": {"expression": _env_patch()}},
+            ],
+        },
+    }
+
+
+def policy_binding(*, name: str = names.POLICY_NAME) -> dict[str, Any]:
+    """Generate the binding: every StaticGroup of the pod's namespace is a parameter.
+
+    Parameters
+    ----------
+    name
+        Of the policy and of the binding.
+
+    Returns
+    -------
+    dict[str, Any]
+        The object, in JSON types.
+    """
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"}},
+    }

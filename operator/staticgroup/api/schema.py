@@ -1,0 +1,159 @@
+"""Give the API models their common ground, and the small vocabulary that the CRD generator reads.
+
+The one idea: a field is described once, in the model; bounds, description, default, list type and CEL rule stand next
+to each other, and `crd.py` only translates. Sources: apiextensions structural schemas; KEP-2876 (CEL in CRDs).
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic.alias_generators import to_camel
+
+VALIDATIONS: Final = "x-kubernetes-validations"
+LIST_TYPE: Final = "x-kubernetes-list-type"
+LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
+
+INT32_MAX: Final = 2**31 - 1
+# Bounds of a schema are floating-point numbers, which hold no whole number beyond this one exactly.
+INT64_MAX: Final = 2**53
+# LongMax of the broker's session timeouts is 30 min; a day leaves room for a fleet with other bounds.
+TIMEOUT_MS_MAX: Final = 86_400_000
+
+
+class ApiModel(BaseModel):
+    """Be the base of every part of a resource: camelCase outside, snake_case inside, frozen, unknown fields ignored.
+
+    Unknown fields are ignored because a newer operator may have written them; the API server prunes what no version
+    of the schema knows.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        frozen=True,
+        extra="ignore",
+    )
+
+    def to_wire(self) -> dict[str, Any]:
+        """Write the object as the API server expects it.
+
+        Returns
+        -------
+        dict[str, Any]
+            JSON types only, camelCase; a field that is None is left out.
+        """
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+Timestamp = Annotated[AwareDatetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
+"""An aware time; RFC 3339 in UTC on the wire, as metav1.Time and metav1.MicroTime."""
+
+DnsLabel = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+DnsSubdomain = Annotated[
+    str,
+    StringConstraints(
+        min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+    ),
+]
+SecretKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+EnvName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+InstanceIdText = Annotated[str, StringConstraints(min_length=1, max_length=249)]
+# Written by a broker or a client: `<client.id>-<uuid>`, so its length is the client's choice.
+MemberIdText = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+Count = Annotated[int, Field(ge=0, le=INT32_MAX)]
+Generation = Annotated[int, Field(ge=0, le=INT64_MAX)]
+TimeoutMs = Annotated[int, Field(ge=0, le=TIMEOUT_MS_MAX)]
+
+NULLABLE: Final[dict[str, Any]] = {"nullable": True}
+SET: Final[dict[str, Any]] = {LIST_TYPE: "set"}
+ATOMIC: Final[dict[str, Any]] = {LIST_TYPE: "atomic"}
+
+
+def list_map(*keys: str) -> dict[str, Any]:
+    """Say that a list is a map by these keys, so that appliers merge it entry by entry.
+
+    Parameters
+    ----------
+    keys
+        Required fields of the entries, or fields with a default.
+
+    Returns
+    -------
+    dict[str, Any]
+        For `json_schema_extra`.
+    """
+    return {LIST_TYPE: "map", LIST_MAP_KEYS: list(keys)}
+
+
+# FieldValueDuplicate is left out: the API server answers it without the rule's message.
+CelReason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired"]
+
+
+def rule(
+    expression: str,
+    message: str,
+    *,
+    field_path: str | None = None,
+    reason: CelReason = "FieldValueInvalid",
+) -> dict[str, str]:
+    """Write one CEL rule of a CRD, for API servers from 1.29 on.
+
+    Parameters
+    ----------
+    expression
+        CEL over `self` (and `oldSelf`, then it is checked on updates only).
+    message
+        The field's full path, what is wrong and what to do instead.
+    field_path
+        `.child` of the node the rule stands on, when that is what the user must change.
+    reason
+        The machine-readable cause in the API server's answer.
+
+    Returns
+    -------
+    dict[str, str]
+        One entry of `x-kubernetes-validations`.
+    """
+    entry = {"rule": expression, "message": message, "reason": reason}
+    return entry if field_path is None else {**entry, "fieldPath": field_path}
+
+
+def rules(*entries: dict[str, str]) -> dict[str, Any]:
+    """Attach CEL rules to a model or a field.
+
+    Parameters
+    ----------
+    entries
+        Results of `rule`.
+
+    Returns
+    -------
+    dict[str, Any]
+        For `json_schema_extra`.
+    """
+    return {VALIDATIONS: list(entries)}
+
+
+def immutable(path: str, remedy: str) -> dict[str, str]:
+    """Forbid a field's change after creation.
+
+    Parameters
+    ----------
+    path
+        The field, as the user writes it.
+    remedy
+        What to do instead.
+
+    Returns
+    -------
+    dict[str, str]
+        One entry of `x-kubernetes-validations`.
+    """
+    return rule("self == oldSelf", f"{path} is immutable: {remedy}", reason="FieldValueForbidden")

@@ -1,0 +1,326 @@
+"""Describe what the operator reports about a StaticGroup, and the little it must remember over a restart.
+
+The one idea: status is a projection, written as a whole by server-side apply, with one exception: `ledger`, `issued`
+and `settling` are the durable part of the evidence chain. Losing them never removes a living member; it only makes
+departed ones wait for their session to expire. Every list and text is bounded, because an object has 1.5 MiB in etcd.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field, StringConstraints
+
+from staticgroup.api.conditions import CONDITIONS_MAX, Condition
+from staticgroup.api.schema import (
+    ATOMIC,
+    INT32_MAX,
+    NULLABLE,
+    ApiModel,
+    Count,
+    EnvName,
+    Generation,
+    InstanceIdText,
+    MemberIdText,
+    TimeoutMs,
+    Timestamp,
+    list_map,
+)
+
+EXCEPTIONS_MAX: Final = 50
+INCARNATIONS_MAX: Final = 200
+INSTANCE_IDS_MAX: Final = 64
+SETTLING_MAX: Final = 100
+POD_UIDS_MAX: Final = 16
+TEMPLATES_MAX: Final = 8
+INJECTED_IDS_MAX: Final = 8
+INJECTED_ENV_MAX: Final = 16
+
+PodName = Annotated[str, StringConstraints(max_length=253)]
+NodeName = Annotated[str, StringConstraints(max_length=253)]
+Uid = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+ShortText = Annotated[str, StringConstraints(max_length=300)]
+IdTemplate = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+ResourceVersion = Annotated[str, StringConstraints(max_length=64)]
+AnnotationKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
+
+
+class GroupProtocol(StrEnum):
+    """Name the protocol the brokers report for the group."""
+
+    CLASSIC = "Classic"
+    CONSUMER = "Consumer"
+    UNKNOWN = "Unknown"
+
+
+class InjectedMethod(StrEnum):
+    """Name the injection method in force."""
+
+    POLICY = "Policy"
+    NONE = "None"
+
+
+class ExceptionKind(StrEnum):
+    """Name what is out of order with one id."""
+
+    MISSING = "Missing"
+    WITHOUT_ID = "WithoutId"
+    SUSPECT = "Suspect"
+    HELD = "Held"
+    CONFLICTING = "Conflicting"
+    FOREIGN = "Foreign"
+    DYNAMIC = "Dynamic"
+    ZOMBIE = "Zombie"
+
+
+class IncarnationState(StrEnum):
+    """Say what is known of the process of one pod UID."""
+
+    LIVE = "Live"
+    SUSPECT = "Suspect"
+    DEAD = "Dead"
+
+
+class Certificate(StrEnum):
+    """Name the proof that a process is dead."""
+
+    E1 = "E1"
+    E1_PRIME = "E1Prime"
+
+
+class TimeoutSource(StrEnum):
+    """Say where the session timeout comes from."""
+
+    FIXED = "Fixed"
+    STRUCTURAL = "Structural"
+    BROKER = "Broker"
+    FLEET = "Fleet"
+
+
+class Columns(ApiModel):
+    """Hold the texts of the columns of kubectl get that are not a plain field."""
+
+    members: Annotated[str, StringConstraints(max_length=64)] | None = Field(
+        None, description="Joined and expected members, such as 3/4."
+    )
+    timeout: Annotated[str, StringConstraints(max_length=64)] | None = Field(
+        None, description="The session timeout in force, such as 60s; with an arrow when another one is on its way."
+    )
+
+
+class InjectedId(ApiModel):
+    """Name one annotation that carries an id."""
+
+    annotation: AnnotationKey = Field(description="Key of the pod annotation.")
+    suffix: Annotated[str, StringConstraints(max_length=40)] = Field(
+        description="Appended to idTemplate; empty for the usual single consumer."
+    )
+
+
+class InjectedEnv(ApiModel):
+    """Name one variable that reads an annotation."""
+
+    container: Annotated[str, StringConstraints(max_length=63)] = Field(
+        description="Container that receives the variable; empty: the first container of the pod."
+    )
+    name: EnvName = Field(description="Name of the variable.")
+    annotation: AnnotationKey = Field(description="Key of the pod annotation that the variable reads.")
+
+
+class Injected(ApiModel):
+    """Tell the admission policy what the next pod receives; while this is absent nothing is injected."""
+
+    scope: Annotated[str, StringConstraints(pattern="^[0-9a-f]{8}$", min_length=8, max_length=8)] = Field(
+        description="The 8 hex digits that stand for {scope}; constant for the life of the StaticGroup."
+    )
+    watch_epoch: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
+        description="Continuity epoch of the pod watch in which ids began to be issued: from then on every pod that "
+        "carries one has been seen."
+    )
+    method: InjectedMethod = Field(
+        description="The method in force: Policy, or None when pods set their id themselves."
+    )
+    id_template: IdTemplate = Field(description="The id template with only {podName} and {ordinal} left to fill in.")
+    session_timeout_ms: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = Field(
+        None,
+        description="Session timeout that the next pod receives, in milliseconds; null: none is injected.",
+        json_schema_extra=NULLABLE,
+    )
+    ids: Annotated[list[InjectedId], Field(min_length=1, max_length=INJECTED_IDS_MAX)] = Field(
+        description="The ids of a pod, one for each of its consumers.", json_schema_extra=list_map("annotation")
+    )
+    env: Annotated[list[InjectedEnv], Field(max_length=INJECTED_ENV_MAX)] = Field(
+        description="The variables that the containers receive.", json_schema_extra=list_map("container", "name")
+    )
+
+
+class Issued(ApiModel):
+    """Remember every id ever issued, compactly."""
+
+    ordinals: Annotated[
+        str, StringConstraints(max_length=1024, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")
+    ] = Field(description="Ordinals that have been given an id, as ranges such as 0-4,7.")
+    templates: Annotated[list[IdTemplate], Field(max_length=TEMPLATES_MAX)] = Field(
+        [], description="Earlier id templates, oldest first, at most 8.", json_schema_extra=ATOMIC
+    )
+
+
+class Members(ApiModel):
+    """Count the members of the group by what is known of them."""
+
+    expected: Count = Field(0, description="Ids that the workload's replicas call for.")
+    joined: Count = Field(0, description="Expected ids that are in the group, their pod running.")
+    away: Count = Field(0, description="Expected ids whose pod is restarting, inside the session timeout.")
+    missing: Count = Field(0, description="Expected ids that are not in the group though their pod is Ready.")
+    departed: Count = Field(0, description="Issued ids that are in the group but no longer wanted.")
+    foreign: Count = Field(0, description="Static members whose id this StaticGroup never issued; never touched.")
+    dynamic: Count = Field(0, description="Members without a group.instance.id; never touched.")
+    conflicting: Count = Field(0, description="Ids that more than one pod or StaticGroup lays claim to; never touched.")
+
+
+class MemberException(ApiModel):
+    """Report one id or pod that is not as it should be."""
+
+    instance_id: Annotated[str, StringConstraints(max_length=249)] | None = Field(
+        None, description="The group.instance.id concerned, when there is one."
+    )
+    pod_name: PodName | None = Field(None, description="The pod concerned, when there is one.")
+    kind: ExceptionKind = Field(description="What is out of order.")
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=63)] = Field(
+        description="One CamelCase word for the cause."
+    )
+    message: ShortText = Field(description="What is so and what to do, for people.")
+    since: Timestamp = Field(description="When it was first seen.")
+
+
+class Incarnation(ApiModel):
+    """Remember one pod UID that carried our ids, and what became of its process."""
+
+    pod_name: PodName = Field(description="Name of the pod.")
+    uid: Uid = Field(description="UID of the pod: one incarnation of the id.")
+    instance_ids: Annotated[list[InstanceIdText], Field(max_length=INSTANCE_IDS_MAX)] = Field(
+        description="The ids it was seen to carry.", json_schema_extra=ATOMIC
+    )
+    node_name: NodeName = Field("", description="Node it was bound to; empty: none.")
+    state: IncarnationState = Field(
+        description="Live: the pod exists. Suspect: it is gone without proof of death. Dead: proven."
+    )
+    certificate: Certificate | None = Field(
+        None,
+        description="The proof. E1: the kubelet reported its end, every container terminated. E1Prime: it never ran.",
+        json_schema_extra=NULLABLE,
+    )
+    evidence: ShortText = Field("", description="What the proof rests on, for people.")
+    since: Timestamp = Field(description="When it entered this state.")
+    resource_version: ResourceVersion = Field("", description="resourceVersion of the pod version that says so.")
+
+
+class Ledger(ApiModel):
+    """Hold the durable part of the evidence chain."""
+
+    overflow: bool = Field(
+        False, description="True when more incarnations were unproven than fit; removals then wait for session expiry."
+    )
+    incarnations: Annotated[list[Incarnation], Field(max_length=INCARNATIONS_MAX)] = Field(
+        [], description="The incarnations to remember, at most 200.", json_schema_extra=list_map("uid")
+    )
+
+
+class Settling(ApiModel):
+    """Remember one acknowledged removal until its id is wanted again."""
+
+    instance_id: InstanceIdText = Field(description="The id that was removed.")
+    member_id: MemberIdText = Field(description="The member id that was removed with it.")
+    coordinator: Annotated[str, StringConstraints(max_length=300)] = Field(
+        description="The coordinator that acknowledged it, as node id and address."
+    )
+    acknowledged_at: Timestamp = Field(description="When it was acknowledged.")
+    attempts: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(1, description="How often it has been sent.")
+    absent_since: Timestamp | None = Field(
+        None,
+        description="Since when the member is absent under another coordinator than the one that acknowledged.",
+        json_schema_extra=NULLABLE,
+    )
+    settled_at: Timestamp | None = Field(
+        None, description="When the removal was seen to last; null while it is not.", json_schema_extra=NULLABLE
+    )
+    pod_uids: Annotated[list[Uid], Field(max_length=POD_UIDS_MAX)] = Field(
+        [],
+        description="Incarnations known when it was removed; a holder without a new one is reported, never removed.",
+        json_schema_extra=ATOMIC,
+    )
+
+
+class LastRemoval(ApiModel):
+    """Report the latest removal that was seen to last."""
+
+    at: Timestamp = Field(description="When the coordinator acknowledged it.")
+    instance_id: InstanceIdText = Field(description="The id; the first one of a batch.")
+    member_id: MemberIdText = Field(description="The member id that went with it.")
+    certificate: Certificate = Field(description="The proof that its process was dead.")
+    reason: ShortText = Field(description="The reason given to the coordinator.")
+    count: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(1, description="Members removed in the same batch.")
+
+
+class Recommended(ApiModel):
+    """Give the session timeout that the workload needs, with its uncertainty."""
+
+    lower_ms: TimeoutMs = Field(description="Lower end of the estimate, in milliseconds.")
+    target_ms: TimeoutMs = Field(description="The recommended session timeout, in milliseconds, inside all bounds.")
+    upper_ms: TimeoutMs = Field(description="Upper end of the estimate, in milliseconds.")
+    uncapped_ms: TimeoutMs = Field(description="What would be recommended without any bound, in milliseconds.")
+
+
+class Timeout(ApiModel):
+    """Report the session timeout and where it comes from."""
+
+    effective_ms: TimeoutMs | None = Field(
+        None, description="Session timeout in force, in milliseconds; null while unknown.", json_schema_extra=NULLABLE
+    )
+    recommended: Recommended | None = Field(None, description="What the workload needs.", json_schema_extra=NULLABLE)
+    samples: Count = Field(0, description="Measured restarts behind the recommendation; 0 for a structural estimate.")
+    source: TimeoutSource = Field(description="Fixed by the spec, Structural estimate, the Broker's, or the Fleet's.")
+    broker_min_ms: TimeoutMs | None = Field(
+        None, description="Lowest session timeout the brokers allow, in milliseconds.", json_schema_extra=NULLABLE
+    )
+    broker_max_ms: TimeoutMs | None = Field(
+        None, description="Highest session timeout the brokers allow, in milliseconds.", json_schema_extra=NULLABLE
+    )
+
+
+class StaticGroupStatus(ApiModel):
+    """Report what the operator sees, did, and did not do."""
+
+    observed_generation: Generation | None = Field(
+        None, description="metadata.generation of the spec that this status is about."
+    )
+    conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
+        [],
+        description="Ready sums up; WorkloadFound, Connected, Authorized, Injected, MembershipComplete, "
+        "TimeoutSufficient and RemovalSettled say where it fails. True is always the good answer.",
+        json_schema_extra=list_map("type"),
+    )
+    protocol: GroupProtocol | None = Field(None, description="Protocol that the brokers report for the group.")
+    group_state: Annotated[str, StringConstraints(max_length=32)] | None = Field(
+        None, description="State of the group in Kafka's words, such as Stable or PreparingRebalance."
+    )
+    columns: Columns | None = Field(None, description="Texts for kubectl get.")
+    injected: Injected | None = Field(
+        None, description="What the next pod receives; the admission policy reads this and injects nothing without it."
+    )
+    issued: Issued | None = Field(None, description="Every id ever issued, compactly.")
+    members: Members | None = Field(None, description="Members of the group, counted by what is known of them.")
+    exceptions: Annotated[list[MemberException], Field(max_length=EXCEPTIONS_MAX)] = Field(
+        [], description="Ids and pods that are not as they should be, at most 50.", json_schema_extra=ATOMIC
+    )
+    ledger: Ledger | None = Field(
+        None,
+        description="Incarnations whose death is not proven or not yet needed; survives a restart of the operator.",
+    )
+    settling: Annotated[list[Settling], Field(max_length=SETTLING_MAX)] = Field(
+        [],
+        description="Acknowledged removals whose id is not wanted again, at most 100; settledAt says which were seen "
+        "to last.",
+        json_schema_extra=ATOMIC,
+    )
+    last_removal: LastRemoval | None = Field(None, description="The latest removal.")
+    timeout: Timeout | None = Field(None, description="The session timeout: in force, needed, allowed.")

@@ -1,0 +1,156 @@
+"""Death certificates: what one version of a Pod object proves about its processes.
+
+Only two certificates exist here. E1 "ended" is the kubelet's own word that every container has stopped;
+E1' "never ran" says that no process ever existed. Everything else (a vanished object, a NotReady node,
+silence) is no evidence, and the incarnation stays a suspect. Each clause closes a hole that was found by
+attacking the rule, so each is a mutant that the tests must kill.
+
+Source: the kubelet withholds a terminal phase while containers may still run since 1.27
+(kubernetes/kubernetes PR 115331); StatefulSet at-most-one semantics and force deletion (KEP-3329, task
+"Force Delete StatefulSet Pods").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .pod import ContainerPhase, NodeView, PodVersion
+
+KUBELET_MINOR_MIN = 27
+"""Kubelets before 1.27 could post a terminal phase before the containers had stopped."""
+
+
+class CertificateKind(StrEnum):
+    """Kinds of death certificates; the value is what status, Events and the audit line show."""
+
+    ENDED = "E1"
+    NEVER_RAN = "E1Prime"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Proof that no process of one incarnation runs; stable once true.
+
+    Parameters
+    ----------
+    kind: E1 or E1'.
+    resource_version: of the object version that proves it.
+    statement: the evidence in words, for the audit line.
+    """
+
+    kind: CertificateKind
+    resource_version: int
+    statement: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a version proves nothing; `clause` is stable text for tests and `explain`."""
+
+    clause: str
+
+
+def _phase_refusal(version: PodVersion) -> Refusal | None:
+    """Apply the phase rule: a terminal phase that a kubelet wrote, not the pod garbage collector."""
+    if not version.is_terminal:
+        return Refusal(clause=f"phase is {version.phase or 'unset'}, not Succeeded or Failed")
+    if version.disruption_reason == "DeletionByPodGC":
+        return Refusal(clause="the terminal phase was written by the pod garbage collector, not by the kubelet")
+    return None
+
+
+def _kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | None:
+    """Refuse the word of kubelets whose terminal phase does not imply stopped containers."""
+    if version.host_pid:
+        return Refusal(clause="the pod uses hostPID, so its processes may outlive its containers")
+    if node is None:
+        return Refusal(clause=f"node {version.node_name} is not readable, so its kubelet cannot be judged")
+    if node.is_virtual:
+        return Refusal(clause=f"node {node.name} is a virtual-kubelet node")
+    if node.kubelet_minor is None or node.kubelet_minor < KUBELET_MINOR_MIN:
+        return Refusal(
+            clause=f"kubelet {node.kubelet_version or 'of unknown version'} is older than 1.{KUBELET_MINOR_MIN}"
+        )
+    return None
+
+
+def _container_refusal(version: PodVersion) -> Refusal | None:
+    """Demand a kubelet-written end of every container the spec names; an absent entry means alive."""
+    if not version.required:
+        return Refusal(clause="the pod's spec names no container, which no real pod does")
+    for container in version.required:
+        if container.phase is not ContainerPhase.TERMINATED:
+            return Refusal(clause=f"container {container.name} is {container.phase.value}")
+        if container.reason == "ContainerStatusUnknown":
+            return Refusal(clause=f"container {container.name} is lost to the kubelet (ContainerStatusUnknown)")
+        if not container.container_id or not container.finished_at:
+            return Refusal(clause=f"container {container.name} lacks containerID or finishedAt")
+    return None
+
+
+def certify(
+    version: PodVersion, node: NodeView | None, *, ever_showed_container_id: bool, seen_from_birth: bool
+) -> Certificate | Refusal:
+    """Judge whether one object version proves that no process of this incarnation runs.
+
+    Parameters
+    ----------
+    version: one object version (never merged from several).
+    node: the Node it was bound to; None when it cannot be read.
+    ever_showed_container_id: True when this or any earlier version of the same UID showed a containerID.
+    seen_from_birth: True when the watch delivered this UID's first version, so that "never showed" is known.
+
+    Returns
+    -------
+    A Certificate, or the first clause that stands against it.
+
+    Notes
+    -----
+    E1 needs phase rule, kubelet rule and container rule on *one* version. E1' needs phase rule and kubelet
+    rule and that no containerID was ever shown, known from birth. The vanish of a never-bound pod is judged
+    by `certify_unbound`.
+    """
+    refusal = _phase_refusal(version) or _kubelet_refusal(version, node)
+    if refusal is not None:
+        return refusal
+    against = _container_refusal(version)
+    if against is None:
+        last = max(c.finished_at for c in version.required)
+        return Certificate(
+            kind=CertificateKind.ENDED,
+            resource_version=version.resource_version,
+            statement=(
+                f"phase {version.phase}, {len(version.required)} of {len(version.required)} containers terminated, "
+                f"last finished at {last}, kubelet {node.kubelet_version if node else ''} on {version.node_name}"
+            ),
+        )
+    if seen_from_birth and not ever_showed_container_id and not version.shows_container_id:
+        return Certificate(
+            kind=CertificateKind.NEVER_RAN,
+            resource_version=version.resource_version,
+            statement=f"phase {version.phase} and no container of this pod ever had a containerID",
+        )
+    return against
+
+
+def certify_unbound(version: PodVersion, *, object_gone: bool, ever_bound: bool) -> Certificate | Refusal:
+    """Judge a pod that vanished without ever being bound to a node.
+
+    Parameters
+    ----------
+    version: the last version seen.
+    object_gone: True when a read by name answered 404 or another UID; a DELETED event alone may be a label edit.
+    ever_bound: True when any version of this UID showed a nodeName.
+    """
+    if not object_gone:
+        return Refusal(clause="the object was not confirmed gone by a read of its name")
+    if ever_bound or version.node_name:
+        return Refusal(
+            clause=f"the object vanished while bound to {version.node_name or 'a node'}, its end was not seen"
+        )
+    return Certificate(
+        kind=CertificateKind.NEVER_RAN,
+        resource_version=version.resource_version,
+        statement="the pod was deleted before it was bound to a node",
+    )

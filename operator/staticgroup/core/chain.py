@@ -1,0 +1,210 @@
+"""The evidence chain: every incarnation of an instance id, each with its death certificate or none.
+
+A described member cannot be linked to the pod it came from (a classic static rejoin keeps client.id and
+client.host of the *first* incarnation). The chain does without that link: if every process that can hold
+an id is known and each is proven dead, then whoever holds the id is dead, whichever of them it was.
+
+An incarnation is one pod UID. It is LIVE while its object exists uncertified, DEAD once a certificate was
+seen (stable), and SUSPECT when its object is gone without one. The functions here fold object versions into
+incarnations; `judge` gives the verdict over a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from .certificate import Certificate, Refusal, certify, certify_unbound
+from .pod import NodeView, PodVersion
+
+INSTANCE_IDS_MAX = 64
+"""Most ids one pod may carry; identity.membersPerPod has the same bound."""
+
+
+class IncarnationState(StrEnum):
+    """What is known of one pod UID."""
+
+    LIVE = "Live"
+    DEAD = "Dead"
+    SUSPECT = "Suspect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incarnation:
+    """One pod UID as far as the watch has shown it.
+
+    Parameters
+    ----------
+    instance_ids: union of all ids any version carried; ids are never dropped from an incarnation.
+    certificate: the proof of death; None unless DEAD.
+    refusal: the clause that stands against a certificate, for `explain`; "" when none was asked.
+    since_s: when the present state was entered, seconds since the Unix epoch, operator's clock.
+    resource_version: of the version last folded.
+    object_present: False once the watch said DELETED or a complete LIST did not show it.
+    from_birth: the watch delivered this UID's first version, so "never showed" statements are known.
+    """
+
+    namespace: str
+    pod_name: str
+    uid: str
+    instance_ids: frozenset[str]
+    node_name: str
+    state: IncarnationState
+    since_s: float
+    resource_version: int
+    certificate: Certificate | None = None
+    refusal: str = ""
+    object_present: bool = True
+    from_birth: bool = False
+    showed_container_id: bool = False
+    runs: bool = False
+    ready_since_s: float | None = None
+    is_deleting: bool = False
+    created_at_s: float = 0.0
+
+
+def fold(
+    known: Incarnation | None, version: PodVersion, node: NodeView | None, *, from_birth: bool, now_s: float
+) -> Incarnation:
+    """Fold one object version into what is known of its incarnation.
+
+    Parameters
+    ----------
+    known: the incarnation so far; None when this UID is new.
+    from_birth: True when this version arrived as the watch's ADDED for a new UID, False from a LIST.
+    now_s: operator's clock, seconds since the Unix epoch.
+
+    Notes
+    -----
+    A certificate is stable: later versions never take it back. Ids only accumulate.
+    """
+    base = known or Incarnation(
+        namespace=version.namespace,
+        pod_name=version.name,
+        uid=version.uid,
+        instance_ids=frozenset(),
+        node_name="",
+        state=IncarnationState.LIVE,
+        since_s=now_s,
+        resource_version=version.resource_version,
+        from_birth=from_birth,
+        created_at_s=version.created_at_s,
+    )
+    seen = replace(
+        base,
+        instance_ids=base.instance_ids | version.instance_ids,
+        node_name=version.node_name or base.node_name,
+        resource_version=max(base.resource_version, version.resource_version),
+        object_present=True,
+        showed_container_id=base.showed_container_id or version.shows_container_id,
+        runs=version.runs,
+        ready_since_s=version.ready_since_s,
+        is_deleting=version.is_deleting,
+    )
+    if seen.certificate is not None:
+        return seen
+    verdict = certify(version, node, ever_showed_container_id=seen.showed_container_id, seen_from_birth=seen.from_birth)
+    if isinstance(verdict, Certificate):
+        return replace(seen, state=IncarnationState.DEAD, certificate=verdict, refusal="", runs=False, since_s=now_s)
+    state = IncarnationState.LIVE
+    since_s = seen.since_s if seen.state is state else now_s
+    return replace(seen, state=state, refusal=verdict.clause, since_s=since_s)
+
+
+def vanish(known: Incarnation, *, now_s: float) -> Incarnation:
+    """Record that the object is gone; without a certificate the incarnation becomes a suspect."""
+    if known.state is IncarnationState.DEAD:
+        return replace(known, object_present=False)
+    if known.state is IncarnationState.SUSPECT:
+        return known
+    return replace(
+        known,
+        state=IncarnationState.SUSPECT,
+        object_present=False,
+        since_s=now_s,
+        refusal=f"its object vanished uncertified: {known.refusal or 'its end was not seen'}",
+    )
+
+
+def confirm_unbound(suspect: Incarnation, last: PodVersion, *, object_gone: bool, now_s: float) -> Incarnation:
+    """Certify (E1') a suspect that vanished before it was bound to a node, once its name was read again.
+
+    Parameters
+    ----------
+    last: the version in the DELETED event.
+    object_gone: True when a consistent read by name answered 404 or another UID.
+    """
+    if suspect.state is not IncarnationState.SUSPECT:
+        return suspect
+    verdict = certify_unbound(last, object_gone=object_gone, ever_bound=bool(suspect.node_name))
+    if isinstance(verdict, Refusal):
+        return replace(suspect, refusal=verdict.clause)
+    return replace(suspect, state=IncarnationState.DEAD, certificate=verdict, refusal="", since_s=now_s)
+
+
+class ChainClause(StrEnum):
+    """Why a chain does or does not prove an id dead; first hit wins."""
+
+    GAP = "WatchGap"
+    OVERFLOW = "LedgerOverflow"
+    UNSEEN = "NoIncarnationSeen"
+    LIVE = "LiveIncarnation"
+    SUSPECT = "SuspectIncarnation"
+    PROVEN = "AllIncarnationsDead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainVerdict:
+    """The verdict over the chain of one id; `is_proven` only for `ChainClause.PROVEN`."""
+
+    clause: ChainClause
+    message: str
+    incarnations: tuple[Incarnation, ...] = ()
+
+    @property
+    def is_proven(self) -> bool:
+        """True when every process that can hold the id is proven dead."""
+        return self.clause is ChainClause.PROVEN
+
+
+def judge(
+    instance_id: str, incarnations: Iterable[Incarnation], *, continuous: bool, overflow: bool = False
+) -> ChainVerdict:
+    """Judge whether every process that can hold an instance id is proven dead.
+
+    Parameters
+    ----------
+    incarnations: all known pod UIDs that ever carried the id *or* have the pod name the id belongs to.
+    continuous: True when the pod watch has had no gap since the id could first be issued.
+    overflow: True when the durable ledger had to drop suspects.
+
+    Notes
+    -----
+    An empty chain proves nothing: `all([])` is true and would remove members nobody has ever seen.
+    """
+    chain = tuple(sorted(incarnations, key=lambda i: i.resource_version))
+
+    def verdict(clause: ChainClause, message: str) -> ChainVerdict:
+        return ChainVerdict(clause=clause, message=message, incarnations=chain)
+
+    if not continuous:
+        return verdict(
+            ChainClause.GAP,
+            "the pod watch was interrupted after this id was first issued, so a pod may have "
+            "come and gone unseen; the member leaves when its session expires",
+        )
+    if overflow:
+        return verdict(ChainClause.OVERFLOW, "the ledger of suspects is full; members leave when their sessions expire")
+    if not any(instance_id in i.instance_ids for i in chain):
+        return verdict(ChainClause.UNSEEN, "no pod was ever seen carrying exactly this id")
+    for i in chain:
+        if i.state is IncarnationState.SUSPECT:
+            return verdict(
+                ChainClause.SUSPECT,
+                f"pod {i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}",
+            )
+    for i in chain:
+        if i.state is not IncarnationState.DEAD:
+            return verdict(ChainClause.LIVE, f"pod {i.pod_name} (uid {i.uid}) is not proven dead: {i.refusal}")
+    return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead")

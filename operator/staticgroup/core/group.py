@@ -1,0 +1,171 @@
+"""What Kafka says about one group, in one shape for both membership protocols.
+
+Classic groups (DescribeGroups) and KIP-848 groups (ConsumerGroupDescribe) are read by different calls;
+the decisions need the same few facts of both. A `GroupView` exists only for a group that was read
+completely: an answer that hides members (for example error 29 of ConsumerGroupDescribe) is a problem
+value, never an empty group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class GroupType(StrEnum):
+    """Type of the group as ListGroups v5 names it; ABSENT when no such group is listed."""
+
+    CLASSIC = "Classic"
+    CONSUMER = "Consumer"
+    STREAMS = "Streams"
+    SHARE = "Share"
+    ABSENT = "Absent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberView:
+    """One member as the coordinator described it.
+
+    Parameters
+    ----------
+    instance_id: group.instance.id; None for a dynamic member.
+    member_epoch: KIP-848 only; -2 while a static member is away on purpose; None for classic groups.
+    client_id, client_host: of the member's first incarnation in a classic group; never a link to a pod.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str = ""
+    client_host: str = ""
+    member_epoch: int | None = None
+    assigned_partitions: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """One group, read completely from its coordinator.
+
+    Parameters
+    ----------
+    state: as Kafka spells it (Stable, PreparingRebalance, CompletingRebalance, Empty, Dead, Assigning, Reconciling).
+    protocol_type: "consumer", "connect", ... of a classic group; "" when the group has none yet.
+    coordinator: "<node id>@<host>:<port>" of the broker that answered.
+    group_epoch, assignment_epoch: KIP-848 only; None for classic groups.
+    """
+
+    group_id: str
+    group_type: GroupType
+    state: str
+    coordinator: str
+    protocol_type: str = ""
+    members: tuple[MemberView, ...] = ()
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """True when no rebalance or reconciliation is in flight.
+
+        Classic: Stable or Empty. KIP-848: group epoch = assignment epoch = all member epochs, where a static
+        member that is away on purpose (-2) does not count (GroupMetadataManager.consumerGroupLeave).
+        """
+        if self.group_type is not GroupType.CONSUMER:
+            return self.state in ("Stable", "Empty")
+        if self.state == "Empty":
+            return True
+        epochs = {m.member_epoch for m in self.members if m.member_epoch != -2}
+        return self.group_epoch == self.assignment_epoch and epochs <= {self.group_epoch}
+
+    def holders_of(self, instance_id: str) -> tuple[MemberView, ...]:
+        """Return the members that hold an instance id; the broker allows one, more means a wrong reading."""
+        return tuple(m for m in self.members if m.instance_id == instance_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerBounds:
+    """Bounds and group settings as the broker reports them now; None where they could not be read.
+
+    Parameters
+    ----------
+    classic_min_ms, classic_max_ms: group.min/max.session.timeout.ms.
+    consumer_min_ms, consumer_max_ms: group.consumer.min/max.session.timeout.ms.
+    consumer_session_ms: the group's effective consumer.session.timeout.ms (GROUP config), clamped as the
+        coordinator clamps it (4.4).
+    problems: why fields are None, one for each right that is missing; empty when all was read.
+    """
+
+    classic_min_ms: int | None = None
+    classic_max_ms: int | None = None
+    consumer_min_ms: int | None = None
+    consumer_max_ms: int | None = None
+    consumer_session_ms: int | None = None
+    problems: tuple[KafkaProblem, ...] = ()
+
+
+class KafkaProblemKind(StrEnum):
+    """Why Kafka could not be read or written; the value is the reason shown in conditions."""
+
+    UNREACHABLE = "BootstrapUnreachable"
+    TLS_FAILED = "TlsHandshakeFailed"
+    AUTHENTICATION_FAILED = "AuthenticationFailed"
+    NOT_AUTHORIZED = "MissingAcl"
+    WRONG_CLUSTER = "ClusterIdMismatch"
+    BROKER_TOO_OLD = "BrokerTooOld"
+    COORDINATOR_UNAVAILABLE = "CoordinatorUnavailable"
+    UNEXPECTED_ANSWER = "UnexpectedAnswer"
+    ADDRESS_REFUSED = "AddressRefused"
+    SECRET_MISSING = "SecretMissing"
+    SECRET_INVALID = "SecretInvalid"
+    CONNECTION_MISSING = "ConnectionMissing"
+    CONNECTION_INVALID = "ConnectionInvalid"
+    UNSUPPORTED_GROUP = "UnsupportedGroupType"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaProblem:
+    """A refusal or failure as a value; `message` says what happened and what to do, never a secret."""
+
+    kind: KafkaProblemKind
+    message: str
+    missing_acl: str = ""
+
+
+class LeaveOutcome(StrEnum):
+    """What the coordinator answered for one entry of a LeaveGroup request."""
+
+    REMOVED = "Removed"
+    FENCED = "Fenced"
+    UNKNOWN = "UnknownMember"
+    NOT_AUTHORIZED = "NotAuthorized"
+    RETRY = "Retry"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveEntry:
+    """A compare-and-set removal of one static member (KIP-345; LeaveGroup v3+).
+
+    Both ids are mandatory: with the instance id alone the broker removes whoever holds it.
+    """
+
+    member_id: str
+    instance_id: str
+    reason: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.member_id or not self.instance_id:
+            raise ValueError("a LeaveGroup entry needs both member.id and group.instance.id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveResult:
+    """What one LeaveGroup request brought.
+
+    Parameters
+    ----------
+    coordinator: "<node id>@<host>:<port>" of the broker that was asked; a removal is settled only under this one.
+    outcomes: one per entry, in the order of the request. RETRY means that the broker may or may not have acted:
+        describe the group again before anything else.
+    """
+
+    coordinator: str
+    outcomes: tuple[LeaveOutcome, ...]

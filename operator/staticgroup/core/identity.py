@@ -1,0 +1,40 @@
+"""The ids of one StaticGroup: the present scheme and those of earlier templates."""
+
+from __future__ import annotations
+
+from ..api.identifiers import IdScheme, client_suffixes
+from ..api.injection import env_suffixes
+from ..api.staticgroup import StaticGroupSpec
+from .membership import Identity
+from .snapshot import History
+
+
+def identity_of(spec: StaticGroupSpec, history: History) -> Identity:
+    """Return every id scheme this StaticGroup issues or has issued.
+
+    Parameters
+    ----------
+    history: `injected` names the resolved template in force; before the first injection there is no scheme, so
+        nothing counts as ours.
+
+    Raises
+    ------
+    InvalidInstanceIdError, AmbiguousIdentityError: the spec makes ids that the broker refuses.
+    """
+    suffixes = client_suffixes(
+        spec.identity.suffix, spec.identity.members_per_pod, tuple(spec.identity.custom_suffixes or ())
+    )
+    injected = history.injected
+    if injected is None:
+        return Identity(schemes=(), is_scoped=False)
+    templates = [injected.id_template, *(t for t in history.templates if t != injected.id_template)]
+    schemes = tuple(
+        IdScheme(
+            template=t,
+            workload_name=spec.workload_ref.name,
+            env_suffixes=env_suffixes(spec.identity),
+            suffixes=suffixes,
+        )
+        for t in templates
+    )
+    return Identity(schemes=schemes, is_scoped=bool(injected.scope) and all(injected.scope in t for t in templates))

@@ -1,0 +1,125 @@
+"""What the injection may write into the next pods, and since when ids can exist.
+
+The admission policy injects nothing while `status.injected` is absent. The operator writes it only after its pod
+watch is anchored, so no pod can carry an id of this StaticGroup that the watch has not seen: that moment's
+continuity epoch is kept beside the scope and is what the evidence chain compares with later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ..api.identifiers import InvalidInstanceIdError, identity_scope, resolve_template
+from ..api.identity import InjectionMethod
+from ..api.staticgroup import Mode, StaticGroupSpec
+from .snapshot import History, Injected, Snapshot
+from .timeouts import TimeoutPlan, TimeoutVerdict
+
+TEMPLATES_MAX = 8
+
+
+class InjectionVerdict(StrEnum):
+    """What injection does now; the projection turns it into the Injected condition."""
+
+    ACTIVE = "Active"
+    OFF_BY_USER = "OffByUser"
+    OBSERVE_ONLY = "ObserveOnly"
+    NOT_SERVED = "NotServed"
+    WAITING = "Waiting"
+    INVALID = "Invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InjectionPlan:
+    """The injection of one StaticGroup.
+
+    Parameters
+    ----------
+    injected: what status.injected shall say; None while no id may be issued.
+    templates: resolved templates of earlier specs, newest first, whose ids may still be held.
+    """
+
+    injected: Injected | None
+    templates: tuple[str, ...]
+    verdict: InjectionVerdict
+    message: str = ""
+
+
+def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, timeout: TimeoutPlan) -> InjectionPlan:
+    """Decide what the injection may write into the next pods.
+
+    Notes
+    -----
+    The scope is fixed by the first acknowledgement: a new one would rename every member. The watch epoch is fixed
+    once an id may have been issued: a later one would hide a gap.
+    """
+    before = history.injected
+    if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):
+        return InjectionPlan(
+            injected=None, templates=(), verdict=InjectionVerdict.WAITING, message="the pod watch is not anchored yet"
+        )
+    scope = (
+        before.scope
+        if before
+        else identity_scope(
+            cluster_uid=snapshot.cluster_uid, namespace=snapshot.namespace, name=snapshot.name, uid=snapshot.uid
+        )
+    )
+    try:
+        template = resolve_template(
+            spec.identity.template,
+            namespace=snapshot.namespace,
+            workload_name=spec.workload_ref.name,
+            group_name=snapshot.name,
+            scope=scope,
+        )
+    except InvalidInstanceIdError as error:
+        return InjectionPlan(
+            injected=before, templates=history.templates, verdict=InjectionVerdict.INVALID, message=str(error)
+        )
+    verdict, message = _method_verdict(spec, snapshot)
+    injects = verdict is InjectionVerdict.ACTIVE
+    keep_epoch = before is not None and (history.issued_ordinals or not snapshot.watch_epoch)
+    injected = Injected(
+        scope=scope,
+        watch_epoch=before.watch_epoch if before is not None and keep_epoch else snapshot.watch_epoch,
+        method=InjectionMethod.POLICY.value if injects else InjectionMethod.NONE.value,
+        id_template=template,
+        session_timeout_ms=_timeout_ms(timeout, before),
+    )
+    templates = history.templates
+    if before is not None and before.id_template != template:
+        templates = tuple(dict.fromkeys((before.id_template, *templates)))
+    templates = tuple(t for t in templates if t != template)[:TEMPLATES_MAX]
+    return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message)
+
+
+def _timeout_ms(timeout: TimeoutPlan, before: Injected | None) -> int | None:
+    """Keep the last known number while the protocol is unknown for a moment (an emptied group)."""
+    if timeout.verdict is TimeoutVerdict.UNKNOWN and before is not None:
+        return before.session_timeout_ms
+    return timeout.inject_ms
+
+
+def _method_verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[InjectionVerdict, str]:
+    """Resolve identity.method against what the API server serves."""
+    if spec.identity.method is InjectionMethod.NONE:
+        return InjectionVerdict.OFF_BY_USER, "identity.method is None: set the id yourself, it is verified only"
+    if spec.mode is Mode.OBSERVE or spec.suspend:
+        return InjectionVerdict.OBSERVE_ONLY, "nothing is injected in mode Observe or while suspended"
+    if not snapshot.policy_served:
+        return InjectionVerdict.NOT_SERVED, (
+            "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is "
+            "not installed; set identity.method to None and put the id into the pod template yourself"
+        )
+    return InjectionVerdict.ACTIVE, ""
+
+
+def without_injection(plan: InjectionPlan) -> InjectionPlan:
+    """Return the plan with injection switched off, for a forced Observe."""
+    if plan.injected is None:
+        return plan
+    return replace(
+        plan, injected=replace(plan.injected, method=InjectionMethod.NONE.value), verdict=InjectionVerdict.OBSERVE_ONLY
+    )

@@ -1,0 +1,190 @@
+"""The durable part of the memory, to and from the StaticGroup's status.
+
+Losing any of it never removes a live member: it only makes departed members wait for their session to expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from ..api import status as api
+from ..api.identifiers import format_ranges, parse_ranges
+from ..api.injection import injected as resolve_injected
+from ..api.staticgroup import StaticGroupSpec
+from .certificate import Certificate, CertificateKind
+from .chain import Incarnation, IncarnationState
+from .snapshot import History, Injected, RemovalRecord
+
+EVIDENCE_MAX = 300
+ORDINALS_REMEMBERED_MAX = 100_000
+
+
+def history_from(status: api.StaticGroupStatus | None) -> History:
+    """Read the memory of earlier rounds from a status; an empty History when there is none."""
+    if status is None:
+        return History()
+    issued = status.issued
+    ordinals: set[int] = set()
+    for run in parse_ranges(issued.ordinals) if issued else ():
+        ordinals.update(run[: ORDINALS_REMEMBERED_MAX - len(ordinals)])
+    return History(
+        injected=_injected_from(status.injected),
+        removals=tuple(_record_from(s) for s in status.settling),
+        issued_ordinals=frozenset(ordinals),
+        templates=tuple(issued.templates) if issued else (),
+    )
+
+
+def ledger_from(namespace: str, status: api.StaticGroupStatus | None) -> tuple[Incarnation, ...]:
+    """Read the incarnations that an earlier process remembered; their objects count as gone until seen."""
+    if status is None or status.ledger is None:
+        return ()
+    return tuple(_incarnation_from(namespace, entry) for entry in status.ledger.incarnations)
+
+
+def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> api.Injected | None:
+    """Write what the admission policy reads; None while no id may be issued."""
+    if injected is None:
+        return None
+    return resolve_injected(
+        spec.identity,
+        method=api.InjectedMethod(injected.method),
+        scope=injected.scope,
+        watch_epoch=injected.watch_epoch,
+        id_template=injected.id_template,
+        session_timeout_ms=injected.session_timeout_ms,
+    )
+
+
+def wire_issued(history: History) -> api.Issued | None:
+    """Write every ordinal ever issued, compactly; None before the first."""
+    if not history.issued_ordinals and not history.templates:
+        return None
+    return api.Issued(ordinals=format_ranges(history.issued_ordinals), templates=list(history.templates))
+
+
+def wire_ledger(ledger: Sequence[Incarnation], *, overflow: bool = False) -> api.Ledger | None:
+    """Write the incarnations to remember, suspects before the dead; says so when they do not fit.
+
+    Parameters
+    ----------
+    overflow: suspects had to be dropped before; what is forgotten stays forgotten, so this never turns False.
+    """
+    if not ledger and not overflow:
+        return None
+    ranked = sorted(ledger, key=lambda i: (i.state is not IncarnationState.SUSPECT, i.since_s, i.uid))
+    suspects = sum(i.state is IncarnationState.SUSPECT for i in ranked)
+    return api.Ledger(
+        overflow=overflow or suspects > api.INCARNATIONS_MAX,
+        incarnations=[_entry(i) for i in ranked[: api.INCARNATIONS_MAX]],
+    )
+
+
+def wire_settling(history: History) -> list[api.Settling]:
+    """Write the acknowledged removals whose id has not been wanted again."""
+    return [
+        api.Settling(
+            instance_id=r.instance_id,
+            member_id=r.member_id[:300],
+            coordinator=r.coordinator[:300],
+            acknowledged_at=_time(r.acknowledged_at_s),
+            attempts=r.attempts,
+            absent_since=None if r.absent_since_s is None else _time(r.absent_since_s),
+            settled_at=None if r.settled_at_s is None else _time(r.settled_at_s),
+            pod_uids=sorted(r.pod_uids)[: api.POD_UIDS_MAX],
+        )
+        for r in history.removals[: api.SETTLING_MAX]
+    ]
+
+
+def to_remember(incarnations: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
+    """Choose what a restart must not forget.
+
+    Returns
+    -------
+    Every suspect, and the newest dead incarnation of each pod name that has no live one: without it the chain of a
+    departed id would be empty after a restart, and an empty chain proves nothing.
+    """
+    by_name: dict[str, list[Incarnation]] = {}
+    for i in incarnations:
+        by_name.setdefault(i.pod_name, []).append(i)
+    kept: list[Incarnation] = []
+    for versions in by_name.values():
+        kept.extend(i for i in versions if i.state is IncarnationState.SUSPECT)
+        if not any(i.state is IncarnationState.LIVE for i in versions):
+            dead = [i for i in versions if i.state is IncarnationState.DEAD]
+            if dead:
+                kept.append(max(dead, key=lambda i: i.resource_version))
+    return tuple(kept)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(int(seconds), tz=UTC)
+
+
+def _entry(i: Incarnation) -> api.Incarnation:
+    evidence = i.certificate.statement if i.certificate else i.refusal
+    return api.Incarnation(
+        pod_name=i.pod_name,
+        uid=i.uid,
+        instance_ids=sorted(i.instance_ids)[: api.INSTANCE_IDS_MAX],
+        node_name=i.node_name,
+        state=api.IncarnationState(i.state.value),
+        certificate=api.Certificate(i.certificate.kind.value) if i.certificate else None,
+        evidence=evidence[:EVIDENCE_MAX],
+        since=_time(i.since_s),
+        resource_version=str(i.resource_version),
+    )
+
+
+def _incarnation_from(namespace: str, entry: api.Incarnation) -> Incarnation:
+    resource_version = (
+        int(entry.resource_version) if entry.resource_version.isascii() and entry.resource_version.isdigit() else 0
+    )
+    is_dead = entry.state is api.IncarnationState.DEAD and entry.certificate is not None
+    certificate = (
+        Certificate(
+            kind=CertificateKind(entry.certificate.value), resource_version=resource_version, statement=entry.evidence
+        )
+        if is_dead and entry.certificate is not None
+        else None
+    )
+    return Incarnation(
+        namespace=namespace,
+        pod_name=entry.pod_name,
+        uid=entry.uid,
+        instance_ids=frozenset(entry.instance_ids),
+        node_name=entry.node_name,
+        state=IncarnationState.DEAD if is_dead else IncarnationState.SUSPECT,
+        since_s=entry.since.timestamp(),
+        resource_version=resource_version,
+        certificate=certificate,
+        refusal="" if is_dead else entry.evidence,
+        object_present=False,
+    )
+
+
+def _injected_from(injected: api.Injected | None) -> Injected | None:
+    if injected is None:
+        return None
+    return Injected(
+        scope=injected.scope,
+        watch_epoch=injected.watch_epoch,
+        method=injected.method.value,
+        id_template=injected.id_template,
+        session_timeout_ms=injected.session_timeout_ms,
+    )
+
+
+def _record_from(settling: api.Settling) -> RemovalRecord:
+    return RemovalRecord(
+        instance_id=settling.instance_id,
+        member_id=settling.member_id,
+        coordinator=settling.coordinator,
+        acknowledged_at_s=settling.acknowledged_at.timestamp(),
+        attempts=settling.attempts,
+        absent_since_s=settling.absent_since.timestamp() if settling.absent_since else None,
+        settled_at_s=settling.settled_at.timestamp() if settling.settled_at else None,
+        pod_uids=frozenset(settling.pod_uids),
+    )

@@ -1,0 +1,116 @@
+"""What one version of a Pod object says, reduced to what the evidence chain needs.
+
+A `PodVersion` is a translation of one object version as the API server sent it; nothing is remembered
+between two versions here. Rules over versions live in `certificate` (one version) and `chain` (many).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ContainerPhase(StrEnum):
+    """State of one container as its status entry shows it; ABSENT means there is no entry at all."""
+
+    ABSENT = "absent"
+    WAITING = "waiting"
+    RUNNING = "running"
+    TERMINATED = "terminated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerView:
+    """One container named in the pod's spec, with the status entry of the same name.
+
+    Parameters
+    ----------
+    name: container name from the spec.
+    phase: ABSENT when the status has no entry for it.
+    container_id: runtime id; "" when the status shows none.
+    finished_at: RFC 3339 text of `terminated.finishedAt`; "" when the status shows none.
+    reason: reason of the current state; "" when none.
+    """
+
+    name: str
+    phase: ContainerPhase
+    container_id: str = ""
+    finished_at: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerView:
+    """The controller that owns an object (metadata.ownerReferences with controller=true)."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodVersion:
+    """One version of one Pod object.
+
+    Parameters
+    ----------
+    resource_version: as an integer; comparable within the resource type pods (KEP-5504).
+    ordinal: label apps.kubernetes.io/pod-index; None when absent or not a number.
+    created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
+    deletion_grace_s: metadata.deletionGracePeriodSeconds; None while the pod is not being deleted.
+    required: one entry for *every* container the spec names that may hold a client: containers,
+        restartable init containers (sidecars) and ephemeral containers; entries without a status are ABSENT.
+    shows_container_id: True when any status entry of any kind, init containers included, shows a containerID.
+    disruption_reason: reason of the DisruptionTarget condition with status True; "" when there is none.
+    ready_since_s: lastTransitionTime of Ready=True; None when not ready.
+    instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    owner: OwnerView | None = None
+    ordinal: int | None = None
+    node_name: str = ""
+    phase: str = ""
+    created_at_s: float = 0.0
+    is_deleting: bool = False
+    deletion_grace_s: int | None = None
+    host_pid: bool = False
+    disruption_reason: str = ""
+    required: tuple[ContainerView, ...] = ()
+    shows_container_id: bool = False
+    ready_since_s: float | None = None
+    restart_count: int = 0
+    instance_ids: frozenset[str] = frozenset()
+
+    @property
+    def is_terminal(self) -> bool:
+        """True in phase Succeeded or Failed, which the kubelet withholds while containers may still run."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def runs(self) -> bool:
+        """True when some required container is running in this version."""
+        return any(c.phase is ContainerPhase.RUNNING for c in self.required)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """Facts of one Node object that decide whether its kubelet's word is evidence.
+
+    Parameters
+    ----------
+    kubelet_minor: minor of the kubelet's version 1.x; None when it cannot be read.
+    is_virtual: True for a virtual-kubelet node, whose pod statuses are not written by a real kubelet.
+    """
+
+    name: str
+    uid: str
+    boot_id: str = ""
+    machine_id: str = ""
+    kubelet_version: str = ""
+    kubelet_minor: int | None = None
+    is_virtual: bool = False
+    is_ready: bool = True

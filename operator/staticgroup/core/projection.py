@@ -1,0 +1,165 @@
+"""From what was decided to what users read: the status as a pure projection of one round.
+
+Nothing is decided here. The durable parts of the memory (injected, issued, settling, ledger) are written by
+`memory`, the sentences by `conditions_of`; this module puts the whole together and keeps every list bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ..api import status as api
+from ..api.conditions import Condition, set_condition
+from ..api.reasons import ConditionType
+from ..api.staticgroup import StaticGroupSpec
+from .chain import Incarnation
+from .exceptions import MESSAGE_MAX, exceptions_of
+from .group import GroupType, GroupView, KafkaProblem, LeaveOutcome
+from .guards import Guard
+from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
+from .plan import Plan, Removal
+from .snapshot import Snapshot
+from .statements import conditions_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What became of the plan's actions.
+
+    Parameters
+    ----------
+    removals, outcomes: entries of the batch LeaveGroup and the coordinator's answer to each, in order.
+    problem: why nothing could be sent; None when it was sent or nothing was to be sent.
+    observe_only: the plan was not executed because the operator may only observe.
+    """
+
+    removals: tuple[Removal, ...] = ()
+    outcomes: tuple[LeaveOutcome, ...] = ()
+    problem: KafkaProblem | None = None
+    observe_only: bool = False
+
+    @property
+    def removed(self) -> tuple[Removal, ...]:
+        """Removals that the coordinator acknowledged."""
+        return tuple(r for r, o in zip(self.removals, self.outcomes, strict=True) if o is LeaveOutcome.REMOVED)
+
+
+def project(
+    spec: StaticGroupSpec,
+    snapshot: Snapshot,
+    plan: Plan,
+    executed: Executed,
+    ledger: Sequence[Incarnation],
+    before: api.StaticGroupStatus | None,
+    now: datetime,
+) -> api.StaticGroupStatus:
+    """Return the status that tells one round.
+
+    Parameters
+    ----------
+    ledger: incarnations whose fate must survive a restart of the operator.
+    before: the status as it is; its timestamps are kept where nothing changed.
+    now: aware time.
+
+    Returns
+    -------
+    A complete status; equal to `before` when nothing but time has passed.
+    """
+    previous = before or api.StaticGroupStatus()
+    conditions: tuple[Condition, ...] = tuple(previous.conditions)
+    for condition in conditions_of(spec, snapshot, plan, executed, now):
+        conditions = set_condition(conditions, condition, now)
+    order = [kind.value for kind in ConditionType]
+    group = snapshot.group
+    return api.StaticGroupStatus(
+        observed_generation=snapshot.metadata_generation,
+        conditions=sorted(conditions, key=lambda c: order.index(c.type) if c.type in order else len(order)),
+        protocol=_protocol(group, previous),
+        group_state=group.state if isinstance(group, GroupView) else previous.group_state,
+        columns=_columns(plan),
+        injected=wire_injected(spec, plan.history.injected),
+        issued=wire_issued(plan.history),
+        members=_members(plan, previous),
+        exceptions=exceptions_of(plan, snapshot, ledger, previous.exceptions, now),
+        ledger=wire_ledger(ledger, overflow=snapshot.ledger_overflow),
+        settling=wire_settling(plan.history),
+        last_removal=_last_removal(executed, previous, now),
+        timeout=_timeout(plan, previous),
+    )
+
+
+def _protocol(group: GroupView | KafkaProblem, previous: api.StaticGroupStatus) -> api.GroupProtocol:
+    """Report the protocol the group has; an empty or unreadable group keeps the last one seen."""
+    if isinstance(group, GroupView):
+        if group.group_type is GroupType.CONSUMER:
+            return api.GroupProtocol.CONSUMER
+        if group.group_type is GroupType.CLASSIC:
+            return api.GroupProtocol.CLASSIC
+    return previous.protocol or api.GroupProtocol.UNKNOWN
+
+
+def _columns(plan: Plan) -> api.Columns:
+    membership, timeout = plan.membership, plan.timeout
+    members = f"{len(membership.joined)}/{len(membership.expected)}" if membership else None
+    effective_ms = timeout.effective_ms if timeout else None
+    return api.Columns(members=members, timeout=f"{effective_ms // 1000}s" if effective_ms is not None else None)
+
+
+def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
+    """Count; an unreadable group keeps the last counts, the conditions say that they are old."""
+    m = plan.membership
+    if m is None:
+        return previous.members
+    conflicting = len(m.duplicates) + sum(h.guard is Guard.CONFLICT for h in plan.held)
+    return api.Members(
+        expected=len(m.expected),
+        joined=len(m.joined),
+        away=len(m.away),
+        missing=len(m.missing),
+        departed=len(m.departed),
+        foreign=len(m.foreign),
+        dynamic=len(m.dynamic),
+        conflicting=conflicting,
+    )
+
+
+def _last_removal(executed: Executed, previous: api.StaticGroupStatus, now: datetime) -> api.LastRemoval | None:
+    if not executed.removed:
+        return previous.last_removal
+    first = executed.removed[0]
+    newest = max(first.chain.incarnations, key=lambda i: i.resource_version)
+    certificate = newest.certificate
+    if certificate is None:
+        raise AssertionError("a removal without a certificate was planned")
+    return api.LastRemoval(
+        at=now,
+        instance_id=first.entry.instance_id,
+        member_id=first.entry.member_id[:300],
+        certificate=api.Certificate(certificate.kind.value),
+        reason=first.entry.reason[:MESSAGE_MAX],
+        count=len(executed.removed),
+    )
+
+
+def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
+    t = plan.timeout
+    if t is None:
+        return previous.timeout
+    target_ms = t.inject_ms if t.inject_ms is not None else t.target_ms
+    return api.Timeout(
+        effective_ms=t.effective_ms,
+        recommended=api.Recommended(
+            lower_ms=t.need_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms
+        ),
+        samples=0,
+        source=api.TimeoutSource(t.source.value),
+        broker_min_ms=t.broker_min_ms,
+        broker_max_ms=t.broker_max_ms,
+    )
+
+
+def utc(seconds: float) -> datetime:
+    """Return an aware time, kept to the second as metav1.Time does."""
+    return datetime.fromtimestamp(int(seconds), tz=UTC)

@@ -1,0 +1,129 @@
+"""One frozen picture of one StaticGroup's world, and what is remembered between pictures.
+
+`observe` fills a Snapshot in an order that the safety argument depends on (describe, then consistent reads,
+then the watch barrier); `plan` reads nothing else. A Snapshot can be written to a file and planned again:
+`staticgroup plan -f snapshot.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .chain import Incarnation
+from .group import BrokerBounds, GroupView, KafkaProblem
+from .workload import WorkloadView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshRead:
+    """What the API server said about one departed id *after* the group was described.
+
+    Parameters
+    ----------
+    is_expected: the workload, read consistently, wants this ordinal.
+    object_uid: uid of the pod object that has the id's pod name; "" when a read by name found none.
+    resource_version: of that consistent read.
+    barrier_passed: the pod watch was brought up to `resource_version` afterwards.
+    """
+
+    instance_id: str
+    is_expected: bool
+    object_uid: str
+    resource_version: int
+    barrier_passed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything `plan` may know of the world in one round.
+
+    Parameters
+    ----------
+    workload: None when the StatefulSet does not exist.
+    pods: present incarnations that the workload owns, by ordinal name.
+    group: the group as described; a KafkaProblem when it could not be read completely.
+    chains: per departed id, every incarnation that ever carried it or has its pod name.
+    fresh: per departed id, the reads made after the describe; an id without one is not acted upon.
+    watch_epoch: continuity epoch of the pod watch; "" while the watch is not anchored.
+    cluster_uid: uid of the kube-system namespace.
+    overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
+    policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    metadata_generation: int
+    workload: WorkloadView | None
+    pods: tuple[Incarnation, ...]
+    group: GroupView | KafkaProblem
+    bounds: BrokerBounds | None = None
+    chains: Mapping[str, tuple[Incarnation, ...]] = field(default_factory=dict)
+    fresh: Mapping[str, FreshRead] = field(default_factory=dict)
+    watch_epoch: str = ""
+    cluster_uid: str = ""
+    overlaps: tuple[str, ...] = ()
+    policy_served: bool = True
+    ledger_overflow: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injected:
+    """What the operator allows the injection to write into the next pods (status.injected).
+
+    Nothing is injected while it is absent, so no id exists before the pod watch was anchored: `watch_epoch` is
+    the continuity epoch from which on every pod that can carry an id of this StaticGroup has been seen.
+    """
+
+    scope: str
+    watch_epoch: str
+    method: str
+    id_template: str
+    session_timeout_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalRecord:
+    """One acknowledged removal until its id is wanted again.
+
+    Parameters
+    ----------
+    coordinator: that acknowledged the leave; another one may not know of it (a classic removal is acknowledged
+        before it is durable).
+    absent_since_s: since when the pair is absent under `coordinator`; None while it is still described.
+    settled_at_s: when the absence was verified; None while it is not.
+    pod_uids: incarnations in the chain when it was removed; a holder without a new one is a zombie.
+    """
+
+    instance_id: str
+    member_id: str
+    coordinator: str
+    acknowledged_at_s: float
+    attempts: int = 1
+    absent_since_s: float | None = None
+    settled_at_s: float | None = None
+    pod_uids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What is remembered of earlier rounds.
+
+    Parameters
+    ----------
+    injected, removals, issued_ordinals, templates: durable, in the StaticGroup's status.
+    departed_since_s: per id, since when it is known to be unwanted; lost at a restart, which only lengthens holds.
+    sightings: per id, (member_id, uid of the newest incarnation, since_s) in order of first sight; lost at a restart.
+    """
+
+    injected: Injected | None = None
+    removals: tuple[RemovalRecord, ...] = ()
+    issued_ordinals: frozenset[int] = frozenset()
+    templates: tuple[str, ...] = ()
+    departed_since_s: Mapping[str, float] = field(default_factory=dict)
+    sightings: Mapping[str, tuple[tuple[str, str, float], ...]] = field(default_factory=dict)
+
+    def removal_of(self, instance_id: str) -> RemovalRecord | None:
+        """Return the record of this id's acknowledged removal; None when there is none."""
+        return next((r for r in self.removals if r.instance_id == instance_id), None)

@@ -1,0 +1,225 @@
+"""Session timeouts: how long a pod may be away, and what the broker lets us ask for.
+
+Without history the need is estimated from the structure of the pod template. The number goes into the next
+pods of a classic group by injection; a KIP-848 group has one value at the broker, which is read and judged,
+never written here. A value outside the broker's bounds kills a classic client at start
+(INVALID_SESSION_TIMEOUT), so nothing outside them ever leaves this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ..api.staticgroup import SessionTimeout, TimeoutMode
+from .group import BrokerBounds, GroupType
+from .workload import WorkloadView
+
+SCHEDULING_AND_IMAGE_S = 20
+"""Default for re-creating, scheduling, attaching volumes and pulling an image that the node mostly has."""
+STARTUP_WITHOUT_PROBE_S = 30
+"""Default start-up time of a container that has neither a startup nor a readiness probe."""
+INIT_CONTAINER_S = 10
+HEARTBEAT_INTERVAL_S = 3
+"""heartbeat.interval.ms of classic clients; the last heartbeat may be this old when the process stops."""
+CONSUMER_HEARTBEAT_INTERVAL_S = 5
+"""group.consumer.heartbeat.interval.ms of KIP-848 groups."""
+STEP_MS = 5_000
+ASSUMED_MIN_MS = 6_000
+ASSUMED_MAX_MS = 300_000
+"""Bounds assumed while the broker's are unreadable: the default minimum, and the maximum that vendors often set."""
+
+
+class TimeoutSource(StrEnum):
+    """Where the number comes from; the value is what status.timeout.source shows."""
+
+    FIXED = "Fixed"
+    STRUCTURAL = "Structural"
+    BROKER = "Broker"
+
+
+class TimeoutVerdict(StrEnum):
+    """Whether the timeout outlasts a restart; the value is the reason of the TimeoutSufficient condition."""
+
+    SUFFICIENT = "Sufficient"
+    BELOW_NEED = "BelowNeed"
+    OUTSIDE_BROKER_BOUNDS = "OutsideBrokerBounds"
+    BOUNDS_UNREADABLE = "BoundsUnreadable"
+    GROUP_CONFIG_TOO_SHORT = "GroupConfigTooShort"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutPlan:
+    """The timeout of one group.
+
+    Parameters
+    ----------
+    inject_ms: value for the next pods; None where it must not be injected (KIP-848, or unknown protocol).
+    effective_ms: what holds now; None when unknown.
+    need_ms: estimated time away of one restart, without headroom.
+    target_ms: need with headroom, before any bound.
+    message: what is short, and which setting to raise to what; "" when sufficient.
+    """
+
+    inject_ms: int | None
+    effective_ms: int | None
+    need_ms: int
+    target_ms: int
+    source: TimeoutSource
+    verdict: TimeoutVerdict
+    message: str = ""
+    broker_min_ms: int | None = None
+    broker_max_ms: int | None = None
+
+
+def structural_need_ms(workload: WorkloadView | None, *, heartbeat_interval_s: int = HEARTBEAT_INTERVAL_S) -> int:
+    """Estimate how long one restart keeps a member away, from the pod template alone.
+
+    Returns
+    -------
+    Milliseconds: termination grace + re-creation + init containers + the longest start-up budget + one heartbeat.
+
+    Notes
+    -----
+    Classic clients heartbeat until close() ends, so the grace period is an upper bound of that share. See
+    facts on `ordinals` and probes in KEP-3335 and the API's Probe type.
+    """
+    grace_s = workload.termination_grace_s if workload else 30
+    budgets = [c.startup_budget_s for c in workload.containers if c.startup_budget_s is not None] if workload else []
+    startup_s = max(budgets) if budgets else STARTUP_WITHOUT_PROBE_S
+    inits_s = INIT_CONTAINER_S * (workload.init_container_count if workload else 0)
+    return 1000 * (grace_s + SCHEDULING_AND_IMAGE_S + inits_s + startup_s + heartbeat_interval_s)
+
+
+def _quantised(value_ms: int, lower_ms: int, upper_ms: int) -> int:
+    """Round up to the step, then clamp; the bounds win over the step."""
+    stepped = -(-value_ms // STEP_MS) * STEP_MS
+    return max(lower_ms, min(stepped, upper_ms))
+
+
+def plan_timeout(
+    spec: SessionTimeout, workload: WorkloadView | None, group_type: GroupType | None, bounds: BrokerBounds | None
+) -> TimeoutPlan:
+    """Choose the session timeout of the next pods and judge the one that holds.
+
+    Parameters
+    ----------
+    group_type: CLASSIC or CONSUMER once the protocol is known; None while it is not.
+    bounds: what the broker reports now; None or None-fields when it could not be read.
+    """
+    if group_type is GroupType.CONSUMER:
+        return _judge_consumer(spec, workload, bounds or BrokerBounds())
+    return _plan_classic(spec, workload, group_type, bounds or BrokerBounds())
+
+
+def _plan_classic(
+    spec: SessionTimeout, workload: WorkloadView | None, group_type: GroupType | None, bounds: BrokerBounds
+) -> TimeoutPlan:
+    need_ms = structural_need_ms(workload)
+    target_ms = need_ms * (100 + spec.headroom_percent) // 100
+    is_fixed = spec.mode is TimeoutMode.FIXED and spec.seconds is not None
+    wanted_ms = spec.seconds * 1000 if is_fixed and spec.seconds is not None else target_ms
+    readable = bounds.classic_min_ms is not None and bounds.classic_max_ms is not None
+    broker_min_ms = bounds.classic_min_ms if bounds.classic_min_ms is not None else ASSUMED_MIN_MS
+    broker_max_ms = bounds.classic_max_ms if bounds.classic_max_ms is not None else ASSUMED_MAX_MS
+    if is_fixed:
+        chosen_ms = max(broker_min_ms, min(wanted_ms, broker_max_ms))
+    else:
+        lower_ms = max(spec.min_seconds * 1000, broker_min_ms)
+        chosen_ms = _quantised(
+            wanted_ms, min(lower_ms, broker_max_ms), max(min(spec.max_seconds * 1000, broker_max_ms), broker_min_ms)
+        )
+    verdict, message = _classic_verdict(
+        wanted_ms=wanted_ms,
+        chosen_ms=chosen_ms,
+        need_ms=need_ms,
+        is_fixed=is_fixed,
+        readable=readable,
+        broker_min_ms=broker_min_ms,
+        broker_max_ms=broker_max_ms,
+    )
+    return TimeoutPlan(
+        inject_ms=chosen_ms if group_type is GroupType.CLASSIC else None,
+        effective_ms=chosen_ms if group_type is GroupType.CLASSIC else None,
+        need_ms=need_ms,
+        target_ms=target_ms,
+        source=TimeoutSource.FIXED if is_fixed else TimeoutSource.STRUCTURAL,
+        verdict=verdict if group_type is GroupType.CLASSIC else TimeoutVerdict.UNKNOWN,
+        message=message
+        if group_type is GroupType.CLASSIC
+        else "the group's protocol is not known yet, so no session timeout is injected; set spec.protocol to decide it now",
+        broker_min_ms=bounds.classic_min_ms,
+        broker_max_ms=bounds.classic_max_ms,
+    )
+
+
+def _classic_verdict(
+    *,
+    wanted_ms: int,
+    chosen_ms: int,
+    need_ms: int,
+    is_fixed: bool,
+    readable: bool,
+    broker_min_ms: int,
+    broker_max_ms: int,
+) -> tuple[TimeoutVerdict, str]:
+    """Say whether the chosen classic timeout outlasts a restart, and what to raise when it does not."""
+    if is_fixed and chosen_ms != wanted_ms:
+        knob = "group.max.session.timeout.ms" if wanted_ms > broker_max_ms else "group.min.session.timeout.ms"
+        relation = "raise" if wanted_ms > broker_max_ms else "lower"
+        known = "" if readable else " (assumed, the broker's bounds are unreadable)"
+        return TimeoutVerdict.OUTSIDE_BROKER_BOUNDS, (
+            f"spec.sessionTimeout.seconds asks for {wanted_ms} ms but the broker allows {broker_min_ms} to {broker_max_ms} ms"
+            f"{known}; {chosen_ms} ms is injected instead; {relation} {knob} to {wanted_ms} on the brokers or change the field"
+        )
+    if chosen_ms < need_ms:
+        if broker_max_ms < need_ms:
+            fix = f"raise group.max.session.timeout.ms on the brokers to at least {need_ms}"
+        else:
+            field_name = "spec.sessionTimeout.seconds" if is_fixed else "spec.sessionTimeout.maxSeconds"
+            fix = f"raise {field_name} to at least {-(-need_ms // 1000)}"
+        return (
+            TimeoutVerdict.BELOW_NEED,
+            f"a restart may keep a member away for {need_ms} ms but its session ends after {chosen_ms} ms; {fix}",
+        )
+    if not readable:
+        return TimeoutVerdict.BOUNDS_UNREADABLE, (
+            f"the broker's bounds are not known, {ASSUMED_MIN_MS} to {ASSUMED_MAX_MS} ms are assumed; once the brokers answer, "
+            "this needs DESCRIBE_CONFIGS on the Cluster resource"
+        )
+    return TimeoutVerdict.SUFFICIENT, ""
+
+
+def _judge_consumer(spec: SessionTimeout, workload: WorkloadView | None, bounds: BrokerBounds) -> TimeoutPlan:
+    """Judge the value of a KIP-848 group; clients of such groups refuse to start with session.timeout.ms set."""
+    need_ms = structural_need_ms(workload, heartbeat_interval_s=CONSUMER_HEARTBEAT_INTERVAL_S)
+    target_ms = need_ms * (100 + spec.headroom_percent) // 100
+    holds_ms = bounds.consumer_session_ms
+    if holds_ms is None:
+        verdict, message = (
+            TimeoutVerdict.BOUNDS_UNREADABLE,
+            "consumer.session.timeout.ms of the group is not known; once the brokers answer, this needs DESCRIBE_CONFIGS on the "
+            "Group resource",
+        )
+    elif holds_ms >= need_ms:
+        verdict, message = TimeoutVerdict.SUFFICIENT, ""
+    else:
+        verdict = TimeoutVerdict.GROUP_CONFIG_TOO_SHORT
+        message = (
+            f"a restart may keep a member away for {need_ms} ms but the group's session ends after {holds_ms} ms; "
+        )
+        if bounds.consumer_max_ms is not None and need_ms > bounds.consumer_max_ms:
+            message += f"raise group.consumer.max.session.timeout.ms on the brokers to at least {need_ms} (needs a broker restart), then "
+        message += f"set consumer.session.timeout.ms={need_ms} on the group"
+    return TimeoutPlan(
+        inject_ms=None,
+        effective_ms=holds_ms,
+        need_ms=need_ms,
+        target_ms=target_ms,
+        source=TimeoutSource.BROKER,
+        verdict=verdict,
+        message=message,
+        broker_min_ms=bounds.consumer_min_ms,
+        broker_max_ms=bounds.consumer_max_ms,
+    )

@@ -1,0 +1,306 @@
+"""One connection to one broker: aiokafka's TCP, TLS and SASL with the limits that a long-lived operator needs.
+
+Why: aiokafka's connection dials whatever its host name resolves to, believes any frame length, and logs requests
+(a SASL request holds the password). One idea: override the three places, keep the rest.
+Source: aiokafka/conn.py 0.14 (create_connection, _read, _on_read_task_error); Kafka protocol guide.
+"""
+
+# aiokafka ships no types of its methods:
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from aiokafka import errors as aiokafka_errors
+from aiokafka.conn import READER_LIMIT, AIOKafkaConnection, AIOKafkaProtocol, CloseReason
+from aiokafka.util import create_future
+
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+from staticgroup.kafka.addresses import HostPort
+from staticgroup.kafka.answers import ClusterAnswer
+from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.kafka.errors import Recovery, Refusal
+from staticgroup.kafka.framing import UnreadableAnswer
+from staticgroup.kafka.oauth import AiokafkaToken, TokenProvider
+from staticgroup.kafka.wire import Api, Call, VersionRanges, negotiate
+
+FRAME_MAX_BYTES = 8 * 1024 * 1024
+"""The largest describe of 100 groups that we expect is 5 MB; a larger frame is refused, not read."""
+CLIENT_ID = "staticgroup-operator"
+
+T = TypeVar("T")
+
+
+class FrameTooLarge(Exception):
+    """The broker announced a frame beyond the limit."""
+
+
+class LimitedConnection(AIOKafkaConnection):
+    """Dial a checked address, verify the certificate for the host name, refuse oversized frames."""
+
+    def __init__(self, target: HostPort, address: str, **options: Any) -> None:
+        super().__init__(target.host, target.port, **options)
+        self._address = address
+
+    async def connect(self) -> tuple[Any, Any]:
+        """Connect, ask for the API versions, log in; the caller bounds the time."""
+        self._closed_fut = create_future()
+        context = self._ssl_context
+        reader = asyncio.StreamReader(limit=READER_LIMIT, loop=self._loop)
+        protocol = AIOKafkaProtocol(self._closed_fut, reader, loop=self._loop)
+        transport, _ = await self._loop.create_connection(
+            lambda: protocol,
+            self._address,
+            self._port,
+            ssl=context,
+            server_hostname=self._host.rstrip(".") if context else None,
+        )
+        writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
+        self._reader, self._writer, self._protocol = reader, writer, protocol
+        self._read_task = self._create_reader_task()
+        try:
+            await self._do_version_lookup()
+            if self._security_protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
+                await self._do_sasl_handshake()
+        except BaseException:
+            self.close()
+            raise
+        return reader, writer
+
+    @staticmethod
+    async def _read(self_ref: Callable[[], LimitedConnection | None]) -> None:
+        connection = self_ref()
+        if connection is None:
+            return
+        reader: Any = connection._reader
+        del connection  # so that a forgotten connection can be collected, as in aiokafka
+        while True:
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            if not 0 <= size <= FRAME_MAX_BYTES:
+                raise FrameTooLarge
+            frame = await reader.readexactly(size)
+            connection = self_ref()
+            if connection is None:
+                return
+            if not connection._requests:
+                raise UnreadableAnswer("an answer that nobody asked for")
+            connection._handle_frame(frame)
+            del connection
+
+    @classmethod
+    def _on_read_task_error(
+        cls, self_ref: Callable[[], LimitedConnection | None], read_task: asyncio.Task[None]
+    ) -> None:
+        if read_task.cancelled():
+            return
+        error = read_task.exception()
+        connection = self_ref()
+        if connection is not None and error is not None:
+            connection.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
+
+
+class _NothingBelowWarning(logging.Filter):
+    """Drop aiokafka's debug and info records whatever level somebody sets: they show requests, passwords included."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.WARNING
+
+
+_QUIET = _NothingBelowWarning()
+
+
+def silence_library_loggers() -> None:
+    """Keep the libraries from logging requests; safe to call again."""
+    for name in ("aiokafka", "aiokafka.conn", "kio"):
+        logging.getLogger(name).addFilter(_QUIET)
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+_UNKNOWN_CLUSTER = ClusterAnswer(cluster_id=None, brokers=())
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class BrokerConnection:
+    """An open connection and what the pool must know of it.
+
+    Parameters
+    ----------
+    opened_at_s, used_at_s: monotonic seconds, kept by the pool.
+    cluster: what the broker said about the cluster when the connection was opened.
+    """
+
+    target: HostPort
+    raw: LimitedConnection
+    opened_at_s: float
+    used_at_s: float
+    cluster: ClusterAnswer = _UNKNOWN_CLUSTER
+    in_flight: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return bool(self.raw.connected())
+
+    @property
+    def versions(self) -> VersionRanges:
+        """The versions that this broker serves."""
+        versions: VersionRanges = self.raw._versions
+        return versions
+
+    async def call(self, call: Call[T], deadline_s: float) -> T:
+        """Send one request and read its answer.
+
+        Parameters
+        ----------
+        deadline_s: loop time; when it passes the connection is closed, because answers match requests by order.
+
+        Raises
+        ------
+        Refusal: with `sent` True once the request may have reached the broker.
+        """
+        version = negotiate(call.api, self.versions)
+        if version is None:
+            raise Refusal(too_old(self.target, call.api))
+        body = await self._exchange(call, deadline_s)
+        try:
+            return call.decode(version, body)
+        except UnreadableAnswer:
+            text = f"broker {self.target} answered {call.api.name} with something that is no such answer"
+            problem = KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=f"{text}; check what listens there")
+            raise Refusal(problem, sent=True) from None
+
+    async def _exchange(self, call: Call[T], deadline_s: float) -> bytes:
+        self.in_flight += 1
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                body: bytes = await self.raw.send(call)
+                return body
+        except TimeoutError:
+            self.close()
+            raise Refusal(_unreachable(self.target), recovery=Recovery.FIND_COORDINATOR, sent=True) from None
+        except (aiokafka_errors.KafkaError, OSError, UnreadableAnswer) as error:
+            self.close()
+            problem = problem_of_failure(self.target, error)
+            recovery = Recovery.FIND_COORDINATOR if problem.kind is KafkaProblemKind.UNREACHABLE else Recovery.NONE
+            raise Refusal(problem, recovery=recovery, sent=True) from None
+        finally:
+            self.in_flight -= 1
+
+    def close(self) -> None:
+        """Close at once; whoever waits for an answer gets a Refusal."""
+        self.raw.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How to get in: settings and what was made of their secrets.
+
+    Parameters
+    ----------
+    context: None without TLS.
+    tokens: only with OAUTHBEARER.
+    """
+
+    settings: ConnectionSettings
+    context: ssl.SSLContext | None
+    tokens: TokenProvider | None
+
+
+async def open_connection(
+    access: Access, target: HostPort, address: str, *, deadline_s: float, now_s: float
+) -> BrokerConnection:
+    """Connect to one broker, TLS and SASL included.
+
+    Raises
+    ------
+    Refusal: UNREACHABLE, TLS_FAILED, AUTHENTICATION_FAILED or UNEXPECTED_ANSWER.
+    """
+    settings, sasl, tokens = access.settings, access.settings.sasl, access.tokens
+    raw = LimitedConnection(
+        target,
+        address,
+        client_id=CLIENT_ID,
+        request_timeout_ms=int(settings.request_timeout_s * 1000),
+        ssl_context=access.context,
+        security_protocol=settings.security_protocol,
+        sasl_mechanism=str(sasl.mechanism) if sasl else None,
+        sasl_plain_username=sasl.username if sasl else None,
+        sasl_plain_password=sasl.password.reveal() if sasl else None,
+        sasl_oauth_token_provider=AiokafkaToken(tokens) if tokens else None,
+    )
+    try:
+        async with asyncio.timeout_at(deadline_s):
+            await raw.connect()
+    except Refusal:  # of the token provider
+        raise
+    except Exception as error:  # a hostile or wrong peer can make aiokafka fail in any way
+        raise Refusal(problem_of_failure(target, error), recovery=Recovery.BACK_OFF) from None
+    return BrokerConnection(target=target, raw=raw, opened_at_s=now_s, used_at_s=now_s)
+
+
+def problem_of_failure(target: HostPort, error: BaseException) -> KafkaProblem:
+    """Name what an exception of socket, TLS, SASL or aiokafka means; its text is not used, it may hold anything."""
+    causes = _causes(error)
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            text = (
+                f"the certificate of broker {target} is not trusted for this name; check tls.caSecretRef and the name"
+            )
+            return KafkaProblem(kind=KafkaProblemKind.TLS_FAILED, message=text)
+        if isinstance(cause, ssl.SSLError):
+            text = (
+                f"the TLS handshake with broker {target} failed; check that it is a TLS listener, "
+                "and whether it asks for a client certificate that it trusts"
+            )
+            return KafkaProblem(kind=KafkaProblemKind.TLS_FAILED, message=text)
+    if isinstance(error, _SASL_ERRORS):
+        text = f"broker {target} refused the log-in; check mechanism, user and password in the Secret"
+        return KafkaProblem(kind=KafkaProblemKind.AUTHENTICATION_FAILED, message=text)
+    if any(not isinstance(cause, _LOSSES) for cause in causes):
+        text = (
+            f"broker {target} answered something that is not Kafka's protocol or is too large; check what listens there"
+        )
+        return KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=text)
+    return _unreachable(target)
+
+
+def too_old(target: HostPort, api: Api) -> KafkaProblem:
+    """Say which call a broker cannot serve."""
+    text = f"broker {target} does not serve {api.name} in a version that tells instance ids"
+    need = "run Kafka 2.4 or newer (for KIP-848 groups 3.8)"
+    return KafkaProblem(kind=KafkaProblemKind.BROKER_TOO_OLD, message=f"{text}; {need}")
+
+
+_LOSSES = (TimeoutError, asyncio.CancelledError, OSError, EOFError, aiokafka_errors.KafkaConnectionError)
+"""What a lost connection looks like; anything else in the chain of causes came from what the peer sent."""
+
+_SASL_ERRORS = (
+    aiokafka_errors.SaslAuthenticationFailed,
+    aiokafka_errors.UnsupportedSaslMechanismError,
+    aiokafka_errors.IllegalSaslStateError,
+    aiokafka_errors.AuthenticationFailedError,
+)
+
+
+def _unreachable(target: HostPort) -> KafkaProblem:
+    """Give refused, reset, silent and closing brokers one wording: the status must not flap between them."""
+    text = (
+        f"broker {target} does not answer; check address, network policy and whether the listener expects TLS or SASL"
+    )
+    return KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message=text)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__
+    return chain

@@ -1,0 +1,272 @@
+"""Everything needed to reach one cluster as one principal, resolved from a KafkaConnection and its Secrets.
+
+Why: secrets must be held so that no log line, exception or repr can show them, and a rotated Secret must lead to new
+connections. One idea: `ConnectionSettings` is complete and immutable; its fingerprint names its content.
+Source: KIP-43, KIP-84 (SASL), KIP-768 (OAUTHBEARER); StaticGroup's KafkaConnection resource.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from staticgroup.api.kafkaconnection import KafkaConnectionSpec, OAuth, Sasl, SaslMechanism, Tls
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+from staticgroup.kafka.addresses import parse_host_port
+from staticgroup.kafka.errors import Refusal
+from staticgroup.kafka.tls import InvalidTlsMaterial, TlsMaterial, client_context
+
+SecretContents = Mapping[str, Mapping[str, bytes]]
+"""Secret name → key → content; a Secret that does not exist has no entry."""
+
+_FINGERPRINT_KEY = secrets.token_bytes(32)
+"""Of this process: a logged fingerprint must not let anybody try passwords offline."""
+
+
+class SecretText:
+    """A text that shows itself only to `reveal`."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text; never put the result into a message."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+    def __format__(self, _specification: str) -> str:
+        return "***"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretText) and hmac.compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash((SecretText, self._text))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not pickled or copied")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """TLS to the brokers; without `ca_pem` the system's authorities are trusted."""
+
+    ca_pem: str | None = None
+    certificate_pem: str | None = None
+    key_pem: SecretText | None = None
+
+    def material(self) -> TlsMaterial:
+        """Return the PEM texts that make an SSL context."""
+        key_pem = self.key_pem.reveal() if self.key_pem else None
+        return TlsMaterial(ca_pem=self.ca_pem, certificate_pem=self.certificate_pem, key_pem=key_pem)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthSettings:
+    """Client credentials grant (RFC 6749 §4.4); the endpoint is an https URL."""
+
+    token_endpoint: str
+    client_id: str
+    client_secret: SecretText
+    scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslSettings:
+    """The log-in: user and password for PLAIN and SCRAM, `oauth` for OAUTHBEARER."""
+
+    mechanism: SaslMechanism
+    username: str = ""
+    password: SecretText = field(default_factory=lambda: SecretText(""))
+    oauth: OAuthSettings | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """How to reach one cluster, as whom.
+
+    Parameters
+    ----------
+    name: "<namespace>/<name>" of the KafkaConnection; not part of the fingerprint. When settings of the same name
+        arrive with another fingerprint, the connections of the old one are given up.
+    bootstrap_servers: "host:port", at least one.
+    cluster_id: the id that the brokers must report; None: not checked.
+    request_timeout_s: deadline of one operation, from DNS to the last retry; > 0.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    name: str = ""
+    cluster_id: str | None = None
+    tls: TlsSettings | None = None
+    sasl: SaslSettings | None = None
+    request_timeout_s: float = 10.0
+    allow_loopback: bool = False
+    fingerprint: str = field(init=False, default="", compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fingerprint", _fingerprint(self))
+
+    @property
+    def security_protocol(self) -> str:
+        """Kafka's name of the combination of TLS and SASL."""
+        if self.sasl:
+            return "SASL_SSL" if self.tls else "SASL_PLAINTEXT"
+        return "SSL" if self.tls else "PLAINTEXT"
+
+    @property
+    def principal(self) -> str:
+        """Who we are to the broker as far as known here; mutual TLS and tokens are named by the broker's own rules."""
+        if self.sasl and self.sasl.username:
+            return f"User:{self.sasl.username}"
+        return "User:ANONYMOUS" if not self.sasl and not self.tls else "the operator's principal"
+
+
+def _fingerprint(settings: ConnectionSettings) -> str:
+    tls, sasl = settings.tls, settings.sasl
+    oauth = sasl.oauth if sasl else None
+    content = [
+        settings.bootstrap_servers,
+        settings.cluster_id,
+        settings.request_timeout_s,
+        settings.allow_loopback,
+        tls and [tls.ca_pem, tls.certificate_pem, tls.key_pem and tls.key_pem.reveal()],
+        sasl and [sasl.mechanism, sasl.username, sasl.password.reveal()],
+        oauth and [oauth.token_endpoint, oauth.client_id, oauth.client_secret.reveal(), oauth.scope],
+    ]
+    return hmac.new(_FINGERPRINT_KEY, json.dumps(content).encode(), hashlib.sha256).hexdigest()[:16]
+
+
+def secret_names(spec: KafkaConnectionSpec) -> tuple[str, ...]:
+    """List the Secrets that `resolve` needs, each once."""
+    references = [spec.tls.ca_secret_ref, spec.tls.client_certificate_secret_ref] if spec.tls.enabled else []
+    names = [reference.name for reference in references if reference]
+    if spec.sasl and spec.sasl.credentials_secret_ref:
+        names.append(spec.sasl.credentials_secret_ref.name)
+    if spec.sasl and spec.sasl.oauth:
+        names.append(spec.sasl.oauth.client_secret_ref.name)
+    return tuple(dict.fromkeys(names))
+
+
+def resolve(
+    spec: KafkaConnectionSpec, contents: SecretContents, *, name: str = ""
+) -> ConnectionSettings | KafkaProblem:
+    """Fill a KafkaConnection with its Secrets.
+
+    Returns
+    -------
+    KafkaProblem: SECRET_MISSING or SECRET_INVALID naming Secret and key, or CONNECTION_INVALID naming the field.
+    """
+    for server in spec.bootstrap_servers:
+        parsed = parse_host_port(server)
+        if isinstance(parsed, KafkaProblem):
+            return parsed
+    if spec.sasl and not spec.tls.enabled and spec.sasl.mechanism in (SaslMechanism.PLAIN, SaslMechanism.OAUTHBEARER):
+        return _invalid(f"SASL {spec.sasl.mechanism} without TLS sends the secret in the clear; set spec.tls.enabled")
+    try:
+        return ConnectionSettings(
+            name=name,
+            bootstrap_servers=tuple(spec.bootstrap_servers),
+            cluster_id=spec.cluster_id,
+            tls=_tls(spec.tls, contents) if spec.tls.enabled else None,
+            sasl=_sasl(spec.sasl, contents) if spec.sasl else None,
+            request_timeout_s=float(spec.request_timeout_seconds),
+            allow_loopback=spec.allow_loopback,
+        )
+    except Refusal as refusal:
+        return refusal.problem
+
+
+def _tls(tls: Tls, contents: SecretContents) -> TlsSettings:
+    ca, client = tls.ca_secret_ref, tls.client_certificate_secret_ref
+    settings = TlsSettings(
+        ca_pem=_read(contents, ca.name, ca.key) if ca else None,
+        certificate_pem=_read(contents, client.name, client.cert_key) if client else None,
+        key_pem=SecretText(_read(contents, client.name, client.key_key)) if client else None,
+    )
+    places: Mapping[str, Callable[[], str]] = {
+        "ca": lambda: f"key {ca.key!r} of Secret {ca.name!r} holds no PEM certificates" if ca else "",
+        "client": lambda: (
+            f"keys {client.cert_key!r} and {client.key_key!r} of Secret {client.name!r} are not a PEM certificate "
+            "and its unencrypted private key"
+            if client
+            else ""
+        ),
+    }
+    try:
+        client_context(settings.material())
+    except InvalidTlsMaterial as error:
+        raise Refusal(_secret_invalid(places[error.part]())) from None
+    return settings
+
+
+def _sasl(sasl: Sasl, contents: SecretContents) -> SaslSettings:
+    if sasl.mechanism is SaslMechanism.OAUTHBEARER:
+        if not sasl.oauth:
+            raise Refusal(_invalid("spec.sasl.oauth is required with mechanism OAUTHBEARER"))
+        return SaslSettings(mechanism=sasl.mechanism, oauth=_oauth(sasl.oauth, contents))
+    reference = sasl.credentials_secret_ref
+    if not reference:
+        raise Refusal(_invalid(f"spec.sasl.credentialsSecretRef is required with mechanism {sasl.mechanism}"))
+    username = _read(contents, reference.name, reference.username_key)
+    password = _read(contents, reference.name, reference.password_key)
+    for key, text in ((reference.username_key, username), (reference.password_key, password)):
+        if "\0" in text or text != text.strip("\r\n"):
+            raise Refusal(
+                _secret_invalid(
+                    f"key {key!r} of Secret {reference.name!r} begins or ends with a line break or holds a NUL"
+                )
+            )
+    return SaslSettings(mechanism=sasl.mechanism, username=username, password=SecretText(password))
+
+
+def _oauth(oauth: OAuth, contents: SecretContents) -> OAuthSettings:
+    if not oauth.token_endpoint.startswith("https://"):
+        raise Refusal(_invalid("spec.sasl.oauth.tokenEndpoint must be an https URL"))
+    reference = oauth.client_secret_ref
+    return OAuthSettings(
+        token_endpoint=oauth.token_endpoint,
+        client_id=_read(contents, reference.name, reference.client_id_key),
+        client_secret=SecretText(_read(contents, reference.name, reference.client_secret_key)),
+        scope=oauth.scope,
+    )
+
+
+def _read(contents: SecretContents, secret_name: str, key: str) -> str:
+    """Return one text of one Secret, or refuse, naming both and never the content."""
+    if secret_name not in contents:
+        raise Refusal(
+            _secret_missing(f"Secret {secret_name!r} does not exist; create it in the connection's namespace")
+        )
+    content = contents[secret_name].get(key)
+    if content is None:
+        raise Refusal(_secret_missing(f"Secret {secret_name!r} has no key {key!r}; add it"))
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refusal(_secret_invalid(f"key {key!r} of Secret {secret_name!r} is not UTF-8 text")) from None
+    if not text.strip():
+        raise Refusal(_secret_invalid(f"key {key!r} of Secret {secret_name!r} is empty"))
+    return text
+
+
+def _secret_missing(message: str) -> KafkaProblem:
+    return KafkaProblem(kind=KafkaProblemKind.SECRET_MISSING, message=message)
+
+
+def _secret_invalid(message: str) -> KafkaProblem:
+    return KafkaProblem(kind=KafkaProblemKind.SECRET_INVALID, message=f"{message}; correct the Secret")
+
+
+def _invalid(message: str) -> KafkaProblem:
+    return KafkaProblem(kind=KafkaProblemKind.CONNECTION_INVALID, message=message)

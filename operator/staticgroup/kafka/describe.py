@@ -1,0 +1,311 @@
+"""Read groups from their coordinators, many at a time, so that no trap of the describe calls becomes a wrong reading.
+
+Why: DescribeGroups answers "Dead, no error" for a KIP-848 group, ConsumerGroupDescribe hides members without DESCRIBE
+on topics, ListGroups silently omits groups. One idea: a type is believed only when the describe of that type confirms
+it; absence only when ListGroups omits the group *and* DescribeGroups, which checks rights, knows none either.
+Source: KIP-848, KIP-1043 (DescribeGroups v6), KafkaApis.handleDescribeGroupsRequest,
+GroupCoordinatorService.listGroups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
+from staticgroup.kafka.answers import BrokerNode, DescribedGroup, ListGroupsAnswer
+from staticgroup.kafka.connection import BrokerConnection
+from staticgroup.kafka.errors import Code, Recovery, Refusal, problem_of, verdict_of
+from staticgroup.kafka.pool import GROUPS_PER_REQUEST, ClusterPool
+from staticgroup.kafka.wire import Api, Call, consumer_group_describe, describe_groups, list_groups
+
+WINDOW_S = 0.005
+"""Calls that begin within this time share requests."""
+BACK_OFF_FIRST_S = 0.05
+BACK_OFF_MAX_S = 1.0
+
+CLASSIC_STATES = frozenset({"PreparingRebalance", "CompletingRebalance", "Stable", "Empty"})
+CONSUMER_STATES = frozenset({"Assigning", "Reconciling", "Stable", "Empty"})
+_NEEDS_MEMBERS = frozenset({"CompletingRebalance", "Stable", "Assigning", "Reconciling"})
+
+Pause = Callable[[float], Awaitable[None]]
+Outcome = GroupView | KafkaProblem
+Reading = GroupView | Refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What ListGroups said about one group before it is described.
+
+    Parameters
+    ----------
+    group_type: None when the broker is too old to tell (before ListGroups v5, Kafka 3.8).
+    """
+
+    group_type: GroupType | None
+    is_listed: bool
+
+
+def back_off_s(attempt: int, rng: random.Random) -> float:
+    """Return the pause before attempt+1: doubling from 50 ms to 1 s, half of it random."""
+    full_s = min(BACK_OFF_FIRST_S * 2.0**attempt, BACK_OFF_MAX_S)
+    return full_s * (0.5 + rng.random() / 2)
+
+
+def may_retry(refusal: Refusal, attempt: int) -> bool:
+    """Say whether a read is asked again: a lost connection once, a coordinator on the move until the deadline."""
+    if refusal.recovery is Recovery.NONE:
+        return False
+    return refusal.problem.kind is not KafkaProblemKind.UNREACHABLE or attempt == 0
+
+
+class GroupReader:
+    """Describe groups of one cluster; calls made within a few milliseconds share requests."""
+
+    def __init__(self, pool: ClusterPool, *, pause: Pause, rng: random.Random) -> None:
+        self._pool = pool
+        self._pause = pause
+        self._rng = rng
+        self._waiting: dict[str, asyncio.Future[Outcome]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def describe(self, group_id: str) -> Outcome:
+        """Read one group completely, or say why not.
+
+        Notes
+        -----
+        Joins only a batch that has not been sent: an answer on its way may be older than this call.
+        """
+        future = self._waiting.get(group_id)
+        if future is None:
+            future = asyncio.get_running_loop().create_future()
+            if not self._waiting:
+                task = asyncio.create_task(self._flush())
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            self._waiting[group_id] = future
+        return await asyncio.shield(future)
+
+    async def _flush(self) -> None:
+        await self._pause(WINDOW_S)
+        batch, self._waiting = self._waiting, {}
+        try:
+            async with self._pool.operation() as deadline_s:
+                await self._read(batch, 0, deadline_s)
+        except BaseException as error:
+            for future in batch.values():
+                if not future.done():
+                    future.set_exception(error) if isinstance(error, Exception) else future.cancel()
+            if not isinstance(error, Exception):
+                raise
+
+    async def _read(self, batch: Mapping[str, asyncio.Future[Outcome]], attempt: int, deadline_s: float) -> None:
+        try:
+            located = await self._pool.coordinators(tuple(batch), deadline_s)
+        except Refusal as refusal:
+            located = dict.fromkeys(batch, refusal)
+        by_node: dict[BrokerNode, list[str]] = {}
+        lost: dict[str, Reading] = {}
+        for group_id, location in located.items():
+            if isinstance(location, BrokerNode):
+                by_node.setdefault(location, []).append(group_id)
+            else:
+                lost[group_id] = location
+        async with asyncio.TaskGroup() as tasks:  # one slow broker delays only its own groups
+            tasks.create_task(self._conclude(batch, lost, attempt, deadline_s))
+            for node, group_ids in by_node.items():
+                tasks.create_task(self._read_from(node, group_ids, batch, attempt, deadline_s))
+
+    async def _read_from(
+        self,
+        node: BrokerNode,
+        group_ids: Sequence[str],
+        batch: Mapping[str, asyncio.Future[Outcome]],
+        attempt: int,
+        deadline_s: float,
+    ) -> None:
+        try:
+            readings = await self._ask(node, group_ids, deadline_s)
+        except Refusal as refusal:
+            self._pool.forget_broker(node)
+            readings = dict.fromkeys(group_ids, refusal)
+        await self._conclude(batch, readings, attempt, deadline_s)
+
+    async def _conclude(
+        self,
+        batch: Mapping[str, asyncio.Future[Outcome]],
+        readings: Mapping[str, Reading],
+        attempt: int,
+        deadline_s: float,
+    ) -> None:
+        """Hand out what is final and ask again for the rest."""
+        pause_s = back_off_s(attempt, self._rng)
+        in_time = asyncio.get_running_loop().time() + pause_s < deadline_s
+        again: dict[str, asyncio.Future[Outcome]] = {}
+        for group_id, reading in readings.items():
+            if isinstance(reading, GroupView):
+                _settle(batch[group_id], reading)
+            elif in_time and may_retry(reading, attempt):
+                again[group_id] = batch[group_id]
+                if reading.recovery is Recovery.FIND_COORDINATOR:
+                    self._pool.forget_coordinators((group_id,))
+            else:
+                self._pool.forget_coordinators((group_id,))
+                _settle(batch[group_id], reading.problem)
+        if again:
+            await self._pause(pause_s)
+            await self._read(again, attempt + 1, deadline_s)
+
+    async def _ask(self, node: BrokerNode, group_ids: Sequence[str], deadline_s: float) -> dict[str, Reading]:
+        """Ask one coordinator; a group whose type turns out to be another is asked once more with a fresh type."""
+        readings = await self._ask_once(node, group_ids, deadline_s)
+        changed = [g for g, r in readings.items() if isinstance(r, Refusal) and r.recovery is Recovery.READ_TYPE]
+        if changed:
+            for group_id in changed:
+                self._pool.types.pop(group_id, None)
+            readings |= await self._ask_once(node, changed, deadline_s)
+        return {group_id: _without_read_type(reading) for group_id, reading in readings.items()}
+
+    async def _ask_once(self, node: BrokerNode, group_ids: Sequence[str], deadline_s: float) -> dict[str, Reading]:
+        readings: dict[str, Reading] = {}
+        listings = await self._list(node, group_ids, deadline_s)
+        classic: list[str] = []
+        consumer: list[str] = []
+        for group_id in group_ids:
+            listing = listings[group_id]
+            if isinstance(listing, Refusal):
+                readings[group_id] = listing
+            elif listing.group_type in (GroupType.STREAMS, GroupType.SHARE):
+                readings[group_id] = _unsupported(group_id, listing.group_type)
+            else:
+                (consumer if listing.group_type is GroupType.CONSUMER else classic).append(group_id)
+        for api, wanted in ((Api.DESCRIBE_GROUPS, classic), (Api.CONSUMER_GROUP_DESCRIBE, consumer)):
+            for start in range(0, len(wanted), GROUPS_PER_REQUEST):
+                chunk = wanted[start : start + GROUPS_PER_REQUEST]
+                described = await self._describe(api, node, chunk, deadline_s)
+                for group_id in chunk:
+                    found, listing = described[group_id], listings[group_id]
+                    assert isinstance(listing, Listing)
+                    readings[group_id] = found if isinstance(found, Refusal) else self._judge(api, node, found, listing)
+        return readings
+
+    async def _list(
+        self, node: BrokerNode, group_ids: Sequence[str], deadline_s: float
+    ) -> dict[str, Listing | Refusal]:
+        """Take the types that are known and ask ListGroups, once, for the others."""
+        known = self._pool.types
+        listings: dict[str, Listing | Refusal] = {
+            g: Listing(group_type=known[g], is_listed=True) for g in group_ids if g in known
+        }
+        unknown = [g for g in group_ids if g not in listings]
+        if not unknown:
+            return listings
+        connection = await self._pool.connection_to(node, deadline_s)
+        answer = await connection.call(list_groups(), deadline_s)
+        if answer.error_code != Code.NONE:
+            return listings | {g: self._refuse(Api.LIST_GROUPS, answer.error_code, g) for g in unknown}
+        return listings | _read_listing(answer, unknown)
+
+    async def _describe(
+        self, api: Api, node: BrokerNode, group_ids: Sequence[str], deadline_s: float
+    ) -> dict[str, DescribedGroup | Refusal]:
+        """Describe groups in one request; when its answer cannot be read, in halves: one bad group stays alone."""
+        make: Callable[[Sequence[str]], Call[tuple[DescribedGroup, ...]]] = (
+            describe_groups if api is Api.DESCRIBE_GROUPS else consumer_group_describe
+        )
+        connection: BrokerConnection = await self._pool.connection_to(node, deadline_s)
+        try:
+            answers = {a.group_id: a for a in await connection.call(make(group_ids), deadline_s)}
+        except Refusal as refusal:
+            if refusal.problem.kind is not KafkaProblemKind.UNEXPECTED_ANSWER:
+                raise
+            if len(group_ids) == 1:
+                return {group_ids[0]: refusal}
+            half = len(group_ids) // 2
+            first = await self._describe(api, node, group_ids[:half], deadline_s)
+            return first | await self._describe(api, node, group_ids[half:], deadline_s)
+        return {g: answers.get(g) or _unexpected(g, f"is missing from the answer to {api.name}") for g in group_ids}
+
+    def _judge(self, api: Api, node: BrokerNode, found: DescribedGroup, listing: Listing) -> Reading:
+        if found.error_code == Code.GROUP_ID_NOT_FOUND or (found.error_code == Code.NONE and found.state == "Dead"):
+            return self._judge_unknown(api, node, found, listing)
+        if found.error_code != Code.NONE:
+            return self._refuse(api, found.error_code, found.group_id)
+        is_classic = api is Api.DESCRIBE_GROUPS
+        if found.state not in (CLASSIC_STATES if is_classic else CONSUMER_STATES):
+            return _unexpected(found.group_id, "is in a state that is not known")
+        if (found.state == "Empty") == bool(found.members) and (found.members or found.state in _NEEDS_MEMBERS):
+            return _unexpected(found.group_id, "is described with members that do not fit its state")
+        group_type = GroupType.CLASSIC if is_classic else GroupType.CONSUMER
+        self._pool.remember_type(found.group_id, group_type)
+        return GroupView(
+            group_id=found.group_id,
+            group_type=group_type,
+            state=found.state,
+            coordinator=str(node),
+            protocol_type=found.protocol_type,
+            members=found.members,
+            group_epoch=found.group_epoch,
+            assignment_epoch=found.assignment_epoch,
+        )
+
+    def _judge_unknown(self, api: Api, node: BrokerNode, found: DescribedGroup, listing: Listing) -> Reading:
+        """Read "no such group of this type": absent only if ListGroups did not show it either."""
+        if listing.is_listed and listing.group_type is None:
+            text = "is listed but not a classic group, and brokers before Kafka 3.8 do not tell the type; upgrade them"
+            return Refusal(
+                KafkaProblem(kind=KafkaProblemKind.BROKER_TOO_OLD, message=f"group {found.group_id!r} {text}")
+            )
+        if listing.is_listed:
+            return self._refuse(api, Code.GROUP_ID_NOT_FOUND, found.group_id)
+        if not self._pool.believes_absence(found.group_id):
+            text = f"the coordinator does not show group {found.group_id!r}, which was seen before; it is asked again"
+            problem = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message=text)
+            return Refusal(problem, recovery=Recovery.BACK_OFF)
+        return GroupView(group_id=found.group_id, group_type=GroupType.ABSENT, state="Dead", coordinator=str(node))
+
+    def _refuse(self, api: Api, code: int, group_id: str) -> Refusal:
+        problem = problem_of(api, code, group_id=group_id, principal=self._pool.settings.principal)
+        return Refusal(problem, recovery=verdict_of(api, code).recovery)
+
+
+def _read_listing(answer: ListGroupsAnswer, group_ids: Sequence[str]) -> dict[str, Listing | Refusal]:
+    by_id = {group.group_id: group for group in answer.groups}
+    types = {group_type.value.lower(): group_type for group_type in GroupType}
+    listings: dict[str, Listing | Refusal] = {}
+    for group_id in group_ids:
+        group = by_id.get(group_id)
+        if answer.version < 5:
+            listings[group_id] = Listing(group_type=None, is_listed=group is not None)
+        elif group is None:
+            listings[group_id] = Listing(group_type=GroupType.ABSENT, is_listed=False)
+        elif group.group_type.lower() in types:
+            listings[group_id] = Listing(group_type=types[group.group_type.lower()], is_listed=True)
+        else:
+            listings[group_id] = _unsupported(group_id, None)
+    return listings
+
+
+def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+    if not future.done():
+        future.set_result(outcome)
+
+
+def _without_read_type(reading: Reading) -> Reading:
+    """End the search for the type after the second contradiction; the next round of the caller looks again."""
+    if isinstance(reading, Refusal) and reading.recovery is Recovery.READ_TYPE:
+        return Refusal(reading.problem)
+    return reading
+
+
+def _unexpected(group_id: str, text: str) -> Refusal:
+    message = f"group {group_id!r} {text}; nothing is decided on such an answer"
+    return Refusal(KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=message))
+
+
+def _unsupported(group_id: str, group_type: GroupType | None) -> Refusal:
+    kind = f"a {group_type} group" if group_type else "of a type that this operator does not know"
+    text = f"group {group_id!r} is {kind}; only classic and KIP-848 consumer groups are supported"
+    return Refusal(KafkaProblem(kind=KafkaProblemKind.UNSUPPORTED_GROUP, message=text))

@@ -1,0 +1,209 @@
+"""What each error code of a broker means to us, in one table.
+
+Why: an error must never be read as an empty answer, and the user must be told which right to grant or what to wait
+for. One idea: (call, code) → verdict; the verdict says which problem it is and whether asking again can help.
+Source: org.apache.kafka.common.protocol.Errors; KafkaApis and GroupCoordinatorService of Kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
+from staticgroup.kafka.wire import Api
+
+
+class Recovery(StrEnum):
+    """Whether asking again can help."""
+
+    NONE = "None"
+    BACK_OFF = "BackOff"
+    FIND_COORDINATOR = "FindCoordinator"
+    READ_TYPE = "ReadType"
+
+
+class Code:
+    """Kafka's error numbers that have a meaning here (org.apache.kafka.common.protocol.Errors)."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    REQUEST_TIMED_OUT = 7
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    ILLEGAL_GENERATION = 22
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    REBALANCE_IN_PROGRESS = 27
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
+    UNSUPPORTED_VERSION = 35
+    INVALID_CONFIG = 40
+    INVALID_REQUEST = 42
+    SASL_AUTHENTICATION_FAILED = 58
+    GROUP_ID_NOT_FOUND = 69
+    FENCED_INSTANCE_ID = 82
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The meaning of one code.
+
+    Parameters
+    ----------
+    acl: template of the missing right, with {group}; "" when the code is not about rights.
+    text: what happened and what to do, with {group} and {api}.
+    """
+
+    kind: KafkaProblemKind
+    recovery: Recovery
+    text: str
+    acl: str = ""
+
+
+def _retry(recovery: Recovery, text: str) -> Verdict:
+    return Verdict(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, recovery=recovery, text=text)
+
+
+def _denied(acl: str, consequence: str = "") -> Verdict:
+    text = f"{{principal}} lacks {acl}{consequence}; grant it with kafka-acls"
+    return Verdict(kind=KafkaProblemKind.NOT_AUTHORIZED, recovery=Recovery.NONE, text=text, acl=acl)
+
+
+def _unexpected(text: str) -> Verdict:
+    return Verdict(kind=KafkaProblemKind.UNEXPECTED_ANSWER, recovery=Recovery.NONE, text=text)
+
+
+_LOADING = _retry(
+    Recovery.BACK_OFF, "the coordinator of group {group!r} is loading its state after a fail-over; it is asked again"
+)
+_UNAVAILABLE = _retry(
+    Recovery.FIND_COORDINATOR,
+    "group {group!r} has no coordinator now; if this lasts, check the replicas of __consumer_offsets",
+)
+_MOVED = _retry(Recovery.FIND_COORDINATOR, "the coordinator of group {group!r} has moved; it is looked up again")
+
+COMMON: Mapping[int, Verdict] = {
+    Code.UNKNOWN_SERVER_ERROR: _unexpected("the broker failed to answer {api} (UNKNOWN_SERVER_ERROR); see its log"),
+    Code.REQUEST_TIMED_OUT: _retry(Recovery.BACK_OFF, "the broker timed out on {api}; it is asked again"),
+    Code.NETWORK_EXCEPTION: _retry(Recovery.FIND_COORDINATOR, "the broker lost a connection during {api}"),
+    Code.COORDINATOR_LOAD_IN_PROGRESS: _LOADING,
+    Code.COORDINATOR_NOT_AVAILABLE: _UNAVAILABLE,
+    Code.NOT_COORDINATOR: _MOVED,
+    Code.INVALID_GROUP_ID: _unexpected(
+        "the broker refuses group id {group!r} (INVALID_GROUP_ID); correct spec.groupId"
+    ),
+    Code.GROUP_AUTHORIZATION_FAILED: _denied("DESCRIBE on Group '{group}'"),
+    Code.CLUSTER_AUTHORIZATION_FAILED: _denied("DESCRIBE on Cluster 'kafka-cluster'"),
+    Code.UNSUPPORTED_SASL_MECHANISM: Verdict(
+        kind=KafkaProblemKind.AUTHENTICATION_FAILED,
+        recovery=Recovery.NONE,
+        text="the listener does not offer this SASL mechanism; compare spec.sasl.mechanism with the listener",
+    ),
+    Code.ILLEGAL_SASL_STATE: Verdict(
+        kind=KafkaProblemKind.AUTHENTICATION_FAILED,
+        recovery=Recovery.NONE,
+        text="the listener does not take a SASL log-in now; check that it is a SASL listener",
+    ),
+    Code.SASL_AUTHENTICATION_FAILED: Verdict(
+        kind=KafkaProblemKind.AUTHENTICATION_FAILED,
+        recovery=Recovery.NONE,
+        text="the broker refused the credentials; check user and password in the Secret",
+    ),
+    Code.UNSUPPORTED_VERSION: Verdict(
+        kind=KafkaProblemKind.BROKER_TOO_OLD,
+        recovery=Recovery.NONE,
+        text="the broker does not serve this version of {api}; StaticGroup needs Kafka 2.4, for KIP-848 groups 3.8",
+    ),
+    Code.INVALID_REQUEST: _unexpected("the broker calls our {api} invalid (INVALID_REQUEST); please report this"),
+}
+"""Meaning of a code whatever was asked."""
+
+BY_API: Mapping[Api, Mapping[int, Verdict]] = {
+    Api.DESCRIBE_GROUPS: {
+        Code.GROUP_ID_NOT_FOUND: _retry(Recovery.READ_TYPE, "group {group!r} is not a classic group (any more)"),
+    },
+    Api.CONSUMER_GROUP_DESCRIBE: {
+        Code.GROUP_ID_NOT_FOUND: _retry(Recovery.READ_TYPE, "group {group!r} is not a KIP-848 group (any more)"),
+        Code.TOPIC_AUTHORIZATION_FAILED: _denied(
+            "DESCRIBE on the Topics that group '{group}' subscribes to",
+            ", so the broker hides its members (they are not gone)",
+        ),
+    },
+    Api.LEAVE_GROUP: {
+        Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'", ", so departed members are not removed"),
+    },
+    Api.HEARTBEAT: {
+        Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'"),
+        Code.ILLEGAL_GENERATION: _unexpected("the broker knows our made-up member (ILLEGAL_GENERATION)"),
+        Code.UNKNOWN_MEMBER_ID: _unexpected("the broker does not know our made-up member, as intended"),
+        Code.REBALANCE_IN_PROGRESS: _unexpected("the broker is rebalancing group {group!r}"),
+        Code.FENCED_INSTANCE_ID: _unexpected("the broker fenced a beat without instance id"),
+    },
+    Api.DESCRIBE_CONFIGS: {
+        Code.GROUP_AUTHORIZATION_FAILED: _denied("DESCRIBE_CONFIGS on Group '{group}'"),
+        Code.CLUSTER_AUTHORIZATION_FAILED: _denied("DESCRIBE_CONFIGS on Cluster 'kafka-cluster'"),
+        Code.INVALID_CONFIG: _unexpected("the broker refuses to show settings of group {group!r} (INVALID_CONFIG)"),
+    },
+}
+"""Meaning of a code that depends on what was asked; wins over COMMON."""
+
+LEAVE_OUTCOMES: Mapping[int, LeaveOutcome] = {
+    Code.NONE: LeaveOutcome.REMOVED,
+    Code.UNKNOWN_MEMBER_ID: LeaveOutcome.UNKNOWN,
+    Code.FENCED_INSTANCE_ID: LeaveOutcome.FENCED,
+    Code.GROUP_AUTHORIZATION_FAILED: LeaveOutcome.NOT_AUTHORIZED,
+}
+"""Meaning of the code of one entry of LeaveGroup; any other is RETRY (describe again, then decide)."""
+
+
+def verdict_of(api: Api, code: int) -> Verdict:
+    """Return the meaning of an error code; a code that nobody documented is an unexpected answer."""
+    verdict = BY_API.get(api, {}).get(code) or COMMON.get(code)
+    return verdict or _unexpected(f"the broker answered {{api}} with the unknown error code {code}")
+
+
+def problem_of(api: Api, code: int, *, group_id: str = "", principal: str = "the operator's principal") -> KafkaProblem:
+    """Word an error code for the user.
+
+    Parameters
+    ----------
+    principal: as the broker sees us, as far as known ("User:op").
+
+    Returns
+    -------
+    KafkaProblem: with `missing_acl` when a right is missing.
+    """
+    verdict = verdict_of(api, code)
+    words = {"group": group_id, "api": api.name, "principal": principal}
+    acl = verdict.acl.format(**words)
+    if acl and principal.startswith("User:"):
+        acl = f"{acl} for {principal}"
+    return KafkaProblem(kind=verdict.kind, message=verdict.text.format(**words), missing_acl=acl)
+
+
+def leave_outcome(code: int) -> LeaveOutcome:
+    """Return what one entry's code means for its member."""
+    return LEAVE_OUTCOMES.get(code, LeaveOutcome.RETRY)
+
+
+class Refusal(Exception):
+    """Carries a problem through the layers of this package; never leaves the gateway.
+
+    Parameters
+    ----------
+    recovery: whether asking again, in which way, can help.
+    sent: the request may have reached the broker.
+    """
+
+    def __init__(self, problem: KafkaProblem, *, recovery: Recovery = Recovery.NONE, sent: bool = False) -> None:
+        super().__init__(problem.kind)
+        self.problem = problem
+        self.recovery = recovery
+        self.sent = sent

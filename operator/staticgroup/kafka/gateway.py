@@ -1,0 +1,330 @@
+"""What the operator asks of Kafka, and the answer to it over kio and aiokafka.
+
+Why: everything above decides on values; here alone are sockets, deadlines and retries. One idea: reads are repeated
+until their deadline where repeating can help; a removal is never repeated once the broker may have acted on it.
+Source: KIP-345 (LeaveGroup v3), KIP-848, KIP-1043; design of the removal order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from staticgroup.core.group import (
+    BrokerBounds,
+    GroupView,
+    KafkaProblem,
+    KafkaProblemKind,
+    LeaveEntry,
+    LeaveOutcome,
+    LeaveResult,
+)
+from staticgroup.kafka import wire
+from staticgroup.kafka.addresses import Resolver, SystemResolver
+from staticgroup.kafka.answers import BrokerNode, LeaveAnswer
+from staticgroup.kafka.bounds import read_bounds
+from staticgroup.kafka.connection import BrokerConnection, silence_library_loggers, too_old
+from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.kafka.describe import GroupReader, back_off_s, may_retry
+from staticgroup.kafka.errors import Code, Recovery, Refusal, leave_outcome, problem_of, verdict_of
+from staticgroup.kafka.pool import ClusterPool, TokenProviderFactory
+from staticgroup.kafka.rights import GroupRights, try_rights, with_topic_right
+from staticgroup.kafka.wire import Api
+
+POOL_UNUSED_MAX_S = 15 * 60.0
+"""A pool that nobody used for so long is closed, and the secrets in it are let go."""
+JOIN_GROUP_FLOOR = 5
+"""JoinGroup v5 carries group.instance.id (Kafka 2.3)."""
+REPORTED_APIS = (Api.JOIN_GROUP, Api.LEAVE_GROUP, Api.DESCRIBE_GROUPS, Api.LIST_GROUPS, Api.DESCRIBE_CONFIGS)
+
+_ACTED_MAYBE = frozenset({Code.REQUEST_TIMED_OUT, Code.NETWORK_EXCEPTION, Code.COORDINATOR_NOT_AVAILABLE})
+"""A coordinator maps failed or late writes to these (CoordinatorOperationExceptionHelper): it may have removed."""
+_DID_NOTHING = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS})
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What `probe` found.
+
+    Parameters
+    ----------
+    api_versions: API key → (lowest, highest) version of the broker that answered; absent: not served.
+    """
+
+    cluster_id: str | None
+    brokers: tuple[BrokerNode, ...]
+    api_versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+class KafkaGateway(Protocol):
+    """Everything the operator asks of Kafka; expected trouble is a value."""
+
+    async def describe(self, settings: ConnectionSettings, group_id: str) -> GroupView | KafkaProblem:
+        """Read one group completely; type ABSENT when it does not exist."""
+
+    async def bounds(self, settings: ConnectionSettings, group_id: str) -> BrokerBounds | KafkaProblem:
+        """Read the session timeout bounds of the group's coordinator and the group's own setting."""
+
+    async def leave(
+        self, settings: ConnectionSettings, group_id: str, entries: Sequence[LeaveEntry]
+    ) -> LeaveResult | KafkaProblem:
+        """Remove static members by compare-and-set, in one request."""
+
+    async def probe(self, settings: ConnectionSettings) -> ClusterFacts | KafkaProblem:
+        """Connect, log in, and tell what the cluster is."""
+
+    async def describe_rights(self, settings: ConnectionSettings, group_id: str) -> GroupRights | KafkaProblem:
+        """Find out, by calls that change nothing, which rights are missing."""
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+
+class KioGateway:
+    """The real gateway: one pool of connections per fingerprint of settings.
+
+    Parameters
+    ----------
+    rng: order of bootstrap servers and back-off.
+    clock: monotonic seconds, for connection ages; deadlines run in loop time.
+    pause: sleeps; tests give one that does not.
+    make_tokens: replaces the OAuth token endpoint in tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        rng: random.Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        resolver: Resolver | None = None,
+        make_tokens: TokenProviderFactory | None = None,
+    ) -> None:
+        silence_library_loggers()
+        self._rng = rng or random.Random()
+        self._clock = clock
+        self._pause = pause
+        self._own_resolver = SystemResolver() if resolver is None else None
+        self._resolver: Resolver = resolver or self._own_resolver  # type: ignore[assignment]  # one of them is set
+        self._make_tokens = make_tokens
+        self._pools: dict[str, ClusterPool] = {}
+        self._readers: dict[str, GroupReader] = {}
+        self._fingerprints: dict[str, str] = {}
+
+    async def describe(self, settings: ConnectionSettings, group_id: str) -> GroupView | KafkaProblem:
+        """Read one group completely; type ABSENT when it does not exist.
+
+        Returns
+        -------
+        KafkaProblem: whenever members could be hidden (missing DESCRIBE, a moving coordinator, an unknown answer).
+        """
+        try:
+            self._pool(settings)
+            return await self._readers[settings.fingerprint].describe(group_id)
+        except Refusal as refusal:
+            return refusal.problem
+
+    async def bounds(self, settings: ConnectionSettings, group_id: str) -> BrokerBounds | KafkaProblem:
+        """Read the session timeout bounds of the group's coordinator and the group's own setting.
+
+        Returns
+        -------
+        BrokerBounds: with None for what the broker does not serve or show; `problems` says which right is missing.
+        """
+
+        async def read(pool: ClusterPool, deadline_s: float) -> BrokerBounds:
+            node = await pool.coordinator(group_id, deadline_s)
+            connection = await pool.connection_to(node, deadline_s)
+            return await read_bounds(connection, node, group_id, settings.principal, deadline_s)
+
+        return await self._retried(settings, group_id, read)
+
+    async def leave(
+        self, settings: ConnectionSettings, group_id: str, entries: Sequence[LeaveEntry]
+    ) -> LeaveResult | KafkaProblem:
+        """Remove static members by compare-and-set, in one request.
+
+        Returns
+        -------
+        LeaveResult: outcomes in the order of `entries`. All are RETRY when the request may have reached the broker
+            and no answer came: describe again, then decide anew.
+        KafkaProblem: nothing was removed.
+
+        Raises
+        ------
+        ValueError: on an empty list or an entry without both ids.
+
+        Notes
+        -----
+        Repeated only after NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS, when the broker did nothing.
+        """
+        call = wire.leave_group(group_id, entries)
+
+        async def attempt(pool: ClusterPool, deadline_s: float) -> LeaveResult:
+            node = await pool.coordinator(group_id, deadline_s)
+            connection = await pool.connection_to(node, deadline_s)
+            _refuse_old_broker(connection)
+            unknown = LeaveResult(coordinator=str(node), outcomes=(LeaveOutcome.RETRY,) * len(entries))
+            try:
+                answer = await connection.call(call, deadline_s)
+            except Refusal as refusal:
+                pool.forget_broker(node)
+                if refusal.sent:
+                    return unknown
+                raise
+            if answer.error_code in _ACTED_MAYBE:
+                pool.forget_coordinators((group_id,))
+                return unknown
+            if answer.error_code != Code.NONE:
+                verdict = verdict_of(Api.LEAVE_GROUP, answer.error_code)
+                recovery = verdict.recovery if answer.error_code in _DID_NOTHING else Recovery.NONE
+                problem = problem_of(
+                    Api.LEAVE_GROUP, answer.error_code, group_id=group_id, principal=settings.principal
+                )
+                raise Refusal(problem, recovery=recovery)
+            return LeaveResult(coordinator=str(node), outcomes=_outcomes(entries, answer))
+
+        return await self._retried(settings, group_id, attempt)
+
+    async def probe(self, settings: ConnectionSettings) -> ClusterFacts | KafkaProblem:
+        """Connect, log in, and tell what the cluster is.
+
+        Returns
+        -------
+        KafkaProblem: among others BROKER_TOO_OLD, when the broker cannot do a compare-and-set removal.
+        """
+
+        async def read(pool: ClusterPool, deadline_s: float) -> ClusterFacts:
+            connection = await pool.any_connection(deadline_s)
+            cluster = await connection.call(wire.metadata(), deadline_s)
+            _refuse_old_broker(connection)
+            keys = (*REPORTED_APIS, Api.CONSUMER_GROUP_DESCRIBE)
+            versions = {int(key): connection.versions[key] for key in keys if key in connection.versions}
+            return ClusterFacts(cluster_id=cluster.cluster_id, brokers=cluster.brokers, api_versions=versions)
+
+        return await self._retried(settings, "", read)
+
+    async def describe_rights(self, settings: ConnectionSettings, group_id: str) -> GroupRights | KafkaProblem:
+        """Find out, by calls that change nothing, which rights are missing.
+
+        Notes
+        -----
+        READ is tried by a heartbeat of a member that does not exist; the broker checks rights first
+        (KafkaApis.handleHeartbeatRequest).
+        """
+
+        async def read(pool: ClusterPool, deadline_s: float) -> GroupRights:
+            located = (await pool.coordinators((group_id,), deadline_s))[group_id]
+            if isinstance(located, Refusal):
+                if located.problem.kind is not KafkaProblemKind.NOT_AUTHORIZED:
+                    raise located
+                return GroupRights(describe_group=False, missing=(located.problem.missing_acl,))
+            connection = await pool.connection_to(located, deadline_s)
+            return await try_rights(connection, located, group_id, settings.principal, deadline_s)
+
+        rights = await self._retried(settings, group_id, read)
+        if isinstance(rights, KafkaProblem) or not rights.describe_group:
+            return rights
+        view = await self.describe(settings, group_id)
+        return with_topic_right(rights, view)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
+        self._readers.clear()
+        self._fingerprints.clear()
+        if self._own_resolver:
+            self._own_resolver.close()
+
+    def retain(self, fingerprints: Sequence[str]) -> None:
+        """Give up the connections of settings that no KafkaConnection has any more."""
+        for fingerprint in set(self._pools) - set(fingerprints):
+            self._retire(fingerprint)
+
+    def socket_count(self) -> int:
+        """Count open connections to all brokers."""
+        return sum(pool.socket_count() for pool in self._pools.values())
+
+    def _pool(self, settings: ConnectionSettings) -> ClusterPool:
+        """Return the pool of these settings; give up what rotation or disuse has left behind."""
+        before = self._fingerprints.get(settings.name)
+        if settings.name and before != settings.fingerprint:
+            self._fingerprints[settings.name] = settings.fingerprint
+            if before is not None and before not in self._fingerprints.values():
+                self._retire(before)
+        pool = self._pools.get(settings.fingerprint)
+        if pool is None:
+            self._retire_unused()
+            pool = ClusterPool(
+                settings, resolver=self._resolver, rng=self._rng, clock=self._clock, make_tokens=self._make_tokens
+            )
+            self._pools[settings.fingerprint] = pool
+            self._readers[settings.fingerprint] = GroupReader(pool, pause=self._pause, rng=self._rng)
+        pool.sweep()
+        return pool
+
+    def _retire_unused(self) -> None:
+        now_s = self._clock()
+        for fingerprint, pool in tuple(self._pools.items()):
+            if now_s - pool.used_at_s > POOL_UNUSED_MAX_S:
+                self._retire(fingerprint)
+
+    def _retire(self, fingerprint: str) -> None:
+        pool = self._pools.pop(fingerprint, None)
+        self._readers.pop(fingerprint, None)
+        if pool:
+            pool.retire()
+
+    async def _retried(
+        self,
+        settings: ConnectionSettings,
+        group_id: str,
+        attempt_once: Callable[[ClusterPool, float], Awaitable[T]],
+    ) -> T | KafkaProblem:
+        """Run one operation under one deadline; ask again where the refusal says that this can help."""
+        pool = self._pool(settings)
+        async with pool.operation() as deadline_s:
+            attempt = 0
+            while True:
+                try:
+                    return await attempt_once(pool, deadline_s)
+                except Refusal as refusal:
+                    if refusal.recovery is not Recovery.BACK_OFF:
+                        pool.forget_coordinators((group_id,))
+                    pause_s = back_off_s(attempt, self._rng)
+                    in_time = asyncio.get_running_loop().time() + pause_s < deadline_s
+                    if not in_time or not may_retry(refusal, attempt):
+                        pool.forget_coordinators((group_id,))
+                        return refusal.problem
+                await self._pause(pause_s)
+                attempt += 1
+
+
+def _refuse_old_broker(connection: BrokerConnection) -> None:
+    """Refuse a broker that cannot do what keeps live members safe: compare-and-set removal, static joins."""
+    versions = connection.versions
+    if wire.negotiate(Api.LEAVE_GROUP, versions) is None:
+        raise Refusal(too_old(connection.target, Api.LEAVE_GROUP))
+    if versions.get(Api.JOIN_GROUP, (0, 0))[1] < JOIN_GROUP_FLOOR:
+        raise Refusal(too_old(connection.target, Api.JOIN_GROUP))
+
+
+def _outcomes(entries: Sequence[LeaveEntry], answer: LeaveAnswer) -> tuple[LeaveOutcome, ...]:
+    """Match answers to entries by position; when the answer does not line up, nothing in it is believed.
+
+    Notes
+    -----
+    Only the instance id is compared: some brokers echo the member id that they resolved, not the one that was sent.
+    """
+    echoed = [member.instance_id for member in answer.members]
+    if echoed != [entry.instance_id for entry in entries]:
+        return (LeaveOutcome.RETRY,) * len(entries)
+    return tuple(leave_outcome(member.error_code) for member in answer.members)

@@ -1,0 +1,168 @@
+"""Fetch OAUTHBEARER tokens with the client credentials grant.
+
+Why: aiokafka awaits a token at each log-in but brings no provider. One idea: one provider per connection pool, which
+keeps a token until shortly before its end and treats the endpoint like any address a user chose: https only, checked
+address, no redirect, a bounded answer.
+Source: RFC 6749 §4.4, KIP-768.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiokafka.abc import AbstractTokenProvider
+
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+from staticgroup.kafka.addresses import HostPort, Resolver, check
+from staticgroup.kafka.credentials import OAuthSettings
+from staticgroup.kafka.errors import Refusal
+
+ANSWER_MAX_BYTES = 64 * 1024
+EARLY_S = 60.0
+"""A token is renewed this long before its end."""
+LIFETIME_DEFAULT_S = 300.0
+"""When the endpoint does not tell `expires_in`."""
+
+
+class TokenProvider(Protocol):
+    """Whatever can be asked for a bearer token."""
+
+    async def token(self) -> str:
+        """Return a valid token; raises Refusal."""
+
+
+class AiokafkaToken(AbstractTokenProvider):
+    """Offer a TokenProvider in the form that aiokafka wants."""
+
+    def __init__(self, provider: TokenProvider) -> None:
+        self._provider = provider
+
+    async def token(self) -> str:
+        """Return a valid token."""
+        return await self._provider.token()
+
+
+class ClientCredentials:
+    """Ask the token endpoint with client id and secret.
+
+    Parameters
+    ----------
+    clock: monotonic seconds.
+    context: verifies the endpoint's certificate.
+    """
+
+    def __init__(
+        self,
+        settings: OAuthSettings,
+        *,
+        clock: Callable[[], float],
+        resolver: Resolver,
+        context: ssl.SSLContext,
+        allow_loopback: bool,
+        timeout_s: float,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._resolver = resolver
+        self._context = context
+        self._allow_loopback = allow_loopback
+        self._timeout_s = timeout_s
+        self._token = ""
+        self._valid_until_s = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def token(self) -> str:
+        """Return a token that is valid for a while.
+
+        Raises
+        ------
+        Refusal: AUTHENTICATION_FAILED, UNREACHABLE, TLS_FAILED or ADDRESS_REFUSED.
+        """
+        async with self._lock:
+            if self._clock() >= self._valid_until_s:
+                self._token, lifetime_s = await self._fetch()
+                self._valid_until_s = self._clock() + max(lifetime_s - EARLY_S, lifetime_s / 2)
+            return self._token
+
+    async def _fetch(self) -> tuple[str, float]:
+        target = _target(self._settings.token_endpoint)
+        address = await check(target, allow_loopback=self._allow_loopback, resolver=self._resolver)
+        if isinstance(address, KafkaProblem):
+            message = address.message.replace("broker", "token endpoint", 1)
+            raise Refusal(KafkaProblem(kind=address.kind, message=message))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                status, body = await self._post(address)
+        except aiohttp.ClientConnectorCertificateError:
+            raise _refuse(KafkaProblemKind.TLS_FAILED, target, "its certificate is not trusted for this name") from None
+        except (TimeoutError, OSError, aiohttp.ClientError):
+            raise _refuse(KafkaProblemKind.UNREACHABLE, target, "it does not answer; check network and URL") from None
+        if status != 200:
+            text = f"it answered HTTP {status}; check client id, client secret and scope"
+            raise _refuse(KafkaProblemKind.AUTHENTICATION_FAILED, target, text)
+        return _read_token(body, target)
+
+    async def _post(self, address: str) -> tuple[int, bytes]:
+        settings = self._settings
+        form = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
+        # RFC 6749 §2.3.1: both are form-encoded before they go into the header
+        login = f"{quote(settings.client_id, safe='')}:{quote(settings.client_secret.reveal(), safe='')}"
+        headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+        connector = aiohttp.TCPConnector(resolver=_Pinned(address), ssl=self._context, use_dns_cache=False)
+        async with (
+            aiohttp.ClientSession(connector=connector, trust_env=False) as session,
+            session.post(settings.token_endpoint, data=form, headers=headers, allow_redirects=False) as response,
+        ):
+            return response.status, await response.content.read(ANSWER_MAX_BYTES)
+
+
+class _Pinned(AbstractResolver):
+    """Answer every name with the address that was checked."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        flags = socket.AI_NUMERICHOST
+        return [ResolveResult(hostname=host, host=self._address, port=port, family=family, proto=0, flags=flags)]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _target(url: str) -> HostPort:
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname:
+        problem = KafkaProblem(
+            kind=KafkaProblemKind.CONNECTION_INVALID, message="spec.sasl.oauth.tokenEndpoint must be an https URL"
+        )
+        raise Refusal(problem)
+    return HostPort(host=parts.hostname, port=parts.port or 443)
+
+
+def _read_token(body: bytes, target: HostPort) -> tuple[str, float]:
+    try:
+        answer: Any = json.loads(body)
+        token = answer["access_token"] if isinstance(answer, Mapping) else None
+        lifetime_s = float(answer.get("expires_in", LIFETIME_DEFAULT_S))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        token, lifetime_s = None, 0.0
+    if not isinstance(token, str) or not token or not token.isascii() or not lifetime_s > 0:
+        raise _refuse(KafkaProblemKind.UNEXPECTED_ANSWER, target, "it answered without a usable access_token")
+    return token, lifetime_s
+
+
+def _refuse(kind: KafkaProblemKind, target: HostPort, text: str) -> Refusal:
+    return Refusal(KafkaProblem(kind=kind, message=f"no token from token endpoint {target}: {text}"))

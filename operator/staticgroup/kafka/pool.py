@@ -1,0 +1,335 @@
+"""The connections to one cluster as one principal, and what was learned over them.
+
+Why: ten thousand groups must share a few sockets, and no answer may come from another cluster than the expected one.
+One idea: a slot per address holds at most one connection in use and one being given up; every connection proves its
+cluster id before its first group call; the coordinators and group types learned are hints that the brokers correct.
+Source: Kafka protocol guide (FindCoordinator); KIP-368 (why SASL connections are renewed by age).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind
+from staticgroup.kafka.addresses import HostPort, Resolver, check, parse_host_port
+from staticgroup.kafka.answers import BrokerNode, ClusterAnswer, CoordinatorAnswer
+from staticgroup.kafka.connection import Access, BrokerConnection, open_connection, problem_of_failure
+from staticgroup.kafka.credentials import ConnectionSettings, TlsSettings
+from staticgroup.kafka.errors import Recovery, Refusal, problem_of, verdict_of
+from staticgroup.kafka.oauth import ClientCredentials, TokenProvider
+from staticgroup.kafka.tls import TlsMaterial, client_context
+from staticgroup.kafka.wire import Api, find_coordinators, metadata, negotiate
+
+IDLE_MAX_S = 9 * 60.0
+"""Brokers close connections idle for 10 min (connections.max.idle.ms)."""
+SASL_AGE_MAX_S = 50 * 60.0
+"""aiokafka does not re-authenticate (KIP-368); managed brokers end sessions after about an hour."""
+GROUPS_PER_REQUEST = 100
+ABSENCE_SETTLE_S = 2.0
+"""How long a group that was seen must be missing before it is called absent."""
+REMEMBERED_GROUPS_MAX = 100_000
+"""Of coordinators and of types; when full, all is forgotten and learned again."""
+
+Located = BrokerNode | Refusal
+TokenProviderFactory = Callable[[ConnectionSettings], TokenProvider]
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(slots=True)
+class _Slot:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    current: BrokerConnection | None = None
+    retiring: BrokerConnection | None = None
+
+
+class ClusterPool:
+    """Connections and knowledge of one cluster.
+
+    Parameters
+    ----------
+    clock: monotonic seconds, for ages; deadlines are in loop time.
+    make_tokens: makes the token provider instead of the one that asks the token endpoint.
+    """
+
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        *,
+        resolver: Resolver,
+        rng: random.Random,
+        clock: Callable[[], float],
+        make_tokens: TokenProviderFactory | None = None,
+    ) -> None:
+        self.settings = settings
+        self.types: dict[str, GroupType] = {}
+        self.cluster_id: str | None = None
+        self.brokers: tuple[BrokerNode, ...] = ()
+        self._resolver = resolver
+        self._rng = rng
+        self._clock = clock
+        self._slots: dict[HostPort, _Slot] = {}
+        self._coordinators: dict[str, BrokerNode] = {}
+        self._missed_since_s: dict[str, float | None] = {}
+        self._operations = 0
+        self._is_retired = False
+        self._access = Access(
+            settings=settings,
+            context=client_context(settings.tls.material()) if settings.tls else None,
+            tokens=self._make_tokens(make_tokens),
+        )
+        self.used_at_s = clock()
+
+    def _make_tokens(self, make_tokens: TokenProviderFactory | None) -> TokenProvider | None:
+        settings = self.settings
+        if not settings.sasl or not settings.sasl.oauth:
+            return None
+        if make_tokens:
+            return make_tokens(settings)
+        context = client_context(TlsMaterial())
+        tls = settings.tls or TlsSettings()
+        if tls.ca_pem:
+            context.load_verify_locations(cadata=tls.ca_pem)
+        return ClientCredentials(
+            settings.sasl.oauth,
+            clock=self._clock,
+            resolver=self._resolver,
+            context=context,
+            allow_loopback=settings.allow_loopback,
+            timeout_s=settings.request_timeout_s,
+        )
+
+    @asynccontextmanager
+    async def operation(self) -> AsyncIterator[float]:
+        """Keep the pool open for one operation and give its deadline in loop time."""
+        self._operations += 1
+        self.used_at_s = self._clock()
+        try:
+            yield asyncio.get_running_loop().time() + self.settings.request_timeout_s
+        finally:
+            self._operations -= 1
+            if self._is_retired and not self._operations:
+                self.close()
+
+    async def any_connection(self, deadline_s: float) -> BrokerConnection:
+        """Return a connection to any broker: an open one, else bootstrap servers in random order, else known brokers.
+
+        Raises
+        ------
+        Refusal: the most telling problem of all brokers tried.
+        """
+        for slot in self._slots.values():
+            if slot.current and self._is_usable(slot.current):
+                return self._touch(slot.current)
+        targets = self._candidates()
+        refusals: list[Refusal] = []
+        for position, target in enumerate(targets):
+            now_s = asyncio.get_running_loop().time()
+            share_s = (deadline_s - now_s) / (len(targets) - position)  # a silent broker must not use up all the time
+            try:
+                return await self._connection(target, now_s + share_s, adopts_cluster=True)
+            except Refusal as refusal:
+                refusals.append(refusal)
+                if refusal.problem.kind in (KafkaProblemKind.AUTHENTICATION_FAILED, KafkaProblemKind.WRONG_CLUSTER):
+                    break  # another broker would say the same, and count another failed log-in
+        telling = [r for r in refusals if r.problem.kind is not KafkaProblemKind.UNREACHABLE]
+        raise Refusal((telling or refusals)[0].problem)
+
+    def _candidates(self) -> list[HostPort]:
+        bootstrap = [parse_host_port(server) for server in self.settings.bootstrap_servers]
+        invalid = [problem for problem in bootstrap if isinstance(problem, KafkaProblem)]
+        if invalid:
+            raise Refusal(invalid[0])
+        first = [target for target in bootstrap if isinstance(target, HostPort)]
+        known = [HostPort(host=node.host, port=node.port) for node in self.brokers]
+        self._rng.shuffle(first)
+        self._rng.shuffle(known)
+        return list(dict.fromkeys(first + known[:3]))
+
+    async def connection_to(self, node: BrokerNode, deadline_s: float) -> BrokerConnection:
+        """Return a connection to one broker at its advertised address."""
+        return await self._connection(HostPort(host=node.host, port=node.port), deadline_s, adopts_cluster=False)
+
+    async def _connection(self, target: HostPort, deadline_s: float, *, adopts_cluster: bool) -> BrokerConnection:
+        slot = self._slots.setdefault(target, _Slot())
+        try:
+            async with asyncio.timeout_at(deadline_s), slot.lock:
+                if slot.current and self._is_usable(slot.current):
+                    return self._touch(slot.current)
+                self._give_up(slot)
+                slot.current = await self._open(target, deadline_s, adopts_cluster)
+                return slot.current
+        except TimeoutError as error:
+            raise Refusal(problem_of_failure(target, error), recovery=Recovery.BACK_OFF) from None
+
+    async def _open(self, target: HostPort, deadline_s: float, adopts_cluster: bool) -> BrokerConnection:
+        address = await check(target, allow_loopback=self.settings.allow_loopback, resolver=self._resolver)
+        if isinstance(address, KafkaProblem):
+            raise Refusal(address)
+        connection = await open_connection(self._access, target, address, deadline_s=deadline_s, now_s=self._clock())
+        try:
+            connection.cluster = await connection.call(metadata(), deadline_s)
+            self._admit(connection.cluster, adopts_cluster)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _admit(self, cluster: ClusterAnswer, adopts_cluster: bool) -> None:
+        """Refuse a broker of another cluster before any group call."""
+        expected = self.settings.cluster_id
+        if expected and cluster.cluster_id != expected:
+            raise Refusal(_wrong_cluster(expected, cluster.cluster_id))
+        if self.cluster_id is not None and cluster.cluster_id != self.cluster_id:
+            # only a bootstrap server may change our mind, and then no connection to the former cluster stays
+            self._coordinators.clear()
+            self.types.clear()
+            self._missed_since_s.clear()
+            if not adopts_cluster:
+                text = (
+                    "a broker that this cluster advertises belongs to another cluster; the cluster is looked up again"
+                )
+                problem = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message=text)
+                raise Refusal(problem, recovery=Recovery.FIND_COORDINATOR)
+            self._close_connections()
+        self.cluster_id, self.brokers = cluster.cluster_id, cluster.brokers
+
+    async def coordinators(self, group_ids: Sequence[str], deadline_s: float) -> dict[str, Located]:
+        """Locate the coordinator of each group; cached ones are not asked for.
+
+        Raises
+        ------
+        Refusal: no broker could be asked at all.
+        """
+        located: dict[str, Located] = {g: self._coordinators[g] for g in group_ids if g in self._coordinators}
+        missing = [g for g in group_ids if g not in located]
+        if not missing:
+            return located
+        connection = await self.any_connection(deadline_s)
+        size = GROUPS_PER_REQUEST if (negotiate(Api.FIND_COORDINATOR, connection.versions) or 0) >= 4 else 1
+        for start in range(0, len(missing), size):
+            chunk = missing[start : start + size]
+            answers = {a.group_id: a for a in await connection.call(find_coordinators(chunk), deadline_s)}
+            for group_id in chunk:
+                located[group_id] = self._read_location(group_id, answers.get(group_id))
+        return located
+
+    def _read_location(self, group_id: str, answer: CoordinatorAnswer | None) -> Located:
+        if answer is None:
+            text = f"the broker did not answer where group {group_id!r} is coordinated; see its log"
+            return Refusal(KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=text))
+        if answer.node is None:
+            problem = problem_of(
+                Api.FIND_COORDINATOR, answer.error_code, group_id=group_id, principal=self.settings.principal
+            )
+            return Refusal(problem, recovery=verdict_of(Api.FIND_COORDINATOR, answer.error_code).recovery)
+        if len(self._coordinators) >= REMEMBERED_GROUPS_MAX:
+            self._coordinators.clear()
+        self._coordinators[group_id] = answer.node
+        return answer.node
+
+    async def coordinator(self, group_id: str, deadline_s: float) -> BrokerNode:
+        """Locate one group's coordinator; raises Refusal."""
+        located = (await self.coordinators((group_id,), deadline_s))[group_id]
+        if isinstance(located, Refusal):
+            raise located
+        return located
+
+    def forget_coordinators(self, group_ids: Iterable[str]) -> None:
+        """Ask anew for these groups next time."""
+        for group_id in group_ids:
+            self._coordinators.pop(group_id, None)
+
+    def forget_broker(self, node: BrokerNode) -> None:
+        """Drop every coordinator entry of a broker whose connection was lost."""
+        self.forget_coordinators([group for group, at in self._coordinators.items() if at == node])
+
+    def remember_type(self, group_id: str, group_type: GroupType) -> None:
+        """Keep what a describe has proven."""
+        if len(self.types) >= REMEMBERED_GROUPS_MAX:
+            self.types.clear()
+            self._missed_since_s.clear()
+        self.types[group_id] = group_type
+        self._missed_since_s[group_id] = None
+
+    def believes_absence(self, group_id: str) -> bool:
+        """Say whether a group that the coordinator does not show may be called absent.
+
+        Notes
+        -----
+        A new coordinator answers reads from what it knows to be committed; for a moment after a fail-over that may
+        be nothing, without any error (seen on 4.4.0: an existing group read as GROUP_ID_NOT_FOUND). So a group that
+        was seen before is believed gone only when it is still not shown ABSENCE_SETTLE_S after it was first missed.
+        """
+        if group_id not in self._missed_since_s:
+            return True
+        since_s = self._missed_since_s[group_id]
+        if since_s is None:
+            self._missed_since_s[group_id] = self._clock()
+            return False
+        if self._clock() - since_s < ABSENCE_SETTLE_S:
+            return False
+        del self._missed_since_s[group_id]
+        return True
+
+    def sweep(self) -> None:
+        """Close connections that are idle or given up and no longer needed."""
+        for slot in self._slots.values():
+            if slot.current and not slot.current.in_flight and not self._is_usable(slot.current):
+                slot.current.close()
+                slot.current = None
+            if slot.retiring and not slot.retiring.in_flight:
+                slot.retiring.close()
+                slot.retiring = None
+
+    def retire(self) -> None:
+        """Close once the operations under way have ended; new ones go to another pool."""
+        self._is_retired = True
+        if not self._operations:
+            self.close()
+
+    def close(self) -> None:
+        """Close every connection at once."""
+        self._close_connections()
+        self._slots.clear()
+
+    def _close_connections(self) -> None:
+        for slot in self._slots.values():
+            for connection in (slot.current, slot.retiring):
+                if connection:
+                    connection.close()
+            slot.current = slot.retiring = None
+
+    def socket_count(self) -> int:
+        """Count open connections."""
+        slots = self._slots.values()
+        return sum(1 for slot in slots for c in (slot.current, slot.retiring) if c and c.is_open)
+
+    def _is_usable(self, connection: BrokerConnection) -> bool:
+        now_s = self._clock()
+        is_idle = not connection.in_flight and now_s - connection.used_at_s > IDLE_MAX_S
+        is_old = self.settings.sasl is not None and now_s - connection.opened_at_s > SASL_AGE_MAX_S
+        return connection.is_open and not is_idle and not is_old
+
+    def _touch(self, connection: BrokerConnection) -> BrokerConnection:
+        connection.used_at_s = self._clock()
+        return connection
+
+    def _give_up(self, slot: _Slot) -> None:
+        """Set the current connection aside; it is closed once its requests are answered, or by the next one."""
+        if slot.retiring:
+            slot.retiring.close()
+        slot.retiring, slot.current = slot.current, None
+        if slot.retiring and not slot.retiring.in_flight:
+            slot.retiring.close()
+            slot.retiring = None
+
+
+def _wrong_cluster(expected: str, reported: str | None) -> KafkaProblem:
+    shown = reported if reported and _CLUSTER_ID.fullmatch(reported) else "an unreadable one"
+    text = f"the brokers report cluster id {shown}, but spec.clusterId is {expected}; correct one of them"
+    return KafkaProblem(kind=KafkaProblemKind.WRONG_CLUSTER, message=text)

@@ -1,0 +1,279 @@
+"""Every single question to and every write at the API server, behind one protocol.
+
+The stores follow pods and nodes; this is for the rest: consistent reads right before a removal, Secrets, status,
+Events, and what the API server can and allows. Each call has a timeout and gives a value: what was asked for, None
+for an object that does not exist, or a `KubeProblem`. A read without resourceVersion is consistent (quorum) in
+Kubernetes, which step 2 of the removal order relies on.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..api.names import (
+    API_VERSION,
+    FIELD_MANAGER,
+    GROUP,
+    KAFKA_CONNECTION_KIND,
+    KAFKA_CONNECTION_PLURAL,
+    STATIC_GROUP_KIND,
+    STATIC_GROUP_PLURAL,
+    VERSION,
+)
+from ..core.pod import PodVersion
+from ..core.workload import WorkloadView
+from .event_poster import EventPoster, Involved
+from .problem import KubeProblem, KubeProblemKind, problem_of
+from .translate import MalformedObject, pod_version, workload_view
+from .transport import (
+    ACCESS_REVIEWS,
+    APPLY_PATCH,
+    MUTATING_POLICIES,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    STATEFULSETS,
+    Json,
+    Resource,
+    Transport,
+)
+
+_APPLY_ATTEMPTS = 4
+_KINDS = {STATIC_GROUP_PLURAL: STATIC_GROUP_KIND, KAFKA_CONNECTION_PLURAL: KAFKA_CONNECTION_KIND}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRead:
+    """A consistent read of one pod name.
+
+    Parameters
+    ----------
+    resource_version: of the LIST, the moment the answer is true for; bring the pod watch up to it.
+    version: None when no pod has that name.
+    """
+
+    resource_version: int
+    version: PodVersion | None
+
+
+class KubeGateway(Protocol):
+    """What the shell needs of the API server besides the stores."""
+
+    async def read_workload(self, namespace: str, name: str) -> WorkloadView | KubeProblem | None:
+        """Read a StatefulSet consistently; None when it does not exist."""
+
+    async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
+        """Read the pod of a name consistently, whatever its labels."""
+
+    async def read_secret(self, namespace: str, name: str) -> dict[str, bytes] | KubeProblem | None:
+        """Read a Secret's decoded entries; None when it does not exist."""
+
+    async def cluster_uid(self) -> str | KubeProblem:
+        """Read the uid of the kube-system namespace, the identity of the cluster."""
+
+    async def read_object(self, plural: str, namespace: str, name: str) -> Json | KubeProblem | None:
+        """Read one of our resources consistently; None when it does not exist."""
+
+    async def list_objects(self, plural: str, namespace: str) -> list[Json] | KubeProblem:
+        """List one of our resources consistently, in a namespace or, for "", in all."""
+
+    async def apply_status(self, plural: str, namespace: str, name: str, uid: str, status: Json) -> KubeProblem | None:
+        """Apply a status; None when it was written, CONFLICT when the object of that name has another uid."""
+
+    async def post_event(
+        self, involved: Involved, *, type_: str, reason: str, message: str, action: str
+    ) -> KubeProblem | None:
+        """Post an Event; repetitions within ten minutes are counted up."""
+
+    async def serves_mutating_policy(self) -> bool | KubeProblem:
+        """True when MutatingAdmissionPolicy v1 is served (1.36 or later)."""
+
+    async def has_policy(self, name: str) -> bool | KubeProblem:
+        """True when a MutatingAdmissionPolicy of that name is served and installed."""
+
+    async def can_i(
+        self, verb: str, *, group: str, resource: str, subresource: str = "", namespace: str = ""
+    ) -> bool | KubeProblem:
+        """Ask whether the operator has a right."""
+
+    async def server_minor(self) -> int | KubeProblem:
+        """Read the minor of the API server's version 1.x."""
+
+
+class AioKubeGateway:
+    """The gateway over a `Transport`.
+
+    Parameters
+    ----------
+    instance: name of this replica for Events.
+    now_s: seconds since the Unix epoch.
+    env_names: as for the pod store.
+    """
+
+    def __init__(
+        self, transport: Transport, *, instance: str, now_s: Callable[[], float],
+        env_names: frozenset[str] = frozenset(),
+    ) -> None:
+        self._transport = transport
+        self._env_names = env_names
+        self._events = EventPoster(transport, instance=instance, now_s=now_s)
+
+    async def read_workload(self, namespace: str, name: str) -> WorkloadView | KubeProblem | None:
+        """Read a StatefulSet consistently; None when it does not exist."""
+        raw = await self._transport.call("get", STATEFULSETS, namespace=namespace, name=name)
+        if isinstance(raw, KubeProblem):
+            return None if raw.kind is KubeProblemKind.NOT_FOUND else raw
+        view = workload_view(raw)
+        return _malformed(view, STATEFULSETS, namespace) if isinstance(view, MalformedObject) else view
+
+    async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
+        """Read the pod of a name consistently, whatever its labels.
+
+        Notes
+        -----
+        A LIST with a field selector instead of a GET: only a LIST says at which resourceVersion it is true, also
+        when there is no such pod.
+        """
+        query = {"fieldSelector": f"metadata.name={name}"}
+        page = await self._transport.call("list", PODS, namespace=namespace, query=query)
+        if isinstance(page, KubeProblem):
+            return page
+        items = page.get("items") or []
+        resource_version = str((page.get("metadata") or {}).get("resourceVersion", ""))
+        if not resource_version.isdigit() or len(items) > 1:
+            return _malformed(MalformedObject(kind="Pod", field="metadata", found="PodList"), PODS, namespace)
+        if not items:
+            return PodRead(resource_version=int(resource_version), version=None)
+        version = pod_version(items[0], env_names=self._env_names)
+        if isinstance(version, MalformedObject):
+            return _malformed(version, PODS, namespace)
+        return PodRead(resource_version=int(resource_version), version=version)
+
+    async def read_secret(self, namespace: str, name: str) -> dict[str, bytes] | KubeProblem | None:
+        """Read a Secret's decoded entries; None when it does not exist."""
+        raw = await self._transport.call("get", SECRETS, namespace=namespace, name=name)
+        if isinstance(raw, KubeProblem):
+            return None if raw.kind is KubeProblemKind.NOT_FOUND else raw
+        entries = raw.get("data") or {}
+        try:
+            return {str(key): base64.b64decode(value, validate=True) for key, value in entries.items()}
+        except (binascii.Error, TypeError, ValueError, AttributeError):
+            # The value must not travel on in an exception or a message.
+            return _malformed(MalformedObject(kind="Secret", field="data", found="bytes"), SECRETS, namespace)
+
+    async def cluster_uid(self) -> str | KubeProblem:
+        """Read the uid of the kube-system namespace, the identity of the cluster."""
+        raw = await self._transport.call("get", NAMESPACES, name="kube-system")
+        if isinstance(raw, KubeProblem):
+            return raw
+        uid = (raw.get("metadata") or {}).get("uid")
+        return uid if isinstance(uid, str) and uid else _malformed(
+            MalformedObject(kind="Namespace", field="metadata.uid", found=type(uid).__name__), NAMESPACES, ""
+        )
+
+    async def read_object(self, plural: str, namespace: str, name: str) -> Json | KubeProblem | None:
+        """Read one of our resources consistently; None when it does not exist."""
+        resource = Resource(group=GROUP, version=VERSION, plural=plural)
+        raw = await self._transport.call("get", resource, namespace=namespace, name=name)
+        return None if isinstance(raw, KubeProblem) and raw.kind is KubeProblemKind.NOT_FOUND else raw
+
+    async def list_objects(self, plural: str, namespace: str) -> list[Json] | KubeProblem:
+        """List one of our resources consistently, in a namespace or, for "", in all; pages of 500."""
+        resource = Resource(group=GROUP, version=VERSION, plural=plural)
+        found: list[Json] = []
+        query = {"limit": "500"}
+        while True:
+            page = await self._transport.call("list", resource, namespace=namespace, query=query)
+            if isinstance(page, KubeProblem):
+                return page
+            found += [item for item in page.get("items") or () if isinstance(item, dict)]
+            token = (page.get("metadata") or {}).get("continue")
+            if not token:
+                return found
+            query = {"limit": "500", "continue": str(token)}
+
+    async def apply_status(self, plural: str, namespace: str, name: str, uid: str, status: Json) -> KubeProblem | None:
+        """Apply a status; None when it was written, CONFLICT when the object of that name has another uid.
+
+        Notes
+        -----
+        Server-side apply, forced: nobody else owns status. A status must never land on an object that was deleted and
+        created again under the same name, and a `metadata.uid` in an apply to /status is *ignored* (seen on 1.36.3:
+        status strategies reset the metadata before it is compared). The resourceVersion of a fresh read is compared,
+        so the uid is checked on that read and the write is bound to it; edits of the spec in between are retried.
+        """
+        resource = Resource(group=GROUP, version=VERSION, plural=plural)
+        outcome: Json | KubeProblem | None = None
+        for _ in range(_APPLY_ATTEMPTS):
+            present = await self._transport.call("get", resource, namespace=namespace, name=name)
+            if isinstance(present, KubeProblem):
+                return present
+            metadata = present.get("metadata") or {}
+            if metadata.get("uid") != uid:
+                return problem_of(409, verb="patch", resource=resource.label("status"), namespace=namespace)
+            bound = {"name": name, "namespace": namespace, "resourceVersion": metadata.get("resourceVersion")}
+            body: Json = {"apiVersion": API_VERSION, "kind": _KINDS[plural], "metadata": bound, "status": status}
+            outcome = await self._transport.call(
+                "patch", resource, namespace=namespace, name=name, subresource="status", body=body,
+                query={"fieldManager": FIELD_MANAGER, "force": "true"}, content_type=APPLY_PATCH,
+            )
+            if not (isinstance(outcome, KubeProblem) and outcome.kind is KubeProblemKind.CONFLICT):
+                break
+        return outcome if isinstance(outcome, KubeProblem) else None
+
+    async def post_event(
+        self, involved: Involved, *, type_: str, reason: str, message: str, action: str
+    ) -> KubeProblem | None:
+        """Post an Event; repetitions within ten minutes are counted up."""
+        return await self._events.post(involved, type_=type_, reason=reason, message=message, action=action)
+
+    async def serves_mutating_policy(self) -> bool | KubeProblem:
+        """True when MutatingAdmissionPolicy v1 is served (1.36 or later)."""
+        path = "/apis/admissionregistration.k8s.io/v1"
+        answer = await self._transport.call_path("get", path, "apiresources")
+        if isinstance(answer, KubeProblem):
+            return False if answer.kind is KubeProblemKind.NOT_FOUND else answer
+        return any(r.get("name") == "mutatingadmissionpolicies" for r in answer.get("resources") or ())
+
+    async def has_policy(self, name: str) -> bool | KubeProblem:
+        """True when a MutatingAdmissionPolicy of that name is served and installed."""
+        answer = await self._transport.call("get", MUTATING_POLICIES, name=name)
+        if isinstance(answer, KubeProblem):
+            return False if answer.kind is KubeProblemKind.NOT_FOUND else answer
+        return True
+
+    async def can_i(
+        self, verb: str, *, group: str, resource: str, subresource: str = "", namespace: str = ""
+    ) -> bool | KubeProblem:
+        """Ask whether the operator has a right."""
+        attributes = {"verb": verb, "group": group, "resource": resource}
+        attributes |= {"subresource": subresource} if subresource else {}
+        attributes |= {"namespace": namespace} if namespace else {}
+        body: Json = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = await self._transport.call("create", ACCESS_REVIEWS, body=body)
+        if isinstance(answer, KubeProblem):
+            return answer
+        return (answer.get("status") or {}).get("allowed") is True
+
+    async def server_minor(self) -> int | KubeProblem:
+        """Read the minor of the API server's version 1.x; vendors append a plus sign."""
+        answer = await self._transport.call_path("get", "/version", "version")
+        if isinstance(answer, KubeProblem):
+            return answer
+        minor = str(answer.get("minor", "")).rstrip("+")
+        if not minor.isdigit():
+            return _malformed(MalformedObject(kind="Version", field="minor", found="str"), NAMESPACES, "")
+        return int(minor)
+
+
+def _malformed(found: MalformedObject, resource: Resource, namespace: str) -> KubeProblem:
+    return KubeProblem(
+        kind=KubeProblemKind.INVALID, verb="get", resource=resource.label(), namespace=namespace,
+        message=f"{found.kind} has an unreadable field {found.field} ({found.found})",
+    )

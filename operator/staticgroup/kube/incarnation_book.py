@@ -1,0 +1,356 @@
+"""Fold every pod version that arrives, by whatever way and in whatever order, into incarnations.
+
+Versions come from a LIST, from the main watch and from replays, so the same version may come twice and an old one
+after a newer one. The one idea: a record's resourceVersion only grows. A newer version is folded; an older one may
+still add what no version can take back (an id it carried, a container it showed, a certificate it proves) but never
+changes what the newest version said. So the result does not depend on how the history was cut into pieces.
+
+Pure bookkeeping: no I/O; the clock and the node facts are parameters.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..core.chain import Incarnation, IncarnationState, confirm_unbound, fold, vanish
+from ..core.pod import NodeView, PodVersion
+from .pod_records import PodRecord, PodRecords
+
+GONE_MAX: Final = 20_000
+"""Most vanished incarnations kept that belong to no StaticGroup."""
+AWAITING_NODE_MAX: Final = 10_000
+
+NodeOf = Callable[[str], NodeView | None]
+IsManaged = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one version changed.
+
+    Parameters
+    ----------
+    is_visible: something a decision reads is different now.
+    vanished_unbound: the object vanished before it was bound, so its name is worth a read (E1').
+    """
+
+    record: PodRecord
+    is_visible: bool
+    vanished_unbound: bool = False
+
+
+def _visible(incarnation: Incarnation) -> tuple[object, ...]:
+    """Select the facts whose change is worth a look; a new resourceVersion alone is not."""
+    i = incarnation
+    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.instance_ids, i.node_name)
+
+
+class IncarnationBook:
+    """All incarnations of all streams.
+
+    Parameters
+    ----------
+    node_of: facts of a node by name; None when they cannot be read (yet).
+    now_s: operator's clock, seconds since the Unix epoch.
+    is_managed: (namespace, pod name) belongs to a StaticGroup, so its end must be written to a status.
+    gone_max: bound of vanished incarnations that are not managed.
+    """
+
+    def __init__(
+        self, *, node_of: NodeOf, now_s: Callable[[], float], is_managed: IsManaged, gone_max: int = GONE_MAX
+    ) -> None:
+        self.records = PodRecords()
+        self._node_of = node_of
+        self._now_s = now_s
+        self._is_managed = is_managed
+        self._gone_max = gone_max
+        self._gone_limit = gone_max
+        self._gone: dict[str, None] = {}
+        self._undurable: dict[str, int] = {}
+        self._awaiting_node: dict[str, PodVersion] = {}
+
+    def take(self, version: PodVersion, *, is_deleted: bool, in_order: bool) -> Change:
+        """Fold one version.
+
+        Parameters
+        ----------
+        is_deleted: it came in a DELETED event.
+        in_order: it came from a watch, so no version of this uid was skipped before it; False from a LIST.
+
+        Notes
+        -----
+        A version without nodeName shows that nothing ran before it (a binding is never taken back), so the uid is
+        known from birth, however that version arrived. What was skipped (a LIST ahead of the watch) or not watched
+        (after a label edit took the pod out of sight) ends that knowledge.
+        """
+        record = self.records.get(version.uid)
+        before = record.incarnation() if record else None
+        if before is not None and version.resource_version <= before.resource_version:
+            after = self._absorb(before, version)
+            # Real servers give a deletion its own, higher version; one that does not must still be believed.
+            if is_deleted and version.resource_version == before.resource_version and after.object_present:
+                after = vanish(replace(after, from_birth=False), now_s=self._now_s())
+        else:
+            after = self._advance(before, version, is_deleted=is_deleted, in_order=in_order)
+        owner_name = version.owner.name if version.owner else ""
+        return self._store(before, after, owner_name=owner_name, resource_version=version.resource_version)
+
+    def _advance(
+        self, before: Incarnation | None, version: PodVersion, *, is_deleted: bool, in_order: bool
+    ) -> Incarnation:
+        if before is not None and not in_order:
+            before = replace(before, from_birth=False)
+        is_unbound = not version.node_name and not version.shows_container_id
+        after = fold(before, version, self._node_of(version.node_name), from_birth=is_unbound, now_s=self._now_s())
+        self._await_node(after, version)
+        return vanish(replace(after, from_birth=False), now_s=self._now_s()) if is_deleted else after
+
+    def _absorb(self, known: Incarnation, version: PodVersion) -> Incarnation:
+        """Take from an older version only what stays true: ids, a binding, a container shown, a certificate."""
+        node = self._node_of(version.node_name)
+        folded = fold(known, version, node, from_birth=known.from_birth, now_s=self._now_s())
+        self._await_node(folded, version)
+        kept = replace(
+            known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
+            showed_container_id=folded.showed_container_id,
+        )
+        if folded.state is not IncarnationState.DEAD or known.state is IncarnationState.DEAD:
+            return kept
+        return replace(
+            kept, state=IncarnationState.DEAD, certificate=folded.certificate, refusal="", runs=False,
+            since_s=folded.since_s,
+        )
+
+    def _await_node(self, incarnation: Incarnation, version: PodVersion) -> None:
+        """Keep a terminal version that only lacks the facts of its node."""
+        if incarnation.state is IncarnationState.DEAD:
+            self._awaiting_node.pop(version.uid, None)
+        elif version.is_terminal and version.node_name and self._node_of(version.node_name) is None:
+            self._awaiting_node[version.uid] = version
+            if len(self._awaiting_node) > AWAITING_NODE_MAX:
+                del self._awaiting_node[next(iter(self._awaiting_node))]
+
+    def _store(
+        self, before: Incarnation | None, after: Incarnation, *, owner_name: str, resource_version: int
+    ) -> Change:
+        record = self.records.put(after, owner_name)
+        if after.object_present:
+            self._gone.pop(after.uid, None)
+        else:
+            self._gone[after.uid] = None
+        has_new_state = before is None or before.state is not after.state
+        if has_new_state and after.state is not IncarnationState.LIVE:
+            self._undurable[after.uid] = resource_version
+        elif after.state is IncarnationState.LIVE:
+            self._undurable.pop(after.uid, None)
+        was_present = before is None or before.object_present
+        return Change(
+            record=record,
+            is_visible=before is None or _visible(before) != _visible(after),
+            vanished_unbound=was_present and after.state is IncarnationState.SUSPECT and not after.node_name,
+        )
+
+    def take_after_restore(self, version: PodVersion) -> Change:
+        """Fold a listed version after the API server's state went back in time.
+
+        Notes
+        -----
+        A kubelet runs a pod object that comes back with a restored etcd, so a certificate of an object that exists
+        again is void. Versions of the abandoned time line say nothing about the order of new ones.
+        """
+        record = self.records.get(version.uid)
+        if record is not None:
+            self.records.put(replace(
+                record.incarnation(), certificate=None, state=IncarnationState.LIVE, resource_version=-1,
+                from_birth=False,
+            ))
+        return self.take(version, is_deleted=False, in_order=False)
+
+    def forget_versions(self, resource_version: int) -> None:
+        """Start comparing versions anew, because the resourceVersion counter went back to `resource_version`."""
+        for record in self.records.in_scope(""):
+            record.resource_version = 0
+        self._undurable = dict.fromkeys(self._undurable, resource_version)
+
+    def take_absent(self, scope: str, listed: Mapping[str, int], resource_version: int) -> list[Change]:
+        """Record as vanished what a complete LIST does not show.
+
+        Parameters
+        ----------
+        scope: namespace of the LIST; "" for all.
+        listed: uid to resourceVersion, everything the LIST showed.
+        resource_version: of the LIST; what was seen in a newer version is left alone.
+        """
+        absent = [r for r in self._present_until(scope, resource_version) if r.uid not in listed]
+        changes = []
+        for record in absent:
+            before = record.incarnation()
+            after = vanish(replace(before, from_birth=False), now_s=self._now_s())
+            changes.append(self._store(before, after, owner_name="", resource_version=resource_version))
+        return changes
+
+    def _present_until(self, scope: str, resource_version: int) -> Iterable[PodRecord]:
+        return (
+            r for r in self.records.in_scope(scope) if r.object_present and r.resource_version <= resource_version
+        )
+
+    def contradiction(self, scope: str, listed: Mapping[str, int], resource_version: int) -> str:
+        """Compare a complete LIST at `resource_version` with the book, which must have seen everything up to it.
+
+        Returns
+        -------
+        What the watch must have missed, in words; "" when LIST and book agree.
+        """
+        for uid, listed_version in listed.items():
+            record = self.records.get(uid)
+            if record is None:
+                return f"a LIST shows pod uid {uid}, which the watch never delivered"
+            if record.resource_version < listed_version:
+                return (f"a LIST shows pod {record.namespace}/{record.pod_name} at resourceVersion {listed_version}, "
+                        f"the watch stopped at {record.resource_version}")
+        for record in self._present_until(scope, resource_version):
+            if record.uid not in listed:
+                return (f"a LIST no longer shows pod {record.namespace}/{record.pod_name}, "
+                        "whose end the watch never delivered")
+        return ""
+
+    def take_deletion_proof(self, last: PodVersion, *, object_gone: bool) -> Change | None:
+        """Certify a suspect that vanished unbound (E1') once it is known whether its object was deleted.
+
+        Returns
+        -------
+        None when the uid is not known any more.
+        """
+        record = self.records.get(last.uid)
+        if record is None:
+            return None
+        before = record.incarnation()
+        # An object that came back into sight is not gone, whatever was true at that version.
+        gone = object_gone and not before.object_present
+        after = confirm_unbound(before, last, object_gone=gone, now_s=self._now_s())
+        return self._store(before, after, owner_name="", resource_version=last.resource_version)
+
+    def take_node(self, node_name: str) -> list[Change]:
+        """Judge again the terminal versions that waited for the facts of this node."""
+        waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]
+        changes = [self.take(version, is_deleted=False, in_order=False) for version in waiting]
+        return [change for change in changes if change.is_visible]
+
+    def merge(self, entries: Iterable[Incarnation], *, complete_until: Callable[[str], int]) -> None:
+        """Add what another operator process wrote durably.
+
+        Parameters
+        ----------
+        complete_until: resourceVersion up to which the book knows every object of a namespace, 0 before the first
+            LIST is complete; an entry no newer than that which the book does not know is gone.
+        """
+        for entry in entries:
+            record = self.records.get(entry.uid)
+            if record is None:
+                unseen = replace(entry, from_birth=False)
+                is_gone = entry.resource_version <= complete_until(entry.namespace)
+                if unseen.state is IncarnationState.SUSPECT or is_gone:
+                    unseen = vanish(replace(unseen, object_present=False), now_s=self._now_s())
+                self._store_merged(unseen)
+                continue
+            known = record.incarnation()
+            merged = replace(
+                known, instance_ids=known.instance_ids | entry.instance_ids, from_birth=False,
+                node_name=known.node_name or entry.node_name,
+            )
+            if entry.certificate is not None and known.certificate is None:
+                merged = replace(
+                    merged, state=IncarnationState.DEAD, certificate=entry.certificate, refusal="", runs=False
+                )
+            self._store_merged(merged)
+
+    def _store_merged(self, incarnation: Incarnation) -> None:
+        self.records.put(incarnation)
+        if not incarnation.object_present:
+            self._gone[incarnation.uid] = None
+
+    def forget(self, uid: str) -> bool:
+        """Drop one vanished incarnation.
+
+        Returns
+        -------
+        False when it is unknown or its object is still present, which is never forgotten.
+        """
+        record = self.records.get(uid)
+        if record is None or record.object_present:
+            return False
+        self._drop(record)
+        return True
+
+    def _drop(self, record: PodRecord) -> None:
+        self.records.remove(record)
+        self._gone.pop(record.uid, None)
+        self._undurable.pop(record.uid, None)
+        self._awaiting_node.pop(record.uid, None)
+
+    def purge(self) -> int:
+        """Bound the vanished incarnations that belong to no StaticGroup, the oldest first, the dead before suspects.
+
+        Returns
+        -------
+        How many *suspects* had to be dropped; more than none ends continuity, since forgetting a suspect is unsafe.
+        """
+        if len(self._gone) <= self._gone_limit:
+            return 0
+        target = self._gone_max * 9 // 10
+        dropped_suspects = 0
+        for state in (IncarnationState.DEAD, IncarnationState.SUSPECT):
+            for uid in list(self._gone):
+                if len(self._gone) <= target:
+                    break
+                record = self.records.get(uid)
+                if record is None or record.state is not state:
+                    continue
+                if not self._is_managed(record.namespace, record.pod_name):
+                    self._drop(record)
+                    dropped_suspects += state is IncarnationState.SUSPECT
+        # Managed ones are never dropped; do not scan them again at each event.
+        self._gone_limit = max(self._gone_max, len(self._gone) * 11 // 10)
+        return dropped_suspects
+
+    def mark_durable(self, written: Incarnation) -> bool:
+        """Note that this state of an incarnation was written to a StaticGroup's status.
+
+        Returns
+        -------
+        False when the incarnation has moved on since, so that another write is due.
+        """
+        record = self.records.get(written.uid)
+        if record is not None and record.state is not written.state:
+            return False
+        self._undurable.pop(written.uid, None)
+        return True
+
+    def is_durable(self, uid: str) -> bool:
+        """True unless the incarnation entered SUSPECT or DEAD and that was not written yet."""
+        return uid not in self._undurable
+
+    def durable_position(self, scope: str, position: int) -> int:
+        """Cap a position just below the oldest end of a managed pod that is not durable yet.
+
+        Notes
+        -----
+        A restart resumes from the stored position: everything after it is replayed, everything before it must be
+        in a status.
+        """
+        oldest = position
+        for uid, resource_version in self._undurable.items():
+            if resource_version > oldest:
+                continue
+            record = self.records.get(uid)
+            if record is None or (scope and record.namespace != scope):
+                continue
+            if self._is_managed(record.namespace, record.pod_name):
+                oldest = resource_version - 1
+        return max(oldest, 0)
+
+    def chain(self, namespace: str, pod_names: Iterable[str], instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation that has one of the names or ever carried one of the ids, each once."""
+        found = {r.uid: r for name in pod_names for r in self.records.named(namespace, name)}
+        found.update((r.uid, r) for i in instance_ids for r in self.records.carrying(namespace, i))
+        return tuple(sorted((r.incarnation() for r in found.values()), key=lambda i: (i.resource_version, i.uid)))

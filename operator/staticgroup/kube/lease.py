@@ -1,0 +1,217 @@
+"""Hold the Lease of the active replica, and keep on it what the next one needs to resume the watch.
+
+The one idea: the holder's right ends by its own monotonic clock, not by an answer. `holds()` is False as soon as the
+renew deadline has passed since the last *sent* renewal that succeeded, even when no reply ever comes; a candidate
+takes over only after it has seen the Lease unchanged for the whole lease duration by its own clock. The renew deadline
+is shorter than the lease duration, so the two periods cannot overlap, whatever the wall clocks say.
+
+Source: client-go tools/leaderelection (15 s / 10 s / 2 s); every write carries the resourceVersion it was read at, so
+a lost race is a 409.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from .continuity import Continuity
+from .problem import KubeProblem, KubeProblemKind
+from .transport import LEASES, Json, Transport
+
+CONTINUITY_ANNOTATION: Final = "staticgroup.io/watch-continuity"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseSettings:
+    """Times of the Lease.
+
+    Parameters
+    ----------
+    is_election_enabled: False for a single replica; the Lease then only stores continuity.
+    """
+
+    namespace: str
+    name: str = "staticgroup-operator"
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+    is_election_enabled: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry_period_s < self.renew_deadline_s < self.lease_duration_s:
+            raise ValueError("lease times must satisfy 0 < retry period < renew deadline < lease duration")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Observed:
+    """One version of the Lease and when it was first seen, monotonic seconds."""
+
+    raw: Json
+    resource_version: str
+    seen_s: float
+
+
+class ActiveLease:
+    """Acquire, renew and release the Lease.
+
+    Parameters
+    ----------
+    identity: unique name of this replica.
+    continuity: what to store with each renewal; None keeps what is stored.
+    clock_s: monotonic seconds; now_s: seconds since the Unix epoch, only for the times shown to people.
+    """
+
+    def __init__(
+        self, transport: Transport, settings: LeaseSettings, *, identity: str,
+        continuity: Callable[[], Continuity | None], clock_s: Callable[[], float], now_s: Callable[[], float],
+        sleep: Callable[[float], Any] = asyncio.sleep,
+    ) -> None:
+        self._transport = transport
+        self._settings = settings
+        self._identity = identity
+        self._continuity = continuity
+        self._clock_s = clock_s
+        self._now_s = now_s
+        self._sleep = sleep
+        self._observed: _Observed | None = None
+        self._renewed_s: float | None = None
+        self.problem: KubeProblem | None = None
+
+    def holds(self) -> bool:
+        """True while this replica may act; ends by itself when renewals stay without success."""
+        if not self._settings.is_election_enabled:
+            return True
+        return self._renewed_s is not None and self._clock_s() - self._renewed_s < self._settings.renew_deadline_s
+
+    async def read_continuity(self) -> Continuity | None:
+        """Read what the last holder stored; None when there is nothing usable, which means a new epoch."""
+        raw = await self._read()
+        if not isinstance(raw, dict):
+            return None
+        text = (raw["metadata"].get("annotations") or {}).get(CONTINUITY_ANNOTATION)
+        return Continuity.from_json(text) if isinstance(text, str) else None
+
+    async def run(self, *, on_acquired: Callable[[], None], on_lost: Callable[[], None]) -> None:
+        """Try to hold the Lease until cancelled, then release it.
+
+        Parameters
+        ----------
+        on_acquired, on_lost: called at each change of `holds()` that this loop notices.
+        """
+        held = False
+        try:
+            while True:
+                await self.attempt()
+                if self.holds() != held:
+                    held = not held
+                    (on_acquired if held else on_lost)()
+                await self._sleep(self._settings.retry_period_s)
+        finally:
+            await asyncio.shield(self.release())
+
+    async def attempt(self) -> bool:
+        """Read the Lease once, and take or renew it when that is due; the answer is `holds()`."""
+        begun_s = self._clock_s()
+        # No answer in time changes nothing: `holds` ends by our own clock.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.renew_deadline_s):
+                await self._attempt(begun_s)
+        return self.holds()
+
+    async def _attempt(self, begun_s: float) -> None:
+        raw = await self._read()
+        if isinstance(raw, KubeProblem):
+            return
+        if raw is None:
+            await self._write(None, begun_s)
+            return
+        self._observe(raw)
+        spec = raw.get("spec") or {}
+        holder = spec.get("holderIdentity") or ""
+        is_ours = holder == self._identity
+        if not is_ours:
+            self._renewed_s = None
+        if is_ours or not holder or self._is_expired(spec) or not self._settings.is_election_enabled:
+            await self._write(raw, begun_s)
+
+    async def _read(self) -> Json | KubeProblem | None:
+        """Read the Lease; None when it does not exist."""
+        raw = await self._transport.call(
+            "get", LEASES, namespace=self._settings.namespace, name=self._settings.name
+        )
+        if isinstance(raw, KubeProblem):
+            if raw.kind is KubeProblemKind.NOT_FOUND:
+                return None
+            self.problem = raw
+            return raw
+        self.problem = None
+        return raw
+
+    def _observe(self, raw: Json) -> None:
+        resource_version = raw["metadata"]["resourceVersion"]
+        if self._observed is None or self._observed.resource_version != resource_version:
+            self._observed = _Observed(raw=raw, resource_version=resource_version, seen_s=self._clock_s())
+
+    def _is_expired(self, spec: Json) -> bool:
+        """True when the Lease stayed unchanged for its whole duration by our own clock."""
+        assert self._observed is not None
+        duration_s = spec.get("leaseDurationSeconds")
+        duration_s = duration_s if isinstance(duration_s, int) and duration_s > 0 else self._settings.lease_duration_s
+        return self._clock_s() - self._observed.seen_s >= duration_s
+
+    async def _write(self, raw: Json | None, begun_s: float) -> None:
+        body = self._body(raw)
+        if raw is None:
+            answer = await self._transport.call("create", LEASES, namespace=self._settings.namespace, body=body)
+        else:
+            answer = await self._transport.call(
+                "update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body
+            )
+        if isinstance(answer, KubeProblem):
+            self.problem = answer
+            if answer.kind is KubeProblemKind.CONFLICT:
+                self._renewed_s = None
+            return
+        self._observe(answer)
+        # The deadline runs from before the request: the server may have granted it as early as that.
+        self._renewed_s = begun_s
+
+    def _body(self, raw: Json | None) -> Json:
+        """Build the Lease as we want it; its resourceVersion makes the write conditional."""
+        spec = dict((raw or {}).get("spec") or {})
+        now = datetime.fromtimestamp(self._now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        if spec.get("holderIdentity") != self._identity:
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + (1 if raw else 0)
+            spec["acquireTime"] = now
+        spec |= {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": max(1, int(self._settings.lease_duration_s)),
+            "renewTime": now,
+        }
+        # The whole metadata goes back, resourceVersion and other people's labels included.
+        metadata = {k: v for k, v in ((raw or {}).get("metadata") or {}).items() if k != "managedFields"}
+        metadata |= {"name": self._settings.name, "namespace": self._settings.namespace}
+        annotations = dict(metadata.get("annotations") or {})
+        continuity = self._continuity()
+        if continuity is not None:
+            annotations[CONTINUITY_ANNOTATION] = continuity.to_json()
+        body: Json = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
+        body["metadata"] = metadata | {"annotations": annotations}
+        return body
+
+    async def release(self) -> bool:
+        """Give the Lease up so that the next replica need not wait; True when it was ours and is free now."""
+        if self._renewed_s is None:
+            return False
+        self._renewed_s = None
+        raw = await self._read()
+        if not isinstance(raw, dict) or (raw.get("spec") or {}).get("holderIdentity") != self._identity:
+            return False
+        body = self._body(raw)
+        body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+        answer = await self._transport.call(
+            "update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body
+        )
+        return not isinstance(answer, KubeProblem)

@@ -1,0 +1,175 @@
+"""Know the facts of every node, also of those that are gone.
+
+A death certificate rests on the word of a kubelet, so it needs that kubelet's version, and it may be asked for after
+the node has left. Three ways to know, the best that the operator's rights allow: LIST and WATCH; a GET per name, kept
+for a while; nothing at all, and then `is_readable` is False and no certificate that needs a kubelet is given.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..core.pod import NodeView
+from .problem import KubeProblem, KubeProblemKind
+from .translate import node_view
+from .transport import CONNECTION_ERRORS, NODES, Transport, is_gone
+
+VANISHED_MAX: Final = 1_000
+_RETRY_DELAY_S: Final = 1.0
+_RETRY_DELAY_MAX_S: Final = 60.0
+_STALL_TIMEOUT_S: Final = 75.0
+_ASK_AGAIN_S: Final = 60.0
+
+
+class NodeStore:
+    """Follow nodes.
+
+    Parameters
+    ----------
+    on_change: (node name) facts are new or different; certificates that waited for them can be judged again.
+    clock_s: monotonic seconds.
+    """
+
+    def __init__(
+        self, transport: Transport, *, on_change: Callable[[str], None], clock_s: Callable[[], float],
+        sleep: Callable[[float], Any] = asyncio.sleep, retry_delay_s: float = _RETRY_DELAY_S,
+    ) -> None:
+        self._transport = transport
+        self._on_change = on_change
+        self._clock_s = clock_s
+        self._sleep = sleep
+        self._retry_delay_s = retry_delay_s
+        self._nodes: dict[str, NodeView] = {}
+        self._vanished: dict[str, NodeView] = {}
+        self._asked_s: dict[str, float] = {}
+        self._asking: set[asyncio.Task[None]] = set()
+        self._asks_by_name = False
+        self._listed = asyncio.Event()
+        self.is_readable = True
+
+    def node_of(self, name: str) -> NodeView | None:
+        """Return the last known facts of a node, present or vanished; None when there are none (yet).
+
+        Notes
+        -----
+        Without the right to list nodes the first question for a name starts a GET; `on_change` tells its answer.
+        """
+        if not name:
+            return None
+        known = self._nodes.get(name) or self._vanished.get(name)
+        if known is None and self._asks_by_name:
+            self._ask(name)
+        return known
+
+    def present(self) -> tuple[NodeView, ...]:
+        """Return the nodes that exist, as far as they can be listed."""
+        return tuple(self._nodes.values())
+
+    async def wait_listed(self) -> None:
+        """Wait until nodes were listed, or it is known that they cannot be."""
+        await self._listed.wait()
+
+    async def run(self) -> None:
+        """Follow nodes until cancelled."""
+        delay_s = self._retry_delay_s
+        try:
+            while True:
+                resource_version = await self._list()
+                if isinstance(resource_version, KubeProblem):
+                    if resource_version.kind is KubeProblemKind.FORBIDDEN:
+                        self._asks_by_name = True
+                        self._listed.set()
+                    await self._sleep(delay_s)
+                    delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
+                    continue
+                delay_s = self._retry_delay_s
+                self._asks_by_name, self.is_readable = False, True
+                self._listed.set()
+                await self._follow(resource_version)
+        finally:
+            for task in self._asking:
+                task.cancel()
+
+    async def _list(self) -> str | KubeProblem:
+        found: dict[str, NodeView] = {}
+        token, resource_version = "", ""
+        while True:
+            query = {"limit": "500"} | ({"continue": token} if token else {})
+            page = await self._transport.call("list", NODES, query=query)
+            if isinstance(page, KubeProblem):
+                return page
+            for raw in page.get("items") or ():
+                view = node_view(raw)
+                if isinstance(view, NodeView):
+                    found[view.name] = view
+            resource_version = str(page["metadata"]["resourceVersion"])
+            token = page["metadata"].get("continue") or ""
+            if not token:
+                break
+        for name in self._nodes.keys() - found.keys():
+            self._remember_vanished(name)
+        for view in found.values():
+            self._put(view)
+        return resource_version
+
+    async def _follow(self, resource_version: str) -> None:
+        """Watch until the server has lost our place; returns to LIST again."""
+        while True:
+            query = {"resourceVersion": resource_version, "timeoutSeconds": "300"}
+            try:
+                async with self._transport.watch(NODES, query=query) as stream:
+                    if isinstance(stream, KubeProblem):
+                        if is_gone(stream) or stream.kind is KubeProblemKind.FORBIDDEN:
+                            return
+                    else:
+                        while (event := await stream.next_event(_STALL_TIMEOUT_S)) is not None:
+                            if event.get("type") == "ERROR":
+                                return
+                            resource_version = self._take(event) or resource_version
+            except CONNECTION_ERRORS:
+                pass
+            await self._sleep(self._retry_delay_s)
+
+    def _take(self, event: dict[str, Any]) -> str:
+        raw = event.get("object")
+        if not isinstance(raw, dict):
+            return ""
+        if event.get("type") != "BOOKMARK":
+            view = node_view(raw)
+            if isinstance(view, NodeView):
+                self._put(view)
+                if event.get("type") == "DELETED":
+                    self._remember_vanished(view.name)
+        return str((raw.get("metadata") or {}).get("resourceVersion") or "")
+
+    def _put(self, view: NodeView) -> None:
+        known = self._nodes.get(view.name)
+        self._nodes[view.name] = view
+        self._vanished.pop(view.name, None)
+        if known != view:
+            self._on_change(view.name)
+
+    def _remember_vanished(self, name: str) -> None:
+        self._vanished[name] = self._nodes.pop(name)
+        if len(self._vanished) > VANISHED_MAX:
+            del self._vanished[next(iter(self._vanished))]
+
+    def _ask(self, name: str) -> None:
+        now_s = self._clock_s()
+        if now_s - self._asked_s.get(name, -_ASK_AGAIN_S) < _ASK_AGAIN_S:
+            return
+        self._asked_s[name] = now_s
+        task = asyncio.create_task(self._get(name))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _get(self, name: str) -> None:
+        raw = await self._transport.call("get", NODES, name=name)
+        if isinstance(raw, KubeProblem):
+            if raw.kind is KubeProblemKind.FORBIDDEN:
+                self.is_readable = False
+            return
+        self.is_readable = True
+        view = node_view(raw)
+        if isinstance(view, NodeView):
+            self._put(view)

@@ -1,0 +1,188 @@
+"""Hold a hundred thousand incarnations in little memory, found by uid, by pod name and by instance id.
+
+`core.chain.Incarnation` is what decisions read; as it stands it costs about a kilobyte (a frozenset alone is 216
+bytes). A record keeps the same facts packed: flags in one integer, a single id as a bare string, names and refusals
+interned. Both indexes point at the record itself, not at its uid.
+"""
+
+from collections.abc import Iterator
+from sys import intern
+from typing import Final
+
+from ..core.certificate import Certificate
+from ..core.chain import Incarnation, IncarnationState
+
+_STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
+_STATE_BITS: Final = 3
+_PRESENT, _FROM_BIRTH, _SHOWED, _RUNS, _DELETING = 4, 8, 16, 32, 64
+
+
+class PodRecord:
+    """One incarnation, packed; see `core.chain.Incarnation` for the meaning of its facts."""
+
+    __slots__ = (
+        "_flags", "_ids", "certificate", "created_at_s", "namespace", "node_name", "owner_name", "pod_name",
+        "ready_since_s", "refusal", "resource_version", "since_s", "uid",
+    )
+
+    def __init__(self, incarnation: Incarnation, owner_name: str = "") -> None:
+        self.namespace = intern(incarnation.namespace)
+        self.pod_name = incarnation.pod_name
+        self.uid = incarnation.uid
+        self.owner_name = intern(owner_name)
+        self.put(incarnation)
+
+    def put(self, incarnation: Incarnation) -> None:
+        """Replace the facts; namespace, name and uid of one incarnation never change."""
+        ids = incarnation.instance_ids
+        self._ids: str | tuple[str, ...] = next(iter(ids)) if len(ids) == 1 else tuple(ids)
+        self.node_name = intern(incarnation.node_name)
+        self.refusal = intern(incarnation.refusal)
+        self.certificate: Certificate | None = incarnation.certificate
+        self.resource_version = incarnation.resource_version
+        self.since_s = incarnation.since_s
+        self.ready_since_s = incarnation.ready_since_s
+        self.created_at_s = incarnation.created_at_s
+        self._flags = (
+            _STATES.index(incarnation.state)
+            | (_PRESENT if incarnation.object_present else 0)
+            | (_FROM_BIRTH if incarnation.from_birth else 0)
+            | (_SHOWED if incarnation.showed_container_id else 0)
+            | (_RUNS if incarnation.runs else 0)
+            | (_DELETING if incarnation.is_deleting else 0)
+        )
+
+    @property
+    def instance_ids(self) -> tuple[str, ...]:
+        """Return the ids, in no order."""
+        return (self._ids,) if isinstance(self._ids, str) else self._ids
+
+    @property
+    def state(self) -> IncarnationState:
+        """Return what is known of the incarnation."""
+        return _STATES[self._flags & _STATE_BITS]
+
+    @property
+    def object_present(self) -> bool:
+        """True while the object exists as far as the watch has shown."""
+        return bool(self._flags & _PRESENT)
+
+    def incarnation(self) -> Incarnation:
+        """Unpack into the value that decisions read."""
+        flags = self._flags
+        return Incarnation(
+            namespace=self.namespace, pod_name=self.pod_name, uid=self.uid, instance_ids=frozenset(self.instance_ids),
+            node_name=self.node_name, state=_STATES[flags & _STATE_BITS], since_s=self.since_s,
+            resource_version=self.resource_version, certificate=self.certificate, refusal=self.refusal,
+            object_present=bool(flags & _PRESENT), from_birth=bool(flags & _FROM_BIRTH),
+            showed_container_id=bool(flags & _SHOWED), runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s,
+            is_deleting=bool(flags & _DELETING), created_at_s=self.created_at_s,
+        )
+
+
+_Entry = PodRecord | tuple[PodRecord, ...]
+
+
+class _Index:
+    """Map (namespace, key) to records; almost always one, so a tuple is made only for more."""
+
+    __slots__ = ("_by_namespace",)
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, dict[str, _Entry]] = {}
+
+    def add(self, key: str, record: PodRecord) -> None:
+        entries = self._by_namespace.setdefault(record.namespace, {})
+        present = entries.get(key)
+        if present is None:
+            entries[key] = record
+        else:
+            entries[key] = (*present, record) if isinstance(present, tuple) else (present, record)
+
+    def remove(self, key: str, record: PodRecord) -> None:
+        entries = self._by_namespace[record.namespace]
+        present = entries[key]
+        rest = tuple(r for r in present if r is not record) if isinstance(present, tuple) else ()
+        if not rest:
+            del entries[key]
+        else:
+            entries[key] = rest[0] if len(rest) == 1 else rest
+
+    def find(self, namespace: str, key: str) -> tuple[PodRecord, ...]:
+        present = self._by_namespace.get(namespace, {}).get(key)
+        if present is None:
+            return ()
+        return present if isinstance(present, tuple) else (present,)
+
+    def all_of(self, namespace: str) -> Iterator[PodRecord]:
+        for present in self._by_namespace.get(namespace, {}).values():
+            yield from present if isinstance(present, tuple) else (present,)
+
+
+def _workload_key(record: PodRecord) -> tuple[str, str]:
+    """Derive the StatefulSet from the pod's name, which never changes, unlike the owner of an orphaned pod."""
+    return record.namespace, record.pod_name.rpartition("-")[0]
+
+
+class PodRecords:
+    """All records with their indexes, always in step with each other."""
+
+    __slots__ = ("_by_id", "_by_name", "_by_uid", "_by_workload")
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, PodRecord] = {}
+        self._by_name = _Index()
+        self._by_id = _Index()
+        self._by_workload: dict[tuple[str, str], dict[str, PodRecord]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def get(self, uid: str) -> PodRecord | None:
+        """Return the record of this uid; None when the uid was never seen or was forgotten."""
+        return self._by_uid.get(uid)
+
+    def put(self, incarnation: Incarnation, owner_name: str = "") -> PodRecord:
+        """Insert or replace an incarnation and keep both indexes in step."""
+        record = self._by_uid.get(incarnation.uid)
+        if record is None:
+            record = PodRecord(incarnation, owner_name)
+            self._by_uid[record.uid] = record
+            self._by_name.add(record.pod_name, record)
+            self._by_workload.setdefault(_workload_key(record), {})[record.uid] = record
+            added: frozenset[str] = frozenset(record.instance_ids)
+        else:
+            added = incarnation.instance_ids.difference(record.instance_ids)
+            record.put(incarnation)
+            if owner_name:
+                record.owner_name = intern(owner_name)
+        for instance_id in added:
+            self._by_id.add(instance_id, record)
+        return record
+
+    def remove(self, record: PodRecord) -> None:
+        """Drop one record from everything."""
+        del self._by_uid[record.uid]
+        self._by_name.remove(record.pod_name, record)
+        siblings = self._by_workload[_workload_key(record)]
+        del siblings[record.uid]
+        if not siblings:
+            del self._by_workload[_workload_key(record)]
+        for instance_id in record.instance_ids:
+            self._by_id.remove(instance_id, record)
+
+    def named(self, namespace: str, pod_name: str) -> tuple[PodRecord, ...]:
+        """Return every incarnation of a pod name."""
+        return self._by_name.find(namespace, pod_name)
+
+    def carrying(self, namespace: str, instance_id: str) -> tuple[PodRecord, ...]:
+        """Return every incarnation that ever carried an id."""
+        return self._by_id.find(namespace, instance_id)
+
+    def of_workload(self, namespace: str, workload_name: str) -> Iterator[PodRecord]:
+        """Iterate over every incarnation whose pod name is made of a StatefulSet's name, whoever owns it now."""
+        return iter(self._by_workload.get((namespace, workload_name), {}).values())
+
+    def in_scope(self, namespace: str) -> Iterator[PodRecord]:
+        """Iterate over a namespace's records, or all of them for ""."""
+        return self._by_name.all_of(namespace) if namespace else iter(self._by_uid.values())

@@ -1,0 +1,442 @@
+"""Follow the pods of one scope without losing an event, or say that one may be lost.
+
+One scope is one namespace or all of them; it has one position: every event up to that resourceVersion has been
+folded. A watch resumed from the position is continuous, however often and for whatever reason the connection broke.
+Only four things end continuity (a *gap*): the API server no longer has the events (410), it sends an ERROR or an
+unreadable pod, its resourceVersions go backwards (a restored etcd), or a complete LIST contradicts what was folded.
+
+Why start-up may LIST and replay at the same time
+-------------------------------------------------
+Resuming from a stored position p: (1) every pod that existed at p and has changed since is in the replay with its
+whole object, deletions included, because the server either replays everything after p or answers 410; (2) every pod
+that has not changed since p still exists, so the LIST at r shows it. Together they are complete. They cannot undo
+each other: a deletion has a higher resourceVersion than any version of the same uid, so when the replay has folded a
+DELETED at d, the LIST's version v < d of that uid is older and only absorbed; when the LIST is folded first, the
+DELETED at d > v is newer and vanishes it. A pod that the LIST does not show is called vanished only after the stream
+has passed r, so its true end, if it lies in the replay, was folded first.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from ..api.names import POD_INDEX_LABEL
+from ..core.pod import PodVersion
+from .problem import KubeProblem
+from .translate import MalformedObject
+from .transport import CONNECTION_ERRORS, PODS, Transport, is_gone
+
+CHUNK_SIZE: Final = 500
+SERVER_TIMEOUT_S: Final = 300
+STALL_TIMEOUT_S: Final = 75.0
+"""The API server sends a bookmark about every 60 s and its watch cache keeps events for 75 s."""
+REPLAY_SERVER_TIMEOUT_S: Final = 3
+"""Shortest watch that brings a bookmark: seen after 0.4-1.7 s; with 2 s or less none comes."""
+REPLAY_SLACK_S: Final = 3.0
+BACKOFF_MAX_S: Final = 30.0
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Why the watch is not continuous any more; `is_restore` when resourceVersions went backwards."""
+
+    reason: str
+    is_restore: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """One complete, consistent LIST; `versions` maps each uid to its resourceVersion."""
+
+    resource_version: int
+    versions: dict[str, int]
+
+
+class PodSink(Protocol):
+    """What a stream feeds; all methods are synchronous, so a version is folded before the position moves."""
+
+    def translate(self, raw: object) -> PodVersion | MalformedObject:
+        """Translate a raw pod."""
+
+    def take_event(self, stream: "PodStream", version: PodVersion, *, is_deleted: bool) -> None:
+        """Fold a version that a watch delivered."""
+
+    def take_listed(self, version: PodVersion, *, is_restore: bool) -> None:
+        """Fold a version that a LIST showed."""
+
+    def take_absent(self, scope: str, listing: Listing) -> None:
+        """Record as vanished what a complete LIST does not show."""
+
+    def contradiction(self, scope: str, listing: Listing) -> str:
+        """Compare a LIST with what was folded; "" when they agree."""
+
+    def stored_maximum(self) -> int:
+        """Return the highest resourceVersion in the durable ledger, 0 when it is empty or void."""
+
+    def gap_opened(self, stream: "PodStream", gap: Gap) -> None:
+        """Hear that continuity is lost; the stream anchors itself anew."""
+
+    def version_counter_reset(self, resource_version: int) -> None:
+        """Hear that resourceVersions start again from here."""
+
+    def anchored(self, stream: "PodStream") -> None:
+        """Hear that the stream is complete and continuous from now on."""
+
+
+class PodStream:
+    """LIST and WATCH one scope.
+
+    Parameters
+    ----------
+    scope: a namespace; "" for all.
+    clock_s: monotonic seconds.
+    sleep: waits between retries.
+
+    Notes
+    -----
+    While `is_anchored`, every event after `anchored_at` has been or will be folded without a gap.
+    """
+
+    def __init__(
+        self, transport: Transport, sink: PodSink, *, scope: str, clock_s: Callable[[], float],
+        sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = CHUNK_SIZE,
+        stall_timeout_s: float = STALL_TIMEOUT_S, reconnect_delay_s: float = 0.2,
+    ) -> None:
+        self.scope = scope
+        self.position = 0
+        self.is_anchored = False
+        self.anchored_at = 0
+        self.last_heard_s = clock_s()
+        self.problem: KubeProblem | None = None
+        self._transport = transport
+        self._sink = sink
+        self._clock_s = clock_s
+        self._sleep = sleep
+        self._chunk_size = chunk_size
+        self._stall_timeout_s = stall_timeout_s
+        self._reconnect_delay_s = reconnect_delay_s
+        self._reported_gap: Gap | None = None
+        self._gap_reported = asyncio.Event()
+        self._gap_count = 0
+        self._has_opened = False
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._replay_task: asyncio.Task[None] | None = None
+        self._replay_target = 0
+
+    # -- position
+
+    def _advance(self, resource_version: int) -> None:
+        self.last_heard_s = self._clock_s()
+        self.position = max(self.position, resource_version)
+        due = [waiter for waiter in self._waiters if waiter[0] <= self.position]
+        if due:
+            self._waiters = [waiter for waiter in self._waiters if waiter[0] > self.position]
+            for _, future in due:
+                if not future.done():
+                    future.set_result(None)
+
+    async def reach(self, resource_version: int, timeout_s: float) -> bool:
+        """Wait until every event up to a resourceVersion has been folded; False when time ran out."""
+        if self.position >= resource_version:
+            return True
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter = (resource_version, future)
+        self._waiters.append(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await future
+        except TimeoutError:
+            return False
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+        return True
+
+    def report_gap(self, gap: Gap) -> None:
+        """End continuity from outside: a consistent read went backwards, or a LIST contradicts."""
+        if self._reported_gap is None:
+            self._reported_gap = gap
+            self._gap_reported.set()
+
+    # -- the main loop
+
+    async def run(self, resume_from: int | None) -> None:
+        """Follow the scope until cancelled.
+
+        Parameters
+        ----------
+        resume_from: a durably stored position; None to begin with a LIST.
+        """
+        if resume_from is None:
+            await self._anchor(is_restore=False)
+            await self._follow()
+            return
+        self.position = resume_from
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow())
+            tasks.create_task(self._complete_resume(resume_from))
+
+    async def _complete_resume(self, resume_from: int) -> None:
+        """LIST what the replay cannot show, and anchor once the stream has passed that LIST."""
+        # Asked before the LIST: what another replica writes during it may well be newer.
+        known = max(resume_from, self._sink.stored_maximum())
+        listing = await self._list(fold=True, is_restore=False)
+        while not isinstance(listing, Listing):
+            await self._sleep(1.0)
+            listing = await self._list(fold=True, is_restore=False)
+        if listing.resource_version < known:
+            self.report_gap(_restore_gap(listing.resource_version, resume_from))
+            return
+        while self._gap_count == 0 and not await self.catch_up(listing.resource_version):
+            await self._sleep(0.2)
+        # After a gap the stream anchors itself with a LIST of its own.
+        if self._gap_count == 0 and self._reported_gap is None:
+            self._sink.take_absent(self.scope, listing)
+            self._set_anchored()
+
+    async def _follow(self) -> None:
+        delay_s = self._reconnect_delay_s
+        is_first = True
+        while True:
+            self._has_opened = False
+            gap = await self._watch_until_gap(check_restore=not is_first)
+            is_first = False
+            if gap is not None:
+                await self._recover(gap)
+            delay_s = self._reconnect_delay_s if self._has_opened else min(delay_s * 2, BACKOFF_MAX_S)
+            await self._sleep(delay_s)
+
+    async def _recover(self, gap: Gap) -> None:
+        """Give up continuity and anchor anew."""
+        self._gap_count += 1
+        self.is_anchored = False
+        self._reported_gap = None
+        self._gap_reported.clear()
+        await self.close()
+        self._sink.gap_opened(self, gap)
+        await self._anchor(is_restore=gap.is_restore)
+
+    async def _watch_until_gap(self, *, check_restore: bool) -> Gap | None:
+        """Run one watch; None when it may simply be resumed."""
+        watching = asyncio.ensure_future(self._watch_once(check_restore=check_restore))
+        reported = asyncio.ensure_future(self._gap_reported.wait())
+        try:
+            await asyncio.wait({watching, reported}, return_when=asyncio.FIRST_COMPLETED)
+            if self._reported_gap is not None:
+                return self._reported_gap
+            return watching.result()
+        except CONNECTION_ERRORS:
+            return None
+        finally:
+            watching.cancel()
+            reported.cancel()
+            await asyncio.gather(watching, reported, return_exceptions=True)
+
+    async def _watch_once(self, *, check_restore: bool) -> Gap | None:
+        # An etcd restore breaks every connection, so a reconnect is the moment to look for one: a watch from a
+        # position that lies in the server's future is accepted and stays silent.
+        if check_restore:
+            current = await self._current_resource_version()
+            if current is None:
+                return None
+            if current < self.position:
+                return _restore_gap(current, self.position)
+        position = self.position
+        query = self._watch_query(SERVER_TIMEOUT_S)
+        async with self._transport.watch(PODS, namespace=self.scope, query=query) as stream:
+            if isinstance(stream, KubeProblem):
+                self.problem = stream
+                return _expired_gap(position) if is_gone(stream) else None
+            self.problem = None
+            self._has_opened = True
+            while (event := await stream.next_event(self._stall_timeout_s)) is not None:
+                gap = self._take_event(event)
+                if gap is not None:
+                    return gap
+        return None
+
+    def _watch_query(self, timeout_s: int) -> dict[str, str]:
+        return {
+            "labelSelector": POD_INDEX_LABEL,
+            "resourceVersion": str(self.position),
+            "timeoutSeconds": str(timeout_s),
+        }
+
+    def _take_event(self, event: Json) -> Gap | None:
+        """Fold one event and move the position; a Gap when the event cannot be believed."""
+        kind, raw = event.get("type"), event.get("object")
+        if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK") or not isinstance(raw, dict):
+            code = raw.get("code") if isinstance(raw, dict) else None
+            if code == 410:
+                return _expired_gap(self.position)
+            return Gap(reason=f"the pod watch sent an {kind} event (code {code}) after resourceVersion {self.position}")
+        if kind == "BOOKMARK":
+            resource_version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
+            if resource_version.isdigit():
+                self._advance(int(resource_version))
+            return None
+        version = self._sink.translate(raw)
+        if isinstance(version, MalformedObject):
+            return Gap(reason=f"the pod watch sent a pod whose {version.field} cannot be read")
+        self._sink.take_event(self, version, is_deleted=kind == "DELETED")
+        self._advance(version.resource_version)
+        return None
+
+    # -- LIST
+
+    async def _anchor(self, *, is_restore: bool) -> None:
+        """LIST everything and start from there; repeats until it succeeds."""
+        delay_s = self._reconnect_delay_s
+        if is_restore:
+            self._sink.version_counter_reset(0)
+        known = max(self.position, self._sink.stored_maximum())
+        while True:
+            listing = await self._list(fold=True, is_restore=is_restore)
+            if isinstance(listing, Listing):
+                break
+            await self._sleep(delay_s)
+            delay_s = min(delay_s * 2, BACKOFF_MAX_S)
+        if not is_restore and listing.resource_version < known:
+            # What was seen or stored comes from a time line that the API server no longer knows.
+            await self._anchor(is_restore=True)
+            return
+        self.position = listing.resource_version
+        self._sink.take_absent(self.scope, listing)
+        self._advance(listing.resource_version)
+        self._set_anchored()
+
+    def _set_anchored(self) -> None:
+        self.is_anchored = True
+        self.anchored_at = self.position
+        self._sink.anchored(self)
+
+    async def _list(self, *, fold: bool, is_restore: bool) -> Listing | KubeProblem:
+        """LIST in chunks of one consistent resourceVersion; an expired continue token is a problem, start over."""
+        versions: dict[str, int] = {}
+        resource_version = 0
+        async for page in self._pages():
+            if isinstance(page, KubeProblem):
+                self.problem = page
+                return page
+            resource_version = int(page["metadata"]["resourceVersion"])
+            for raw in page.get("items") or ():
+                if not fold:
+                    versions[raw["metadata"]["uid"]] = int(raw["metadata"]["resourceVersion"])
+                    continue
+                version = self._sink.translate(raw)
+                if isinstance(version, PodVersion):
+                    versions[version.uid] = version.resource_version
+                    self._sink.take_listed(version, is_restore=is_restore)
+            self.last_heard_s = self._clock_s()
+            # Decoding and folding a chunk takes tens of milliseconds; let others run in between.
+            await asyncio.sleep(0)
+        self.problem = None
+        return Listing(resource_version=resource_version, versions=versions)
+
+    async def _pages(self) -> AsyncIterator[Json | KubeProblem]:
+        token = ""
+        while True:
+            query = {"labelSelector": POD_INDEX_LABEL, "limit": str(self._chunk_size)}
+            if token:
+                query["continue"] = token
+            page = await self._transport.call("list", PODS, namespace=self.scope, query=query)
+            yield page
+            if isinstance(page, KubeProblem):
+                return
+            token = (page.get("metadata") or {}).get("continue") or ""
+            if not token:
+                return
+
+    async def _current_resource_version(self) -> int | None:
+        """Read consistently where the API server is now; None when it does not answer."""
+        query = {"labelSelector": POD_INDEX_LABEL, "limit": "1"}
+        page = await self._transport.call("list", PODS, namespace=self.scope, query=query)
+        if isinstance(page, KubeProblem):
+            self.problem = page
+            return None
+        return int(page["metadata"]["resourceVersion"])
+
+    async def relist(self) -> bool:
+        """Compare a fresh LIST with what was folded, and report a gap when they contradict each other.
+
+        Returns
+        -------
+        False when no comparison could be made now; the next period tries again.
+        """
+        before = self.position
+        listing = await self._list(fold=False, is_restore=False)
+        if not isinstance(listing, Listing) or not self.is_anchored:
+            return False
+        if listing.resource_version < before:
+            self.report_gap(_restore_gap(listing.resource_version, before))
+            return True
+        if not await self.catch_up(listing.resource_version) or not self.is_anchored:
+            return False
+        contradiction = self._sink.contradiction(self.scope, listing)
+        if contradiction:
+            self.report_gap(Gap(reason=contradiction))
+        return True
+
+    # -- replay
+
+    async def catch_up(self, resource_version: int) -> bool:
+        """Bring the position up to a resourceVersion by a replay watch; concurrent callers share one.
+
+        Returns
+        -------
+        False when neither an event nor a bookmark reached it: ask again, never assume.
+        """
+        is_ours = False
+        while self.position < resource_version and not is_ours:
+            # A replay that is under way may end short of a target it did not know of; then ours follows, once.
+            self._replay_target = max(self._replay_target, resource_version)
+            if self._replay_task is None or self._replay_task.done():
+                self._replay_task = asyncio.create_task(self._replay())
+                is_ours = True
+            reached = asyncio.ensure_future(self.reach(resource_version, REPLAY_SERVER_TIMEOUT_S + REPLAY_SLACK_S))
+            try:
+                await asyncio.wait({self._replay_task, reached}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                reached.cancel()
+        return self.position >= resource_version
+
+    async def _replay(self) -> None:
+        """Watch from the position until the target: every missed event comes at once, then a bookmark."""
+        query = self._watch_query(REPLAY_SERVER_TIMEOUT_S)
+        try:
+            async with (
+                asyncio.timeout(REPLAY_SERVER_TIMEOUT_S + REPLAY_SLACK_S),
+                self._transport.watch(PODS, namespace=self.scope, query=query) as stream,
+            ):
+                if isinstance(stream, KubeProblem):
+                    return
+                while self.position < self._replay_target:
+                    event = await stream.next_event(REPLAY_SERVER_TIMEOUT_S + REPLAY_SLACK_S)
+                    # Trouble here only ends the replay: the main stream, which may still hold those events, decides.
+                    if event is None or self._take_event(event) is not None:
+                        return
+        except CONNECTION_ERRORS:
+            return
+        finally:
+            self._replay_target = 0
+
+    async def close(self) -> None:
+        """End a replay that is under way."""
+        if self._replay_task is not None:
+            self._replay_task.cancel()
+            await asyncio.gather(self._replay_task, return_exceptions=True)
+
+
+def _expired_gap(position: int) -> Gap:
+    return Gap(reason=f"the API server no longer has the pod events after resourceVersion {position} (410)")
+
+
+def _restore_gap(current: int, seen: int) -> Gap:
+    return Gap(
+        reason=f"a consistent read of pods answered resourceVersion {current}, below {seen} seen before "
+        "(etcd restored?)",
+        is_restore=True,
+    )

@@ -1,0 +1,234 @@
+"""Raw JSON over `kubernetes.aio`'s connection: one call, one watch.
+
+The generated API methods build a model object per answer (slow, large) and the `Watch` class keeps bookmarks to
+itself. What remains useful of the client is its configuration: TLS, tokens that rotate, exec plugins. So every
+request here goes through `ApiClient.param_serialize` and `rest_client.request` and yields plain JSON.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+
+from .problem import KubeProblem, KubeProblemKind, problem_of
+
+CALL_TIMEOUT_S: Final = 15.0
+CONNECT_TIMEOUT_S: Final = 10.0
+CONNECTIONS_MAX: Final = 20
+"""Upper bound of parallel connections for calls; each watch holds one more for itself."""
+
+JSON: Final = "application/json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+MERGE_PATCH: Final = "application/merge-patch+json"
+
+CONNECTION_ERRORS: Final = (aiohttp.ClientError, TimeoutError, OSError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """Where a resource type lives.
+
+    Parameters
+    ----------
+    group: "" for the core group.
+    """
+
+    group: str
+    version: str
+    plural: str
+
+    def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Build the URL path of a collection, an object or a subresource."""
+        parts = ["/api", self.version] if not self.group else ["/apis", self.group, self.version]
+        parts += ["namespaces", namespace] if namespace else []
+        parts += [part for part in (self.plural, name, subresource) if part]
+        return "/".join(parts)
+
+    def label(self, subresource: str = "") -> str:
+        """Name the resource as RBAC messages do: plural.group/subresource."""
+        base = f"{self.plural}.{self.group}" if self.group else self.plural
+        return f"{base}/{subresource}" if subresource else base
+
+
+PODS: Final = Resource(group="", version="v1", plural="pods")
+NODES: Final = Resource(group="", version="v1", plural="nodes")
+NAMESPACES: Final = Resource(group="", version="v1", plural="namespaces")
+SECRETS: Final = Resource(group="", version="v1", plural="secrets")
+STATEFULSETS: Final = Resource(group="apps", version="v1", plural="statefulsets")
+LEASES: Final = Resource(group="coordination.k8s.io", version="v1", plural="leases")
+EVENTS: Final = Resource(group="events.k8s.io", version="v1", plural="events")
+MUTATING_POLICIES: Final = Resource(group="admissionregistration.k8s.io", version="v1", plural="mutatingadmissionpolicies")
+ACCESS_REVIEWS: Final = Resource(group="authorization.k8s.io", version="v1", plural="selfsubjectaccessreviews")
+
+Json = dict[str, Any]
+
+
+class WatchStream:
+    """Read one open watch line by line."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+
+    async def next_event(self, stall_timeout_s: float) -> Json | None:
+        """Return the next event.
+
+        Parameters
+        ----------
+        stall_timeout_s: longest silence that still counts as a working stream.
+
+        Returns
+        -------
+        The event's JSON; None at the end of the stream (the server's timeoutSeconds, or it closed).
+
+        Raises
+        ------
+        TimeoutError
+            When nothing arrived in time.
+        aiohttp.ClientError
+            When the connection broke, or a line was cut short.
+        """
+        async with asyncio.timeout(stall_timeout_s):
+            line = await self._response.content.readline()
+        if not line:
+            return None
+        try:
+            event = json.loads(line)
+        except ValueError as error:
+            raise aiohttp.ClientPayloadError("the watch stream ended inside an event") from error
+        if not isinstance(event, dict):
+            raise aiohttp.ClientPayloadError("the watch stream sent something that is not an event")
+        return event
+
+
+class Transport:
+    """Send requests to one API server.
+
+    Parameters
+    ----------
+    client: a configured ApiClient, see `connect`.
+    call_timeout_s: for every call that is not a watch.
+    """
+
+    def __init__(self, client: ApiClient, *, call_timeout_s: float = CALL_TIMEOUT_S) -> None:
+        self._client = client
+        self._call_timeout = aiohttp.ClientTimeout(total=call_timeout_s, sock_connect=CONNECT_TIMEOUT_S)
+        self._watch_timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=None)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    async def _send(
+        self, *, method: str, path: str, query: Sequence[tuple[str, str]], body: Json | None, content_type: str,
+        limits: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        headers = {"Accept": JSON, "Content-Type": content_type}
+        serialized = await self._client.param_serialize(
+            method, path, query_params=list(query), header_params=headers, body=body, auth_settings=["BearerToken"]
+        )
+        url, sent_headers, sent_body = serialized[1], serialized[2], serialized[3]
+        answer = await self._client.rest_client.request(  # type: ignore[no-untyped-call]
+            method, url, headers=sent_headers, body=sent_body, _request_timeout=limits
+        )
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+    async def call(
+        self, verb: str, resource: Resource, *, namespace: str = "", name: str = "", subresource: str = "",
+        query: Mapping[str, str] | None = None, body: Json | None = None, content_type: str = JSON,
+    ) -> Json | KubeProblem:
+        """Send one request and return its JSON.
+
+        Parameters
+        ----------
+        verb: get, list, create, update or patch.
+        query: query parameters, unquoted.
+
+        Returns
+        -------
+        The decoded object, or the problem; never an exception for trouble on the wire.
+        """
+        path = resource.path(namespace=namespace, name=name, subresource=subresource)
+        return await self.call_path(
+            verb, path, resource.label(subresource), namespace=namespace, query=query, body=body,
+            content_type=content_type,
+        )
+
+    async def call_path(
+        self, verb: str, path: str, label: str, *, namespace: str = "", query: Mapping[str, str] | None = None,
+        body: Json | None = None, content_type: str = JSON,
+    ) -> Json | KubeProblem:
+        """Send one request to a path that is not a resource, such as /version; see `call`."""
+        method = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH"}[verb]
+        try:
+            response = await self._send(
+                method=method, path=path, query=tuple((query or {}).items()), body=body, content_type=content_type,
+                limits=self._call_timeout,
+            )
+            async with response:
+                if not 200 <= response.status < 300:
+                    return problem_of(response.status, verb=verb, resource=label, namespace=namespace)
+                decoded = json.loads(await response.read())
+        except (*CONNECTION_ERRORS, ValueError):
+            return problem_of(0, verb=verb, resource=label, namespace=namespace)
+        if not isinstance(decoded, dict):
+            return problem_of(0, verb=verb, resource=label, namespace=namespace)
+        return decoded
+
+    @asynccontextmanager
+    async def watch(
+        self, resource: Resource, *, namespace: str = "", query: Mapping[str, str]
+    ) -> AsyncIterator[WatchStream | KubeProblem]:
+        """Open a watch; the caller reads it while the context is open.
+
+        Parameters
+        ----------
+        query: resourceVersion, selectors, timeoutSeconds; watch and bookmarks are added here.
+
+        Yields
+        ------
+        The stream, or the problem the server answered instead (GONE for 410).
+
+        Raises
+        ------
+        aiohttp.ClientError, TimeoutError, OSError
+            When the connection fails while it is opened or read.
+        """
+        asked = (*query.items(), ("watch", "true"), ("allowWatchBookmarks", "true"))
+        path = resource.path(namespace=namespace)
+        async with asyncio.timeout(CALL_TIMEOUT_S):
+            response = await self._send(
+                method="GET", path=path, query=asked, body=None, content_type=JSON, limits=self._watch_timeout
+            )
+        try:
+            if 200 <= response.status < 300:
+                yield WatchStream(response)
+            else:
+                yield problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace)
+        finally:
+            # close, not release: an unread watch must not go back to the pool.
+            response.close()
+
+
+def is_gone(outcome: object) -> bool:
+    """True when the API server answered 410: the resourceVersion or continue token is too old."""
+    return isinstance(outcome, KubeProblem) and outcome.kind is KubeProblemKind.GONE
+
+
+def connect(configuration: Configuration, *, watch_count: int = 0) -> Transport:
+    """Make a Transport from a client configuration (in-cluster, kubeconfig or a test server).
+
+    Parameters
+    ----------
+    configuration: as `kubernetes.aio.config` fills it; its connection limit is set here.
+    watch_count: watches that stay open, one for each followed namespace; without their own share of connections,
+        many namespaces would leave none for calls.
+    """
+    configuration.tcp_connector_limit_per_host = CONNECTIONS_MAX + watch_count
+    configuration.connection_pool_maxsize = CONNECTIONS_MAX + watch_count
+    return Transport(ApiClient(configuration=configuration))

@@ -1,0 +1,78 @@
+"""Rounds of KafkaConnections: is the cluster reachable, and which one is it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ..api import names
+from ..api.conditions import Condition, set_condition, stated
+from ..api.kafkaconnection import KafkaConnectionStatus
+from ..api.reasons import ConditionStatus, ConditionType, Reason
+from ..core.group import KafkaProblem
+from ..core.statements import CONNECTION_REASONS
+from ..kafka.gateway import ClusterFacts, KafkaGateway
+from ..kube.gateway import KubeGateway
+from .connections import Connections
+from .stores import Stores
+from .work_queue import Key, Outcome
+
+PROBE_EVERY_S = 60.0
+
+
+@dataclass(slots=True)
+class ConnectionReporter:
+    """Probe each KafkaConnection now and then and report what was found."""
+
+    kube: KubeGateway
+    kafka: KafkaGateway
+    stores: Stores
+    connections: Connections
+    may_write: Callable[[], bool]
+    now_s: Callable[[], float]
+    _written: dict[Key, KafkaConnectionStatus] = field(default_factory=dict)
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Probe one KafkaConnection and write its status when it changed."""
+        connection = self.stores.connections.get(key)
+        if connection is None or not self.may_write():
+            self._written.pop(key, None)
+            return Outcome()
+        settings = await self.connections.settings(key)
+        facts = settings if isinstance(settings, KafkaProblem) else await self.kafka.probe(settings)
+        if isinstance(facts, KafkaProblem):
+            self.connections.distrust(key)
+        before = self._written.get(key) or connection.status or KafkaConnectionStatus()
+        status = self._status(before, facts, connection.metadata.generation)
+        if status != before and self.may_write():
+            problem = await self.kube.apply_status(
+                names.KAFKA_CONNECTION_PLURAL, key[0], key[1], connection.metadata.uid, status.to_wire()
+            )
+            if problem is not None:
+                return Outcome(failed=True)
+        self._written[key] = status
+        return Outcome(requeue_after_s=PROBE_EVERY_S, failed=isinstance(facts, KafkaProblem))
+
+    def _status(
+        self, before: KafkaConnectionStatus, facts: ClusterFacts | KafkaProblem, generation: int
+    ) -> KafkaConnectionStatus:
+        now = datetime.fromtimestamp(self.now_s(), tz=UTC)
+        if isinstance(facts, KafkaProblem):
+            reason, verdict, message = CONNECTION_REASONS[facts.kind], ConditionStatus.FALSE, facts.message
+        else:
+            reason, verdict, message = (
+                Reason.BROKERS_REACHABLE,
+                ConditionStatus.TRUE,
+                f"{len(facts.brokers)} brokers of cluster {facts.cluster_id} answer.",
+            )
+        conditions: tuple[Condition, ...] = tuple(before.conditions)
+        for kind in (ConditionType.READY, ConditionType.CONNECTED):
+            new = stated(kind, reason, status=verdict, message=message, observed_generation=generation, now=now)
+            conditions = set_condition(conditions, new, now)
+        return KafkaConnectionStatus(
+            observed_generation=generation,
+            conditions=list(conditions),
+            cluster_id=before.cluster_id if isinstance(facts, KafkaProblem) else facts.cluster_id,
+            brokers=before.brokers if isinstance(facts, KafkaProblem) else len(facts.brokers),
+        )

@@ -1,0 +1,149 @@
+"""What users and auditors are told: Events, audit lines and gauges, each once.
+
+Every removal leaves one audit line and one Event with its evidence. Held removals and flipped conditions are told
+when they appear, not every round.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from ..api import names
+from ..api.reasons import ConditionStatus, Reason
+from ..api.staticgroup import StaticGroup
+from ..api.status import StaticGroupStatus
+from ..core.group import LeaveOutcome
+from ..core.plan import Plan, Removal
+from ..core.projection import Executed
+from ..kube.event_poster import Involved
+from ..kube.gateway import KubeGateway
+from .metrics import Metrics
+from .work_queue import Key
+
+log = logging.getLogger(__name__)
+audit = logging.getLogger("staticgroup.audit")
+
+MESSAGE_MAX = 1000
+
+
+@dataclass(slots=True)
+class Narrator:
+    """Tell what happened; a failed Event is logged and never stops a round."""
+
+    kube: KubeGateway
+    metrics: Metrics
+    _told: dict[Key, frozenset[tuple[str, str]]] = field(default_factory=dict)
+
+    async def removals(self, group: StaticGroup, executed: Executed, now_s: float) -> None:
+        """Tell the coordinator's answer to each removal, with the evidence that allowed it."""
+        key = (group.metadata.namespace, group.metadata.name)
+        for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
+            evidence = _evidence(removal)
+            died_at_s = max((i.since_s for i in removal.chain.incarnations), default=now_s)
+            audit.info(
+                "member removal",
+                extra={
+                    "namespace": key[0],
+                    "staticgroup": key[1],
+                    "group_id": group.spec.group_id,
+                    "outcome": outcome.value,
+                    "instance_id": removal.entry.instance_id,
+                    "member_id": removal.entry.member_id,
+                    "ordinal": removal.ordinal,
+                    "attempt": removal.attempt,
+                    "evidence": evidence,
+                    "seconds_after_certificate": round(now_s - died_at_s, 3),
+                },
+            )
+            if outcome is LeaveOutcome.REMOVED:
+                self.metrics.removed.labels(*key).inc()
+                self.metrics.certificate_to_leave_seconds.observe(max(0.0, now_s - died_at_s))
+                await self._post(
+                    group,
+                    "Normal",
+                    "MemberRemoved",
+                    f"removed {removal.entry.instance_id} from group {group.spec.group_id}: {evidence}",
+                )
+            elif outcome is LeaveOutcome.NOT_AUTHORIZED:
+                await self._post(
+                    group,
+                    "Warning",
+                    "RemovalRefused",
+                    f"LeaveGroup for {removal.entry.instance_id} was refused: READ on Group '{group.spec.group_id}' is missing",
+                )
+
+    async def held(self, group: StaticGroup, decided: Plan) -> None:
+        """Tell a held removal when its guard is new for that id."""
+        key = (group.metadata.namespace, group.metadata.name)
+        now_held = {(h.instance_id, h.guard.value): h.message for h in decided.held if h.requeue_after_s is None}
+        before = self._told.get(key, frozenset())
+        for (instance_id, guard), message in sorted(now_held.items()):
+            if (instance_id, guard) not in before:
+                await self._post(
+                    group,
+                    "Warning",
+                    "RemovalHeld",
+                    f"{instance_id} stays in group {group.spec.group_id} ({guard}): {message}",
+                )
+        self._told[key] = frozenset(now_held)
+
+    async def conditions(self, group: StaticGroup, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
+        """Tell Ready when its status or reason changed; a state that is not known yet is no news."""
+        old = next((c for c in before.conditions if c.type == "Ready"), None) if before else None
+        new = next((c for c in after.conditions if c.type == "Ready"), None)
+        if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
+            return
+        if new.status is ConditionStatus.UNKNOWN or (old is None and new.status is ConditionStatus.TRUE):
+            return
+        is_bad = new.status is ConditionStatus.FALSE and new.reason != Reason.SUSPENDED
+        await self._post(group, "Warning" if is_bad else "Normal", new.reason, new.message)
+
+    def gauges(self, group: StaticGroup, decided: Plan, status: StaticGroupStatus) -> None:
+        """Set the gauges of one StaticGroup."""
+        key = (group.metadata.namespace, group.metadata.name)
+        if status.members is not None:
+            for kind, value in status.members.model_dump(by_alias=False).items():
+                self.metrics.members.labels(*key, kind).set(value)
+        ready = next((c for c in status.conditions if c.type == "Ready"), None)
+        self.metrics.ready.labels(*key).set(1 if ready is not None and ready.status.value == "True" else 0)
+        held: dict[str, int] = {}
+        for h in decided.held:
+            held[h.guard.value] = held.get(h.guard.value, 0) + 1
+        for labels in [
+            labels for labels in list(self.metrics.held._metrics) if labels[:2] == key and labels[2] not in held
+        ]:
+            self.metrics.held.remove(*labels)
+        for guard, count in held.items():
+            self.metrics.held.labels(*key, guard).set(count)
+
+    def forget(self, key: Key) -> None:
+        """Drop what was told about a StaticGroup that is gone."""
+        self._told.pop(key, None)
+
+    async def _post(self, group: StaticGroup, event_type: str, reason: str, message: str) -> None:
+        reference = Involved(
+            api_version=names.API_VERSION,
+            kind=names.STATIC_GROUP_KIND,
+            namespace=group.metadata.namespace,
+            name=group.metadata.name,
+            uid=group.metadata.uid,
+        )
+        problem = await self.kube.post_event(
+            reference, type_=event_type, reason=reason, message=message[:MESSAGE_MAX], action=reason
+        )
+        if problem is not None:
+            log.warning(
+                "Event not posted",
+                extra={"staticgroup": group.metadata.name, "reason": reason, "problem": problem.message},
+            )
+
+
+def _evidence(removal: Removal) -> str:
+    """Write the chain's certificates as one line."""
+    parts = [
+        f"pod {i.pod_name} uid {i.uid} {i.certificate.kind.value} ({i.certificate.statement})"
+        for i in removal.chain.incarnations
+        if i.certificate is not None
+    ]
+    return "; ".join(parts)

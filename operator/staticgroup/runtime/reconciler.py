@@ -1,0 +1,471 @@
+"""One round of one StaticGroup: observe, plan, execute, report.
+
+`observe` keeps the order that makes a removal safe and no other: (1) describe the group, (2) read workload and pods
+consistently, (3) bring the pod watch up to that read, (4) take the chains. The plan is made on the frozen result and
+the LeaveGroup carries the member.id of step 1, so whatever happens in between is answered FENCED_INSTANCE_ID.
+Every round starts at *observe*: crash anywhere, start again, reach the same end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from ..api import names
+from ..api.conditions import set_condition
+from ..api.identifiers import InvalidInstanceIdError
+from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
+from ..api.status import StaticGroupStatus
+from ..core.chain import Incarnation, IncarnationState, judge
+from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
+from ..core.identity import identity_of
+from ..core.membership import Identity
+from ..core.memory import history_from, ledger_from, to_remember, wire_ledger
+from ..core.outcomes import with_outcomes
+from ..core.plan import Plan, RemoveMembers, plan
+from ..core.projection import Executed, project
+from ..core.snapshot import FreshRead, History, Snapshot
+from ..core.statements import suspended_condition
+from ..core.workload import WorkloadView
+from ..kafka.credentials import ConnectionSettings
+from ..kafka.gateway import KafkaGateway
+from ..kube.gateway import KubeGateway
+from ..kube.pod_store import PodStore
+from ..kube.problem import KubeProblem
+from .connections import Connections
+from .metrics import Metrics
+from .narrator import Narrator
+from .stores import Stores
+from .work_queue import Key, Outcome
+
+log = logging.getLogger(__name__)
+
+RACE_REQUEUE_S = 1.0
+"""After FENCED or a lost answer the group is described again, but two clients that duel for an id set no faster pace."""
+CANDIDATES_MAX = 50
+"""Most departed ids read afresh in one round; the rest take their turn in the next."""
+BOUNDS_MAX_AGE_S = 300.0
+"""Bounds are static broker properties; a group's own setting may change, so they are read again now and then."""
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What this process remembers of one StaticGroup between rounds."""
+
+    uid: str
+    history: History
+    status: StaticGroupStatus | None
+    overflow: bool = False
+    bounds: BrokerBounds | None = None
+    bounds_read_at_s: float = float("-inf")
+
+
+@dataclass(slots=True)
+class Reconciler:
+    """Carry out rounds.
+
+    Parameters
+    ----------
+    may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
+    now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
+    force_observe: plan and report only, whatever the spec says.
+    """
+
+    kube: KubeGateway
+    kafka: KafkaGateway
+    pods: PodStore
+    stores: Stores
+    connections: Connections
+    narrator: Narrator
+    metrics: Metrics
+    cluster_uid: str
+    may_write: Callable[[], bool]
+    policy_served: Callable[[], bool]
+    now_s: Callable[[], float]
+    monotonic_s: Callable[[], float]
+    force_observe: bool = False
+    group_poll_s: float = 30.0
+    _memory: dict[Key, _Memory] = field(default_factory=dict)
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Run one round of one StaticGroup.
+
+        Returns
+        -------
+        When to look again; no time when the StaticGroup is gone.
+        """
+        if not self.may_write():
+            return Outcome()
+        started_s = self.monotonic_s()
+        group = self.stores.groups.get(key)
+        if group is None:
+            return await self._unusable(key)
+        memory = await self._remembered(key, group)
+        if memory is None:
+            return Outcome(failed=True)
+        if group.spec.suspend:
+            return await self._report_suspended(key, group, memory)
+        spec = self._effective(group.spec)
+        snapshot = await self.observe(group, spec, memory)
+        decided = plan(spec, snapshot, memory.history, self.now_s())
+        executed, decided = await self.execute(group, spec, decided)
+        memory.history = decided.history
+        written = await self.report(key, group, spec, snapshot, decided, executed, memory)
+        self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
+        failed = isinstance(snapshot.group, KafkaProblem) or not written
+        self.metrics.rounds.labels("failed" if failed else "done").inc()
+        retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
+        requeue_after_s = RACE_REQUEUE_S if retry else min(decided.requeue_after_s, self.group_poll_s)
+        return Outcome(requeue_after_s=requeue_after_s, failed=failed)
+
+    def forget(self, key: Key) -> None:
+        """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""
+        self._memory.pop(key, None)
+        self.narrator.forget(key)
+        self.metrics.forget(*key)
+
+    def forget_all(self) -> None:
+        """Drop all memories: another replica has written meanwhile, so the status is read again."""
+        self._memory.clear()
+
+    async def picture_of(self, group: StaticGroup) -> tuple[StaticGroupSpec, Snapshot]:
+        """Observe once without remembering or writing anything, for `explain`."""
+        status = group.status
+        overflow = status is not None and status.ledger is not None and status.ledger.overflow
+        memory = _Memory(uid=group.metadata.uid, history=history_from(status), status=status, overflow=overflow)
+        spec = self._effective(group.spec)
+        return spec, await self.observe(group, spec, memory)
+
+    # observe ---------------------------------------------------------------------------------------------------
+
+    async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: _Memory) -> Snapshot:
+        """Take one frozen picture, in the order that the safety argument needs."""
+        namespace, name = group.metadata.namespace, group.metadata.name
+        connection_key = (namespace, spec.connection_ref.name)
+        settings = await self.connections.settings(connection_key)
+        described: GroupView | KafkaProblem = (
+            settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
+        )  # step 1
+        if isinstance(described, KafkaProblem):
+            self._note_problem(connection_key, described)
+        bounds = await self._bounds(settings, spec, memory)
+        identity = _identity_or_none(spec, memory.history)
+        workload = await self._workload(namespace, spec.workload_ref.name)
+        departed = _departed_ids(identity, workload, described)
+        chains = {i: self._chain(identity, namespace, i) for i in departed} if identity else {}
+        fresh: Mapping[str, FreshRead] = {}
+        ripe = [
+            i
+            for i in departed
+            if judge(i, chains[i], continuous=self._is_continuous(memory), overflow=memory.overflow).is_proven
+        ]
+        if identity is not None and ripe:
+            workload, fresh = await self._read_afresh(
+                namespace, spec.workload_ref.name, identity, ripe[:CANDIDATES_MAX], workload
+            )  # steps 2, 3
+            chains = {i: self._chain(identity, namespace, i) for i in departed}  # step 4: only now
+        return Snapshot(
+            namespace=namespace,
+            name=name,
+            uid=group.metadata.uid,
+            metadata_generation=group.metadata.generation,
+            workload=workload,
+            pods=self._pods_of(identity, namespace, spec.workload_ref.name),
+            group=described,
+            bounds=bounds,
+            chains=chains,
+            fresh=fresh,
+            watch_epoch=self.pods.epoch or "",
+            cluster_uid=self.cluster_uid,
+            overlaps=self.stores.overlaps((namespace, name)),
+            policy_served=self.policy_served(),
+            ledger_overflow=memory.overflow,
+        )
+
+    async def _read_afresh(
+        self,
+        namespace: str,
+        workload_name: str,
+        identity: Identity,
+        instance_ids: Sequence[str],
+        cached: WorkloadView | None,
+    ) -> tuple[WorkloadView | None, dict[str, FreshRead]]:
+        """Read intent and pods consistently (step 2), then bring the pod watch up to that read (step 3)."""
+        position = self.pods.position(namespace)
+        workload = await self.kube.read_workload(namespace, workload_name)
+        if isinstance(workload, KubeProblem):
+            return cached, {}
+        pod_names = {i: identity.pod_name_of(i) or "" for i in instance_ids}
+        reads = await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in dict.fromkeys(pod_names.values())))
+        by_name = dict(zip(dict.fromkeys(pod_names.values()), reads, strict=True))
+        versions = [r.resource_version for r in reads if not isinstance(r, KubeProblem)]
+        passed = bool(versions) and await self._barrier(namespace, versions, position)
+        fresh: dict[str, FreshRead] = {}
+        for i, pod_name in pod_names.items():
+            read = by_name[pod_name]
+            if isinstance(read, KubeProblem):
+                continue
+            ordinal = identity.ordinal_of(i)
+            wanted = (
+                workload is not None and ordinal is not None and ordinal in workload.ordinals and identity.is_current(i)
+            )
+            fresh[i] = FreshRead(
+                instance_id=i,
+                is_expected=wanted,
+                object_uid=read.version.uid if read.version is not None else "",
+                resource_version=read.resource_version,
+                barrier_passed=passed,
+            )
+        return workload, fresh
+
+    async def _barrier(self, namespace: str, versions: Sequence[int], position: int) -> bool:
+        """Bring the pod watch up to the newest of several consistent reads; a read below `position` is a gap."""
+        if min(versions) < position:
+            return await self.pods.barrier(namespace, min(versions), not_below=position)
+        return await self.pods.barrier(namespace, max(versions), not_below=position)
+
+    async def _workload(self, namespace: str, name: str) -> WorkloadView | None:
+        """Return the workload from the watch, or by a read while the watch has not shown it."""
+        known = self.stores.workloads.get((namespace, name))
+        if known is not None:
+            return known
+        read = await self.kube.read_workload(namespace, name)
+        return None if isinstance(read, KubeProblem) else read
+
+    async def _bounds(
+        self, settings: ConnectionSettings | KafkaProblem, spec: StaticGroupSpec, memory: _Memory
+    ) -> BrokerBounds | None:
+        """Return the broker's bounds, read anew every few minutes."""
+        now_s = self.monotonic_s()
+        if isinstance(settings, KafkaProblem) or now_s - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S:
+            return memory.bounds
+        bounds = await self.kafka.bounds(settings, spec.group_id)
+        if isinstance(bounds, KafkaProblem):
+            return memory.bounds
+        memory.bounds, memory.bounds_read_at_s = bounds, now_s
+        return bounds
+
+    def _chain(self, identity: Identity, namespace: str, instance_id: str) -> tuple[Incarnation, ...]:
+        """Return every incarnation that may hold an id: those that carried it and those of its pod name."""
+        pod_name = identity.pod_name_of(instance_id) or ""
+        carried = sorted(identity.carried_as(instance_id))
+        chain = self.pods.chain(namespace, pod_names=(pod_name,), instance_ids=carried)
+        return tuple(identity.expand(i) for i in chain)
+
+    def _pods_of(self, identity: Identity | None, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
+        present = (p for p in self.pods.of_workload(namespace, workload_name) if p.object_present)
+        return tuple(identity.expand(p) if identity else p for p in sorted(present, key=lambda p: p.pod_name))
+
+    def _is_continuous(self, memory: _Memory) -> bool:
+        injected = memory.history.injected
+        return injected is not None and injected.watch_epoch == self.pods.epoch
+
+    # execute ---------------------------------------------------------------------------------------------------
+
+    async def execute(self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan) -> tuple[Executed, Plan]:
+        """Carry out the plan's actions, or none of them in mode Observe; returns what became of them."""
+        if not decided.actions:
+            return Executed(), decided
+        if spec.mode is Mode.OBSERVE:
+            return Executed(observe_only=True), decided
+        settings = await self.connections.settings((group.metadata.namespace, spec.connection_ref.name))
+        if isinstance(settings, KafkaProblem):
+            return Executed(problem=settings), decided
+        executed = Executed()
+        for action in decided.actions:
+            executed, decided = await self._leave(group, settings, action, decided)
+        return executed, decided
+
+    async def _leave(
+        self, group: StaticGroup, settings: ConnectionSettings, action: RemoveMembers, decided: Plan
+    ) -> tuple[Executed, Plan]:
+        """Send one batch LeaveGroup and remember what was acknowledged."""
+        if not self.may_write():
+            return Executed(
+                problem=KafkaProblem(
+                    kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE,
+                    message="this replica lost its Lease; the next holder goes on",
+                )
+            ), decided
+        if not self._is_current(group):
+            return Executed(), decided
+        answer = await self.kafka.leave(settings, action.group_id, [r.entry for r in action.removals])
+        now_s = self.now_s()
+        if isinstance(answer, KafkaProblem):
+            self._note_problem((group.metadata.namespace, group.spec.connection_ref.name), answer)
+            return Executed(removals=(), problem=answer), decided
+        executed = Executed(removals=action.removals, outcomes=tuple(answer.outcomes))
+        history = with_outcomes(decided.history, action.removals, answer.outcomes, answer.coordinator, now_s)
+        for outcome in answer.outcomes:
+            self.metrics.leave_outcomes.labels(outcome.value).inc()
+        await self.narrator.removals(group, executed, now_s)
+        return executed, replace(decided, history=history)
+
+    def _is_current(self, group: StaticGroup) -> bool:
+        """True while nobody deleted, re-created, suspended or edited the StaticGroup since the round began."""
+        known = self.stores.groups.get((group.metadata.namespace, group.metadata.name))
+        return known is not None and (known.metadata.uid, known.metadata.generation) == (
+            group.metadata.uid,
+            group.metadata.generation,
+        )
+
+    # report ----------------------------------------------------------------------------------------------------
+
+    async def report(
+        self,
+        key: Key,
+        group: StaticGroup,
+        spec: StaticGroupSpec,
+        snapshot: Snapshot,
+        decided: Plan,
+        executed: Executed,
+        memory: _Memory,
+    ) -> bool:
+        """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
+        if not self.may_write():
+            return False
+        self._forget_settled(spec, snapshot, decided)
+        known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
+        ledger = to_remember(known)
+        status = project(
+            spec, snapshot, decided, executed, ledger, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
+        )
+        memory.overflow = memory.overflow or (status.ledger is not None and status.ledger.overflow)
+        await self.narrator.held(group, decided)
+        await self.narrator.conditions(group, memory.status, status)
+        self.narrator.gauges(group, decided, status)
+        if status == memory.status:
+            self._mark_durable(known)
+            return True
+        return await self._write(key, group, status, memory, known)
+
+    async def _write(
+        self, key: Key, group: StaticGroup, status: StaticGroupStatus, memory: _Memory, known: Sequence[Incarnation]
+    ) -> bool:
+        """Apply the status; what it says of incarnations counts as durable only when the write succeeded."""
+        if not self.may_write():
+            return False
+        problem = await self.kube.apply_status(
+            names.STATIC_GROUP_PLURAL, key[0], key[1], group.metadata.uid, status.to_wire()
+        )
+        if problem is not None:
+            log.warning("status not written", extra={"key": "/".join(key), "problem": problem.message})
+            return False
+        self.metrics.status_writes.inc()
+        memory.status = status
+        self._mark_durable(known)
+        return True
+
+    def _mark_durable(self, known: Sequence[Incarnation]) -> None:
+        """Let the stored position of the watch pass these: they are in the ledger, or a live successor replaced them."""
+        for incarnation in known:
+            self.pods.mark_durable(incarnation)
+
+    def _forget_settled(self, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> None:
+        """Drop dead incarnations of ids that nobody wants and nobody holds; suspects are never dropped."""
+        group, m, identity = snapshot.group, decided.membership, decided.identity
+        if not isinstance(group, GroupView) or m is None or identity is None or not group.is_settled:
+            return
+        needed = {member.instance_id for member in group.members} | set(m.expected)
+        needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}
+        for pod in self.pods.of_workload(snapshot.namespace, spec.workload_ref.name):
+            if pod.object_present or pod.state is not IncarnationState.DEAD:
+                continue
+            if not needed & set(identity.expand(pod).instance_ids):
+                self.pods.forget(pod.uid)
+
+    async def _report_suspended(self, key: Key, group: StaticGroup, memory: _Memory) -> Outcome:
+        """Say that nothing is done; only the ledger goes on, or a later resumption would have a gap."""
+        now = datetime.fromtimestamp(self.now_s(), tz=UTC)
+        known = self.pods.of_workload(key[0], group.spec.workload_ref.name)
+        before = memory.status or StaticGroupStatus()
+        ready = suspended_condition(group.metadata.generation, now)
+        status = before.model_copy(
+            update={
+                "observed_generation": group.metadata.generation,
+                "conditions": list(set_condition(tuple(before.conditions), ready, now)),
+                "ledger": wire_ledger(to_remember(known), overflow=memory.overflow),
+            }
+        )
+        if status == before:
+            self._mark_durable(known)
+            return Outcome()
+        return Outcome(failed=not await self._write(key, group, status, memory, known))
+
+    # memory ----------------------------------------------------------------------------------------------------
+
+    async def _remembered(self, key: Key, group: StaticGroup) -> _Memory | None:
+        """Return the memory of a StaticGroup; at first from its status, read consistently."""
+        memory = self._memory.get(key)
+        if memory is not None and memory.uid == group.metadata.uid:
+            return memory
+        body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
+        if body is None:
+            self.stores.drop_group(key)
+            return None
+        if isinstance(body, KubeProblem):
+            return None
+        status = StaticGroup.from_wire(body).status
+        if body["metadata"]["uid"] != group.metadata.uid:
+            return None
+        self.pods.merge(ledger_from(key[0], status))
+        memory = _Memory(
+            uid=group.metadata.uid,
+            history=history_from(status),
+            status=status,
+            overflow=status is not None and status.ledger is not None and status.ledger.overflow,
+        )
+        self._memory[key] = memory
+        return memory
+
+    async def _unusable(self, key: Key) -> Outcome:
+        """Handle a key whose StaticGroup is gone or was stored under a schema that allowed what we cannot read."""
+        message = self.stores.invalid_groups.get(key)
+        self.forget(key)
+        if message is not None:
+            log.error("StaticGroup is invalid", extra={"key": "/".join(key), "violations": message})
+        return Outcome()
+
+    def _effective(self, spec: StaticGroupSpec) -> StaticGroupSpec:
+        """Return the spec, in mode Observe when the whole operator is."""
+        return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec
+
+    def _note_problem(self, connection_key: Key, problem: KafkaProblem) -> None:
+        self.metrics.kafka_problems.labels(problem.kind.value).inc()
+        if problem.kind in (
+            KafkaProblemKind.AUTHENTICATION_FAILED,
+            KafkaProblemKind.TLS_FAILED,
+            KafkaProblemKind.SECRET_INVALID,
+        ):
+            self.connections.distrust(connection_key)
+
+
+def _identity_or_none(spec: StaticGroupSpec, history: History) -> Identity | None:
+    try:
+        identity = identity_of(spec, history)
+    except (InvalidInstanceIdError, ValueError):
+        return None
+    return identity if identity.schemes else None
+
+
+def _departed_ids(
+    identity: Identity | None, workload: WorkloadView | None, group: GroupView | KafkaProblem
+) -> list[str]:
+    """Return described ids of ours that the workload, as cached, does not want; only where to look closer."""
+    if (
+        identity is None
+        or not isinstance(group, GroupView)
+        or group.group_type not in (GroupType.CLASSIC, GroupType.CONSUMER)
+    ):
+        return []
+    ordinals = workload.ordinals if workload is not None else range(0)
+    ids = {m.instance_id for m in group.members if m.instance_id is not None}
+    return sorted(
+        i
+        for i in ids
+        for o in [identity.ordinal_of(i)]
+        if o is not None and (o not in ordinals or not identity.is_current(i))
+    )

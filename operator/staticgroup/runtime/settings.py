@@ -1,0 +1,119 @@
+"""Settings of one operator process, read once from the environment.
+
+Everything a user may tune has one name here, a unit in the name, a bound and a default; the Helm chart sets the
+same names. An unknown or malformed value stops the process with the variable's name and the allowed range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+PREFIX = "STATICGROUP_"
+
+
+class SettingsError(ValueError):
+    """A setting is malformed; the message names the variable and what it allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How one operator process runs.
+
+    Parameters
+    ----------
+    force_observe: plan and report, but never write to Kafka and never inject, whatever the StaticGroups say.
+    watch_namespaces: namespaces to serve; empty means all.
+    namespace: where the Lease lives; the pod's own namespace.
+    identity: name of this replica in the Lease; the pod's name.
+    leader_election: False only where a single replica is guaranteed otherwise.
+    lease_name: name of the coordination.k8s.io/Lease, which also keeps the position of the pod watch.
+    policy_name: name of the MutatingAdmissionPolicy that injects for this installation.
+    lease_duration_s, lease_renew_deadline_s, lease_retry_s: 15 > 10 > 2 as in client-go.
+    concurrency: rounds at once, 1-256.
+    group_poll_s: how often a quiet group is described, 5-600 s.
+    relist_s: how often the pod watch is checked against a full LIST, 60-86400 s.
+    barrier_patience_s: how long the main watch may take to pass a read before a replay is opened, 0-5 s.
+    secret_max_age_s: how long a read Secret is used before it is read again, 1-600 s.
+    log_level: DEBUG, INFO, WARNING or ERROR.
+    log_format: json, or text for people.
+    health_port: /healthz, /readyz and /metrics, 1-65535.
+    log_level: DEBUG, INFO, WARNING or ERROR. log_format: json or text.
+    """
+
+    force_observe: bool = False
+    watch_namespaces: tuple[str, ...] = ()
+    namespace: str = "staticgroup-system"
+    identity: str = "staticgroup-operator"
+    leader_election: bool = True
+    lease_name: str = "staticgroup-operator"
+    policy_name: str = "staticgroup-inject"
+    lease_duration_s: float = 15.0
+    lease_renew_deadline_s: float = 10.0
+    lease_retry_s: float = 2.0
+    concurrency: int = 32
+    group_poll_s: float = 30.0
+    relist_s: float = 600.0
+    barrier_patience_s: float = 0.1
+    secret_max_age_s: float = 20.0
+    health_port: int = 8080
+    log_level: str = "INFO"
+    log_format: str = "json"
+
+    def __post_init__(self) -> None:
+        _bounded("concurrency", self.concurrency, 1, 256)
+        _bounded("group_poll_s", self.group_poll_s, 5, 600)
+        _bounded("relist_s", self.relist_s, 60, 86_400)
+        _bounded("barrier_patience_s", self.barrier_patience_s, 0, 5)
+        _bounded("secret_max_age_s", self.secret_max_age_s, 1, 600)
+        _bounded("health_port", self.health_port, 1, 65_535)
+        if not self.lease_duration_s > self.lease_renew_deadline_s > self.lease_retry_s > 0:
+            raise SettingsError(
+                f"{PREFIX}LEASE_DURATION_S > {PREFIX}LEASE_RENEW_DEADLINE_S > {PREFIX}LEASE_RETRY_S > 0 must hold, got "
+                f"{self.lease_duration_s}, {self.lease_renew_deadline_s}, {self.lease_retry_s}"
+            )
+        if self.log_level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+            raise SettingsError(f"{PREFIX}LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR, got {self.log_level!r}")
+        if self.log_format not in ("json", "text"):
+            raise SettingsError(f"{PREFIX}LOG_FORMAT must be json or text, got {self.log_format!r}")
+
+
+def _bounded(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise SettingsError(f"{PREFIX}{name.upper()} must be between {low} and {high}, got {value}")
+
+
+def from_environment(environment: Mapping[str, str]) -> Settings:
+    """Read the settings from environment variables named STATICGROUP_<FIELD>.
+
+    Raises
+    ------
+    SettingsError: a value is malformed or outside its bounds, or a variable of our prefix is unknown.
+    """
+    known = {f"{PREFIX}{f.name.upper()}": f for f in fields(Settings)}
+    unknown = sorted(v for v in environment if v.startswith(PREFIX) and v not in known)
+    if unknown:
+        raise SettingsError(f"unknown setting {unknown[0]}; known are {', '.join(sorted(known))}")
+    values = {
+        f.name: _parsed(variable, environment[variable], f.default)
+        for variable, f in known.items()
+        if variable in environment
+    }
+    return Settings(**values)  # type: ignore[arg-type]
+
+
+def _parsed(variable: str, text: str, default: object) -> object:
+    """Parse one value by the type of the field's default."""
+    text = text.strip()
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false"):
+            raise SettingsError(f"{variable} must be true or false, got {text!r}")
+        return text.lower() == "true"
+    if isinstance(default, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if isinstance(default, int | float):
+        try:
+            return type(default)(text)
+        except ValueError as error:
+            raise SettingsError(f"{variable} must be a number, got {text!r}") from error
+    return text

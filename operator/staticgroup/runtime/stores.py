@@ -1,0 +1,146 @@
+"""What the watches have told: StaticGroups, KafkaConnections and workloads, parsed once at the edge.
+
+Handlers put objects in; the reconciler reads them. Nothing here decides, and nothing destructive is decided from
+here: departures are confirmed by consistent reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..api.injection import env_suffixes
+from ..api.kafkaconnection import KafkaConnection
+from ..api.staticgroup import StaticGroup
+from ..core.workload import WorkloadView
+from .work_queue import Key
+
+
+def violations(error: ValidationError) -> str:
+    """Say in one line which fields of an object are wrong, without repeating their values."""
+    parts = [
+        f"{'.'.join(str(p) for p in e['loc'])}: {e['msg']}"
+        for e in error.errors(include_input=False, include_url=False)
+    ]
+    return "; ".join(parts)[:500]
+
+
+@dataclass(slots=True)
+class Stores:
+    """Objects by (namespace, name), each the newest version its watch delivered."""
+
+    groups: dict[Key, StaticGroup] = field(default_factory=dict)
+    invalid_groups: dict[Key, str] = field(default_factory=dict)
+    connections: dict[Key, KafkaConnection] = field(default_factory=dict)
+    invalid_connections: dict[Key, str] = field(default_factory=dict)
+    workloads: dict[Key, WorkloadView] = field(default_factory=dict)
+    by_workload: dict[Key, set[Key]] = field(default_factory=dict)
+    by_connection: dict[Key, set[Key]] = field(default_factory=dict)
+
+    def put_group(self, key: Key, body: dict[str, Any]) -> bool:
+        """Store a StaticGroup.
+
+        Returns
+        -------
+        True when a round is due: it is new, its spec changed, or another uid took its name. A change of status alone,
+        which is mostly our own write, is stored and asks for nothing.
+        """
+        before = self.groups.get(key)
+        try:
+            group = StaticGroup.from_wire(body)
+        except ValidationError as error:
+            self.drop_group(key)
+            self.invalid_groups[key] = violations(error)
+            return True
+        was_invalid = self.invalid_groups.pop(key, None) is not None
+        if before is not None and (before.spec.workload_ref.name, before.spec.connection_ref.name) != (
+            group.spec.workload_ref.name,
+            group.spec.connection_ref.name,
+        ):
+            self._unlink(key, before)
+        self.groups[key] = group
+        self.by_workload.setdefault((key[0], group.spec.workload_ref.name), set()).add(key)
+        self.by_connection.setdefault((key[0], group.spec.connection_ref.name), set()).add(key)
+        if before is None or was_invalid:
+            return True
+        return before.metadata.uid != group.metadata.uid or before.metadata.generation != group.metadata.generation
+
+    def drop_group(self, key: Key) -> StaticGroup | None:
+        """Forget a StaticGroup; returns what was known of it, or None."""
+        self.invalid_groups.pop(key, None)
+        group = self.groups.pop(key, None)
+        if group is not None:
+            self._unlink(key, group)
+        return group
+
+    def _unlink(self, key: Key, group: StaticGroup) -> None:
+        for index, name in (
+            (self.by_workload, group.spec.workload_ref.name),
+            (self.by_connection, group.spec.connection_ref.name),
+        ):
+            keys = index.get((key[0], name))
+            if keys is not None:
+                keys.discard(key)
+                if not keys:
+                    del index[(key[0], name)]
+
+    def put_connection(self, key: Key, body: dict[str, Any]) -> bool:
+        """Store a KafkaConnection; returns True when its spec is new or changed."""
+        before = self.connections.get(key)
+        try:
+            connection = KafkaConnection.from_wire(body)
+        except ValidationError as error:
+            self.connections.pop(key, None)
+            self.invalid_connections[key] = violations(error)
+            return True
+        self.invalid_connections.pop(key, None)
+        self.connections[key] = connection
+        return before is None or before.spec != connection.spec or before.metadata.uid != connection.metadata.uid
+
+    def drop_connection(self, key: Key) -> None:
+        """Forget a KafkaConnection."""
+        self.connections.pop(key, None)
+        self.invalid_connections.pop(key, None)
+
+    def groups_of_workload(self, namespace: str, workload_name: str) -> frozenset[Key]:
+        """Return the StaticGroups that point at a workload."""
+        return frozenset(self.by_workload.get((namespace, workload_name), ()))
+
+    def groups_of_connection(self, key: Key) -> frozenset[Key]:
+        """Return the StaticGroups that use a connection."""
+        return frozenset(self.by_connection.get(key, ()))
+
+    def overlaps(self, key: Key) -> tuple[str, ...]:
+        """Return the other StaticGroups that would issue the same ids or write the same annotation.
+
+        Two StaticGroups on one workload overlap when an env suffix is in both (they would overwrite each other's
+        annotation); on different workloads only unscoped ids of one group can meet.
+        """
+        mine = self.groups.get(key)
+        if mine is None:
+            return ()
+        rivals = {k for k in self.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key}
+        found = [
+            k for k in rivals if set(env_suffixes(self.groups[k].spec.identity)) & set(env_suffixes(mine.spec.identity))
+        ]
+        if "{scope}" not in mine.spec.identity.template:
+            found += [
+                k for k, other in self.groups.items() if k != key and k not in found and _same_unscoped_ids(mine, other)
+            ]
+        return tuple(sorted(f"{namespace}/{name}" for namespace, name in found))
+
+
+def _same_unscoped_ids(mine: StaticGroup, other: StaticGroup) -> bool:
+    """True when two StaticGroups of one group.id build equal ids without a scope."""
+    a, b = mine.spec, other.spec
+    if (
+        a.group_id != b.group_id
+        or a.identity.template != b.identity.template
+        or a.workload_ref.name != b.workload_ref.name
+    ):
+        return False
+    distinct_by_namespace = "{namespace}" in a.identity.template and mine.metadata.namespace != other.metadata.namespace
+    distinct_by_name = "{groupName}" in a.identity.template and mine.metadata.name != other.metadata.name
+    return not distinct_by_namespace and not distinct_by_name
