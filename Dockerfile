@@ -1,0 +1,39 @@
+# The operator's image: the package and its locked dependencies on a slim Python, nothing else.
+# BASE_IMAGE is any image with Python 3.11 or newer, its venv module and certificate authorities.
+ARG BASE_IMAGE=python:3.11-slim
+
+FROM ${BASE_IMAGE} AS build
+WORKDIR /build
+# pip lives in a venv of its own, so the one that is shipped never has it.
+RUN python3 -m venv /build/pip && python3 -m venv --without-pip /opt/staticgroup
+COPY operator/requirements.lock .
+RUN /build/pip/bin/pip --python /opt/staticgroup/bin/python install --quiet --no-cache-dir --no-compile \
+      --only-binary=:all: --require-hashes --requirement requirements.lock
+COPY operator/staticgroup staticgroup
+# Test suites of dependencies are dead weight. Bytecode is trusted unchecked: the file system is read-only.
+RUN set -e; \
+    site="$(/opt/staticgroup/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
+    cp -R staticgroup "$site/"; \
+    find "$site" -type d \( -name tests -o -name test -o -name __pycache__ \) -prune -exec rm -rf {} +; \
+    find "$site" -type f \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \) -delete; \
+    /opt/staticgroup/bin/python -m compileall -q --invalidation-mode unchecked-hash "$site"; \
+    /opt/staticgroup/bin/python -c 'import aiokafka, kio, kopf, kubernetes, prometheus_client, pydantic, staticgroup'
+
+FROM ${BASE_IMAGE}
+LABEL org.opencontainers.image.title="staticgroup" \
+      org.opencontainers.image.description="The Kubernetes operator that makes Kafka static membership safe and automatic" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# Whoever gets in finds no installer.
+RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/local/lib/python3*/ensurepip \
+      /usr/lib/python3*/ensurepip /usr/share/python-wheels /usr/lib/python3/dist-packages/pip*
+COPY --from=build /opt/staticgroup /opt/staticgroup
+ENV PATH=/opt/staticgroup/bin:/usr/local/bin:/usr/bin:/bin \
+    HOME=/tmp \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONSAFEPATH=1 \
+    PYTHONUNBUFFERED=1
+USER 65532:65532
+WORKDIR /
+EXPOSE 8080
+ENTRYPOINT ["python", "-m", "staticgroup"]
+CMD ["run"]

@@ -1,0 +1,15 @@
+{{/* What a JSON schema cannot say, because it concerns two values at once. */}}
+{{- define "staticgroup.checks" -}}
+{{- $operator := .Values.operator -}}
+{{- if and (gt (int .Values.replicas) 1) (not $operator.leaderElection) -}}
+{{- fail "operator.leaderElection: false needs replicas: 1, or two replicas would act at the same time" -}}
+{{- end -}}
+{{- if not (and (gt (float64 $operator.leaseDurationSeconds) (float64 $operator.leaseRenewDeadlineSeconds)) (gt (float64 $operator.leaseRenewDeadlineSeconds) (float64 $operator.leaseRetrySeconds))) -}}
+{{- fail "operator: leaseDurationSeconds > leaseRenewDeadlineSeconds > leaseRetrySeconds must hold" -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- if hasPrefix "STATICGROUP_" .name -}}
+{{- fail (printf "extraEnv: %s is a setting of the operator; use the value below `operator` that sets it" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,66 @@
+{{- define "staticgroup.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "staticgroup.fullname" -}}
+{{- $name := include "staticgroup.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Deployment, and everything of it that is namespaced. */}}
+{{- define "staticgroup.operator" -}}
+{{- include "staticgroup.fullname" . }}-operator
+{{- end -}}
+
+{{/* Prefix of cluster-scoped objects. Releases for some namespaces may share a cluster, so theirs carries the namespace
+of the release; a second release for all namespaces is meant to collide. */}}
+{{- define "staticgroup.clusterName" -}}
+{{- if .Values.watchNamespaces -}}
+{{- printf "%s-%s" .Release.Namespace (include "staticgroup.fullname" .) -}}
+{{- else -}}
+{{- include "staticgroup.fullname" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "staticgroup.policyName" -}}
+{{- if .Values.watchNamespaces -}}
+{{- printf "staticgroup-inject-%s-%s" .Release.Namespace (include "staticgroup.fullname" .) -}}
+{{- else -}}
+staticgroup-inject
+{{- end -}}
+{{- end -}}
+
+{{- define "staticgroup.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "staticgroup.operator" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.name: required when serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "staticgroup.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "staticgroup.selector" -}}
+app.kubernetes.io/name: {{ include "staticgroup.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{- define "staticgroup.labels" -}}
+{{ include "staticgroup.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}

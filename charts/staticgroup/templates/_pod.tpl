@@ -1,0 +1,58 @@
+{{/* Settings: one variable for each field of staticgroup.runtime.settings.Settings. */}}
+{{- define "staticgroup.env" -}}
+{{- $operator := .Values.operator -}}
+- name: STATICGROUP_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: STATICGROUP_IDENTITY
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: STATICGROUP_WATCH_NAMESPACES
+  value: {{ join "," .Values.watchNamespaces | quote }}
+- name: STATICGROUP_FORCE_OBSERVE
+  value: {{ $operator.forceObserve | quote }}
+- name: STATICGROUP_LEADER_ELECTION
+  value: {{ $operator.leaderElection | quote }}
+- name: STATICGROUP_LEASE_NAME
+  value: {{ include "staticgroup.operator" . | quote }}
+- name: STATICGROUP_POLICY_NAME
+  value: {{ include "staticgroup.policyName" . | quote }}
+- name: STATICGROUP_LEASE_DURATION_S
+  value: {{ $operator.leaseDurationSeconds | quote }}
+- name: STATICGROUP_LEASE_RENEW_DEADLINE_S
+  value: {{ $operator.leaseRenewDeadlineSeconds | quote }}
+- name: STATICGROUP_LEASE_RETRY_S
+  value: {{ $operator.leaseRetrySeconds | quote }}
+- name: STATICGROUP_CONCURRENCY
+  value: {{ $operator.concurrency | quote }}
+- name: STATICGROUP_GROUP_POLL_S
+  value: {{ $operator.groupPollSeconds | quote }}
+- name: STATICGROUP_RELIST_S
+  value: {{ $operator.relistSeconds | quote }}
+- name: STATICGROUP_BARRIER_PATIENCE_S
+  value: {{ $operator.barrierPatienceSeconds | quote }}
+- name: STATICGROUP_SECRET_MAX_AGE_S
+  value: {{ $operator.secretMaxAgeSeconds | quote }}
+- name: STATICGROUP_HEALTH_PORT
+  value: "8080"
+- name: STATICGROUP_LOG_LEVEL
+  value: {{ $operator.logLevel | quote }}
+- name: STATICGROUP_LOG_FORMAT
+  value: {{ $operator.logFormat | quote }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "staticgroup.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "staticgroup.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}

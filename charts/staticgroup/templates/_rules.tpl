@@ -1,0 +1,48 @@
+{{/* What is needed in every served namespace. Pods are never written, Secrets never listed. */}}
+{{- define "staticgroup.tenantRules" -}}
+- apiGroups: [staticgroup.io]
+  resources: [staticgroups, kafkaconnections]
+  verbs: [get, list, watch]
+- apiGroups: [staticgroup.io]
+  resources: [staticgroups/status, kafkaconnections/status]
+  verbs: [get, patch]
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [secrets]
+  {{- with .Values.rbac.secretNames }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: [get]
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
+{{/* What exists once in a cluster. */}}
+{{- define "staticgroup.clusterRules" -}}
+{{- if .Values.rbac.nodes -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, watch]
+{{ end -}}
+# Its uid names the cluster: issued ids are scoped by it.
+- apiGroups: [""]
+  resources: [namespaces]
+  resourceNames: [kube-system]
+  verbs: [get]
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingadmissionpolicies]
+  resourceNames: [{{ include "staticgroup.policyName" . }}]
+  verbs: [get]
+{{- end -}}
+
+{{- define "staticgroup.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "staticgroup.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
