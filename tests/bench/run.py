@@ -1,0 +1,185 @@
+"""Benchmarks with a budget: `make bench`.
+
+Seconds depend on the machine, so each budget is a ratio to work of the same kind done in the same run by the standard
+library (decoding or encoding the same JSON), or a size in bytes. The best of several repetitions counts, because noise
+only ever adds.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from staticgroup.core.chain import IncarnationState
+from staticgroup.core.memory import to_remember
+from staticgroup.core.plan import plan
+from staticgroup.core.projection import Executed, project
+from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.translate import pod_version
+from unit.core import builders as make
+
+REPETITIONS = 5
+MEMBERS = 100
+PODS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measured quantity and its budget, both in `unit`."""
+
+    what: str
+    measured: float
+    budget: float
+    unit: str
+    detail: str = ""
+
+    @property
+    def is_kept(self) -> bool:
+        """True when the budget is kept."""
+        return self.measured <= self.budget
+
+
+def best_s(work: Callable[[], Any]) -> float:
+    """Return the shortest of several runs, in seconds."""
+    times = []
+    for _ in range(REPETITIONS):
+        gc.collect()
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def pod(number: int) -> dict[str, Any]:
+    """Return a pod as the API server sends it, about 3 KB."""
+    name = f"web-{number}"
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": f"uid-{number:08d}",
+            "resourceVersion": str(1000 + number),
+            "creationTimestamp": "2026-11-21T10:00:00Z",
+            "labels": {"apps.kubernetes.io/pod-index": str(number), "app": "web"},
+            "annotations": {"staticgroup.io/instance-id": make.id_of(number)},
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "w1", "controller": True}
+            ],
+        },
+        "spec": {
+            "nodeName": "n1",
+            "containers": [
+                {"name": "app", "image": "shop/web:1", "env": [{"name": f"V{n}", "value": "x" * 20} for n in range(40)]}
+            ],
+        },
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T10:00:05Z"}],
+            "containerStatuses": [
+                {
+                    "name": "app",
+                    "containerID": "containerd://x",
+                    "state": {"running": {"startedAt": "2026-11-21T10:00:01Z"}},
+                }
+            ],
+        },
+    }
+
+
+def new_book() -> IncarnationBook:
+    """Return an empty book that knows the one node."""
+    return IncarnationBook(node_of=lambda name: make.NODE, now_s=lambda: make.NOW_S, is_managed=lambda ns, name: True)
+
+
+def fill(book: IncarnationBook, texts: list[str]) -> None:
+    """Decode, translate and fold every pod."""
+    for text in texts:
+        version = pod_version(json.loads(text))
+        book.take(version, is_deleted=False, in_order=False)  # type: ignore[arg-type]
+
+
+def pod_ingest() -> list[Row]:
+    """Measure what a LIST costs beyond decoding it, and what a known pod weighs."""
+    texts = [json.dumps(pod(n)) for n in range(PODS)]
+    decode_s = best_s(lambda: [json.loads(t) for t in texts])
+    ingest_s = best_s(lambda: fill(new_book(), texts))
+    gc.collect()
+    tracemalloc.start()
+    book = new_book()
+    fill(book, texts)
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return [
+        Row(
+            what="fold a LIST / decode it",
+            measured=ingest_s / decode_s,
+            budget=3.5,
+            unit="x",
+            detail=f"{PODS / ingest_s:,.0f} pods/s",
+        ),
+        Row(what="memory of a known pod", measured=size / PODS, budget=600, unit="B", detail=f"{PODS} pods"),
+    ]
+
+
+def rounds() -> list[Row]:
+    """Measure plan and projection of a group of 100 members against encoding its status."""
+    half = MEMBERS // 2
+    dead = {make.id_of(n): (make.incarnation(n, f"u{n}", IncarnationState.DEAD),) for n in range(half, MEMBERS)}
+    live = tuple(make.incarnation(n, f"u{n}") for n in range(half))
+    members = [make.member(n) for n in range(MEMBERS)]
+    random.Random(7).shuffle(members)
+    world = make.departure(
+        workload=make.workload(half),
+        pods=live,
+        group=make.group(*members),
+        chains=dead,
+        fresh={make.id_of(n): make.fresh(n) for n in range(half, MEMBERS)},
+    )
+    spec, history = make.spec(), make.history(issued_ordinals=frozenset(range(MEMBERS)))
+    decided = plan(spec, world, history, make.NOW_S)
+    assert sum(len(a.removals) for a in decided.actions) == half
+    ledger = to_remember([i for chain in dead.values() for i in chain])
+    now = datetime.fromtimestamp(make.NOW_S, tz=UTC)
+    status = project(spec, world, decided, Executed(), ledger, None, now)
+    encode_s = best_s(lambda: [json.dumps(status.to_wire()) for _ in range(20)]) / 20
+    plan_s = best_s(lambda: [plan(spec, world, history, make.NOW_S) for _ in range(20)]) / 20
+    project_s = best_s(lambda: [project(spec, world, decided, Executed(), ledger, status, now) for _ in range(20)]) / 20
+    return [
+        Row(
+            what="plan 100 members / encode their status",
+            measured=plan_s / encode_s,
+            budget=12.0,
+            unit="x",
+            detail=f"{plan_s * 1e3:.2f} ms",
+        ),
+        Row(
+            what="project 100 members / encode their status",
+            measured=project_s / encode_s,
+            budget=12.0,
+            unit="x",
+            detail=f"{project_s * 1e3:.2f} ms",
+        ),
+    ]
+
+
+def main() -> int:
+    """Print the table; 1 when a budget is broken."""
+    rows = [*pod_ingest(), *rounds()]
+    for row in rows:
+        print(
+            f"{row.what:45} {row.measured:8.1f} {row.unit:2} budget {row.budget:6.1f}  {'kept' if row.is_kept else 'BROKEN':6} {row.detail}"
+        )
+    return 0 if all(row.is_kept for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Fixtures of the end-to-end tests: one stage for all, one play for each, and the promise checked after every test."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from support.devcluster.cluster import Cluster
+from support.devcluster.kafka_broker import Brokers, BrokerSettings
+from support.devcluster.progress import say
+from support.scene.play import Play
+from support.scene.stage import Stage
+from support.scene.witnesses import ProcessTable, live_removals
+
+
+@pytest.fixture(scope="session")
+def stage() -> Stage:
+    """The cluster E2E_CLUSTER (default sg-e2e) with one broker and both images; it stays up for the next run."""
+    return Stage.up(os.environ.get("E2E_CLUSTER", "sg-e2e"))
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """The running cluster E2E_CLUSTER, with nothing installed, for tests that install the operator themselves."""
+    return Cluster.load(os.environ["E2E_CLUSTER"])
+
+
+@pytest.fixture(scope="session")
+def installed(stage: Stage) -> Stage:
+    """The stage with the operator installed from its chart, with its default values."""
+    stage.install()
+    return stage
+
+
+@pytest.fixture(scope="session")
+def process_table() -> Iterator[ProcessTable]:
+    """The process table, sampled during the whole session."""
+    table = ProcessTable().start()
+    yield table
+    table.stop()
+
+
+@pytest.fixture
+def new_play(
+    request: pytest.FixtureRequest, installed: Stage, process_table: ProcessTable
+) -> Iterator[Callable[..., Play]]:
+    """Open plays; afterwards no live member may have been removed, by process table and brokers' log."""
+    opened: list[Play] = []
+
+    def make(suffix: str = "", **options: Any) -> Play:
+        stem = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")[:28].strip("-")
+        name = f"{stem}{'-' + suffix if suffix else ''}-{os.urandom(2).hex()}"
+        opened.append(Play(stage=installed, name=name, **options).open())
+        return opened[-1]
+
+    yield make
+    logs = {each.brokers.bootstrap: each.brokers.group_log for each in opened}
+    logs[installed.brokers.bootstrap] = installed.brokers.group_log
+    accusations = [each for log in logs.values() for each in live_removals(log, process_table)]
+    for each in opened:
+        each.close()
+    assert accusations == []
+
+
+@pytest.fixture(scope="session")
+def three_brokers(stage: Stage) -> Iterator[Brokers]:
+    """Three brokers beside the stage's own, for tests in which a coordinator dies."""
+    brokers = Brokers.up(
+        BrokerSettings(name=f"{stage.cluster.name}-three", nodes=3, bind=stage.cluster.state.host_address), report=say
+    )
+    yield brokers
+    brokers.down()
+
+
+PASSWORDS = {"admin": "admin-canary-5512", "watcher": "watcher-canary-5512", "remover": "remover-canary-5512"}
+
+
+@pytest.fixture(scope="session")
+def secure_brokers(stage: Stage) -> Iterator[Brokers]:
+    """A broker that demands TLS, a login and rights of the operator; consumers may use its plain listener."""
+    settings = BrokerSettings(
+        name=f"{stage.cluster.name}-secure", bind=stage.cluster.state.host_address, security=True, users=PASSWORDS
+    )
+    brokers = Brokers.up(settings, report=say)
+    yield brokers
+    brokers.down()

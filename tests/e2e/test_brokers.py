@@ -1,0 +1,500 @@
+"""The test brokers do what the other tests rely on, seen with real consumers and the coordinator's own log."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.devcluster import kafka_broker, kafka_cli, kafka_process
+from support.devcluster.kafka_admin import BrokerAdmin, BrokerRefused
+from support.devcluster.kafka_broker import Brokers
+from support.devcluster.kafka_config import BrokerSettings
+from support.devcluster.kafka_jars import ToolMissing, ensure_tools
+from support.devcluster.kafka_log import GroupEventKind as K
+from support.devcluster.kafka_log import now_ms
+from support.devcluster.kafka_member import Member
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+
+HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
+"""Two checkouts that run these tests at once do not meet."""
+PASSWORDS = {"admin": "admin-secret", "app": "app-secret", "operator": "operator-secret"}
+TOPIC = "orders"
+
+
+def started(settings: BrokerSettings) -> Iterator[Brokers]:
+    kafka_broker.down(settings.name)
+    brokers = Brokers.up(settings)
+    try:
+        BrokerAdmin(brokers.bootstrap).create_topic(TOPIC, partitions=6)
+        yield brokers
+    finally:
+        brokers.down()
+    assert kafka_broker.leftovers(settings.name) == []
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Brokers]:
+    yield from started(BrokerSettings(name=f"pytest-{HERE}-plain", profile="fast"))
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[Brokers]:
+    """On another address than the default, so that the certificate is checked for it."""
+    name = f"pytest-{HERE}-sasl"
+    yield from started(BrokerSettings(name=name, bind="127.0.0.2", profile="fast", security=True, users=PASSWORDS))
+
+
+@pytest.fixture
+def own() -> Iterator[BrokerSettings]:
+    """A cluster that the test starts itself; nothing may be left of it."""
+    settings = BrokerSettings(name=f"pytest-{HERE}-own", profile="fast")
+    kafka_broker.down(settings.name)
+    yield settings
+    kafka_broker.down(settings.name)
+    assert kafka_broker.leftovers(settings.name) == []
+
+
+class Group:
+    """The members of one consumer group, ended with the test."""
+
+    def __init__(self, bootstrap: str, group_id: str, protocol: str, security: Mapping[str, str] | None = None) -> None:
+        self.group_id = group_id
+        self._settings: dict[str, str | int] = {"bootstrap.servers": bootstrap, "group.id": group_id}
+        if protocol == "classic":
+            self._settings |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 300}
+        else:
+            self._settings |= {"group.protocol": "consumer"}
+        self._settings |= security or {}
+        self._members: list[Member] = []
+
+    def start(self, instance_id: str | None = None) -> Member:
+        identity: dict[str, str | int] = {"group.instance.id": instance_id} if instance_id else {}
+        member = Member({**self._settings, **identity}, TOPIC)
+        self._members.append(member)
+        return member
+
+    def join(self, instance_id: str | None = None) -> Member:
+        member = self.start(instance_id)
+        member.wait_for_kind("assigned")
+        return member
+
+    def end(self) -> None:
+        for member in self._members:
+            if member.is_running:
+                member.kill()
+
+
+@pytest.fixture
+def groups() -> Iterator[list[Group]]:
+    made: list[Group] = []
+    yield made
+    for group in made:
+        group.end()
+
+
+def make_group(
+    groups: list[Group], bootstrap: str, group_id: str, protocol: str, security: Mapping[str, str] | None = None
+) -> Group:
+    group = Group(bootstrap, group_id, protocol, security)
+    groups.append(group)
+    return group
+
+
+def settled(brokers: Brokers, group_id: str, members: int, timeout_s: float = 30.0) -> dict[str, frozenset[int]]:
+    """Wait until a group is stable with so many members that own all six partitions; return who owns which."""
+    admin = BrokerAdmin(brokers.bootstrap)
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        shown = admin.describe_group(group_id)
+        owned = {
+            member.instance_id or member.member_id: frozenset(partition for _, partition in member.topic_partitions)
+            for member in shown.members
+        }
+        if shown.state == "Stable" and len(owned) == members and sum(map(len, owned.values())) == 6:
+            return owned
+        assert time.monotonic() < deadline_s, f"group {group_id} did not settle: {shown}"
+        time.sleep(0.1)
+
+
+# --- processes ------------------------------------------------------------------------------------------------------
+
+
+def test_starting_again_attaches_to_the_running_broker(plain: Brokers) -> None:
+    pid = plain.pid(1)
+    again = Brokers.up(plain.state.settings)
+    assert (again.pid(1), again.bootstrap) == (pid, plain.bootstrap)
+    assert Brokers.attach(plain.state.settings.name).pid(1) == pid
+
+
+def test_a_cluster_is_not_silently_given_other_settings(plain: Brokers) -> None:
+    with pytest.raises(ValueError, match="other settings"):
+        Brokers.up(replace(plain.state.settings, profile="stock"))
+
+
+def test_a_broker_outlives_the_shell_command_that_started_it_and_down_leaves_nothing() -> None:
+    name = f"pytest-{HERE}-shell"
+    kafka_broker.down(name)
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, str(Path(kafka_cli.__file__)), *arguments, "--name", name]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+    try:
+        listener, _, bootstrap = run("up").strip().partition("=")
+        assert (listener, bootstrap) == ("PLAINTEXT", Brokers.attach(name).bootstrap)
+        run("topic", "t", "--partitions", "2")
+        assert run("topic").split() == ["t"]
+        assert "running, pid" in run("status")
+        assert run("coordinator", "g").strip() == "1"
+        assert kafka_broker.leftovers(name) != []
+    finally:
+        run("down")
+    assert kafka_broker.leftovers(name) == []
+
+
+def test_a_killed_broker_is_started_again_with_its_records(own: BrokerSettings) -> None:
+    brokers = Brokers.up(own)
+    BrokerAdmin(brokers.bootstrap).create_topic("kept")
+    pid = brokers.pid(1)
+    stamp = kafka_process.read_stamp(brokers.state.node_dir(1) / "pid.json")
+    assert pid is not None
+    assert stamp is not None
+    os.kill(pid, 9)
+    assert kafka_process.wait_until_gone(stamp, timeout_s=10)
+    repaired = Brokers.up(own)
+    assert repaired.pid(1) not in (None, pid)
+    assert BrokerAdmin(repaired.bootstrap).topics() == ["kept"]
+
+
+def test_a_broker_whose_pid_file_was_never_written_is_found_and_replaced(own: BrokerSettings) -> None:
+    brokers = Brokers.up(own)
+    orphan = brokers.pid(1)
+    (brokers.state.node_dir(1) / "pid.json").unlink()
+    assert [f"process {orphan}", f"folder {brokers.state.folder}"] == kafka_broker.leftovers(own.name)
+    repaired = Brokers.up(own)
+    assert repaired.pid(1) not in (None, orphan)
+    assert len(kafka_process.processes_naming(brokers.state.folder)) == 1
+
+
+def test_a_stranger_with_the_pid_of_a_dead_broker_is_neither_taken_for_it_nor_killed(own: BrokerSettings) -> None:
+    brokers = Brokers.up(own)
+    brokers.kill(1)
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    stranger = subprocess.Popen(["sleep", "600"])
+    try:
+        stamp = kafka_process.ProcessStamp(pid=stranger.pid, start_ticks=1, boot_id=boot_id)
+        kafka_process.write_stamp(brokers.state.node_dir(1) / "pid.json", stamp)
+        assert not brokers.is_running(1)
+        brokers.down()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait(10)
+
+
+def test_stopping_keeps_the_records_for_the_next_start(own: BrokerSettings) -> None:
+    brokers = Brokers.up(own)
+    BrokerAdmin(brokers.bootstrap).create_topic("kept")
+    brokers.stop()
+    assert not brokers.is_running(1)
+    brokers.restart(1)
+    assert BrokerAdmin(brokers.bootstrap).topics() == ["kept"]
+
+
+def test_a_broker_listens_on_the_bind_address_only(secure: Brokers) -> None:
+    for listener, port in secure.state.ports[1].items():
+        assert secure.address(1, listener) == ("127.0.0.2", port)
+        socket.create_connection(("127.0.0.2", port), timeout=5).close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+@pytest.mark.parametrize("patience_s", [0.3, 0.8, 1.3, 1.8, 2.3, 3.0])
+def test_a_start_that_was_killed_half_way_is_repaired_by_the_next(own: BrokerSettings, patience_s: float) -> None:
+    """Whatever the kill hits: choosing ports, formatting, the broker without a pid file, the wait for it."""
+    command = [sys.executable, str(Path(kafka_cli.__file__)), "up", "--profile", "fast", "--name", own.name]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as starter:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            starter.wait(patience_s)
+        starter.kill()
+    brokers = Brokers.up(own)
+    BrokerAdmin(brokers.bootstrap).create_topic("works")
+    assert [stamp.pid for stamp in kafka_process.processes_naming(brokers.state.folder)] == [brokers.pid(1)]
+
+
+def test_a_missing_program_is_named_in_one_line() -> None:
+    with pytest.raises(ToolMissing) as caught:
+        ensure_tools(print, {"no-such-java": "openjdk-17-jre-headless"}, is_root=False)
+    assert str(caught.value) == "missing on PATH: no-such-java (Debian: apt-get install openjdk-17-jre-headless)"
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_rolling_restart_of_classic_static_members_makes_no_rebalance(plain: Brokers, groups: list[Group]) -> None:
+    """KIP-345; and the counter does count when members are dynamic (next test)."""
+    group = make_group(groups, plain.bootstrap, "classic-static", "classic")
+    members = {name: group.join(name) for name in ("s-0", "s-1", "s-2")}
+    before = settled(plain, group.group_id, members=3)
+    began_ms = now_ms()
+    for name, member in members.items():
+        member.terminate()
+        group.join(name)
+    log = plain.group_log
+    assert log.count_rebalances(group.group_id, began_ms) == 0
+    replaced = log.events(group.group_id, since_ms=began_ms, kind=K.STATIC_MEMBER_REPLACED)
+    spared = log.events(group.group_id, since_ms=began_ms, kind=K.REBALANCE_SPARED)
+    assert [e.instance_id for e in replaced] == [e.instance_id for e in spared] == ["s-0", "s-1", "s-2"]
+    assert settled(plain, group.group_id, members=3) == before
+
+
+def test_the_restart_of_a_classic_dynamic_member_is_counted_as_rebalances(plain: Brokers, groups: list[Group]) -> None:
+    group = make_group(groups, plain.bootstrap, "classic-dynamic", "classic")
+    leaver = group.join()
+    group.join()
+    settled(plain, group.group_id, members=2)
+    began_ms = now_ms()
+    leaver.terminate()
+    settled(plain, group.group_id, members=1)
+    group.join()
+    settled(plain, group.group_id, members=2)
+    assert plain.group_log.count_rebalances(group.group_id, began_ms) == 2  # one for the leave, one for the join
+    removed = plain.group_log.wait_for_kind(K.REMOVED, group.group_id, since_ms=began_ms)
+    assert removed.member_id is not None
+
+
+def test_a_killed_static_member_that_stays_away_is_logged_as_expired(plain: Brokers, groups: list[Group]) -> None:
+    group = make_group(groups, plain.bootstrap, "classic-expiry", "classic")
+    group.join("s-0")
+    victim = group.join("s-1")
+    settled(plain, group.group_id, members=2)
+    began_ms = now_ms()
+    victim.kill()
+    expired = plain.group_log.wait_for_kind(K.SESSION_EXPIRED, group.group_id, since_ms=began_ms)
+    assert expired.instance_id == "s-1"
+    assert 5000 <= expired.at_ms - began_ms <= 9000  # the session of 6 s counts from the last heartbeat
+    settled(plain, group.group_id, members=1)
+    assert plain.group_log.count_rebalances(group.group_id, began_ms) == 1
+
+
+def test_a_rolling_restart_of_static_consumer_members_bumps_no_epoch(plain: Brokers, groups: list[Group]) -> None:
+    """KIP-848: closing sends epoch -2 and keeps the seat."""
+    group = make_group(groups, plain.bootstrap, "consumer-static", "consumer")
+    members = {name: group.join(name) for name in ("s-0", "s-1")}
+    before = settled(plain, group.group_id, members=2)
+    began_ms = now_ms()
+    for name, member in members.items():
+        member.terminate()
+        group.join(name)
+    log = plain.group_log
+    assert settled(plain, group.group_id, members=2) == before
+    assert log.count_epoch_bumps(group.group_id, began_ms) == 0
+    left = log.events(group.group_id, since_ms=began_ms, kind=K.TEMPORARILY_LEFT)
+    replaced = log.events(group.group_id, since_ms=began_ms, kind=K.STATIC_MEMBER_REPLACED)
+    assert [e.instance_id for e in left] == [e.instance_id for e in replaced] == ["s-0", "s-1"]
+
+
+def test_the_restart_of_a_dynamic_consumer_member_bumps_the_epoch_twice(plain: Brokers, groups: list[Group]) -> None:
+    group = make_group(groups, plain.bootstrap, "consumer-dynamic", "consumer")
+    leaver = group.join()
+    group.join()
+    settled(plain, group.group_id, members=2)
+    began_ms = now_ms()
+    leaver.terminate()
+    settled(plain, group.group_id, members=1)
+    group.start()
+    settled(plain, group.group_id, members=2)
+    assert plain.group_log.count_epoch_bumps(group.group_id, began_ms) == 2
+    assert plain.group_log.wait_for_kind(K.LEFT, group.group_id, since_ms=began_ms).member_id is not None
+
+
+def test_a_duplicate_instance_id_is_logged_as_fenced(plain: Brokers, groups: list[Group]) -> None:
+    group = make_group(groups, plain.bootstrap, "classic-duplicate", "classic")
+    first = group.join("s-0")
+    group.join("s-0")
+    fenced = plain.group_log.wait_for_kind(K.FENCED, group.group_id)
+    assert (fenced.instance_id, fenced.reason) == ("s-0", "heartbeat")
+    error = first.wait_for_kind("error")
+    assert (error.error, "fenced" in error.text) == ("_FATAL", True)
+
+
+def test_group_settings_can_be_altered_within_the_bounds_of_the_profile_only(plain: Brokers) -> None:
+    admin = BrokerAdmin(plain.bootstrap)
+    assert admin.group_settings("tuned")["consumer.session.timeout.ms"] == "5000"
+    admin.alter_group("tuned", {"consumer.session.timeout.ms": "20000"})
+    assert admin.group_settings("tuned")["consumer.session.timeout.ms"] == "20000"
+    with pytest.raises(
+        BrokerRefused, match=r"INVALID_CONFIG: consumer\.session\.timeout\.ms must be in the range 1000"
+    ):
+        admin.alter_group("tuned", {"consumer.session.timeout.ms": "999"})
+    assert admin.group_settings("tuned")["consumer.session.timeout.ms"] == "20000"
+
+
+# --- security -------------------------------------------------------------------------------------------------------
+
+
+def sasl(brokers: Brokers, mechanism: str, user: str, password: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(brokers.ca_path),
+        "sasl.mechanism": mechanism,
+        "sasl.username": user,
+        "sasl.password": password,
+    }
+
+
+def allow_consuming(brokers: Brokers, user: str, group_id: str) -> None:
+    admin = BrokerAdmin(brokers.bootstrap)
+    admin.allow(user, "READ", "group", group_id)
+    admin.allow(user, "READ", "topic", TOPIC)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])
+def test_a_good_password_is_let_in(secure: Brokers, mechanism: str) -> None:
+    admin = BrokerAdmin(secure.sasl_bootstrap, sasl(secure, mechanism, "admin", PASSWORDS["admin"]))
+    assert admin.topics() == [TOPIC]
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])
+def test_a_bad_password_is_refused(secure: Brokers, groups: list[Group], mechanism: str) -> None:
+    security = sasl(secure, mechanism, "app", "wrong")
+    member = make_group(groups, secure.sasl_bootstrap, f"bad-{mechanism}", "classic", security).start()
+    assert member.wait_for(lambda event: event.error == "_AUTHENTICATION").kind == "error"
+    assert member.is_running
+    assert "assigned" not in {event.kind for event in member.history()}
+
+
+def test_a_broker_certificate_of_another_authority_is_refused(
+    secure: Brokers, groups: list[Group], tmp_path: Path
+) -> None:
+    from support.devcluster import kafka_tls
+
+    kafka_tls.make_authority(tmp_path / "tls", "someone else")
+    security = sasl(secure, "PLAIN", "app", PASSWORDS["app"]) | {"ssl.ca.location": str(tmp_path / "tls" / "ca.pem")}
+    member = make_group(groups, secure.sasl_bootstrap, "wrong-ca", "classic", security).start()
+    assert member.wait_for(lambda event: event.error == "_SSL").kind == "error"
+
+
+def test_a_user_without_rights_on_the_group_is_refused_until_they_are_given(
+    secure: Brokers, groups: list[Group]
+) -> None:
+    security = sasl(secure, "SCRAM-SHA-512", "app", PASSWORDS["app"])
+    refused = make_group(groups, secure.sasl_bootstrap, "acl", "classic", security).start("s-0")
+    assert refused.wait_for(lambda event: event.error == "GROUP_AUTHORIZATION_FAILED").kind == "error"
+    refused.kill()
+    allow_consuming(secure, "app", "acl")
+    make_group(groups, secure.sasl_bootstrap, "acl", "classic", security).join("s-0")
+    assert settled(secure, "acl", members=1) == {"s-0": frozenset(range(6))}
+    assert BrokerAdmin(secure.bootstrap).withdraw("app") == 2
+
+
+def test_a_user_made_at_run_time_is_let_in_until_deleted(secure: Brokers, groups: list[Group]) -> None:
+    admin = BrokerAdmin(secure.bootstrap)
+    admin.put_user("late", "late-secret")
+    allow_consuming(secure, "late", "late")
+    security = sasl(secure, "SCRAM-SHA-512", "late", "late-secret")
+    make_group(groups, secure.sasl_bootstrap, "late", "classic", security).join()
+    admin.delete_user("late")
+    member = make_group(groups, secure.sasl_bootstrap, "late", "classic", security).start()
+    assert member.wait_for(lambda event: event.error == "_AUTHENTICATION").kind == "error"
+
+
+def test_a_client_certificate_gives_its_common_name_as_principal(secure: Brokers, groups: list[Group]) -> None:
+    files = secure.client_certificate("robot")
+    security = {
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(files.ca),
+        "ssl.certificate.location": str(files.certificate),
+        "ssl.key.location": str(files.key),
+    }
+    refused = make_group(groups, secure.ssl_bootstrap, "mutual", "classic", security).start()
+    assert refused.wait_for(lambda event: event.error == "GROUP_AUTHORIZATION_FAILED").kind == "error"
+    refused.kill()
+    allow_consuming(secure, "robot", "mutual")
+    make_group(groups, secure.ssl_bootstrap, "mutual", "classic", security).join()
+
+
+def test_without_a_client_certificate_the_ssl_listener_refuses(secure: Brokers, groups: list[Group]) -> None:
+    security = {"security.protocol": "SSL", "ssl.ca.location": str(secure.ca_path)}
+    member = make_group(groups, secure.ssl_bootstrap, "no-certificate", "classic", security).start()
+    assert member.wait_for(lambda event: event.kind == "error").error in ("_SSL", "_TRANSPORT", "_ALL_BROKERS_DOWN")
+
+
+def test_an_unsecured_token_names_its_principal(secure: Brokers, groups: list[Group]) -> None:
+    """OAUTHBEARER with unsecured JWS, for tests only (KIP-255)."""
+    security = {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(secure.ca_path),
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "sasl.oauthbearer.config": "principal=token-user",
+    }
+    refused = make_group(groups, secure.sasl_bootstrap, "token", "classic", security).start()
+    assert refused.wait_for(lambda event: event.error == "GROUP_AUTHORIZATION_FAILED").kind == "error"
+    refused.kill()
+    allow_consuming(secure, "token-user", "token")
+    make_group(groups, secure.sasl_bootstrap, "token", "classic", security).join()
+
+
+def test_secrets_lie_in_files_that_only_their_owner_can_read_and_not_in_the_log(secure: Brokers) -> None:
+    folder = secure.state.folder
+    assert folder.stat().st_mode & 0o077 == 0
+    log = secure.state.log_path(1).read_text()
+    assert "SASL_SSL" in log  # the configuration is in there
+    assert [password for password in PASSWORDS.values() if password in log] == []
+
+
+# --- three nodes ----------------------------------------------------------------------------------------------------
+
+
+def test_when_the_coordinator_dies_another_node_takes_the_group_over_with_its_static_members(
+    groups: list[Group],
+) -> None:
+    for brokers in started(BrokerSettings(name=f"pytest-{HERE}-three", profile="fast", nodes=3)):
+        group = make_group(groups, brokers.bootstrap, "moved", "classic")
+        group.join("s-0")
+        group.join("s-1")
+        before = settled(brokers, group.group_id, members=2)
+        first = brokers.coordinator(group.group_id)
+        began_ms = now_ms()
+        brokers.kill(first)
+        assert not brokers.is_running(first)
+        loaded = brokers.group_log.wait_for_kind(K.GROUP_LOADED, group.group_id, since_ms=began_ms, timeout_s=60)
+        assert loaded.node_id != first
+        assert brokers.coordinator(group.group_id) == loaded.node_id
+        assert settled(brokers, group.group_id, members=2, timeout_s=60) == before
+        brokers.restart(first)
+        assert all(map(brokers.is_running, brokers.nodes))
+
+
+# --- older brokers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["4.1", "4.0", "3.9"])
+def test_an_older_broker_starts_and_its_log_is_understood(
+    own: BrokerSettings, groups: list[Group], version: str
+) -> None:
+    brokers = Brokers.up(replace(own, version=version))
+    BrokerAdmin(brokers.bootstrap).create_topic(TOPIC, partitions=6)
+    group = make_group(groups, brokers.bootstrap, "old", "classic")
+    member = group.join("s-0")
+    settled(brokers, "old", members=1)
+    began_ms = now_ms()
+    member.terminate()
+    group.join("s-0")
+    assert brokers.group_log.count_rebalances("old", began_ms) == 0
+    assert len(brokers.group_log.events("old", since_ms=began_ms, kind=K.STATIC_MEMBER_REPLACED)) == 1
+    group.join("s-1")
+    settled(brokers, "old", members=2)
+    assert brokers.group_log.count_rebalances("old", began_ms) == 1

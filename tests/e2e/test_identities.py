@@ -1,0 +1,207 @@
+"""Members that are not ours, or not for certain ours, stay; and in mode Observe everybody stays.
+
+The one idea: real consumers on this machine stand for other teams, other clusters and copied ids. They live on while
+the pods of the same group are scaled away, and the witnesses say that nobody touched them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from support.devcluster.kafka_broker import Brokers
+from support.devcluster.kafka_log import now_ms
+from support.devcluster.kafka_log_lines import GroupEventKind
+from support.scene.figures import record
+from support.scene.play import Play
+from support.scene.secure import apply_secure_connection, denials
+from support.scene.stage import holds, until
+from support.scene.witnesses import ProcessTable, instance_ids
+from support.workload.process import Program
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+Start = Callable[..., Program]
+TEAMS_OWN_IDS = {"template": "{podName}", "exclusive": True, "method": "None"}
+
+
+@pytest.fixture
+def outsider() -> Iterator[Start]:
+    """Start consumers on this machine that join a play's group; they end with the test."""
+    started: list[Program] = []
+
+    def start(play: Play, instance_id: str = "") -> Program:
+        environment = {"BOOTSTRAP": play.brokers.bootstrap, "GROUP": play.name, "TOPIC": play.name}
+        identity = {"KAFKA_GROUP_INSTANCE_ID": instance_id, "KAFKA_SESSION_TIMEOUT_MS": "60000"} if instance_id else {}
+        started.append(Program("consumer", {**environment, **identity}))
+        started[-1].wait_for_kind("assigned", 60)
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.is_running:
+            each.kill()
+
+
+def member_of(program: Program) -> str:
+    return str(program.of_kind("assigned")[-1]["member_id"])
+
+
+def present(play: Play) -> set[str]:
+    """Return the member ids of the group, static and dynamic ones, as another client sees them."""
+    return {m.member_id for m in play.admin.describe_group(play.name).members}
+
+
+def id_of(play: Play, ordinal: int) -> str:
+    return next(i for i in play.member_ids() if i.startswith(f"{play.name}-{ordinal}."))
+
+
+def removed_ids(play: Play) -> list[str]:
+    removals = play.removals()  # before what they are looked up in
+    known = instance_ids(play.brokers.group_log.events())
+    return sorted(known[e.member_id or ""] for e in removals)
+
+
+def exceptions(play: Play, kind: str) -> list[dict[str, Any]]:
+    return [e for e in (play.status() or {}).get("exceptions", []) if e["kind"] == kind]
+
+
+def test_foreign_and_dynamic_members_stay_and_are_counted(new_play: Callable[..., Play], outsider: Start) -> None:
+    play = new_play()
+    play.start(3)
+    lookalikes = ("legacy-7", f"{play.name}-1", f"{play.name}-2.deadbeef")
+    outsiders = [*(outsider(play, each) for each in lookalikes), outsider(play)]
+    until(lambda: (play.admin.describe_group(play.name).state, len(present(play))) == ("Stable", 7), deadline_s=60,
+          what="a stable group of seven", poll_s=0.3)  # fmt: skip
+    ours = [id_of(play, ordinal) for ordinal in (1, 2)]
+    theirs = {member_of(each) for each in outsiders}
+    assert theirs < present(play)
+
+    play.scale(1)
+    until(lambda: removed_ids(play) == sorted(ours), deadline_s=60, what="our two departed members removed")
+    until(lambda: {k: (play.status() or {})["members"][k] for k in ("foreign", "dynamic", "departed")}
+          == {"foreign": 3, "dynamic": 1, "departed": 0}, deadline_s=60, what="outsiders counted")  # fmt: skip
+    assert {e["instanceId"] for e in exceptions(play, "Foreign")} == set(lookalikes)
+    assert len(exceptions(play, "Dynamic")) == 1
+    holds(lambda: theirs < present(play) and all(o.is_running for o in outsiders), for_s=5, what="outsiders stay")
+    assert removed_ids(play) == sorted(ours)
+    assert [o.of_kind("error") for o in outsiders] == [[], [], [], []]
+    record("outsiders in the group", foreign=3, dynamic=1, removed_of_ours=2, removed_of_theirs=0)
+
+
+def copy_of_pod(play: Play, instance_id: str) -> dict[str, Any]:
+    """Return another StatefulSet whose only pod carries a copied id."""
+    other = copy.deepcopy(play.stateful_set(1, env={"KAFKA_GROUP_INSTANCE_ID": instance_id}))
+    other["metadata"]["name"] = other["spec"]["serviceName"] = f"{play.name}-copy"
+    for labels in (other["spec"]["selector"]["matchLabels"], other["spec"]["template"]["metadata"]["labels"]):
+        labels["app"] = f"{play.name}-copy"
+    return other
+
+
+def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_from(
+    new_play: Callable[..., Play], process_table: ProcessTable
+) -> None:
+    play = new_play()
+    # The fenced original polls on instead of ending, or the two would fence each other for ever.
+    play.start(3, env={"EXIT_ON_FATAL": "false"})
+    twin = id_of(play, 2)
+    original = play.member_ids()[twin]
+    play.stage.apply(copy_of_pod(play, twin))
+    until(lambda: play.member_ids().get(twin) not in (None, original), deadline_s=60, what="the copy takes the id over")
+    held_by = play.member_ids()[twin]
+
+    play.scale(2)
+    until(
+        lambda: f"{play.name}-2" not in {p["metadata"]["name"] for p in play.pods()}, deadline_s=60, what="pod 2 gone"
+    )
+    until(lambda: [e for e in (play.status() or {}).get("exceptions", []) if e.get("instanceId") == twin],
+          deadline_s=30, what="the copied id is reported")  # fmt: skip
+    holds(
+        lambda: play.member_ids().get(twin) == held_by and process_table.is_alive(twin), for_s=10, what="the copy stays"
+    )
+    assert play.removals() == []
+
+    play.stage.kubectl("delete", "statefulset", f"{play.name}-copy", "-n", play.name)
+    until(lambda: removed_ids(play) == [twin], deadline_s=60, what="removed once both pods of the id are proven dead")
+
+
+def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[..., Play], outsider: Start) -> None:
+    play = new_play()
+    play.start(2, static={"identity": {"template": "{podName}"}})
+    unscoped = f"{play.name}-1"
+    play.scale(1)
+    until(lambda: len(play.pods()) == 1, deadline_s=60, what="pod 1 gone")
+    other_cluster = outsider(play, unscoped)
+    until(
+        lambda: play.condition("RemovalSettled").get("reason") == "UnscopedIds", deadline_s=60, what="UnscopedIds said"
+    )
+    holds(
+        lambda: play.member_ids().get(unscoped) == member_of(other_cluster),
+        for_s=8,
+        what="the other cluster's member stays",
+    )
+    assert (play.removals(), other_cluster.of_kind("error")) == ([], [])
+
+    other_cluster.kill()
+    play.stage.apply(play.static_group(identity={"template": "{podName}", "exclusive": True}))
+    until(lambda: removed_ids(play) == [unscoped], deadline_s=50, what="removed once the user gave his word")
+
+
+def managers(play: Play) -> dict[str, set[str]]:
+    """Return who has ever written to the workload and its pods, by object, from their managedFields."""
+    found = play.stage.items("statefulsets,pods", play.name)
+    shown = [play.stage.kubectl("get", o["kind"].lower(), o["metadata"]["name"], "-n", play.name,
+             "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}") for o in found]  # fmt: skip
+    return {f"{o['kind']}/{o['metadata']['name']}": set(text.split()) for o, text in zip(found, shown, strict=True)}
+
+
+def test_observe_writes_nothing_to_kafka_or_the_workload(
+    new_play: Callable[..., Play], secure_brokers: Brokers
+) -> None:
+    """The principal may only DESCRIBE, so that the broker itself notes every attempt to write."""
+    play = new_play(other_brokers=secure_brokers)
+    play.admin.allow("watcher", "DESCRIBE", "group", play.name)
+    apply_secure_connection(play, "watcher")
+    own_id = {"name": "KAFKA_GROUP_INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    workload = play.stateful_set(3, podManagementPolicy="Parallel", env={"KAFKA_SESSION_TIMEOUT_MS": "120000"})
+    workload["spec"]["template"]["spec"]["containers"][0]["env"].append(own_id)
+    play.stage.apply(workload)
+    play.await_joined(3)
+    play.stage.kubectl("rollout", "status", f"statefulset/{play.name}", "-n", play.name, "--timeout=60s")
+    settings, members = play.admin.group_settings(play.name), play.member_ids()
+
+    play.stage.apply(play.static_group(mode="Observe", identity=TEAMS_OWN_IDS))
+    until(lambda: play.condition("Ready").get("reason") == "Observing", deadline_s=30, what="the group is observed")
+    read = play.stage.get("statefulset", play.name, play.name) or {}
+    holds(lambda: play.member_ids() == members, for_s=3, what="members stay")
+    assert play.stage.get("statefulset", play.name, play.name) == read
+
+    play.scale(2)
+    until(
+        lambda: play.condition("RemovalSettled").get("reason") == "RemovalOff", deadline_s=60, what="a removal is due"
+    )
+    holds(lambda: play.member_ids() == members, for_s=6, what="the departed member stays")
+    assert play.events(GroupEventKind.REMOVED) == []
+    assert (
+        denials(secure_brokers, "watcher", play.since_ms, "WRITE", "READ", "ALTER", "ALTER_CONFIGS", "DELETE", "CREATE")
+        == []
+    )
+    assert play.admin.group_settings(play.name) == settings
+    writers = set().union(*managers(play).values())
+    assert writers
+    assert not [w for w in writers if "staticgroup" in w or "python" in w.lower()], writers
+
+    managed_at_ms = now_ms()
+    play.stage.apply(play.static_group(mode="Manage", identity=TEAMS_OWN_IDS))
+    until(
+        lambda: denials(secure_brokers, "watcher", managed_at_ms, "READ"),
+        deadline_s=60,
+        what="a noted attempt to write",
+    )
+    play.admin.allow("watcher", "READ", "group", play.name)
+    until(lambda: removed_ids(play) == [f"{play.name}-2"], deadline_s=60, what="mode Manage removes what Observe kept")
+    record("observe", writes_to_kafka=0, writers_of_the_workload=sorted(writers),
+           manage_to_removed_s=(play.removals()[0].at_ms - managed_at_ms) / 1000)  # fmt: skip

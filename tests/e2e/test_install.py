@@ -1,0 +1,254 @@
+"""Install the operator as a user does, on a real cluster: Helm, plain manifests, several releases, and out again.
+
+The one idea: what is promised about an installation (ready, restricted, these rights and no other, CRDs survive) is
+asked from the cluster after the fact. OPERATOR_IMAGE names an image that the cluster's nodes have; HELM the program.
+These tests need the cluster for themselves: they remove all releases and the CRDs, and with them all of our objects.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.devcluster.cluster import Cluster
+from support.devcluster.programs import helm_program
+
+REPOSITORY = Path(__file__).parents[2]
+sys.path.insert(0, str(REPOSITORY / "tests" / "operator"))
+
+from test_chart_rbac import POLICY_OF_NAMESPACED, in_namespaces, once_per_cluster, table  # noqa: E402
+
+pytestmark = pytest.mark.e2e
+
+CHART = REPOSITORY / "charts" / "staticgroup"
+LABEL = "app.kubernetes.io/name=staticgroup"
+SYSTEM, TEAMS = "staticgroup-system", ("team-a", "team-b")
+CRDS = ("staticgroups.staticgroup.io", "kafkaconnections.staticgroup.io")
+RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
+NODES_RIGHT = "* | core | nodes | | get list watch"
+LEASE_RIGHT = """
+    * | coordination.k8s.io | leases |                      | create
+    * | coordination.k8s.io | leases | staticgroup-operator | get patch update
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Helm:
+    """Helm against one cluster, with the image under test."""
+
+    program: str
+    kubeconfig: str
+    image: str
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [self.program, "--kubeconfig", self.kubeconfig, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+
+    def must(self, *arguments: str) -> str:
+        done = self.run(*arguments)
+        assert done.returncode == 0, f"helm {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def image_values(self) -> list[str]:
+        repository, _, tag = self.image.rpartition(":")
+        return [f"--set=image.repository={repository}", f"--set=image.tag={tag}", "--set=image.pullPolicy=Never"]
+
+    def install(self, release: str, namespace: str, *options: str) -> "subprocess.CompletedProcess[str]":
+        """Install or upgrade, and wait until it is ready."""
+        wait = ("--wait", "--timeout", "120s", "--namespace", namespace)
+        return self.run("upgrade", "--install", release, str(CHART), *wait, *self.image_values(), *options)
+
+
+@pytest.fixture(scope="module")
+def image() -> str:
+    return os.environ["OPERATOR_IMAGE"]
+
+
+@pytest.fixture(scope="module")
+def helm(cluster: Cluster, image: str) -> Helm:
+    program = os.environ.get("HELM") or shutil.which("helm") or str(helm_program())
+    return Helm(program=program, kubeconfig=cluster.state.kubeconfig, image=image)
+
+
+def clean(cluster: Cluster, helm: Helm) -> None:
+    """Remove every release, the CRDs and our namespaces."""
+    for release in json.loads(helm.must("list", "--all-namespaces", "--output", "json")):
+        helm.must("uninstall", release["name"], "--namespace", release["namespace"], "--wait", "--timeout", "120s")
+    cluster.kubectl("delete", "crd", *CRDS, "--ignore-not-found", "--timeout=60s")
+    cluster.kubectl("delete", "namespace", SYSTEM, *TEAMS, "--ignore-not-found", "--timeout=120s")
+
+
+@pytest.fixture
+def namespaces(cluster: Cluster, helm: Helm) -> Iterator[None]:
+    """Empty namespaces that refuse careless pods, in a cluster without CRDs of ours, before and after."""
+    clean(cluster, helm)
+    for name in (SYSTEM, *TEAMS):
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": RESTRICTED}}
+        cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(body))
+    yield
+    clean(cluster, helm)
+
+
+def objects(cluster: Cluster, kind: str, *options: str) -> list[dict[str, Any]]:
+    return list(json.loads(cluster.kubectl("get", kind, *options, "--output", "json"))["items"])
+
+
+def assert_is_ready(cluster: Cluster, namespace: str = SYSTEM, replicas: int = 2) -> None:
+    (deployment,) = objects(cluster, "deployments", "-n", namespace)
+    assert deployment["status"]["readyReplicas"] == replicas
+    assert deployment["status"]["updatedReplicas"] == replicas
+    pods = objects(cluster, "pods", "-n", namespace, "-l", "app.kubernetes.io/component=operator")
+    ready = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    assert len(ready) == replicas
+    for pod in ready:
+        assert [status["restartCount"] for status in pod["status"]["containerStatuses"]] == [0]
+
+
+def rights(cluster: Cluster, account: str, where: str) -> set[str]:
+    """Read `kubectl auth can-i --list` of an account in a namespace as lines of the table of rights."""
+    answer = cluster.kubectl(
+        "auth", "can-i", "--list", "--no-headers", f"--as=system:serviceaccount:{account}", "-n", where
+    )
+    found = set()
+    for line in answer.splitlines():
+        cells = [cell.strip("[]").strip() for cell in re.findall(r"\[[^\]]*\]|^\S+(?=\s)", line)]
+        if len(cells) != 4:  # a non-resource URL has no resource
+            continue
+        resource, _, names, verbs = cells
+        name, _, group = resource.partition(".")
+        name, slash, subresource = name.partition("/")
+        if "/" in group:  # staticgroups.staticgroup.io/status
+            group, slash, subresource = group.partition("/")
+        found.add(
+            " | ".join(["*", group or "core", f"{name}{slash}{subresource}", names, " ".join(sorted(verbs.split()))])
+        )
+    return found
+
+
+def rights_of_operator(cluster: Cluster, where: str) -> set[str]:
+    """List what the operator may do in a namespace beyond what every account may."""
+    found = rights(cluster, f"{SYSTEM}:staticgroup-operator", where) - rights(cluster, f"{SYSTEM}:default", where)
+    return without_spaces(found)
+
+
+def without_spaces(lines: set[str]) -> set[str]:
+    return {re.sub(r"\s+", " ", line) for line in lines}
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_install_upgrade_test_uninstall_and_install_again(cluster: Cluster, helm: Helm) -> None:
+    installed = helm.install("staticgroup", SYSTEM)
+    assert installed.returncode == 0, installed.stderr
+    assert "would violate PodSecurity" not in installed.stderr
+    assert_is_ready(cluster)
+
+    group = {
+        "apiVersion": "staticgroup.io/v1alpha1",
+        "kind": "StaticGroup",
+        "metadata": {"name": "orders", "namespace": "team-a"},
+        "spec": {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"},
+    }
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(group))
+
+    upgraded = helm.install("staticgroup", SYSTEM, "--set=operator.logLevel=DEBUG")
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert_is_ready(cluster)
+    (deployment,) = objects(cluster, "deployments", "-n", SYSTEM)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"name": "STATICGROUP_LOG_LEVEL", "value": "DEBUG"} in container["env"]
+
+    assert "Succeeded" in helm.must("test", "staticgroup", "--namespace", SYSTEM, "--logs")
+
+    helm.must("uninstall", "staticgroup", "--namespace", SYSTEM, "--wait", "--timeout", "120s")
+    assert objects(cluster, "deployments,serviceaccounts,roles,poddisruptionbudgets", "-n", SYSTEM, "-l", LABEL) == []
+    assert objects(cluster, "clusterroles,clusterrolebindings,mutatingadmissionpolicies", "-l", LABEL) == []
+    assert len(objects(cluster, "crds", "-l", LABEL)) == 2
+    cluster.kubectl("get", "staticgroup", "orders", "-n", "team-a")
+
+    again = helm.install("staticgroup", SYSTEM)
+    assert again.returncode == 0, again.stderr
+    assert_is_ready(cluster)
+    cluster.kubectl("get", "staticgroup", "orders", "-n", "team-a")
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_rights_in_all_namespaces_are_exactly_the_table(cluster: Cluster, helm: Helm) -> None:
+    assert helm.install("staticgroup", SYSTEM).returncode == 0
+    everywhere = table(in_namespaces("*"), NODES_RIGHT, once_per_cluster())
+    assert rights_of_operator(cluster, "team-a") == without_spaces(everywhere)
+    assert rights_of_operator(cluster, "kube-system") == without_spaces(everywhere)
+    assert rights_of_operator(cluster, SYSTEM) == without_spaces(everywhere | table(LEASE_RIGHT))
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_rights_in_some_namespaces_are_exactly_the_table(cluster: Cluster, helm: Helm) -> None:
+    installed = helm.install("staticgroup", SYSTEM, "--set=watchNamespaces={team-a}")
+    assert installed.returncode == 0, installed.stderr
+    once = table(NODES_RIGHT, once_per_cluster(POLICY_OF_NAMESPACED))
+    assert rights_of_operator(cluster, "team-a") == without_spaces(once | table(in_namespaces("*")))
+    assert rights_of_operator(cluster, "team-b") == without_spaces(once)
+    assert rights_of_operator(cluster, SYSTEM) == without_spaces(once | table(LEASE_RIGHT))
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_operator_can_neither_list_secrets_nor_write_pods(cluster: Cluster, helm: Helm) -> None:
+    assert helm.install("staticgroup", SYSTEM).returncode == 0
+    account = f"--as=system:serviceaccount:{SYSTEM}:staticgroup-operator"
+    listed = subprocess.run(
+        [f"{cluster.state.bin_directory}/kubectl", f"--kubeconfig={cluster.state.kubeconfig}", account, "get", "secrets", "-A"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "cannot list resource" in listed.stderr
+    (pod, *_) = objects(cluster, "pods", "-n", SYSTEM)
+    with pytest.raises(RuntimeError, match="cannot delete resource"):
+        cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", SYSTEM, account)
+    with pytest.raises(RuntimeError, match="cannot patch resource"):
+        cluster.kubectl("annotate", "pod", pod["metadata"]["name"], "-n", SYSTEM, "a=b", account)
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_second_release_for_all_namespaces_is_refused(cluster: Cluster, helm: Helm) -> None:
+    assert helm.install("staticgroup", SYSTEM).returncode == 0
+    for name in ("staticgroup", "other"):
+        second = helm.install(name, "team-b", "--set=crds.install=false,rbac.aggregateRoles=false")
+        assert second.returncode != 0
+        assert "invalid ownership metadata" in second.stderr
+    assert_is_ready(cluster)
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_releases_for_different_namespaces_live_side_by_side(cluster: Cluster, helm: Helm) -> None:
+    first = helm.install("staticgroup", "team-a", "--set=watchNamespaces={team-a}")
+    assert first.returncode == 0, first.stderr
+    own = "--set=watchNamespaces={team-b},crds.install=false,rbac.aggregateRoles=false"
+    second = helm.install("staticgroup", "team-b", own)
+    assert second.returncode == 0, second.stderr
+    for team in TEAMS:
+        assert_is_ready(cluster, team)
+    bindings = objects(cluster, "mutatingadmissionpolicybindings", "-l", LABEL)
+    served = [each["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"][0]["values"] for each in bindings]
+    assert sorted(served) == [["team-a"], ["team-b"]]
+
+
+def test_plain_manifests_install_in_one_command(cluster: Cluster, helm: Helm, image: str) -> None:
+    clean(cluster, helm)
+    answer = cluster.kubectl("apply", "-k", str(REPOSITORY / "deploy"))
+    try:
+        assert f"namespace/{SYSTEM} created" in answer
+        cluster.kubectl("set", "image", "deployment/staticgroup-operator", f"operator={image}", "-n", SYSTEM)
+        cluster.kubectl("rollout", "status", "deployment/staticgroup-operator", "-n", SYSTEM, "--timeout=120s")
+        assert_is_ready(cluster)
+        namespace = json.loads(cluster.kubectl("get", "namespace", SYSTEM, "--output", "json"))
+        assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+        everywhere = table(in_namespaces("*"), NODES_RIGHT, once_per_cluster())
+        assert rights_of_operator(cluster, "default") == without_spaces(everywhere)
+    finally:
+        cluster.kubectl("delete", "-k", str(REPOSITORY / "deploy"), "--ignore-not-found", "--timeout=120s")

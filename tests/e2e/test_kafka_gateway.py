@@ -1,0 +1,473 @@
+"""The gateway against a real broker: what it reads, what its removals do, and what it says when it may not or cannot.
+
+The expectations restate what was measured on a 4.4.0 broker: LeaveGroup's compare-and-set (KIP-345, KAFKA-18188), the
+rights each call needs (KafkaApis), and the wording of failures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from staticgroup.api.kafkaconnection import SaslMechanism
+from staticgroup.core.group import (
+    BrokerBounds,
+    GroupType,
+    GroupView,
+    KafkaProblem,
+    KafkaProblemKind,
+    LeaveEntry,
+    LeaveOutcome,
+    LeaveResult,
+    MemberView,
+)
+from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
+from staticgroup.kafka.gateway import ClusterFacts, KioGateway
+from staticgroup.kafka.rights import GroupRights
+from support.devcluster import kafka_broker, kafka_tls
+from support.devcluster.kafka_admin import BrokerAdmin
+from support.devcluster.kafka_broker import Brokers
+from support.devcluster.kafka_config import BrokerSettings
+from support.devcluster.kafka_member import Member
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+
+HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
+PASSWORDS = {
+    "admin": "admin-canary-7391",
+    "nobody": "nobody-canary-7391",
+    "describer": "describer-canary-7391",
+    "reader": "reader-canary-7391",
+    "full": "full-canary-7391",
+    "configs": "configs-canary-7391",
+}
+TOPIC = "orders"
+REMOVED, FENCED, UNKNOWN = LeaveOutcome.REMOVED, LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN
+
+
+def started(settings: BrokerSettings) -> Iterator[Brokers]:
+    kafka_broker.down(settings.name)
+    brokers = Brokers.up(settings)
+    try:
+        BrokerAdmin(brokers.bootstrap).create_topic(TOPIC, partitions=6)
+        yield brokers
+    finally:
+        brokers.down()
+    assert kafka_broker.leftovers(settings.name) == []
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Brokers]:
+    yield from started(BrokerSettings(name=f"pytest-{HERE}-gw", profile="fast"))
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[Brokers]:
+    yield from started(BrokerSettings(name=f"pytest-{HERE}-gws", profile="fast", security=True, users=PASSWORDS))
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Brokers]:
+    yield from started(BrokerSettings(name=f"pytest-{HERE}-gw3", profile="fast", nodes=3))
+
+
+@pytest_asyncio.fixture
+async def gateway() -> AsyncIterator[KioGateway]:
+    gateway = KioGateway()
+    yield gateway
+    await gateway.close()
+
+
+@pytest.fixture
+def members() -> Iterator[Callable[..., Member]]:
+    running: list[Member] = []
+
+    def start(brokers: Brokers, group_id: str, instance_id: str | None, *, protocol: str = "classic") -> Member:
+        settings: dict[str, str | int] = {"bootstrap.servers": brokers.bootstrap, "group.id": group_id}
+        if instance_id:
+            settings["group.instance.id"] = instance_id
+        if protocol == "classic":
+            settings |= {"session.timeout.ms": 60000, "heartbeat.interval.ms": 300}
+        else:
+            settings |= {"group.protocol": "consumer"}
+        member = Member(settings, TOPIC)
+        running.append(member)
+        return member
+
+    yield start
+    for member in running:
+        member.kill()
+
+
+def settings_of(brokers: Brokers, **changes: object) -> ConnectionSettings:
+    values = {"bootstrap_servers": tuple(brokers.bootstrap.split(",")), "allow_loopback": True} | changes
+    return ConnectionSettings(**values)
+
+
+def login(brokers: Brokers, user: str, password: str | None = None) -> ConnectionSettings:
+    return settings_of(
+        brokers,
+        bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")),
+        tls=TlsSettings(ca_pem=brokers.ca_path.read_text()),
+        sasl=SaslSettings(
+            mechanism=SaslMechanism.SCRAM_SHA_512,
+            username=user,
+            password=SecretText(PASSWORDS[user] if password is None else password),
+        ),
+    )
+
+
+async def described_when(
+    gateway: KioGateway,
+    settings: ConnectionSettings,
+    group_id: str,
+    condition: Callable[[GroupView], bool],
+    timeout_s: float = 40.0,
+) -> GroupView:
+    """Describe until the group fulfils a condition."""
+    view: GroupView | KafkaProblem | None = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                view = await gateway.describe(settings, group_id)
+                if isinstance(view, GroupView) and condition(view):
+                    return view
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"last seen: {view}") from None
+
+
+def stable_with(count: int) -> Callable[[GroupView], bool]:
+    return lambda view: view.state == "Stable" and len(view.members) == count and view.is_settled
+
+
+def by_instance(view: GroupView) -> Mapping[str, MemberView]:
+    return {member.instance_id: member for member in view.members if member.instance_id}
+
+
+def entry(member_id: str, instance_id: str) -> LeaveEntry:
+    return LeaveEntry(member_id=member_id, instance_id=instance_id, reason="staticgroup shop/orders: scaled 3→1")
+
+
+def problem(outcome: object) -> KafkaProblem:
+    assert isinstance(outcome, KafkaProblem), outcome
+    return outcome
+
+
+async def test_probe_names_cluster_brokers_and_versions(plain: Brokers, gateway: KioGateway) -> None:
+    facts = await gateway.probe(settings_of(plain))
+    assert isinstance(facts, ClusterFacts)
+    assert [(node.host, node.port) for node in facts.brokers] == [plain.address(plain.nodes[0])]
+    assert facts.api_versions[13] == (0, 5)
+    assert facts.api_versions[69] == (0, 1)
+    assert facts.cluster_id
+    right = await gateway.probe(settings_of(plain, cluster_id=facts.cluster_id))
+    assert right == facts
+
+
+async def test_another_cluster_is_refused_before_any_group_call(plain: Brokers, gateway: KioGateway) -> None:
+    settings = settings_of(plain, cluster_id="MkU3OEVBNTcwNTJENDM2Qk")
+    for outcome in (await gateway.describe(settings, "g"), await gateway.leave(settings, "g", [entry("m", "i")])):
+        assert problem(outcome).kind is KafkaProblemKind.WRONG_CLUSTER
+        assert "MkU3OEVBNTcwNTJENDM2Qk" in problem(outcome).message
+
+
+async def test_group_that_does_not_exist_is_absent(plain: Brokers, gateway: KioGateway) -> None:
+    view = await gateway.describe(settings_of(plain), "never-seen")
+    assert isinstance(view, GroupView)
+    assert (view.group_type, view.members) == (GroupType.ABSENT, ())
+    assert await gateway.leave(settings_of(plain), "never-seen", [entry("m", "i")]) == LeaveResult(
+        coordinator=view.coordinator, outcomes=(UNKNOWN,)
+    )
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_leave_is_a_compare_and_set(
+    plain: Brokers, gateway: KioGateway, members: Callable[..., Member], protocol: str
+) -> None:
+    """LeaveGroupRequestTest; KAFKA-18188: the same for KIP-848 groups."""
+    settings, group_id = settings_of(plain), f"cas-{protocol}"
+    running = {i: members(plain, group_id, i, protocol=protocol) for i in ("x-0", "x-1", "x-2")}
+    before = await described_when(gateway, settings, group_id, stable_with(3))
+    held = by_instance(before)
+    assert before.group_type is (GroupType.CLASSIC if protocol == "classic" else GroupType.CONSUMER)
+    assert before.protocol_type == "consumer"
+    assert sum(member.assigned_partitions or 0 for member in before.members) == 6
+    for member in running.values():
+        member.kill()
+
+    refused = [
+        entry("bogus", "x-0"),
+        entry(held["x-1"].member_id, "x-0"),
+        entry(held["x-0"].member_id, "stranger"),
+        entry("bogus", "stranger"),
+    ]
+    result = await gateway.leave(settings, group_id, refused)
+    assert result == LeaveResult(coordinator=before.coordinator, outcomes=(FENCED, FENCED, UNKNOWN, UNKNOWN))
+    after_refusals = await gateway.describe(settings, group_id)
+    assert isinstance(after_refusals, GroupView)
+    assert by_instance(after_refusals) == held
+    assert after_refusals.group_epoch == before.group_epoch
+
+    batch = [
+        entry("bogus", "x-2"),
+        entry(held["x-0"].member_id, "x-0"),
+        entry(held["x-1"].member_id, "x-1"),
+    ]
+    result = await gateway.leave(settings, group_id, batch)
+    assert result == LeaveResult(coordinator=before.coordinator, outcomes=(FENCED, REMOVED, REMOVED))
+    after = await described_when(gateway, settings, group_id, lambda view: len(view.members) == 1)
+    assert set(by_instance(after)) == {"x-2"}
+    again = await gateway.leave(settings, group_id, batch[1:])
+    assert again == LeaveResult(coordinator=before.coordinator, outcomes=(UNKNOWN, UNKNOWN))
+    last = await gateway.leave(settings, group_id, [entry(held["x-2"].member_id, "x-2")])
+    assert isinstance(last, LeaveResult)
+    assert last.outcomes == (REMOVED,)
+    empty = await described_when(gateway, settings, group_id, lambda view: view.state == "Empty")
+    assert empty.members == ()
+
+
+async def test_successor_of_a_replaced_member_survives_the_late_removal(
+    plain: Brokers, gateway: KioGateway, members: Callable[..., Member]
+) -> None:
+    settings, group_id = settings_of(plain), "successor"
+    first = members(plain, group_id, "x-0")
+    old = by_instance(await described_when(gateway, settings, group_id, stable_with(1)))["x-0"]
+    first.kill()
+    members(plain, group_id, "x-0")
+    new_view = await described_when(
+        gateway,
+        settings,
+        group_id,
+        lambda view: view.is_settled and by_instance(view)["x-0"].member_id != old.member_id,
+    )
+    result = await gateway.leave(settings, group_id, [entry(old.member_id, "x-0")])
+    assert isinstance(result, LeaveResult)
+    assert result.outcomes == (FENCED,)
+    assert await gateway.describe(settings, group_id) == new_view
+
+
+async def test_many_groups_are_read_together(
+    plain: Brokers, gateway: KioGateway, members: Callable[..., Member]
+) -> None:
+    settings = settings_of(plain)
+    members(plain, "mixed-classic", "x-0")
+    members(plain, "mixed-consumer", "x-0", protocol="consumer")
+    await described_when(gateway, settings, "mixed-classic", stable_with(1))
+    await described_when(gateway, settings, "mixed-consumer", stable_with(1))
+    group_ids = ["mixed-classic", "mixed-consumer", *(f"absent-{n}" for n in range(250))]
+    views = await asyncio.gather(*(gateway.describe(settings, group_id) for group_id in group_ids))
+    types = [view.group_type if isinstance(view, GroupView) else view for view in views]
+    assert types == [GroupType.CLASSIC, GroupType.CONSUMER, *[GroupType.ABSENT] * 250]
+    assert gateway.socket_count() == 1
+
+
+async def test_bounds_are_the_brokers_and_the_group_setting_is_clamped(plain: Brokers, gateway: KioGateway) -> None:
+    admin = BrokerAdmin(plain.bootstrap)
+    admin.alter_group("tuned", {"consumer.session.timeout.ms": "7000"})
+    assert await gateway.bounds(settings_of(plain), "tuned") == BrokerBounds(
+        classic_min_ms=500,
+        classic_max_ms=1800000,
+        consumer_min_ms=1000,
+        consumer_max_ms=600000,
+        consumer_session_ms=7000,
+    )
+    untouched = await gateway.bounds(settings_of(plain), "untouched")
+    assert isinstance(untouched, BrokerBounds)
+    assert untouched.consumer_session_ms == 5000
+
+
+async def test_each_missing_right_is_named(
+    secure: Brokers, gateway: KioGateway, members: Callable[..., Member]
+) -> None:
+    """The rights table of KafkaApis, measured: never is a hidden group or member read as an empty one."""
+    admin = BrokerAdmin(secure.bootstrap)
+    for user, grants in {
+        "describer": [("DESCRIBE", "group", "shop")],
+        "reader": [("READ", "group", "shop")],
+        "full": [("READ", "group", "shop"), ("DESCRIBE", "topic", TOPIC)],
+        "configs": [
+            ("READ", "group", "shop"),
+            ("DESCRIBE", "topic", TOPIC),
+            ("DESCRIBE_CONFIGS", "group", "shop"),
+            ("DESCRIBE_CONFIGS", "cluster", "kafka-cluster"),
+        ],
+    }.items():
+        for operation, kind, name in grants:
+            admin.allow(user, operation, kind, name, is_prefix=kind == "group")
+    for protocol in ("classic", "consumer"):
+        members(secure, f"shop-{protocol}", "x-0", protocol=protocol)
+        await described_when(gateway, settings_of(secure), f"shop-{protocol}", stable_with(1))
+
+    async def seen(user: str, group_id: str) -> str:
+        outcome = await gateway.describe(login(secure, user), group_id)
+        if isinstance(outcome, GroupView):
+            return f"{outcome.group_type} with {len(outcome.members)}"
+        assert outcome.kind is KafkaProblemKind.NOT_AUTHORIZED
+        return outcome.missing_acl
+
+    no_describe = "DESCRIBE on Group 'shop-{}' for User:nobody"
+    assert await seen("nobody", "shop-classic") == no_describe.format("classic")
+    assert await seen("nobody", "shop-consumer") == no_describe.format("consumer")
+    assert await seen("nobody", "shop-absent") == no_describe.format("absent")
+    topics = "DESCRIBE on the Topics that group 'shop-consumer' subscribes to for User:{}"
+    for user in ("describer", "reader"):
+        assert await seen(user, "shop-classic") == "Classic with 1"
+        assert await seen(user, "shop-consumer") == topics.format(user)
+        assert await seen(user, "shop-absent") == "Absent with 0"
+    assert await seen("full", "shop-consumer") == "Consumer with 1"
+
+    async def leaving(user: str) -> object:
+        return await gateway.leave(login(secure, user), "shop-classic", [entry("bogus", "x-0")])
+
+    assert problem(await leaving("nobody")).missing_acl == no_describe.format("classic")
+    assert problem(await leaving("describer")).missing_acl == "READ on Group 'shop-classic' for User:describer"
+    fenced = await leaving("reader")
+    assert isinstance(fenced, LeaveResult)
+    assert fenced.outcomes == (FENCED,)
+
+    bounds = await gateway.bounds(login(secure, "reader"), "shop-consumer")
+    assert isinstance(bounds, BrokerBounds)
+    assert {p.missing_acl for p in bounds.problems} == {
+        "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:reader",
+        "DESCRIBE_CONFIGS on Group 'shop-consumer' for User:reader",
+    }
+    assert replace(bounds, problems=()) == BrokerBounds()
+    full_bounds = await gateway.bounds(login(secure, "configs"), "shop-consumer")
+    assert isinstance(full_bounds, BrokerBounds)
+    assert (full_bounds.classic_min_ms, full_bounds.problems) == (500, ())
+
+    assert await gateway.describe_rights(login(secure, "nobody"), "shop-classic") == GroupRights(
+        describe_group=False, missing=(no_describe.format("classic"),)
+    )
+    assert await gateway.describe_rights(login(secure, "describer"), "shop-consumer") == GroupRights(
+        describe_group=True,
+        read_group=False,
+        describe_topics=False,
+        describe_configs_group=False,
+        describe_configs_cluster=False,
+        missing=(
+            "READ on Group 'shop-consumer' for User:describer",
+            "DESCRIBE_CONFIGS on Group 'shop-consumer' for User:describer",
+            "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:describer",
+            topics.format("describer"),
+        ),
+    )
+    assert await gateway.describe_rights(login(secure, "configs"), "shop-consumer") == GroupRights(
+        describe_group=True,
+        read_group=True,
+        describe_topics=True,
+        describe_configs_group=True,
+        describe_configs_cluster=True,
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_every_mechanism_logs_in_and_refuses_a_bad_password_without_showing_it(
+    secure: Brokers, gateway: KioGateway, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("aiokafka.conn").setLevel(logging.DEBUG)  # as a curious administrator would
+    good = login(secure, "admin")
+    assert good.sasl
+    good = replace(good, sasl=replace(good.sasl, mechanism=SaslMechanism(mechanism)))
+    assert isinstance(await gateway.probe(good), ClusterFacts)
+    assert good.sasl
+    bad = replace(good, sasl=replace(good.sasl, password=SecretText("wrong-canary-7391")))
+    refused = problem(await gateway.probe(bad))
+    assert refused.kind is KafkaProblemKind.AUTHENTICATION_FAILED
+    assert "canary" not in refused.message + caplog.text + repr(bad)
+
+
+async def test_bearer_token_logs_in(secure: Brokers) -> None:
+    """The test broker believes unsecured JWS (RFC 7515 appendix A.5): its subject is the principal."""
+
+    def part(content: object) -> str:
+        return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+    now_s = int(time.time())
+
+    class Tokens:
+        async def token(self) -> str:
+            return f"{part({'alg': 'none'})}.{part({'sub': 'nobody', 'iat': now_s, 'exp': now_s + 600})}."
+
+    settings = login(secure, "nobody")
+    oauth = OAuthSettings(token_endpoint="https://idp.test/token", client_id="op", client_secret=SecretText("canary"))
+    settings = replace(settings, sasl=SaslSettings(mechanism=SaslMechanism.OAUTHBEARER, oauth=oauth))
+    gateway = KioGateway(make_tokens=lambda _settings: Tokens())
+    try:
+        assert isinstance(await gateway.probe(settings), ClusterFacts)
+        said = problem(await gateway.describe(settings, "shop-classic"))
+        assert said.missing_acl == "DESCRIBE on Group 'shop-classic'"
+    finally:
+        await gateway.close()
+
+
+async def test_certificate_of_another_authority_is_a_tls_problem(
+    secure: Brokers, gateway: KioGateway, tmp_path: Path
+) -> None:
+    kafka_tls.make_authority(tmp_path / "other", "another authority")
+    settings = replace(login(secure, "admin"), tls=TlsSettings(ca_pem=(tmp_path / "other" / "ca.pem").read_text()))
+    assert problem(await gateway.probe(settings)).kind is KafkaProblemKind.TLS_FAILED
+
+
+async def test_mutual_tls_needs_a_certificate_of_the_brokers_authority(
+    secure: Brokers, gateway: KioGateway, tmp_path: Path
+) -> None:
+    ca_pem = secure.ca_path.read_text()
+    ours = secure.client_certificate("full")
+    kafka_tls.make_authority(tmp_path / "other", "another authority")
+    forged = kafka_tls.make_client(tmp_path / "other", "full")
+    bootstrap = tuple(secure.ssl_bootstrap.split(","))
+
+    def with_certificate(client: kafka_tls.ClientCertificate | None) -> ConnectionSettings:
+        tls = TlsSettings(
+            ca_pem=ca_pem,
+            certificate_pem=client.certificate.read_text() if client else None,
+            key_pem=SecretText(client.key.read_text()) if client else None,
+        )
+        return settings_of(secure, bootstrap_servers=bootstrap, tls=tls)
+
+    assert isinstance(await gateway.probe(with_certificate(ours)), ClusterFacts)
+    for client in (None, forged):
+        assert problem(await gateway.probe(with_certificate(client))).kind is KafkaProblemKind.TLS_FAILED
+
+
+async def test_plaintext_to_a_tls_listener_and_back_are_problems_with_advice(
+    secure: Brokers, gateway: KioGateway
+) -> None:
+    plain_to_tls = settings_of(secure, bootstrap_servers=tuple(secure.ssl_bootstrap.split(",")), request_timeout_s=3.0)
+    said = problem(await gateway.probe(plain_to_tls))
+    assert said.kind in (KafkaProblemKind.UNREACHABLE, KafkaProblemKind.UNEXPECTED_ANSWER)
+    tls_to_plain = settings_of(secure, tls=TlsSettings(ca_pem=secure.ca_path.read_text()), request_timeout_s=3.0)
+    said = problem(await gateway.probe(tls_to_plain))
+    assert said.kind in (KafkaProblemKind.TLS_FAILED, KafkaProblemKind.UNREACHABLE)
+
+
+async def test_loopback_broker_is_refused_unless_allowed(plain: Brokers, gateway: KioGateway) -> None:
+    said = problem(await gateway.probe(settings_of(plain, allow_loopback=False)))
+    assert said.kind is KafkaProblemKind.ADDRESS_REFUSED
+
+
+async def test_reading_goes_on_when_the_coordinator_dies(
+    three: Brokers, gateway: KioGateway, members: Callable[..., Member]
+) -> None:
+    settings, group_id = settings_of(three, request_timeout_s=30.0), "moving"
+    members(three, group_id, "x-0")
+    before = await described_when(gateway, settings, group_id, stable_with(1))
+    node = three.coordinator(group_id)
+    assert before.coordinator.startswith(f"{node}@")
+    three.kill(node)
+    after = await described_when(gateway, settings, group_id, lambda view: view.coordinator != before.coordinator)
+    assert set(by_instance(after)) == {"x-0"}, after
+    three.restart(node)

@@ -1,0 +1,162 @@
+"""Adopt a running application, and restart it again and again: the deploys that must no longer be noticed.
+
+The one idea: what a restart cost is counted by the brokers (rebalances, leaves, expired sessions) and by the clients
+(which acknowledged record nobody consumed), never by the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+
+from support.devcluster.kafka_log import now_ms
+from support.devcluster.kafka_log_lines import GroupEventKind
+from support.scene.figures import record, spread
+from support.scene.play import Play
+from support.scene.pod_lines import PodLines, heard
+from support.scene.stage import until
+from support.scene.witnesses import is_operators
+from support.workload.process import Program, ranges_of
+from support.workload.ranges import Ranges, missing, size
+
+pytestmark = pytest.mark.e2e
+
+NewPlay = Callable[..., Play]
+PROTOCOLS = ("classic", "consumer")
+SESSION_S = 60
+RATE_PER_S = 600
+DEPARTURES = (GroupEventKind.REMOVED, GroupEventKind.LEFT, GroupEventKind.SESSION_EXPIRED)
+
+
+def outlast_restarts(game: Play) -> dict[str, object]:
+    """Have the session outlast a restart: by injection, or (KIP-848) by the group's setting at the broker."""
+    if game.protocol == "consumer":
+        game.stage.admin.alter_group(game.name, {"consumer.session.timeout.ms": str(SESSION_S * 1000)})
+        return {}
+    return {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
+
+
+@contextmanager
+def load(game: Play) -> Iterator[Program]:
+    """Have a producer write to every partition meanwhile."""
+    producer = Program(
+        "producer", {"BOOTSTRAP": game.stage.brokers.bootstrap, "TOPIC": game.name, "RATE_PER_S": str(RATE_PER_S)}
+    )
+    try:
+        producer.wait_for_kind("acked")
+        yield producer
+    finally:
+        if producer.is_running:
+            producer.terminate()
+
+
+def lost(producer: Program, consumers: PodLines) -> dict[int, Ranges]:
+    """Return the acknowledged offsets that nobody consumed, by partition; empty when nothing is lost."""
+    consumed = ranges_of(consumers.lines("consumed"), "consumed")
+    acked = ranges_of(producer.lines, "acked")
+    return {p: left for p, offsets in acked.items() if (left := missing(offsets, consumed.get(p, [])))}
+
+
+def away_ms(consumers: PodLines) -> list[int]:
+    """Return for each restart how long nobody held the id's partitions: from `closed` to the successor's `assigned`."""
+    found = []
+    for name in {voice.pod_name for voice in consumers.voices()}:
+        voices = sorted(consumers.voices(name), key=lambda voice: voice.lines[0]["at_ms"])
+        for before, after in pairwise(voices):
+            found.append(after.of_kind("assigned")[0]["at_ms"] - before.of_kind("closed")[-1]["at_ms"])
+    return found
+
+
+def uids(game: Play) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in game.pods()}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_running_dynamic_members_are_adopted_by_one_rolling_restart(new_play: NewPlay, protocol: str) -> None:
+    game = new_play(protocol=protocol)
+    session = outlast_restarts(game)
+    game.stage.apply(game.stateful_set(3, podManagementPolicy="Parallel"))
+
+    def described() -> list[str | None]:
+        group = game.stage.admin.describe_group(game.name)
+        return [m.instance_id for m in group.members] if group.state == "Stable" else []
+
+    until(lambda: described() == [None] * 3, deadline_s=60, what="three dynamic members")
+    until(
+        lambda: all(p["status"]["containerStatuses"][0]["ready"] for p in game.pods()), deadline_s=30, what="all Ready"
+    )
+    before, adopted_at_ms = uids(game), now_ms()
+
+    game.stage.apply(game.static_group(**session))
+    until(
+        lambda: game.condition("Injected").get("reason") == "PodsWithoutId", deadline_s=30, what="the report about pods"
+    )
+    assert "rollout restart" in game.condition("Injected")["message"]
+    assert described() == [None] * 3
+    assert uids(game) == before
+    assert game.rebalances(adopted_at_ms) == 0
+
+    game.roll()
+    game.await_joined(3)
+    assert {i.partition(".")[0] for i in game.member_ids()} == {f"{game.name}-{n}" for n in range(3)}
+    assert None not in described()
+    assert game.removals() == []
+    assert not uids(game) & before
+
+    rolled_at_ms = now_ms()
+    game.roll()
+    game.await_joined(3)
+    assert len(game.events(GroupEventKind.STATIC_MEMBER_REPLACED, since_ms=rolled_at_ms)) == 3
+    assert game.rebalances(rolled_at_ms) == 0
+    assert game.events(*DEPARTURES, since_ms=rolled_at_ms) == []
+
+    leaver = game.member_ids()[next(i for i in game.member_ids() if i.startswith(f"{game.name}-2."))]
+    game.scale(2)
+    until(lambda: game.removals(rolled_at_ms), deadline_s=30, what="removal of the departed member")
+    assert [e.member_id for e in game.removals()] == [leaver]
+    game.await_joined(2)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_three_rolling_restarts_under_load_are_not_noticed(new_play: NewPlay, protocol: str) -> None:
+    pods, rolls = 5, 3
+    game = new_play(protocol=protocol)
+    session = outlast_restarts(game)
+    with heard(game.stage.cluster, game.name) as consumers, load(game) as producer:
+        game.start(pods, static=session)
+        assert game.rebalances(game.since_ms) > 0  # so the brokers' log does tell of rebalances
+        quiet_since_ms = now_ms()
+        took_s = []
+        for _ in range(rolls):
+            began_ms = now_ms()
+            game.roll()
+            game.await_joined(pods)
+            took_s.append((now_ms() - began_ms) / 1000)
+        assert producer.terminate() == 0
+        until(lambda: not lost(producer, consumers), deadline_s=30, what="all acknowledged records are consumed")
+
+        assert len(game.events(GroupEventKind.STATIC_MEMBER_REPLACED, since_ms=quiet_since_ms)) == pods * rolls
+        rebalances = game.rebalances(quiet_since_ms)
+        departures = game.events(*DEPARTURES, since_ms=quiet_since_ms)
+        acked = sum(size(r) for r in ranges_of(producer.lines, "acked").values())
+        record(
+            f"rolling restarts, {protocol}",
+            rolls=rolls,
+            pods=pods,
+            rebalances=rebalances,
+            departures=len(departures),
+            operator_leave_groups=len([e for e in departures if is_operators(e)]),
+            records_acked=acked,
+            records_lost=sum(size(r) for r in lost(producer, consumers).values()),
+            roll_s=spread(took_s),
+            away_ms=spread(away_ms(consumers)),
+            delay_ms_max=max(line["delay_ms_max"] or 0 for line in consumers.lines("consumed")),
+        )
+        assert rebalances == 0
+        assert departures == []
+        assert acked > RATE_PER_S * sum(took_s) * 0.8
+        assert len(away_ms(consumers)) == pods * rolls
+        assert [line for line in consumers.lines("error") if line["fatal"]] == []

@@ -1,0 +1,645 @@
+"""The mutants: each breaks one rule of the evidence chain, of the removal order, or of what keeps clients starting.
+
+A mutant is a name, one file, exact texts with their replacements, and the tests that must notice. Every hole that the
+certificates, the chain and the order were found to have is here (design of the evidence chain), so that no later edit
+can open it again unseen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class MutantNotApplicable(Exception):
+    """A mutant's text is not in the source exactly once; the mutant must follow the source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One deliberate fault.
+
+    Parameters
+    ----------
+    path: file below `operator/staticgroup`.
+    changes: (old text, new text) pairs; each old text occurs exactly once.
+    tests: pytest arguments; at least one of these tests must fail.
+    """
+
+    name: str
+    path: str
+    changes: tuple[tuple[str, str], ...]
+    tests: tuple[str, ...]
+
+    def apply(self, operator: Path) -> None:
+        """Change the copy.
+
+        Raises
+        ------
+        MutantNotApplicable: the source has moved on.
+        """
+        file = operator / "staticgroup" / self.path
+        text = file.read_text(encoding="utf-8")
+        for old, new in self.changes:
+            if text.count(old) != 1:
+                raise MutantNotApplicable(f"{self.path} holds {text.count(old)} times: {old.strip()!r}")
+            text = text.replace(old, new)
+        file.write_text(text, encoding="utf-8")
+
+
+_CERTIFICATE = ("tests/unit/core/test_certificate.py",)
+_CHAIN = ("tests/unit/core/test_chain.py",)
+_PLAN = ("tests/unit/core/test_plan.py",)
+_MEMORY = ("tests/unit/core/test_memory.py",)
+_TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
+_ROUNDS = ("tests/unit/runtime/test_reconciler.py", "tests/unit/runtime/test_reconciler_memory.py")
+_QUEUE = ("tests/unit/runtime/test_work_queue.py",)
+_LOGS = ("tests/unit/runtime/test_logs.py",)
+_STATEMENTS = ("tests/unit/core/test_statements.py",)
+_KUBE = ("tests/unit/kube/test_gateway.py",)
+_BOOK = ("tests/unit/kube/test_incarnation_book.py",)
+_STORE = ("tests/unit/kube/test_pod_store.py",)
+_WIRE = ("tests/unit/kafka/test_wire.py",)
+_GATEWAY = ("tests/unit/kafka/test_gateway.py",)
+
+
+def _mutant(name: str, path: str, tests: tuple[str, ...], *changes: tuple[str, str]) -> Mutant:
+    return Mutant(name=name, path=path, changes=changes, tests=tests)
+
+
+def _without_guard(guard: str) -> Mutant:
+    return _mutant(f"guard {guard} dropped", "core/guards.py", _PLAN, (f"    {guard},\n", ""))
+
+
+_CERTIFICATES = tuple(
+    _mutant(name, "core/certificate.py", _CERTIFICATE, *changes)
+    for name, *changes in (
+        ("E1 without the phase rule", ("    if not version.is_terminal:\n", "    if False:\n")),
+        ("phase written by PodGC accepted", ('if version.disruption_reason == "DeletionByPodGC":', "if False:")),
+        ("hostPID pod accepted", ("    if version.host_pid:\n", "    if False:\n")),
+        ("virtual-kubelet node accepted", ("    if node.is_virtual:\n", "    if False:\n")),
+        ("old kubelet accepted", ("node.kubelet_minor < KUBELET_MINOR_MIN:", "node.kubelet_minor < 1:")),
+        (
+            "kubelet of unknown version accepted",
+            (
+                "if node.kubelet_minor is None or node.kubelet_minor <",
+                "if node.kubelet_minor is not None and node.kubelet_minor <",
+            ),
+        ),
+        ("container rule dropped", ("    against = _container_refusal(version)\n", "    against = None\n")),
+        (
+            "empty status list accepted, all([])",
+            (
+                "    for container in version.required:\n",
+                "    for container in (c for c in version.required if c.phase is not ContainerPhase.ABSENT):\n",
+            ),
+        ),
+        (
+            "only the first container asked",
+            ("    for container in version.required:\n", "    for container in version.required[:1]:\n"),
+        ),
+        ("ContainerStatusUnknown accepted", ('if container.reason == "ContainerStatusUnknown":', "if False:")),
+        (
+            "containerID not required",
+            ("if not container.container_id or not container.finished_at:", "if not container.finished_at:"),
+        ),
+        (
+            "finishedAt not required",
+            ("if not container.container_id or not container.finished_at:", "if not container.container_id:"),
+        ),
+        (
+            "E1' without seen-from-birth",
+            ("if seen_from_birth and not ever_showed_container_id", "if not ever_showed_container_id"),
+        ),
+        (
+            "E1' after a containerID was shown",
+            ("if seen_from_birth and not ever_showed_container_id and", "if seen_from_birth and"),
+        ),
+        ("unbound pod certified by a label edit", ("    if not object_gone:\n", "    if False:\n")),
+        (
+            "pod that was bound certified as unbound",
+            ("    if ever_bound or version.node_name:\n", "    if version.node_name:\n"),
+        ),
+    )
+)
+
+_CHAINS = (
+    *(
+        _mutant(name, "core/chain.py", _CHAIN, *changes)
+        for name, *changes in (
+            (
+                "evidence of the newest incarnation only",
+                (
+                    "    chain = tuple(sorted(incarnations, key=lambda i: i.resource_version))\n",
+                    "    chain = tuple(sorted(incarnations, key=lambda i: i.resource_version))[-1:]\n",
+                ),
+            ),
+            (
+                "incarnations of the pod name ignored",
+                (
+                    "    chain = tuple(sorted(incarnations, key=lambda i: i.resource_version))\n",
+                    "    chain = tuple(i for i in incarnations if instance_id in i.instance_ids)\n",
+                ),
+            ),
+            (
+                "living incarnation accepted",
+                ("        if i.state is not IncarnationState.DEAD:\n", "        if False:\n"),
+            ),
+            (
+                "empty chain accepted",
+                ("    if not any(instance_id in i.instance_ids for i in chain):\n", "    if False:\n"),
+            ),
+            ("gap ignored", ("    if not continuous:\n", "    if False:\n")),
+            ("overflow ignored", ("    if overflow:\n", "    if False:\n")),
+            (
+                "DELETED with running containers counts as dead",
+                (
+                    "        state=IncarnationState.SUSPECT,\n        object_present=False,\n",
+                    "        state=IncarnationState.DEAD,\n        object_present=False,\n",
+                ),
+            ),
+            (
+                "edited annotation hides an incarnation",
+                ("instance_ids=base.instance_ids | version.instance_ids,", "instance_ids=version.instance_ids,"),
+            ),
+            (
+                "certificate taken back by a later version",
+                ("    if seen.certificate is not None:\n        return seen\n", ""),
+            ),
+        )
+    ),
+    _mutant(
+        "gap not compared with the epoch of the ids",
+        "core/plan.py",
+        _PLAN,
+        (
+            "injected is not None and bool(snapshot.watch_epoch) and injected.watch_epoch == snapshot.watch_epoch",
+            "bool(snapshot.watch_epoch)",
+        ),
+    ),
+    _mutant(
+        "new epoch written after a gap",
+        "core/injection.py",
+        _PLAN,
+        (
+            "watch_epoch=before.watch_epoch if before is not None and keep_epoch else snapshot.watch_epoch,",
+            "watch_epoch=snapshot.watch_epoch,",
+        ),
+    ),
+    _mutant(
+        "ids issued before the watch is anchored",
+        "core/injection.py",
+        _PLAN,
+        (
+            "if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):",
+            "if before is None and not snapshot.cluster_uid:",
+        ),
+    ),
+)
+
+_GUARDS = (
+    _mutant("no evidence", "core/guards.py", _PLAN, ("    chain_not_proven,\n", "")),
+    *(
+        _without_guard(guard)
+        for guard in (
+            "policy_never",
+            "conflict",
+            "unscoped",
+            "duplicate",
+            "pods_unseen",
+            "not_read_afresh",
+            "expected_again",
+            "pod_present",
+            "no_barrier",
+            "two_incarnations",
+            "zombie",
+            "hold_window",
+            "unsupported_group",
+        )
+    ),
+    _mutant(
+        "budget dropped",
+        "core/plan.py",
+        _PLAN,
+        (
+            "    allowed = max(1, len(group.members) * spec.removal.max_percent_of_group // 100)\n",
+            "    allowed = len(removals)\n",
+        ),
+    ),
+    _mutant(
+        "missing workload waits no longer than a scale-down",
+        "core/guards.py",
+        _PLAN,
+        ("        hold_s = max(hold_s, WORKLOAD_MISSING_HOLD_S)\n", "        pass\n"),
+    ),
+    _mutant(
+        "leave entry without member id allowed",
+        "core/group.py",
+        _PLAN,
+        ("if not self.member_id or not self.instance_id:", "if not self.instance_id:"),
+    ),
+)
+
+_VERIFICATION = (
+    _mutant(
+        "verification skipped", "core/plan.py", _PLAN, ("    if not group.is_settled:\n        return record\n", "")
+    ),
+    _mutant(
+        "settled at the acknowledgement",
+        "core/outcomes.py",
+        _ROUNDS,
+        (
+            "            attempts=removal.attempt,\n",
+            "            attempts=removal.attempt,\n            settled_at_s=now_s,\n",
+        ),
+    ),
+    _mutant(
+        "resurrected member not removed again",
+        "core/guards.py",
+        _PLAN,
+        ("    if record is None or record.member_id == c.member.member_id:\n", "    if record is None:\n"),
+    ),
+    _mutant(
+        "resurrected member stays settled",
+        "core/plan.py",
+        _PLAN,
+        ("        return replace(record, absent_since_s=None, settled_at_s=None)\n", "        return record\n"),
+    ),
+    _mutant(
+        "coordinator change ignored",
+        "core/plan.py",
+        _PLAN,
+        ("    if record.coordinator != group.coordinator:\n", "    if False:\n"),
+    ),
+    _mutant(
+        "one reading after a fail-over believed",
+        "core/plan.py",
+        _PLAN,
+        ("COORDINATOR_CHANGE_SETTLE_S = 2.0\n", "COORDINATOR_CHANGE_SETTLE_S = 0.0\n"),
+    ),
+    _mutant(
+        "unsure outcome counts as removed",
+        "core/outcomes.py",
+        _PLAN,
+        ("        if outcome is not LeaveOutcome.REMOVED:\n            continue\n", ""),
+    ),
+)
+
+_DURABLE = (
+    _mutant(
+        "suspects forgotten at a restart",
+        "core/memory.py",
+        _MEMORY,
+        ("        kept.extend(i for i in versions if i.state is IncarnationState.SUSPECT)\n", ""),
+    ),
+    _mutant(
+        "overflow of the ledger forgotten",
+        "core/memory.py",
+        _MEMORY,
+        ("overflow=overflow or suspects > api.INCARNATIONS_MAX,", "overflow=suspects > api.INCARNATIONS_MAX,"),
+    ),
+    _mutant(
+        "dead without a certificate believed",
+        "core/memory.py",
+        _MEMORY,
+        (
+            "    is_dead = entry.state is api.IncarnationState.DEAD and entry.certificate is not None\n",
+            "    is_dead = entry.state is api.IncarnationState.DEAD\n",
+        ),
+    ),
+    _mutant(
+        "the dead displace suspects in a full ledger",
+        "core/memory.py",
+        _MEMORY,
+        (
+            "key=lambda i: (i.state is not IncarnationState.SUSPECT, i.since_s, i.uid)",
+            "key=lambda i: (i.state is IncarnationState.SUSPECT, i.since_s, i.uid)",
+        ),
+    ),
+)
+
+_TIMEOUT = (
+    _mutant(
+        "session timeout injected for Consumer",
+        "core/timeouts.py",
+        _TIMEOUTS,
+        ("        inject_ms=None,\n", "        inject_ms=need_ms,\n"),
+    ),
+    _mutant(
+        "session timeout injected while the protocol is unknown",
+        "core/timeouts.py",
+        _TIMEOUTS,
+        (
+            "        inject_ms=chosen_ms if group_type is GroupType.CLASSIC else None,\n",
+            "        inject_ms=chosen_ms,\n",
+        ),
+    ),
+    _mutant(
+        "bounds not clamped",
+        "core/timeouts.py",
+        _TIMEOUTS,
+        ("    return max(lower_ms, min(stepped, upper_ms))\n", "    return stepped\n"),
+    ),
+    _mutant(
+        "fixed timeout not clamped",
+        "core/timeouts.py",
+        _TIMEOUTS,
+        ("        chosen_ms = max(broker_min_ms, min(wanted_ms, broker_max_ms))\n", "        chosen_ms = wanted_ms\n"),
+    ),
+    _mutant(
+        "timeout not quantised",
+        "core/timeouts.py",
+        _TIMEOUTS,
+        ("    stepped = -(-value_ms // STEP_MS) * STEP_MS\n", "    stepped = value_ms\n"),
+    ),
+)
+
+_ORDER = tuple(
+    _mutant(name, "runtime/reconciler.py", _ROUNDS, *changes)
+    for name, *changes in (
+        (
+            "no barrier",
+            (
+                "passed = bool(versions) and await self._barrier(namespace, versions, position)",
+                "passed = bool(versions)",
+            ),
+        ),
+        (
+            "barrier before describe",
+            (
+                "        settings = await self.connections.settings(connection_key)\n        described",
+                "        settings = await self.connections.settings(connection_key)\n        await self.pods.barrier(namespace, self.pods.position(namespace))\n        described",
+            ),
+            (
+                "passed = bool(versions) and await self._barrier(namespace, versions, position)",
+                "passed = bool(versions)",
+            ),
+        ),
+        (
+            "describe last",
+            (
+                "            chains = {i: self._chain(identity, namespace, i) for i in departed}  # step 4: only now\n",
+                "            chains = {i: self._chain(identity, namespace, i) for i in departed}\n"
+                "            described = await self.kafka.describe(settings, spec.group_id)\n",
+            ),
+        ),
+        (
+            "chains taken before the barrier",
+            (
+                "            chains = {i: self._chain(identity, namespace, i) for i in departed}  # step 4: only now\n",
+                "",
+            ),
+        ),
+        (
+            "intent read dropped",
+            (
+                "        workload = await self.kube.read_workload(namespace, workload_name)\n        if",
+                "        workload = cached\n        if",
+            ),
+        ),
+        ("etcd restore not noticed", ("        position = self.pods.position(namespace)\n", "        position = 0\n")),
+        (
+            "observe ignored",
+            ("        if spec.mode is Mode.OBSERVE:\n            return Executed(observe_only=True), decided\n", ""),
+        ),
+        (
+            "forced observe ignored",
+            ('return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec', "return spec"),
+        ),
+        ("suspend ignored", ("        if group.spec.suspend:\n", "        if False:\n")),
+        (
+            "lease not checked before the leave",
+            (
+                "        if not self.may_write():\n            return Executed(\n",
+                "        if False:\n            return Executed(\n",
+            ),
+        ),
+        (
+            "deleted StaticGroup not noticed before the leave",
+            ("        if not self._is_current(group):\n            return Executed(), decided\n", ""),
+        ),
+        (
+            "lease not checked before the status",
+            (
+                "        if not self.may_write():\n            return False\n        self._forget_settled",
+                "        self._forget_settled",
+            ),
+            (
+                "        if not self.may_write():\n            return False\n        problem = await",
+                "        problem = await",
+            ),
+        ),
+        (
+            "end durable before the status was written",
+            (
+                "        if not self.may_write():\n            return False\n        problem = await",
+                "        self._mark_durable(known)\n        problem = await",
+            ),
+        ),
+        ("status written although nothing changed", ("        if status == memory.status:\n", "        if False:\n")),
+        (
+            "unreadable StaticGroup starts with an empty memory",
+            (
+                "        if isinstance(body, KubeProblem):\n            return None\n        status = StaticGroup.from_wire(body).status\n",
+                "        if isinstance(body, KubeProblem):\n            body = group.to_wire()\n        status = StaticGroup.from_wire(body).status\n",
+            ),
+        ),
+        (
+            "memory of a deleted StaticGroup kept for the next of its name",
+            (
+                "        if memory is not None and memory.uid == group.metadata.uid:\n",
+                "        if memory is not None:\n",
+            ),
+        ),
+    )
+)
+
+_EDGES = (
+    _mutant(
+        "older version overwrites newer",
+        "kube/incarnation_book.py",
+        _BOOK,
+        ("if before is not None and version.resource_version <= before.resource_version:", "if False:"),
+    ),
+    _mutant(
+        "skipped versions keep a pod known from birth",
+        "kube/incarnation_book.py",
+        _BOOK,
+        (
+            "        if before is not None and not in_order:\n            before = replace(before, from_birth=False)\n",
+            "",
+        ),
+    ),
+    _mutant(
+        "state that moved on counts as durable",
+        "kube/incarnation_book.py",
+        _BOOK,
+        ("        if record is not None and record.state is not written.state:\n            return False\n", ""),
+    ),
+    _mutant(
+        "barrier passes over a gap",
+        "kube/pod_store.py",
+        _STORE,
+        ("        return passed and self._epoch == epoch\n", "        return passed\n"),
+    ),
+    _mutant(
+        "barrier without a bookmark passes",
+        "kube/pod_store.py",
+        _STORE,
+        ("        return passed and self._epoch == epoch\n", "        return self._epoch == epoch\n"),
+    ),
+    _mutant(
+        "instance-only leave encoded",
+        "kafka/wire.py",
+        _WIRE,
+        ("        if not entry.member_id or not entry.instance_id:\n", "        if not entry.instance_id:\n"),
+    ),
+    _mutant("empty batch encoded", "kafka/wire.py", _WIRE, ("    if not entries:\n", "    if False:\n")),
+    _mutant(
+        "error 29 read as an empty group",
+        "kafka/describe.py",
+        _GATEWAY,
+        (
+            "        if found.error_code != Code.NONE:\n            return self._refuse",
+            "        if found.error_code not in (Code.NONE, Code.TOPIC_AUTHORIZATION_FAILED):\n            return self._refuse",
+        ),
+    ),
+    _mutant(
+        "group type not asked",
+        "kafka/describe.py",
+        _GATEWAY,
+        (
+            "(consumer if listing.group_type is GroupType.CONSUMER else classic).append(group_id)",
+            "classic.append(group_id)",
+        ),
+    ),
+    _mutant(
+        "lost answer of a leave tried again blindly",
+        "kafka/gateway.py",
+        _GATEWAY,
+        ("                if refusal.sent:\n                    return unknown\n", ""),
+    ),
+    _mutant(
+        "answers matched to other entries",
+        "kafka/gateway.py",
+        _GATEWAY,
+        (
+            "    if echoed != [entry.instance_id for entry in entries]:\n        return (LeaveOutcome.RETRY,) * len(entries)\n",
+            "",
+        ),
+    ),
+)
+
+_SHELL = (
+    _mutant(
+        "suspects of ids that nobody wants forgotten",
+        "runtime/reconciler.py",
+        _ROUNDS,
+        (
+            "            if pod.object_present or pod.state is not IncarnationState.DEAD:\n",
+            "            if pod.object_present:\n",
+        ),
+    ),
+    _mutant(
+        "evidence forgotten before the removal is settled",
+        "runtime/reconciler.py",
+        _ROUNDS,
+        ("        needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}\n", ""),
+    ),
+    _mutant(
+        "key worked on twice at once",
+        "runtime/work_queue.py",
+        _QUEUE,
+        (
+            "            entry.running, entry.dirty = True, False\n",
+            "            entry.running, entry.dirty = False, False\n",
+        ),
+    ),
+    _mutant(
+        "add during a round lost",
+        "runtime/work_queue.py",
+        _QUEUE,
+        (
+            "        if entry.running:\n            entry.dirty = True\n            return\n        self._cancel_timer",
+            "        if entry.running:\n            return\n        self._cancel_timer",
+        ),
+    ),
+    _mutant(
+        "later delay wins over an earlier one",
+        "runtime/work_queue.py",
+        _QUEUE,
+        (" or (entry.timer is not None and entry.due_at <= due_at)", ""),
+    ),
+    _mutant(
+        "rotated Secret not picked up",
+        "runtime/connections.py",
+        _ROUNDS,
+        ("and self.monotonic_s() - known.read_at_s < self.max_age_s\n", "and True\n"),
+    ),
+    _mutant(
+        "refused login keeps the old Secret",
+        "runtime/connections.py",
+        _ROUNDS,
+        ("            self._secrets.pop((key[0], name), None)\n", "            pass\n"),
+    ),
+    _mutant(
+        "secret in an extra field logged",
+        "runtime/logs.py",
+        _LOGS,
+        ("            for name in vars(record).keys() - _STANDARD:\n", "            for name in ():\n"),
+    ),
+    _mutant(
+        "secret in an exception logged",
+        "runtime/logs.py",
+        _LOGS,
+        ("                record.exc_text = mask(record.exc_text, known)\n", "                pass\n"),
+    ),
+    _mutant(
+        "kopf logs every event",
+        "runtime/logs.py",
+        _LOGS,
+        ('    "kopf.objects": logging.WARNING,\n', '    "kopf.objects": logging.INFO,\n'),
+    ),
+    _mutant(
+        "rolling restart alarms",
+        "core/statements.py",
+        _STATEMENTS,
+        (
+            "_TRANSIENT = frozenset({Reason.MEMBERS_AWAY, Reason.REMOVAL_IN_PROGRESS})\n",
+            "_TRANSIENT = frozenset({Reason.REMOVAL_IN_PROGRESS})\n",
+        ),
+    ),
+    _mutant(
+        "ending pod told as a death that is not proven",
+        "core/guards.py",
+        _STATEMENTS,
+        ("    ChainClause.LIVE: Guard.POD_ENDING,\n", ""),
+    ),
+    _mutant(
+        "suspect hidden behind an ending pod",
+        "core/statements.py",
+        _STATEMENTS,
+        (
+            "    lasting = [h for h in plan.held if h.guard not in TRANSIENT_GUARDS]\n",
+            "    lasting = [h for h in plan.held[:1] if h.guard not in TRANSIENT_GUARDS]\n",
+        ),
+    ),
+    _mutant(
+        "status of another uid overwritten",
+        "kube/gateway.py",
+        _KUBE,
+        ('            if metadata.get("uid") != uid:\n', "            if False:\n"),
+    ),
+)
+
+MUTANTS: tuple[Mutant, ...] = (
+    *_CERTIFICATES,
+    *_CHAINS,
+    *_GUARDS,
+    *_VERIFICATION,
+    *_DURABLE,
+    *_TIMEOUT,
+    *_ORDER,
+    *_EDGES,
+    *_SHELL,
+)

@@ -1,0 +1,156 @@
+"""Hold what the chart renders against what it promises: settings, CRDs, injection, network."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from test_chart_variants import (
+    CHART,
+    REPOSITORY,
+    VARIANTS,
+    Manifest,
+    container,
+    manifest_generator,
+    of_kind,
+    render,
+    the,
+    values_of,
+)
+
+from staticgroup.runtime import settings
+
+# Settings
+
+
+def environment(manifests: list[Manifest]) -> dict[str, str]:
+    """Read the operator's variables as the process would see them in pod `pod-1`."""
+    fields = {"metadata.namespace": "staticgroup-system", "metadata.name": "pod-1"}
+    return {
+        each["name"]: each["value"] if "value" in each else fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
+        for each in container(manifests)["env"]
+        if each["name"].startswith(settings.PREFIX)
+    }
+
+
+def test_shipped_values_are_the_operators_own_defaults() -> None:
+    found = settings.from_environment(environment(render("default")))
+    assert found == settings.Settings(identity="pod-1")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_chart_sets_every_setting_and_the_operator_accepts_it(variant: str) -> None:
+    variables = environment(render(variant))
+    assert set(variables) == {f"{settings.PREFIX}{name.upper()}" for name in settings.Settings.__slots__}
+    settings.from_environment(variables)
+
+
+def test_values_arrive_at_the_operator_with_their_units() -> None:
+    assert settings.from_environment(environment(render("everything"))) == settings.Settings(
+        identity="pod-1",
+        lease_duration_s=30,
+        lease_renew_deadline_s=20,
+        lease_retry_s=2.5,
+        concurrency=256,
+        group_poll_s=600,
+        relist_s=86_400,
+        barrier_patience_s=0,
+        secret_max_age_s=600,
+    )
+    namespaced = settings.from_environment(environment(render("namespaced")))
+    assert namespaced.watch_namespaces == ("team-a", "team-b")
+    assert namespaced.policy_name == injection(render("namespaced"))[0]["metadata"]["name"]
+    assert settings.from_environment(environment(render("observe"))).force_observe is True
+
+
+def test_extra_variables_come_after_the_settings() -> None:
+    names = [each["name"] for each in container(render("everything"))["env"]]
+    assert names[-2:] == ["HTTPS_PROXY", "NODE_NAME"]
+
+
+# CRDs
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_chart_installs_exactly_the_committed_crds(variant: str) -> None:
+    values = yaml.safe_load(Path(values_of(variant)).read_text()).get("crds", {})
+    found = {each["metadata"]["name"]: each for each in of_kind(render(variant), "CustomResourceDefinition")}
+    if not values.get("install", True):
+        assert found == {}
+        return
+    files = [yaml.safe_load(path.read_text()) for path in sorted((REPOSITORY / "crds").glob("*.yaml"))]
+    assert {name: each["spec"] for name, each in found.items()} == {
+        each["metadata"]["name"]: each["spec"] for each in files
+    }
+    policy = "keep" if values.get("keep", True) else None
+    assert {each["metadata"].get("annotations", {}).get("helm.sh/resource-policy") for each in found.values()} == {
+        policy
+    }
+
+
+# Injection
+
+
+def injection(manifests: list[Manifest]) -> list[Manifest]:
+    return of_kind(manifests, "MutatingAdmissionPolicy") + of_kind(manifests, "MutatingAdmissionPolicyBinding")
+
+
+def test_policy_is_the_generated_one() -> None:
+    generated = list(yaml.safe_load_all((CHART / "files" / "policy.yaml").read_text()))
+    found = injection(render("default"))
+    assert [(each["metadata"]["name"], each["spec"]) for each in found] == [
+        (each["metadata"]["name"], each["spec"]) for each in generated
+    ]
+    assert found[0]["spec"]["failurePolicy"] == "Ignore"
+
+
+def test_failure_policy_is_a_choice() -> None:
+    assert injection(render("everything"))[0]["spec"]["failurePolicy"] == "Fail"
+
+
+@pytest.mark.parametrize("variant", ["observe", "minimal"])
+def test_no_policy_when_nothing_shall_be_injected(variant: str) -> None:
+    assert injection(render(variant)) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--kube-version", "1.36.0"),
+        ("--kube-version", "1.35.9", "--api-versions", manifest_generator.POLICY_API),
+    ],
+    ids=["api not served", "version too old"],
+)
+def test_no_policy_where_the_api_server_has_none(options: tuple[str, ...]) -> None:
+    assert injection(render("default", *options)) == []
+
+
+def test_release_for_some_namespaces_injects_only_there() -> None:
+    policy, binding = injection(render("namespaced"))
+    name = "staticgroup-inject-staticgroup-system-staticgroup"
+    assert (policy["metadata"]["name"], binding["metadata"]["name"], binding["spec"]["policyName"]) == (
+        name,
+        name,
+        name,
+    )
+    assert binding["spec"]["matchResources"] == {
+        "namespaceSelector": {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-a", "team-b"]}
+            ]
+        }
+    }
+
+
+# Network
+
+
+def test_closed_egress_still_resolves_names() -> None:
+    spec = the(render("everything"), "NetworkPolicy")["spec"]
+    assert spec["egress"] == [
+        {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
+        {"ports": [{"port": 443}, {"port": 9093}]},
+    ]
+    (ingress,) = spec["ingress"]
+    assert ingress["ports"] == [{"port": 8080, "protocol": "TCP"}]
+    assert ingress["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
+    assert the(render("network-open-egress"), "NetworkPolicy")["spec"]["egress"] == [{}]

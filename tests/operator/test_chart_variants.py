@@ -1,0 +1,134 @@
+"""The ways in which the chart is installed, and what Helm itself says of each.
+
+The one idea: every file in charts/staticgroup/ci is one way, and the other tests of the chart hold what it promises
+against the objects that `render` gives for each of them. HELM names the program; without it the one on the PATH or the
+development cluster's own is used, which is built first when it is missing.
+"""
+
+import copy
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.devcluster import programs
+
+REPOSITORY = Path(__file__).parents[2]
+sys.path.insert(0, str(REPOSITORY / "deploy"))
+
+import manifest_generator  # noqa: E402
+
+CHART = REPOSITORY / "charts" / "staticgroup"
+VARIANTS = sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
+
+Manifest = dict[str, Any]
+
+
+def values_of(variant: str) -> str:
+    return str(CHART / "ci" / f"{variant}-values.yaml")
+
+
+@functools.cache
+def helm() -> str:
+    return os.environ.get("HELM") or shutil.which("helm") or str(programs.helm_program())
+
+
+@functools.cache
+def _rendered(variant: str, *options: str) -> list[Manifest]:
+    return manifest_generator.rendered(helm(), "--values", values_of(variant), *options)
+
+
+def render(variant: str, *options: str) -> list[Manifest]:
+    """Render a variant, with more options of `helm template`."""
+    return copy.deepcopy(_rendered(variant, *options))
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
+    return [each for each in manifests if each["kind"] == kind]
+
+
+def the(manifests: list[Manifest], kind: str) -> Manifest:
+    (found,) = of_kind(manifests, kind)
+    return found
+
+
+def container(manifests: list[Manifest]) -> Manifest:
+    (found,) = the(manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def test_there_are_many_variants() -> None:
+    assert len(VARIANTS) >= 8
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_lint_finds_nothing(variant: str) -> None:
+    done = subprocess.run(
+        [helm(), "lint", "--strict", str(CHART), "--values", values_of(variant)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_object_has_a_name_and_says_whose_it_is(variant: str) -> None:
+    manifests = render(variant)
+    names = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in manifests]
+    assert len(set(names)) == len(names)
+    for each in manifests:
+        assert each["metadata"]["labels"]["app.kubernetes.io/instance"] == "staticgroup", each["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("operator.concurrency=0", "'/operator/concurrency': minimum: got 0, want 1"),
+        ("operator.concurency=8", "'/operator': additional properties 'concurency' not allowed"),
+        ("operator.relistSeconds=10", "'/operator/relistSeconds': minimum: got 10, want 60"),
+        ("operator.logLevel=TRACE", "'/operator/logLevel': value must be one of 'DEBUG', 'INFO', 'WARNING', 'ERROR'"),
+        ("operator.forceObserve=maybe", "'/operator/forceObserve': got string, want boolean"),
+        (
+            "injection.policy.failurePolicy=Maybe",
+            "'/injection/policy/failurePolicy': value must be one of 'Ignore', 'Fail'",
+        ),
+        ("image.digest=latest", "'/image/digest': 'latest' does not match pattern"),
+        ("image.pullPolicy=Sometimes", "'/image/pullPolicy': value must be one of"),
+        ("watchNamespaces={Team_A}", "'/watchNamespaces/0': 'Team_A' does not match pattern"),
+        ("watchNamespaces={a,a}", "'/watchNamespaces': items at 0 and 1 are equal"),
+        ("replicas=9", "'/replicas': maximum: got 9, want 5"),
+        ("podDisruptionBudget.maxUnavailable=0", "'/podDisruptionBudget/maxUnavailable': minimum: got 0, want 1"),
+        ("replicaCount=2", "additional properties 'replicaCount' not allowed"),
+        ("operator.leaderElection=false", "operator.leaderElection: false needs replicas: 1"),
+        (
+            "operator.leaseRetrySeconds=10",
+            "leaseDurationSeconds > leaseRenewDeadlineSeconds > leaseRetrySeconds must hold",
+        ),
+        ("extraEnv[0].name=STATICGROUP_CONCURRENCY", "STATICGROUP_CONCURRENCY is a setting of the operator"),
+        ("serviceAccount.create=false", "serviceAccount.name: required when serviceAccount.create is false"),
+    ],
+)
+def test_impossible_value_is_refused_by_name(option: str, says: str) -> None:
+    with pytest.raises(RuntimeError, match=re.escape(says)):
+        render("default", "--set", option)
+
+
+def test_service_monitor_without_service_is_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"needs metrics\.service\.enabled: true"):
+        render("prometheus-operator", "--set", "metrics.service.enabled=false")
+
+
+def test_older_kubernetes_is_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"requires kubeVersion: >=1\.29\.0-0"):
+        render("default", "--kube-version", "1.28.15")
+
+
+def test_vendor_suffix_of_the_version_is_accepted() -> None:
+    assert render("default", "--kube-version", "1.29.4-eks-1234567")

@@ -1,0 +1,128 @@
+"""What the API server accepts and refuses, with the committed CRDs; its message must name the field and the remedy.
+
+`manifests/valid/*.yaml` are accepted. `manifests/invalid/*.yaml` are refused; each begins with two comments, the field
+that the message must name and a text that it must contain. With two documents the first is accepted and the second,
+a change of it, is refused.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from live_cluster import REPOSITORY, Kubectl
+
+from staticgroup.api.kafkaconnection import KafkaConnection
+from staticgroup.api.staticgroup import StaticGroup
+
+pytestmark = pytest.mark.cluster
+
+MANIFESTS = Path(__file__).parent / "manifests"
+VALID = sorted((MANIFESTS / "valid").glob("*.yaml"))
+INVALID = sorted((MANIFESTS / "invalid").glob("*.yaml"))
+MODELS: dict[str, type[StaticGroup] | type[KafkaConnection]] = {
+    "StaticGroup": StaticGroup,
+    "KafkaConnection": KafkaConnection,
+}
+
+
+def expectation(text: str, name: str) -> str:
+    found = re.search(rf"^# {name}: (.+)$", text, re.MULTILINE)
+    assert found, f"no '# {name}:' line"
+    return found[1]
+
+
+def test_the_collection_is_large_enough_to_mean_something() -> None:
+    assert (len(VALID) >= 15, len(INVALID) >= 45) == (True, True)
+
+
+@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+def test_a_valid_manifest_is_accepted_and_defaulted_as_the_models_default_it(
+    path: Path, kubectl: Kubectl, namespace: str
+) -> None:
+    """Both sides fill in the defaults; they must agree at every level, so that policy and operator see the same."""
+    body: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    kubectl.must("apply", "-n", namespace, "-f", str(path))
+    try:
+        stored = json.loads(kubectl.must("get", body["kind"], body["metadata"]["name"], "-n", namespace, "-o", "json"))
+    finally:
+        kubectl.run("delete", "-n", namespace, "-f", str(path), "--wait=false")
+    model = MODELS[body["kind"]]
+    body["metadata"]["namespace"] = namespace
+    ours = model.from_wire(body)
+    assert model.from_wire(stored).spec == ours.spec
+    assert stored["spec"] == ours.spec.to_wire()
+
+
+@pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
+def test_an_invalid_manifest_is_refused_with_field_and_remedy(path: Path, kubectl: Kubectl, namespace: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    *accepted, refused = list(yaml.safe_load_all(text))
+    kind, name = refused["kind"], refused["metadata"]["name"]
+    try:
+        for body in accepted:
+            kubectl.must("apply", "-n", namespace, "-f", "-", stdin=json.dumps(body))
+        answer = kubectl.run("apply", "-n", namespace, "-f", "-", stdin=json.dumps(refused))
+    finally:
+        kubectl.run("delete", kind, name, "-n", namespace, "--ignore-not-found", "--wait=false")
+    assert answer.returncode != 0
+    field = re.escape(expectation(text, "field"))
+    assert re.search(rf"(?<![\w.]){field}(?![\w\[])", answer.stderr), answer.stderr
+    assert expectation(text, "message") in answer.stderr
+
+
+def test_the_crds_apply_cleanly_and_again_without_a_change(kubectl: Kubectl, crds: str) -> None:
+    plural = {"staticgroups", "kafkaconnections"}
+    again = kubectl.run("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
+    assert (again.returncode, again.stderr) == (0, "")
+    for name in plural:
+        live = json.loads(kubectl.must("get", "crd", f"{name}.staticgroup.io", "-o", "json"))
+        conditions = {each["type"]: each["status"] for each in live["status"]["conditions"]}
+        assert conditions["Established"] == "True"
+        assert conditions["NamesAccepted"] == "True"
+        assert conditions.get("NonStructuralSchema", "False") == "False"
+        assert f"{name}.staticgroup.io serverside-applied" in crds
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("ksg.spec.removal", "proven dead"),
+        ("ksg.spec.removal.holdSeconds", "Seconds to wait after the ordinal left the wanted range"),
+        ("ksg.spec.identity.template", "Placeholders: {podName}"),
+        ("ksg.status.injected", "the admission policy reads this"),
+        ("kconn.spec.tls.enabled", "there is no way to skip that"),
+    ],
+)
+def test_kubectl_explain_tells_what_a_field_does(path: str, text: str, kubectl: Kubectl, crds: str) -> None:
+    said = " ".join(kubectl.must("explain", path).split())
+    assert text in said
+
+
+def test_the_columns_are_filled_from_spec_and_status(kubectl: Kubectl, namespace: str) -> None:
+    metadata = {"name": "columns", "namespace": namespace}
+    body = {"apiVersion": "staticgroup.io/v1alpha1", "kind": "StaticGroup", "metadata": metadata}
+    spec = {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders-group"}
+    kubectl.apply(body | {"spec": spec})
+    ready = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "Suspended",
+        "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "observedGeneration": 1,
+    }
+    status = {
+        "protocol": "Classic",
+        "members": {"expected": 4, "joined": 3, "departed": 2},
+        "columns": {"timeout": "60s"},
+        "conditions": [ready],
+    }
+    kubectl.apply(body | {"status": status}, "--subresource=status")
+    header, row = kubectl.must("get", "ksg", "columns", "-n", namespace, "-o", "wide").splitlines()
+    titles = ["NAME", "GROUP", "PROTOCOL", "WORKLOAD", "EXPECTED", "JOINED", "DEPARTED", "TIMEOUT", "READY", "REASON"]
+    assert header.split() == [*titles, "AGE"]
+    values = ["columns", "orders-group", "Classic", "orders", "4", "3", "2", "60s", "False", "Suspended"]
+    assert row.split()[:-1] == values

@@ -1,0 +1,333 @@
+"""The admission policy, against a real API server: every expression is evaluated there, under both failure policies.
+
+Pods are created with `--dry-run=server`, which runs admission and returns the pod as it would be stored; nothing else
+on the cluster (garbage collector, StatefulSet controller) can then interfere. With failurePolicy Fail an expression
+that errs refuses the pod, so a pod that comes back has passed every expression. Source: KEP-3962.
+"""
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from live_cluster import REPOSITORY, Kubectl, until
+
+from staticgroup.api import names, policy
+from staticgroup.api.identifiers import resolve_template
+from staticgroup.api.identity import Identity
+from staticgroup.api.injection import injected
+from staticgroup.api.status import InjectedMethod, StaticGroupStatus
+
+pytestmark = pytest.mark.cluster
+
+SCOPE = "3fa9c1d2"
+ID_KEY = names.INSTANCE_ID_ANNOTATION
+TIMEOUT_KEY = names.SESSION_TIMEOUT_ANNOTATION
+
+
+def reads(name: str, annotation: str) -> dict[str, Any]:
+    """A variable that reads an annotation, as the API server stores it."""
+    field_ref = {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{annotation}']"}
+    return {"name": name, "valueFrom": {"fieldRef": field_ref}}
+
+
+GENERIC = [reads("KAFKA_GROUP_INSTANCE_ID", ID_KEY), reads("KAFKA_SESSION_TIMEOUT_MS", TIMEOUT_KEY)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """A namespace where the policy is in force."""
+
+    kubectl: Kubectl
+    namespace: str
+
+    def group(
+        self,
+        workload: str,
+        *,
+        spec: dict[str, Any] | None = None,
+        identity: dict[str, Any] | None = None,
+        session_timeout_ms: int | None = 45_000,
+        method: InjectedMethod | None = InjectedMethod.POLICY,
+        template: str = "{podName}.{scope}",
+    ) -> None:
+        """Create or change the StaticGroup `workload` and, unless method is None, issue its ids."""
+        metadata = {"name": workload, "namespace": self.namespace}
+        body = {"apiVersion": names.API_VERSION, "kind": "StaticGroup", "metadata": metadata}
+        base = {"workloadRef": {"name": workload}, "connectionRef": {"name": "kafka"}, "groupId": "g"}
+        self.kubectl.apply(body | {"spec": base | {"identity": identity or {}} | (spec or {})})
+        if method is None:
+            return
+        resolved = resolve_template(
+            template, namespace=self.namespace, workload_name=workload, group_name=workload, scope=SCOPE
+        )
+        issued = injected(
+            Identity.model_validate(identity or {}),
+            method=method,
+            scope=SCOPE,
+            watch_epoch="1",
+            id_template=resolved,
+            session_timeout_ms=session_timeout_ms,
+        )
+        status = StaticGroupStatus(injected=issued).to_wire()
+        self.kubectl.apply(body | {"status": status}, "--subresource=status")
+
+    def pod(
+        self, workload: str, ordinal: int = 0, *, containers: list[dict[str, Any]] | None = None, **metadata: Any
+    ) -> dict[str, Any]:
+        """A pod as the StatefulSet controller writes it."""
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "name": workload,
+            "uid": str(uuid.uuid4()),
+            "controller": True,
+        }
+        template = containers or [{"name": "app", "image": "app"}]
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{workload}-{ordinal}",
+                "namespace": self.namespace,
+                "labels": {names.POD_INDEX_LABEL: str(ordinal)},
+                "ownerReferences": [owner],
+            }
+            | metadata,
+            "spec": {"serviceAccountName": "app", "automountServiceAccountToken": False, "containers": template},
+        }
+
+    def admit(self, pod: dict[str, Any]) -> dict[str, Any]:
+        """The pod as the API server would store it."""
+        arguments = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+        admitted: dict[str, Any] = json.loads(self.kubectl.must(*arguments, stdin=json.dumps(pod)))
+        return admitted
+
+    def admit_with_id(self, pod: dict[str, Any], instance_id: str, timeout: str | None = "45000") -> dict[str, Any]:
+        """The pod, once the policy's cache of StaticGroups has caught up."""
+
+        def look() -> dict[str, Any] | None:
+            admitted = self.admit(pod)
+            found = admitted["metadata"].get("annotations", {})
+            return admitted if (found.get(ID_KEY), found.get(TIMEOUT_KEY)) == (instance_id, timeout) else None
+
+        return until(look, deadline_s=30, what=f"{pod['metadata']['name']} with id {instance_id}")
+
+    def admit_untouched(self, pod: dict[str, Any]) -> dict[str, Any]:
+        """The pod, once the policy's cache knows that it is not to be touched."""
+
+        def look() -> dict[str, Any] | None:
+            admitted = self.admit(pod)
+            return admitted if "annotations" not in admitted["metadata"] else None
+
+        return until(look, deadline_s=30, what=f"{pod['metadata']['name']} untouched")
+
+
+def env_of(pod: dict[str, Any], container: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = next(c for c in pod["spec"]["containers"] if c["name"] == container).get("env", [])
+    return found
+
+
+@pytest.fixture(scope="module", params=["Fail", "Ignore"])
+def lab(request: pytest.FixtureRequest, kubectl: Kubectl, crds: str) -> Iterator[Lab]:
+    run = uuid.uuid4().hex[:8]
+    namespace = f"staticgroup-policy-{run}"
+    kubectl.must("create", "namespace", namespace)
+    kubectl.must("create", "serviceaccount", "app", "-n", namespace)
+    binding = policy.policy_binding(name=namespace)
+    selector = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    binding["spec"]["matchResources"] = selector
+    kubectl.apply(policy.admission_policy(name=namespace, failure_policy=request.param))
+    kubectl.apply(binding)
+    yield Lab(kubectl=kubectl, namespace=namespace)
+    kubectl.run("delete", "mutatingadmissionpolicybinding,mutatingadmissionpolicy", namespace)
+    kubectl.run("delete", "ksg", "--all", "-n", namespace)
+    kubectl.run("delete", "namespace", namespace, "--wait=false")
+
+
+def test_a_pod_without_any_env_gets_annotations_and_variables(lab: Lab) -> None:
+    lab.group("plain")
+    pod = lab.admit_with_id(lab.pod("plain", 3), f"plain-3.{SCOPE}")
+    assert pod["metadata"]["annotations"] == {ID_KEY: f"plain-3.{SCOPE}", TIMEOUT_KEY: "45000"}
+    assert env_of(pod, "app") == GENERIC
+
+
+def test_a_users_variable_of_the_same_name_is_replaced_and_the_others_follow_in_order(lab: Lab) -> None:
+    lab.group("user-env")
+    env = [
+        {"name": "FIRST", "value": "1"},
+        {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "mine"},
+        {"name": "LAST", "value": "id=$(KAFKA_GROUP_INSTANCE_ID)"},
+        {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+    ]
+    pod = lab.admit_with_id(
+        lab.pod("user-env", containers=[{"name": "app", "image": "app", "env": env}]), f"user-env-0.{SCOPE}"
+    )
+    assert env_of(pod, "app") == [*GENERIC, env[0], env[2], env[3]]
+
+
+def test_a_container_that_sets_only_our_variables_ends_up_with_ours(lab: Lab) -> None:
+    """A list of nothing but new entries: Object literals in it made the API server panic (1.36.3)."""
+    lab.group("only-ours")
+    env = [{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "1"}, {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "mine"}]
+    pod = lab.admit_with_id(
+        lab.pod("only-ours", containers=[{"name": "app", "image": "app", "env": env}]), f"only-ours-0.{SCOPE}"
+    )
+    assert env_of(pod, "app") == GENERIC
+
+
+def test_only_the_first_container_gets_the_variables_by_default(lab: Lab) -> None:
+    lab.group("two")
+    containers = [{"name": "app", "image": "app"}, {"name": "proxy", "image": "proxy"}]
+    pod = lab.admit_with_id(lab.pod("two", containers=containers), f"two-0.{SCOPE}")
+    assert (env_of(pod, "app"), env_of(pod, "proxy")) == (GENERIC, [])
+
+
+def test_a_named_container_gets_the_variables_and_no_init_container_does(lab: Lab) -> None:
+    lab.group("named", identity={"container": "app"})
+    containers = [{"name": "proxy", "image": "proxy"}, {"name": "app", "image": "app"}]
+    body = lab.pod("named", containers=containers)
+    body["spec"]["initContainers"] = [{"name": "init", "image": "init"}]
+    pod = lab.admit_with_id(body, f"named-0.{SCOPE}")
+    assert (env_of(pod, "app"), env_of(pod, "proxy")) == (GENERIC, [])
+    assert "env" not in pod["spec"]["initContainers"][0]
+
+
+def test_without_a_timeout_no_session_variable_is_set_and_the_users_own_stays(lab: Lab) -> None:
+    """KIP-848 clients refuse to start with session.timeout.ms."""
+    lab.group("no-timeout", session_timeout_ms=None)
+    own = {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "9000"}
+    containers = [{"name": "app", "image": "app", "env": [own]}]
+    pod = lab.admit_with_id(lab.pod("no-timeout", containers=containers), f"no-timeout-0.{SCOPE}", None)
+    assert env_of(pod, "app") == [GENERIC[0], own]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["null", "absent"])
+def test_a_withdrawn_timeout_is_not_injected_even_if_its_variable_is_still_listed(lab: Lab, kept: bool) -> None:
+    """To CEL a stored null is there and an absent field is not; both mean that no timeout is injected."""
+    workload = f"withdrawn-timeout-{kept}".lower()
+    lab.group(workload, session_timeout_ms=30_000)
+    lab.admit_with_id(lab.pod(workload), f"{workload}-0.{SCOPE}", "30000")
+    get = ("get", "ksg", workload, "-n", lab.namespace, "-o", "json")
+    status = json.loads(lab.kubectl.must(*get))["status"]
+    del status["injected"]["sessionTimeoutMs"]
+    status["injected"] |= {"sessionTimeoutMs": None} if kept else {}
+    metadata = {"name": workload, "namespace": lab.namespace}
+    body = {"apiVersion": names.API_VERSION, "kind": "StaticGroup", "metadata": metadata, "status": status}
+    lab.kubectl.apply(body, "--subresource=status")
+    stored = json.loads(lab.kubectl.must(*get))["status"]["injected"]
+    assert ("sessionTimeoutMs" in stored, stored.get("sessionTimeoutMs")) == (kept, None)
+    assert [entry["annotation"] for entry in stored["env"]] == [ID_KEY, TIMEOUT_KEY]
+    pod = lab.admit_with_id(lab.pod(workload), f"{workload}-0.{SCOPE}", None)
+    assert env_of(pod, "app") == GENERIC[:1]
+
+
+def test_a_new_timeout_reaches_the_next_pod(lab: Lab) -> None:
+    lab.group("changing", session_timeout_ms=45_000)
+    lab.admit_with_id(lab.pod("changing"), f"changing-0.{SCOPE}", "45000")
+    lab.group("changing", session_timeout_ms=1_800_000)
+    lab.admit_with_id(lab.pod("changing"), f"changing-0.{SCOPE}", "1800000")
+
+
+def test_several_consumers_of_a_pod_get_an_id_each(lab: Lab) -> None:
+    entries = [
+        {"container": "a", "suffix": "-orders"},
+        {"container": "b", "suffix": "-audit.log", "instanceIdName": "AUDIT_ID", "sessionTimeoutName": ""},
+        {"container": "a", "suffix": "", "instanceIdName": "THIRD_ID"},
+    ]
+    lab.group("several", identity={"env": entries})
+    containers = [{"name": "a", "image": "a"}, {"name": "b", "image": "b"}]
+    body = lab.pod("several", 2, containers=containers)
+    pod = lab.admit_with_id(body, f"several-2.{SCOPE}")
+    assert pod["metadata"]["annotations"] == {
+        ID_KEY: f"several-2.{SCOPE}",
+        f"{ID_KEY}.orders": f"several-2.{SCOPE}-orders",
+        f"{ID_KEY}.audit.log": f"several-2.{SCOPE}-audit.log",
+        TIMEOUT_KEY: "45000",
+    }
+    timeout = reads("KAFKA_SESSION_TIMEOUT_MS", TIMEOUT_KEY)
+    first = sorted(env_of(pod, "a"), key=lambda entry: entry["name"])
+    assert first == [reads("KAFKA_GROUP_INSTANCE_ID", f"{ID_KEY}.orders"), timeout, reads("THIRD_ID", ID_KEY)]
+    assert env_of(pod, "b") == [reads("AUDIT_ID", f"{ID_KEY}.audit.log")]
+
+
+def test_the_ordinal_of_the_label_fills_the_template(lab: Lab) -> None:
+    lab.group("by-ordinal", template="{workloadName}_{ordinal}.{scope}")
+    lab.admit_with_id(lab.pod("by-ordinal", 17), f"by-ordinal_17.{SCOPE}")
+
+
+def test_annotations_that_are_there_already_stay(lab: Lab) -> None:
+    lab.group("annotated")
+    body = lab.pod("annotated", annotations={"keep": "me", ID_KEY: "forged"})
+    pod = lab.admit_with_id(body, f"annotated-0.{SCOPE}")
+    assert pod["metadata"]["annotations"]["keep"] == "me"
+
+
+def test_a_preset_names_the_variables(lab: Lab) -> None:
+    lab.group("spring", identity={"preset": "SpringBoot"})
+    pod = lab.admit_with_id(lab.pod("spring"), f"spring-0.{SCOPE}")
+    prefix = "SPRING_KAFKA_CONSUMER_PROPERTIES_"
+    expected = [reads(f"{prefix}GROUP_INSTANCE_ID", ID_KEY), reads(f"{prefix}SESSION_TIMEOUT_MS", TIMEOUT_KEY)]
+    assert env_of(pod, "app") == expected
+
+
+def test_the_twentieth_container_is_still_reached(lab: Lab) -> None:
+    lab.group("crowd", identity={"container": "c19"})
+    containers = [{"name": f"c{number}", "image": "app"} for number in range(policy.CONTAINERS_MAX)]
+    pod = lab.admit_with_id(lab.pod("crowd", containers=containers), f"crowd-0.{SCOPE}")
+    assert (env_of(pod, "c19"), env_of(pod, "c0")) == (GENERIC, [])
+
+
+@pytest.mark.parametrize("spec", [{"mode": "Observe"}, {"suspend": True}], ids=["observed", "suspended"])
+def test_a_group_that_stops_being_managed_stops_injecting(lab: Lab, spec: dict[str, Any]) -> None:
+    workload = f"stopping-{next(iter(spec)).lower()}"
+    lab.group(workload)
+    lab.admit_with_id(lab.pod(workload), f"{workload}-0.{SCOPE}")
+    lab.group(workload, spec=spec)
+    assert env_of(lab.admit_untouched(lab.pod(workload)), "app") == []
+
+
+def test_a_group_whose_method_is_none_stops_injecting(lab: Lab) -> None:
+    lab.group("by-hand")
+    lab.admit_with_id(lab.pod("by-hand"), f"by-hand-0.{SCOPE}")
+    lab.group("by-hand", method=InjectedMethod.NONE)
+    assert env_of(lab.admit_untouched(lab.pod("by-hand")), "app") == []
+
+
+def test_a_group_whose_ids_are_withdrawn_stops_injecting(lab: Lab) -> None:
+    lab.group("withdrawn")
+    lab.admit_with_id(lab.pod("withdrawn"), f"withdrawn-0.{SCOPE}")
+    patch = json.dumps({"status": {"injected": None}})
+    lab.kubectl.must(
+        "patch", "ksg", "withdrawn", "-n", lab.namespace, "--subresource=status", "--type=merge", "-p", patch
+    )
+    assert env_of(lab.admit_untouched(lab.pod("withdrawn")), "app") == []
+
+
+def test_only_pods_that_the_workload_controls_are_touched(lab: Lab) -> None:
+    """The control first, so that the policy is known to be in force; then each near miss."""
+    lab.group("owner")
+    lab.admit_with_id(lab.pod("owner"), f"owner-0.{SCOPE}")
+    near_misses = {
+        "another StatefulSet": {"name": "owner2"},
+        "another kind": {"kind": "StatefulSets", "apiVersion": "example.com/v1"},
+        "an owner that is no controller": {"controller": False},
+    }
+    for what, change in near_misses.items():
+        body = lab.pod("owner")
+        body["metadata"]["ownerReferences"][0] |= change
+        assert "annotations" not in lab.admit(body)["metadata"], what
+    orphan = lab.pod("owner")
+    del orphan["metadata"]["ownerReferences"]
+    assert "annotations" not in lab.admit(orphan)["metadata"]
+    unlabelled = lab.pod("owner", labels={})
+    assert "annotations" not in lab.admit(unlabelled)["metadata"]
+    assert lab.admit(lab.pod("owner"))["metadata"]["annotations"][ID_KEY] == f"owner-0.{SCOPE}"
+
+
+def test_the_committed_file_is_accepted_by_the_api_server(lab: Lab) -> None:
+    """What the chart ships, byte for byte; the API server compiles and type-checks every expression."""
+    path = REPOSITORY / "charts/staticgroup/files/policy.yaml"
+    lab.kubectl.must("apply", "--server-side", "--dry-run=server", "-f", str(path))

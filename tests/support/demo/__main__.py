@@ -1,0 +1,191 @@
+"""`python -m support.demo`: set up, perform, show, report, take down.
+
+The one idea: the phases run in a thread while the main thread draws, so Ctrl-C arrives where everything is taken down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import FrameType
+
+from rich.console import Console
+from rich.live import Live
+
+from support.demo import report
+from support.demo.ground import CLUSTER, bring_up, take_down
+from support.demo.phases import Show, perform
+from support.demo.picture import Gatherer
+from support.demo.view import clock, draw, plain
+from support.devcluster.kafka_log import now_ms
+from support.devcluster.progress import say
+
+DRAW_S = 0.25
+PLAIN_EVERY_S = 5.0
+LOGS = report.REPORT.with_name("demo-operator.log")
+KEPT, DIFFERS, FAILED, INTERRUPTED = 0, 1, 2, 130
+DESCRIPTION = f"""\
+Show a rolling restart and a scale-down of real Kafka consumers on a real Kubernetes, without and with StaticGroup.
+
+Everything runs on this machine: a Kubernetes cluster of two nodes ({CLUSTER}), a Kafka broker, the operator from its
+chart with default values, and three StatefulSets of three consumers. It is all taken away at the end. The first run
+builds Kubernetes from source, which takes most of its time; later runs take about three minutes.
+"""
+EPILOG = """\
+exit code: 0 when the promise was kept (no rebalance in the rolling restart with StaticGroup, partitions taken over in
+less than 10 s, no record missed), 1 when something differed (it is said what), 2 when the demo could not be run.
+The figures are also written to build/demo.json.
+"""
+
+
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m support.demo",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for a look around")
+    parser.add_argument("--plain", action="store_true", help="print lines instead of the live view")
+    return parser.parse_args(arguments)
+
+
+def watch(show: Show, console: Console, *, is_live: bool) -> None:
+    """Perform in a thread and show it until the end; raises what the performance raised."""
+    trouble: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            perform(show)
+        except BaseException as error:
+            trouble.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="performance")
+    gatherer = Gatherer(show).start()
+    thread.start()
+    try:
+        if is_live:
+            _draw(thread, gatherer, console)
+        else:
+            _print(thread, gatherer, show)
+    finally:
+        gatherer.stop()
+    if trouble:
+        raise trouble[0]
+
+
+def _draw(thread: threading.Thread, gatherer: Gatherer, console: Console) -> None:
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while thread.is_alive():
+            if gatherer.latest is not None:
+                live.update(draw(gatherer.latest, console.width, console.height), refresh=True)
+            thread.join(DRAW_S)
+
+
+def _print(thread: threading.Thread, gatherer: Gatherer, show: Show) -> None:
+    told = events = 0
+    next_s = time.monotonic() + PLAIN_EVERY_S
+    while thread.is_alive() or told < len(show.told):
+        for at_ms, text in show.told[told:]:
+            print(f"{clock(at_ms - show.started_at_ms)} {text}", flush=True)
+            told += 1
+        picture = gatherer.latest
+        if picture is not None:
+            for event in picture.events[events:]:
+                print(f"{clock(picture.at_ms - show.started_at_ms)}   operator: {event}", flush=True)
+            events = max(events, len(picture.events))
+            if picture.groups and time.monotonic() >= next_s:
+                print(plain(picture), flush=True)
+                next_s = time.monotonic() + PLAIN_EVERY_S
+        thread.join(DRAW_S)
+
+
+def tell_all(show: Show, console: Console) -> None:
+    """Print what was narrated in the live view, which has vanished with its screen."""
+    for at_ms, text in show.told:
+        console.print(f"{clock(at_ms - show.started_at_ms)} {text}", highlight=False)
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Set up, perform and report; return the exit code."""
+    is_live = console.is_terminal and not options.plain
+    begun_ms = now_ms()
+    stage = bring_up()
+    show = Show(stage=stage)
+    say(f"The stage is ready after {(show.started_at_ms - begun_ms) / 1000:.0f} s.")
+    try:
+        watch(show, console, is_live=is_live)
+    except AssertionError as difference:
+        LOGS.parent.mkdir(exist_ok=True)
+        LOGS.write_text(stage.operator_logs())
+        if is_live:
+            tell_all(show, console)
+        console.print(f"DIFFERS: {difference}", style="bold red", highlight=False)
+        console.print(f"What the operator logged is in build/{LOGS.name}.")
+        return DIFFERS
+    finally:
+        show.close()
+    if is_live:
+        tell_all(show, console)
+    assert show.figures is not None
+    found = report.differences(show.figures)
+    report.write(
+        show.figures,
+        found,
+        ended_at_ms=now_ms(),
+        set_up_s=round((show.started_at_ms - begun_ms) / 1000, 1),
+        performance_s=round((now_ms() - show.started_at_ms) / 1000, 1),
+    )
+    console.print(report.table(show.figures), highlight=False)
+    for each in found:
+        console.print(f"DIFFERS: {each}", style="bold red", highlight=False)
+    if not found:
+        console.print("As promised: no rebalance, and the departed pod's partitions were taken over in less than 10 s.")
+    return DIFFERS if found else KEPT
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def finish(options: argparse.Namespace) -> bool:
+    """Take everything away, undisturbed by a second Ctrl-C; return whether nothing is left behind."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    if options.keep:
+        say(
+            f"Kept: cluster and broker {CLUSTER}. The next demo uses the cluster again and, without --keep, removes it."
+        )
+        return True
+    left = take_down()
+    for each in left:
+        say(f"left behind: {each}")
+    return not left
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the demo; return its exit code."""
+    options = options_of(arguments)
+    console = Console()
+    signal.signal(signal.SIGTERM, _interrupt)
+    code = FAILED
+    try:
+        code = run(options, console)
+    except KeyboardInterrupt:
+        say("Interrupted.")
+        code = INTERRUPTED
+    except (RuntimeError, LookupError, ValueError, AssertionError, OSError, subprocess.SubprocessError) as error:
+        say(f"ERROR: {error}")
+    finally:
+        is_clean = finish(options)
+    return code if is_clean else max(code, FAILED)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,40 @@
+"""What the demo stands on, from nothing to a running operator, and back to nothing.
+
+The one idea: brokers are new in every run, so that no record and no group of an earlier one is met; the Kubernetes
+cluster is kept when asked for, and then only the demo's namespaces are emptied.
+"""
+
+from __future__ import annotations
+
+from support.demo.groups import NAMES
+from support.devcluster.cluster import Cluster
+from support.devcluster.kafka_broker import down as kafka_down
+from support.devcluster.kafka_broker import leftovers as kafka_leftovers
+from support.devcluster.leftovers import leftovers
+from support.devcluster.progress import say, step
+from support.scene.stage import Stage
+
+CLUSTER = "sg-demo"
+
+
+def bring_up() -> Stage:
+    """Bring up cluster, broker, images and the operator with the chart's default values.
+
+    Raises
+    ------
+    RuntimeError, OSError, TimeoutError
+        When a part cannot be built or does not start; the text says which.
+    """
+    kafka_down(CLUSTER, say)
+    stage = Stage.up(CLUSTER)
+    with step("empty the namespaces of an earlier run"):
+        stage.kubectl("delete", "namespace", *NAMES, "--ignore-not-found", "--timeout=120s")
+    stage.install()
+    return stage
+
+
+def take_down() -> list[str]:
+    """Take cluster and brokers away, whatever state they are in; return what is left behind, in words."""
+    Cluster(CLUSTER).down()
+    kafka_down(CLUSTER, say)
+    return leftovers(CLUSTER) + kafka_leftovers(CLUSTER)

@@ -1,0 +1,30 @@
+"""buildah, with a store of its own, so that builds neither see nor change the user's images."""
+
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+
+from .cache import cache_directory
+from .progress import say
+
+
+def buildah(arguments: Sequence[str], *, is_quiet: bool = False) -> None:
+    """Run buildah in the cache's own store, without a container engine and without privileges it may lack.
+
+    Raises
+    ------
+    RuntimeError
+        When it fails; its last lines are printed unless `is_quiet`.
+    """
+    store = cache_directory() / "buildah"
+    command = ["buildah", "--root", str(store / "root"), "--runroot", str(store / "run"), *arguments]
+    environment = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "overlay"}
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        for line in [] if is_quiet else done.stdout.splitlines()[-25:]:
+            say(f"   {line}")
+        raise RuntimeError(f"{shlex.join(['buildah', *arguments[:2]])} … failed with {done.returncode}")

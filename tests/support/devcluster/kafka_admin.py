@@ -1,0 +1,186 @@
+"""Administer a test cluster over its PLAINTEXT listener.
+
+Why: tests need topics, users, rights and group settings in one line each. One idea: every call waits for the broker's
+answer and raises its error by name. Uses confluent-kafka, imported when first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+_TIMEOUT_S = 30.0
+
+ResourceKind = Literal["topic", "group", "cluster"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """One member as DescribeGroups or ConsumerGroupDescribe shows it; `instance_id` is None for a dynamic member."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    topic_partitions: frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """A group's state (`Stable`, `PreparingRebalance`, …, `Dead` for none) and members, sorted by instance id."""
+
+    state: str
+    members: tuple[GroupMember, ...]
+
+
+class BrokerRefused(RuntimeError):
+    """The broker answered with an error; `error` is its name in the protocol, such as `INVALID_CONFIG`."""
+
+    def __init__(self, error: str, text: str) -> None:
+        super().__init__(f"{error}: {text}")
+        self.error = error
+
+
+class BrokerAdmin:
+    """Blocking administration of one cluster; every method raises BrokerRefused when the broker refuses.
+
+    Parameters
+    ----------
+    bootstrap
+        PLAINTEXT addresses.
+    client_settings
+        Further librdkafka settings, for administrators over TLS or SASL.
+    """
+
+    def __init__(self, bootstrap: str, client_settings: Mapping[str, str] | None = None) -> None:
+        api = _api()
+        settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 2, **(client_settings or {})}
+        self._client = api.AdminClient(settings, logger=None)
+
+    def create_topic(self, name: str, partitions: int = 6, replication_factor: int = -1) -> None:
+        """Create a topic; a replication factor of -1 takes the broker's default."""
+        api = _api()
+        topic = api.NewTopic(name, num_partitions=partitions, replication_factor=replication_factor)
+        self._wait(self._client.create_topics([topic], operation_timeout=_TIMEOUT_S))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic."""
+        self._wait(self._client.delete_topics([name], operation_timeout=_TIMEOUT_S))
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics that are not internal."""
+        names = self._client.list_topics(timeout=_TIMEOUT_S).topics
+        return sorted(name for name in names if not name.startswith("__"))
+
+    def allow(self, user: str, operation: str, kind: ResourceKind, name: str, *, is_prefix: bool = False) -> None:
+        """Allow one operation (`READ`, `DESCRIBE`, `ALTER_CONFIGS`, …) to `User:<user>` from any host.
+
+        Parameters
+        ----------
+        name
+            The resource, or the prefix; `kafka-cluster` for the cluster.
+        """
+        self._wait(self._client.create_acls([self._acl(user, operation, kind, name, is_prefix)]))
+
+    def withdraw(self, user: str) -> int:
+        """Delete all rules of `User:<user>` and return how many there were."""
+        api = _api()
+        chosen = api.AclBindingFilter(
+            api.ResourceType.ANY,
+            None,
+            api.ResourcePatternType.ANY,
+            f"User:{user}",
+            None,
+            api.AclOperation.ANY,
+            api.AclPermissionType.ANY,
+        )
+        (deleted,) = self._wait(self._client.delete_acls([chosen]))
+        return len(deleted)
+
+    def put_user(self, name: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
+        """Create a SCRAM user, or change the password (KIP-554)."""
+        api = _api()
+        kind = api.ScramCredentialInfo(api.ScramMechanism[mechanism.replace("-", "_")], 4096)
+        change = api.UserScramCredentialUpsertion(name, kind, password.encode())
+        self._wait(self._client.alter_user_scram_credentials([change]))
+
+    def delete_user(self, name: str, mechanism: str = "SCRAM-SHA-512") -> None:
+        """Delete a SCRAM user."""
+        api = _api()
+        change = api.UserScramCredentialDeletion(name, api.ScramMechanism[mechanism.replace("-", "_")])
+        self._wait(self._client.alter_user_scram_credentials([change]))
+
+    def alter_group(self, group_id: str, values: Mapping[str, str]) -> None:
+        """Set GROUP configurations such as `consumer.session.timeout.ms` (KIP-848), leaving others alone."""
+        api = _api()
+        entries = [
+            api.ConfigEntry(key, value, incremental_operation=api.AlterConfigOpType.SET)
+            for key, value in values.items()
+        ]
+        resource = self._group_resource(group_id, entries)
+        self._wait(self._client.incremental_alter_configs([resource]))
+
+    def group_settings(self, group_id: str) -> dict[str, str]:
+        """Return all GROUP configurations, the broker's defaults included."""
+        (entries,) = self._wait(self._client.describe_configs([self._group_resource(group_id)]))
+        return {key: entry.value for key, entry in entries.items()}
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """Return a group's state and members, classic or consumer."""
+        (shown,) = self._wait(self._client.describe_consumer_groups([group_id], request_timeout=_TIMEOUT_S))
+        members = [
+            GroupMember(
+                member_id=member.member_id,
+                instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                host=member.host,
+                topic_partitions=frozenset((tp.topic, tp.partition) for tp in member.assignment.topic_partitions),
+            )
+            for member in shown.members
+        ]
+        ordered = sorted(members, key=lambda member: (member.instance_id or "", member.member_id))
+        return GroupDescription(state=_camel(shown.state.name), members=tuple(ordered))
+
+    @staticmethod
+    def _group_resource(group_id: str, entries: list[Any] | None = None) -> Any:
+        api = _api()
+        return api.ConfigResource(api.ConfigResource.Type.GROUP, group_id, incremental_configs=entries)
+
+    @staticmethod
+    def _acl(user: str, operation: str, kind: ResourceKind, name: str, is_prefix: bool) -> Any:
+        api = _api()
+        types = {
+            "topic": api.ResourceType.TOPIC,
+            "group": api.ResourceType.GROUP,
+            "cluster": api.ResourceType.BROKER,
+        }
+        pattern = api.ResourcePatternType.PREFIXED if is_prefix else api.ResourcePatternType.LITERAL
+        return api.AclBinding(
+            types[kind],
+            name,
+            pattern,
+            f"User:{user}",
+            "*",
+            api.AclOperation[operation],
+            api.AclPermissionType.ALLOW,
+        )
+
+    @staticmethod
+    def _wait(futures: Mapping[Any, Future[Any]]) -> list[Any]:
+        try:
+            return [future.result(timeout=_TIMEOUT_S) for future in futures.values()]
+        except import_module("confluent_kafka").KafkaException as refused:
+            error = refused.args[0]
+            raise BrokerRefused(error.name(), error.str()) from None
+
+
+def _api() -> Any:
+    """Return confluent-kafka's admin module, which declares neither types nor exports."""
+    return import_module("confluent_kafka.admin")
+
+
+def _camel(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))

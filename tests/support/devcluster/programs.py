@@ -1,0 +1,92 @@
+"""The programs of the cluster, built from their sources by the Go tool and the C compiler.
+
+The one idea: no binary is committed or downloaded as such. Six Kubernetes components are one program under six names,
+because linking it once instead of six times is most of the time that a first build takes.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import versions
+from .cache import built, digest
+from .process import run
+from .progress import say, step
+
+COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl")
+PAUSE_SOURCE = versions.HERE / "pause" / "pause.c"
+
+
+def programs_directory() -> Path:
+    """Return the directory with Kubernetes' components and etcd; build them first when they are missing."""
+    inputs = digest(versions.GO_MODULE)
+    return built(f"kubernetes-{versions.kubernetes_version()}-{inputs}", _build_programs)
+
+
+def helm_program() -> Path:
+    """Return the helm program; build it first when it is missing."""
+    version = versions.HELM_VERSION
+
+    def build(directory: Path) -> None:
+        flags = f"-s -w -X helm.sh/helm/v4/internal/version.version={version}"
+        _go(["install", "-trimpath", f"-ldflags={flags}", f"helm.sh/helm/v4/cmd/helm@{version}"],
+            f"build helm {version}", Path("/"), {"GOBIN": str(directory)})  # fmt: skip
+
+    return built(f"helm-{version}", build) / "helm"
+
+
+def kind_program() -> Path:
+    """Return the real kind; one on the PATH if there is one, else build it from its module."""
+    on_path = shutil.which("kind")
+    if on_path and Path(on_path).resolve() != versions.HERE / "kind":
+        return Path(on_path)
+    version = versions.KIND_VERSION
+
+    def build(directory: Path) -> None:
+        _go(["install", "-trimpath", f"sigs.k8s.io/kind@{version}"], f"build kind {version}", Path("/"),
+            {"GOBIN": str(directory)})  # fmt: skip
+
+    return built(f"kind-{version}", build) / "kind"
+
+
+def pause_program() -> Path:
+    """Return the static pause program; compile it first when it is missing."""
+
+    def build(directory: Path) -> None:
+        with step("compile pause"):
+            run(["cc", "-Os", "-static", "-s", "-Wall", "-Wextra", "-o", directory / "pause", PAUSE_SOURCE])
+
+    return built(f"pause-{digest(PAUSE_SOURCE)}", build) / "pause"
+
+
+def _build_programs(directory: Path) -> None:
+    version = versions.kubernetes_version()
+    flags = ["-s", "-w"]
+    major, minor = version.removeprefix("v").split(".")[:2]
+    # Without these the version reads v0.0.0, and Helm's kubeVersion check fails.
+    stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+        flags += [f"-X {package}.{key}={value}" for key, value in stamps.items()]
+    _go(["build", "-trimpath", f"-ldflags={' '.join(flags)}", "-o", str(directory / "kube"), "./kube"],
+        f"build Kubernetes {version} (6 to 9 minutes when the Go cache is empty)", versions.GO_MODULE, {})  # fmt: skip
+    _go(["build", "-trimpath", "-ldflags=-s -w", "-o", str(directory / "etcd"), "./etcd"],
+        f"build etcd {versions.etcd_version()}", versions.GO_MODULE, {})  # fmt: skip
+    for component in COMPONENTS:
+        (directory / component).symlink_to("kube")
+
+
+def _go(arguments: Sequence[str], title: str, directory: Path, environment: Mapping[str, str]) -> None:
+    """Run the Go tool; its last words become the error."""
+    if shutil.which("go") is None:
+        raise RuntimeError("Go is missing: install Go 1.21 or newer (it fetches the toolchain of go.mod itself)")
+    with step(title):
+        done = subprocess.run(
+            ["go", *arguments], cwd=directory, env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", **environment},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode != 0:
+        for line in done.stdout.splitlines()[-20:]:
+            say(f"   {line}")
+        raise RuntimeError(f"go {arguments[0]} failed with {done.returncode}")

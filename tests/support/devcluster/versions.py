@@ -1,0 +1,48 @@
+"""The versions of everything the Kubernetes part is made of.
+
+The one idea: a version is written once. Kubernetes and etcd are written in `kubernetes/go.mod` (the Go tool insists
+on it), and read from there; what has no such file is a constant here.
+"""
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+GO_MODULE = HERE / "kubernetes"
+
+HELM_VERSION = "v4.3.1"
+KIND_VERSION = "v0.33.0"
+
+
+def required_module_version(module: str) -> str:
+    """Read the version of a Go module from the go.mod of the cluster's programs.
+
+    Parameters
+    ----------
+    module
+        Module path, for instance `k8s.io/kubernetes`.
+
+    Returns
+    -------
+    The version with its leading `v`.
+
+    Raises
+    ------
+    LookupError
+        When go.mod does not require the module.
+    """
+    text = (GO_MODULE / "go.mod").read_text()
+    found = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", text, re.MULTILINE)
+    if found is None:
+        raise LookupError(f"{module} is not required by {GO_MODULE / 'go.mod'}")
+    return found.group(1)
+
+
+def kubernetes_version() -> str:
+    """Return the version of Kubernetes that is built, for instance `v1.36.3`."""
+    return required_module_version("k8s.io/kubernetes")
+
+
+def etcd_version() -> str:
+    """Return the version of etcd that is built."""
+    return required_module_version("go.etcd.io/etcd/server/v3")

@@ -1,0 +1,71 @@
+"""Bring the stage up and down from the command line: `python -m support.scene up NAME`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from support.devcluster.cluster import Cluster
+from support.devcluster.kafka_broker import down as kafka_down
+from support.devcluster.kafka_broker import leftovers as kafka_leftovers
+from support.devcluster.kafka_state import state_root
+from support.devcluster.leftovers import leftovers
+from support.devcluster.progress import say
+from support.scene.stage import Stage
+
+USAGE = "usage: python -m support.scene up NAME | down NAME | with-cluster NAME -- COMMAND..."
+
+
+def up(name: str) -> int:
+    """Bring cluster, broker, images and operator up, and say how to reach them."""
+    stage = Stage.up(name)
+    stage.install()
+    state = stage.cluster.state
+    print(
+        f"export KUBECONFIG={state.kubeconfig}\nexport PATH={state.bin_directory}:$PATH\nBOOTSTRAP={stage.brokers.bootstrap}"
+    )
+    return 0
+
+
+def down(name: str) -> int:
+    """Take the cluster and every broker of its name away; 1 when something is left behind."""
+    Cluster(name).down()
+    for folder in sorted(state_root().glob(f"kafka-{name}*")):
+        kafka_down(folder.name.removeprefix("kafka-"), say)
+    left = leftovers(name) + kafka_leftovers(name)
+    for each in left:
+        print(f"left behind: {each}", file=sys.stderr)
+    return 1 if left else 0
+
+
+def with_cluster(name: str, command: Sequence[str]) -> int:
+    """Run a command while a cluster with the operator's image, and nothing installed, is there."""
+    from support.suites import cluster_environment
+
+    cluster = Cluster(name)
+    try:
+        Stage.ground(cluster)
+        return subprocess.run(
+            command, env={**os.environ, **cluster_environment(name), "E2E_CLUSTER": name}, check=False
+        ).returncode
+    finally:
+        cluster.down()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one verb."""
+    match list(arguments):
+        case ["up", name]:
+            return up(name)
+        case ["down", name]:
+            return down(name)
+        case ["with-cluster", name, "--", *command] if command:
+            return with_cluster(name, command)
+    print(USAGE, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,50 @@
+"""The figures that tests measure on the real system: printed where they arise, and kept for one table at the end.
+
+The one idea: a figure is a line of JSON in build/figures.jsonl, so that whoever wants a table reads a file and no log.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+FIGURES = Path(__file__).parents[3] / "build" / "figures.jsonl"
+
+
+def record(name: str, **values: Any) -> None:
+    """Print the figures of one measurement and append them as one JSON line.
+
+    Parameters
+    ----------
+    name: of what was measured, in words.
+    values: JSON types, with the unit in each name.
+    """
+    line = json.dumps({"name": name, "at_ms": time.time_ns() // 1_000_000, **values})
+    print(f"figures: {line}")
+    FIGURES.parent.mkdir(exist_ok=True)
+    with FIGURES.open("a") as file:
+        file.write(line + "\n")
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Return count, minimum, median, 95th percentile (nearest rank) and maximum of measurements.
+
+    Raises
+    ------
+    ValueError
+        When there is none: a measurement without values must not look like a good one.
+    """
+    if not values:
+        raise ValueError("nothing was measured")
+    ordered = sorted(values)
+    return {
+        "count": len(ordered),
+        "min": round(ordered[0], 3),
+        "median": round(statistics.median(ordered), 3),
+        "p95": round(ordered[-(-len(ordered) * 95 // 100) - 1], 3),
+        "max": round(ordered[-1], 3),
+    }

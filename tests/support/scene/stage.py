@@ -1,0 +1,248 @@
+"""The stage itself: everything up, images built and loaded, the operator installed from its chart."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from support.devcluster.cluster import Cluster, NodeWish
+from support.devcluster.images import build_image
+from support.devcluster.kafka_admin import BrokerAdmin
+from support.devcluster.kafka_broker import Brokers
+from support.devcluster.kafka_config import BrokerSettings
+from support.devcluster.programs import helm_program
+from support.devcluster.progress import say, step
+
+REPOSITORY = Path(__file__).parents[3]
+CHART = REPOSITORY / "charts" / "staticgroup"
+SYSTEM = "staticgroup-system"
+RELEASE = "staticgroup"
+OPERATOR_IMAGE = "localhost/staticgroup:0.1.0"
+WORKLOAD_IMAGE = "localhost/workload:0.1.0"
+T = TypeVar("T")
+TWO_NODES = (NodeWish(role="control-plane", labels={}), NodeWish(role="worker", labels={}))
+
+
+def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, poll_s: float = 0.1) -> T:
+    """Wait until a condition gives something true, and return it.
+
+    Raises
+    ------
+    AssertionError
+        After `deadline_s`, with the condition in words and the last value.
+    """
+    ends = time.monotonic() + deadline_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > ends:
+            raise AssertionError(f"{what}: not within {deadline_s:.0f} s; last seen: {value!r}")
+        time.sleep(poll_s)
+
+
+def holds(condition: Callable[[], bool], *, for_s: float, what: str, poll_s: float = 0.25) -> int:
+    """Look again and again whether a condition stays true, and return how often it was looked at.
+
+    Raises
+    ------
+    AssertionError
+        As soon as it is false, with the condition in words and when that was.
+    """
+    began_s, looks = time.monotonic(), 0
+    while (elapsed_s := time.monotonic() - began_s) < for_s:
+        if not condition():
+            raise AssertionError(f"{what}: not so after {elapsed_s:.1f} s")
+        looks += 1
+        time.sleep(poll_s)
+    return looks
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """A cluster of two nodes, brokers on its host address, and the operator."""
+
+    cluster: Cluster
+    brokers: Brokers
+    admin: BrokerAdmin
+    values: dict[str, Any] = field(default_factory=dict)
+    operator_build: str = ""
+
+    @classmethod
+    def up(
+        cls,
+        name: str,
+        *,
+        nodes: int = 1,
+        kafka: str | None = None,
+        security: bool = False,
+        users: Mapping[str, str] | None = None,
+    ) -> Stage:
+        """Bring the ground up (or attach to it), build and load the images.
+
+        Parameters
+        ----------
+        name: of the cluster; the brokers are called the same unless `kafka` names others.
+        nodes: brokers, 1 or 3.
+        """
+        cluster = Cluster(name)
+        if not cluster.is_healthy():
+            cluster.up(TWO_NODES)
+        settings = BrokerSettings(
+            name=kafka or name, nodes=nodes, bind=cluster.state.host_address, security=security, users=dict(users or {})
+        )
+        brokers = Brokers.up(settings, report=say)
+        stage = cls(cluster=cluster, brokers=brokers, admin=BrokerAdmin(brokers.bootstrap))
+        stage.load_images()
+        return stage
+
+    @staticmethod
+    def ground(cluster: Cluster) -> str:
+        """Bring a cluster of two nodes up with the operator's image in them; returns what the image was built from."""
+        if not cluster.is_healthy():
+            cluster.up(TWO_NODES)
+        build = build_image(OPERATOR_IMAGE, REPOSITORY).parent.name
+        cluster.load_image(OPERATOR_IMAGE)
+        return build
+
+    def load_images(self) -> None:
+        """Build the operator's and the workload's image where their inputs changed, and load them into every node."""
+        self.operator_build = build_image(OPERATOR_IMAGE, REPOSITORY).parent.name
+        build_image(WORKLOAD_IMAGE, REPOSITORY / "tests" / "support" / "workload")
+        for image in (OPERATOR_IMAGE, WORKLOAD_IMAGE):
+            self.cluster.load_image(image)
+
+    # kubernetes -----------------------------------------------------------------------------------------------
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl; raises RuntimeError with what it said when it fails."""
+        return self.cluster.kubectl(*arguments, stdin=stdin)
+
+    def get(self, kind: str, name: str, namespace: str) -> dict[str, Any] | None:
+        """Return one object; None when it does not exist."""
+        text = self.kubectl("get", kind, name, "-n", namespace, "--ignore-not-found", "-o", "json")
+        return json.loads(text) if text.strip() else None
+
+    def items(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
+        """Return the objects of one kind."""
+        arguments = ["get", kind, "-n", namespace, "-o", "json", *(["-l", selector] if selector else [])]
+        found: list[dict[str, Any]] = json.loads(self.kubectl(*arguments))["items"]
+        return found
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Apply objects server-side."""
+        self.kubectl(
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "-f",
+            "-",
+            stdin=yaml.safe_dump_all([dict(o) for o in objects]),
+        )
+
+    def apply_patch(self, kind: str, name: str, namespace: str, change: Mapping[str, Any]) -> None:
+        """Change some fields of one object by a merge patch; None takes a field away."""
+        self.kubectl("patch", kind, name, "-n", namespace, "--type=merge", "-p", json.dumps(change))
+
+    # operator -------------------------------------------------------------------------------------------------
+
+    def install(self, **values: Any) -> None:
+        """Install or upgrade the operator from its chart and wait until it is ready.
+
+        Parameters
+        ----------
+        values: chart values as nested dictionaries, on top of the local image.
+        """
+        repository, _, tag = OPERATOR_IMAGE.rpartition(":")
+        merged = {"image": {"repository": repository, "tag": tag, "pullPolicy": "Never"}, **values}
+        # The tag stays the same when the content changes; the annotation makes the Deployment roll.
+        merged["podAnnotations"] = {"staticgroup.io/build": self.operator_build, **values.get("podAnnotations", {})}
+        if merged == self.values and self.operator_pods():
+            return
+        with step("helm upgrade --install"):
+            self.helm(
+                "upgrade",
+                "--install",
+                RELEASE,
+                str(CHART),
+                "--namespace",
+                SYSTEM,
+                "--create-namespace",
+                "--wait",
+                "--timeout",
+                "120s",
+                "--values",
+                "-",
+                stdin=yaml.safe_dump(merged),
+            )
+        self.values = merged
+
+    def helm(self, *arguments: str, stdin: str = "") -> str:
+        """Run helm; raises RuntimeError with what it said when it fails."""
+        done = subprocess.run(
+            [str(helm_program()), f"--kubeconfig={self.cluster.state.kubeconfig}", *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "HELM_CACHE_HOME": "/tmp/helm-cache"},
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"helm {arguments[0]}: {done.stderr.strip()}")
+        return done.stdout
+
+    def operator_pods(self) -> list[dict[str, Any]]:
+        """Return the operator's running pods."""
+        try:
+            pods = self.items("pods", SYSTEM, "app.kubernetes.io/name=staticgroup")
+        except RuntimeError:
+            return []
+        return [
+            p
+            for p in pods
+            if p.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]
+        ]
+
+    def lease_holder(self) -> str:
+        """Return the pod name of the active replica; "" when nobody holds the Lease."""
+        lease = self.get("lease", "staticgroup-operator", SYSTEM) or {}
+        holder: str = lease.get("spec", {}).get("holderIdentity", "")
+        return holder
+
+    def lease(self) -> dict[str, Any]:
+        """Return the Lease of the operator; {} when there is none."""
+        return self.get("lease", f"{RELEASE}-operator", SYSTEM) or {}
+
+    def continuity_epoch(self) -> str:
+        """Return the epoch of the pod watch as the active replica stored it last; "" when it stored none."""
+        stored = self.lease().get("metadata", {}).get("annotations", {}).get("staticgroup.io/watch-continuity", "{}")
+        epoch: str = json.loads(stored).get("epoch", "")
+        return epoch
+
+    def operator_restarts(self) -> dict[str, int]:
+        """Return pod UID to restart count of the operator's pods, to show that nothing was restarted meanwhile."""
+        return {
+            p["metadata"]["uid"]: sum(s["restartCount"] for s in p["status"].get("containerStatuses", []))
+            for p in self.operator_pods()
+        }
+
+    def operator_processes(self) -> dict[str, list[int]]:
+        """Return the host pids of each operator pod's containers, by pod name."""
+        return {p["metadata"]["name"]: self.cluster.pod_processes(p["metadata"]["uid"]) for p in self.operator_pods()}
+
+    def operator_logs(self, *, previous: bool = False) -> str:
+        """Return the logs of all operator pods, for a failed test's report."""
+        texts = []
+        for pod in self.operator_pods():
+            name = pod["metadata"]["name"]
+            arguments = ["logs", "-n", SYSTEM, name, "--tail=2000", *(["--previous"] if previous else [])]
+            texts.append(f"== {name}\n{self.kubectl(*arguments)}")
+        return "\n".join(texts)

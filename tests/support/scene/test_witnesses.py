@@ -1,0 +1,123 @@
+"""Hold the witnesses against a real process and a broker's log as it is written: an innocent verdict must mean something."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from support.devcluster.kafka_log import GroupLog, now_ms
+from support.scene.stage import until
+from support.scene.witnesses import ProcessTable, live_removals
+
+COORDINATOR = "INFO [executor-Group-1] org.apache.kafka.coordinator.group.GroupMetadataManager "
+INSTANCE_ID = f"witnessed-0.{uuid.uuid4().hex[:8]}"
+MEMBER_ID = f"{INSTANCE_ID}-{uuid.uuid4()}"
+
+
+class BrokerLog:
+    """A log file in the brokers' layout."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+
+    def write(self, text: str) -> int:
+        """Append one message of the coordinator now; returns its time in milliseconds since 1970."""
+        at_ms = now_ms()
+        stamp = datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
+        with self.path.open("a") as file:
+            file.write(f"{stamp}Z {COORDINATOR}[GroupCoordinator id=1] {text}\n")
+        return at_ms
+
+    def join(self) -> None:
+        self.write(
+            f"Static member with groupInstanceId={INSTANCE_ID} and unknown member id joins group g in Stable state. "
+            f"Created a new member id {MEMBER_ID} for this member and added to the group."
+        )
+
+    def remove(self, reason: str) -> int:
+        return self.write(
+            f"[Group g] Member {MEMBER_ID} has left group through explicit `LeaveGroup` request; client reason: {reason}"
+        )
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> BrokerLog:
+    return BrokerLog(tmp_path / "server.log")
+
+
+@pytest.fixture
+def table() -> Iterator[ProcessTable]:
+    table = ProcessTable().start()
+    yield table
+    table.stop()
+
+
+@pytest.fixture
+def member(table: ProcessTable) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "600"], env={"KAFKA_GROUP_INSTANCE_ID": INSTANCE_ID})
+    until(lambda: table.is_alive(INSTANCE_ID), deadline_s=10, what="the process in the table")
+    yield process
+    process.kill()
+    process.wait(10)
+
+
+def end(process: subprocess.Popen[bytes], table: ProcessTable) -> None:
+    process.kill()
+    process.wait(10)
+    until(lambda: not table.is_alive(INSTANCE_ID), deadline_s=10, what="the end of the process")
+
+
+def seen_after(at_ms: int, table: ProcessTable) -> bool:
+    return any(life.last_seen_ms > at_ms for life in table.lives(INSTANCE_ID))
+
+
+def test_removal_of_a_living_process_is_an_accusation(
+    log: BrokerLog, table: ProcessTable, member: subprocess.Popen[bytes]
+) -> None:
+    log.join()
+    removed_at_ms = log.remove("staticgroup ns/name: scaled to 0..1, ordinal 2 ended")
+    until(lambda: seen_after(removed_at_ms, table), deadline_s=10, what="the process outlives the removal")
+    (accusation,) = live_removals(GroupLog({1: log.path}), table)
+    assert MEMBER_ID in accusation
+    assert f"pid {member.pid} " in accusation
+
+
+def test_removal_after_the_end_of_the_process_is_none(
+    log: BrokerLog, table: ProcessTable, member: subprocess.Popen[bytes]
+) -> None:
+    log.join()
+    end(member, table)
+    log.remove("staticgroup ns/name: scaled to 0..1, ordinal 2 ended")
+    assert len(GroupLog({1: log.path}).events("g")) == 2
+    assert live_removals(GroupLog({1: log.path}), table) == []
+
+
+def test_living_successor_of_a_removed_member_is_no_accusation(
+    log: BrokerLog, table: ProcessTable, member: subprocess.Popen[bytes]
+) -> None:
+    log.join()
+    end(member, table)
+    successor = subprocess.Popen(["sleep", "600"], env={"KAFKA_GROUP_INSTANCE_ID": INSTANCE_ID})
+    try:
+        until(lambda: table.is_alive(INSTANCE_ID), deadline_s=10, what="the successor in the table")
+        removed_at_ms = log.remove("staticgroup ns/name: scaled to 0..1, ordinal 2 ended")
+        until(lambda: seen_after(removed_at_ms, table), deadline_s=10, what="the successor lives on")
+        assert live_removals(GroupLog({1: log.path}), table) == []
+    finally:
+        successor.kill()
+        successor.wait(10)
+
+
+def test_member_that_closes_by_itself_is_nobodys_accusation(
+    log: BrokerLog, table: ProcessTable, member: subprocess.Popen[bytes]
+) -> None:
+    log.join()
+    removed_at_ms = log.remove("the consumer is being closed")
+    until(lambda: seen_after(removed_at_ms, table), deadline_s=10, what="the process lives on for a moment")
+    assert live_removals(GroupLog({1: log.path}), table) == []

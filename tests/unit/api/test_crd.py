@@ -1,0 +1,170 @@
+"""The generated files: fresh, structural, documented and bounded everywhere."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import Field
+
+from staticgroup.api import crd, policy
+from staticgroup.api.schema import ApiModel
+
+REPOSITORY = Path(__file__).parents[3]
+DEFINITIONS = {"StaticGroup": crd.static_group_crd(), "KafkaConnection": crd.kafka_connection_crd()}
+Node = tuple[str, dict[str, Any]]
+
+
+def nodes(schema: dict[str, Any], path: str = "") -> Iterator[Node]:
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
+    if "items" in schema:
+        yield from nodes(schema["items"], f"{path}[]")
+
+
+def root_of(kind: str) -> dict[str, Any]:
+    root: dict[str, Any] = DEFINITIONS[kind]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return root
+
+
+ALL: list[Node] = [
+    (f"{kind}{path}", node)
+    for kind in DEFINITIONS
+    for path, node in nodes(root_of(kind))
+    if path.startswith((".spec", ".status"))
+]
+
+
+def test_the_committed_files_are_fresh() -> None:
+    for path, text in crd.generated(REPOSITORY / "crds", REPOSITORY / crd.POLICY_PATH).items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is stale: run the generator with --write"
+
+
+def test_check_tells_a_stale_file_from_a_fresh_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy_file = tmp_path / "chart/policy.yaml"
+    arguments = [str(tmp_path / "crds"), "--policy", str(policy_file)]
+    assert crd.main(["--check", *arguments]) == 1
+    assert crd.main(["--write", *arguments]) == 0
+    assert crd.main(["--check", *arguments]) == 0
+    policy_file.write_text(policy_file.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    capsys.readouterr()
+    assert crd.main(["--check", *arguments]) == 1
+    assert capsys.readouterr().err.startswith(f"{policy_file} is stale")
+
+
+def test_the_files_hold_no_aliases_and_parse_to_what_was_generated() -> None:
+    text = (REPOSITORY / "crds/staticgroups.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(text) == DEFINITIONS["StaticGroup"]
+    assert "&id" not in text
+
+
+@pytest.mark.parametrize(("path", "node"), ALL, ids=[path for path, _ in ALL])
+def test_a_node_is_structural_documented_and_bounded(path: str, node: dict[str, Any]) -> None:
+    forbidden = {"$ref", "$defs", "anyOf", "oneOf", "allOf", "not", "title", "const", "additionalProperties"}
+    assert not forbidden & node.keys()
+    assert path.endswith("[]") or len(node["description"]) > 10
+    match node["type"]:
+        case "string":
+            assert "enum" in node or "maxLength" in node
+        case "integer":
+            assert "minimum" in node
+            assert "maximum" in node
+        case "array":
+            assert node["maxItems"] <= 200
+            assert node["x-kubernetes-list-type"] in {"map", "set", "atomic"}
+        case kind:
+            assert kind in {"object", "boolean"}
+
+
+@pytest.mark.parametrize(
+    ("path", "node"), [each for each in ALL if ".status" in each[0]], ids=lambda each: str(each)[:60]
+)
+def test_nothing_in_a_status_has_a_default(path: str, node: dict[str, Any]) -> None:
+    """What the operator did not report must not look reported."""
+    assert "default" not in node
+
+
+def test_every_optional_scalar_of_the_spec_says_what_its_default_is() -> None:
+    silent = [
+        path
+        for path, node in ALL
+        if ".spec" in path and node["type"] != "object" and "default" in node and "efault" not in node["description"]
+        if "(default)" not in node["description"]
+    ]
+    assert silent == []
+
+
+def test_a_default_object_says_what_its_fields_default_to() -> None:
+    """The API server judges CEL rules on the default as written, before the fields' own defaults apply."""
+    for path, node in ALL:
+        if node["type"] == "object" and "default" in node:
+            own = {name: child["default"] for name, child in node["properties"].items() if "default" in child}
+            assert node["default"] == own, path
+
+
+def rules_of(kind: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for path, node in nodes(root_of(kind)):
+        for entry in node.get("x-kubernetes-validations", []):
+            yield path, entry
+
+
+@pytest.mark.parametrize("kind", DEFINITIONS)
+def test_a_rule_names_the_field_it_is_about(kind: str) -> None:
+    for path, entry in rules_of(kind):
+        field = path.removeprefix(".") + entry.get("fieldPath", "")
+        assert entry["message"].startswith(field), entry
+        assert "optionalOldSelf" not in entry
+        assert entry["reason"] != "FieldValueDuplicate"  # answered without the message
+
+
+def test_every_rule_has_a_manifest_that_breaks_it() -> None:
+    """The manifests run against a real API server; here only that none of the rules is left out."""
+    texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests/operator/manifests/invalid").iterdir()]
+    expected = [line.removeprefix("# message: ") for text in texts for line in text.splitlines()[1:2]]
+    messages = [entry["message"] for kind in DEFINITIONS for _, entry in rules_of(kind)]
+    assert [message for message in messages if not any(part in message for part in expected)] == []
+
+
+def test_the_resource_is_called_as_documented() -> None:
+    spec = DEFINITIONS["StaticGroup"]["spec"]
+    assert spec["names"] == {
+        "kind": "StaticGroup",
+        "listKind": "StaticGroupList",
+        "plural": "staticgroups",
+        "singular": "staticgroup",
+        "shortNames": ["ksg"],
+        "categories": ["kafka"],
+    }
+    (version,) = spec["versions"]
+    assert (spec["scope"], version["name"], version["subresources"]) == ("Namespaced", "v1alpha1", {"status": {}})
+    columns = [(each["name"], each.get("priority", 0)) for each in version["additionalPrinterColumns"]]
+    names = ["Group", "Protocol", "Workload", "Expected", "Joined", "Departed", "Timeout", "Ready", "Reason", "Age"]
+    assert columns == [(name, int(name == "Reason")) for name in names]
+
+
+def test_a_model_that_has_no_structural_schema_is_refused() -> None:
+    class Union(ApiModel):
+        either: int | str = Field(description="Either.")
+
+    class FreeForm(ApiModel):
+        anything: dict[str, int] = Field(description="Anything.")
+
+    with pytest.raises(ValueError, match="no unions"):
+        crd.structural(Union)
+    with pytest.raises(ValueError, match="additionalProperties"):
+        crd.structural(FreeForm)
+
+
+def test_the_shipped_policy_never_keeps_a_pod_from_starting() -> None:
+    shipped = (REPOSITORY / crd.POLICY_PATH).read_text(encoding="utf-8")
+    assert list(yaml.safe_load_all(shipped)) == [policy.admission_policy(), policy.policy_binding()]
+    assert policy.admission_policy()["spec"]["failurePolicy"] == "Ignore"
+    assert policy.admission_policy(failure_policy="Fail")["spec"]["failurePolicy"] == "Fail"
+
+
+def test_the_policy_writes_no_object_literal_by_json_patch() -> None:
+    """A list of nothing but Object literals makes the API server of 1.36 panic, whatever failurePolicy says."""
+    (patch,) = [each for each in policy.admission_policy()["spec"]["mutations"] if each["patchType"] == "JSONPatch"]
+    assert "Object." not in patch["jsonPatch"]["expression"]

@@ -1,0 +1,205 @@
+"""Ids from ordinals and back: the ground on which 'expected', 'departed' and 'foreign' stand."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from staticgroup.api.identifiers import (
+    AmbiguousIdentityError,
+    IdScheme,
+    InvalidInstanceIdError,
+    Ordinal,
+    SuffixStyle,
+    client_suffixes,
+    format_ranges,
+    identity_scope,
+    parse_ranges,
+    placeholders_of,
+    resolve_template,
+    validate_instance_id,
+)
+
+LEGAL = "abcXYZ0189._-"
+workload_names = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
+literals = st.text(alphabet=LEGAL, max_size=6)
+suffix_texts = st.from_regex(r"[._-][a-zA-Z0-9._-]{0,4}", fullmatch=True) | st.just("")
+ordinals = st.integers(min_value=0, max_value=2**31 - 1)
+
+
+@st.composite
+def schemes(draw: st.DrawFn) -> IdScheme:
+    parts = draw(st.lists(literals | st.sampled_from(["{podName}", "{ordinal}"]), min_size=1, max_size=5))
+    template = "".join(parts)
+    assume(placeholders_of(template))
+    env = tuple(draw(st.lists(suffix_texts, min_size=1, max_size=3, unique=True)))
+    style = draw(st.sampled_from([SuffixStyle.NONE, SuffixStyle.STREAMS, SuffixStyle.SPRING, SuffixStyle.CUSTOM]))
+    custom = draw(st.lists(suffix_texts.filter(bool), min_size=1, max_size=3, unique=True))
+    added = client_suffixes(style, draw(st.integers(1, 12)), custom)
+    assume(len({a + b for a in env for b in added}) == len(env) * len(added))
+    name = draw(workload_names)
+    return IdScheme(template=template, workload_name=name, env_suffixes=env, suffixes=added)
+
+
+@given(scheme=schemes(), ordinal=ordinals)
+def test_every_issued_id_leads_back_to_its_ordinal_and_to_no_other(scheme: IdScheme, ordinal: int) -> None:
+    for instance_id in scheme.ids_of(Ordinal(ordinal)):
+        assert scheme.ordinal_of(instance_id) == ordinal
+
+
+@given(scheme=schemes(), start=st.integers(0, 10_000), replicas=st.integers(0, 12))
+def test_no_two_ordinals_share_an_expected_id(scheme: IdScheme, start: int, replicas: int) -> None:
+    expected = scheme.expected_ids(start, replicas)
+    assert len(expected) == replicas * len(scheme.env_suffixes) * len(scheme.suffixes)
+    assert list(dict.fromkeys(expected.values())) == list(range(start, start + replicas))
+
+
+@given(scheme=schemes(), text=st.text(alphabet=LEGAL, max_size=20))
+def test_an_id_that_leads_to_an_ordinal_is_one_that_this_ordinal_issues(scheme: IdScheme, text: str) -> None:
+    """The way back never claims a foreign id: whatever it accepts, the way forth produces."""
+    ordinal = scheme.ordinal_of(text)
+    assert ordinal is None or text in scheme.ids_of(ordinal)
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_ranges_round_trip(wanted: set[int]) -> None:
+    text = format_ranges(wanted)
+    assert {ordinal for run in parse_ranges(text) for ordinal in run} == wanted
+    assert format_ranges(ordinal for run in parse_ranges(text) for ordinal in run) == text
+
+
+def test_ranges_are_written_compactly() -> None:
+    assert format_ranges([7, 0, 1, 2, 3, 4, 4]) == "0-4,7"
+    assert format_ranges([]) == ""
+    assert parse_ranges("0-4,7") == (range(0, 5), range(7, 8))
+    assert parse_ranges("0-2147483647")[0].stop == 2**31
+
+
+@pytest.mark.parametrize("text", ["1,0", "0,1", "0-0", "3-1", "0-4,4", "0-4,5", "00", "-1", "1-", ",", "0,", "a", " 1"])
+def test_ranges_in_any_other_form_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="ordinal range"):
+        parse_ranges(text)
+
+
+@pytest.mark.parametrize("text", ["a", "...", "A.b_c-9", "-", "x" * 249])
+def test_an_id_that_the_broker_takes_is_taken(text: str) -> None:
+    """TopicTest.shouldAcceptValidTopicNames of Kafka."""
+    assert validate_instance_id(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "empty"),
+        (".", "'.' or '..'"),
+        ("..", "'.' or '..'"),
+        ("x" * 250, "this one has 250"),
+        ("a/b", "only ASCII"),
+        ("ä", "only ASCII"),
+        ("a b", "only ASCII"),
+        ("a\n", "only ASCII"),
+        ("٣", "only ASCII"),
+    ],
+)
+def test_an_id_that_the_broker_refuses_is_refused(text: str, why: str) -> None:
+    """TopicTest.shouldThrowOnInvalidTopicNames of Kafka; a regular expression's $ would let the newline through."""
+    with pytest.raises(InvalidInstanceIdError, match=why):
+        validate_instance_id(text)
+
+
+def test_streams_counts_from_one_and_spring_from_zero() -> None:
+    """StreamThread.create names threads from 1; Spring's concurrent container its children from 0."""
+    assert client_suffixes(SuffixStyle.STREAMS, 3) == ("-1", "-2", "-3")
+    assert client_suffixes(SuffixStyle.SPRING, 3) == ("-0", "-1", "-2")
+    assert client_suffixes(SuffixStyle.NONE, 1) == ("",)
+    assert client_suffixes(SuffixStyle.CUSTOM, 2, ["-in", "-out"]) == ("-in", "-out")
+
+
+def test_expected_ids_cover_the_range_from_start_with_every_suffix() -> None:
+    """KEP-3335: ordinals are [start, start + replicas)."""
+    scheme = IdScheme(
+        template="{podName}.3fa9c1d2", workload_name="web", env_suffixes=("", "-audit"), suffixes=("-1", "-2")
+    )
+    assert scheme.expected_ids(5, 2) == {
+        "web-5.3fa9c1d2-1": 5,
+        "web-5.3fa9c1d2-2": 5,
+        "web-5.3fa9c1d2-audit-1": 5,
+        "web-5.3fa9c1d2-audit-2": 5,
+        "web-6.3fa9c1d2-1": 6,
+        "web-6.3fa9c1d2-2": 6,
+        "web-6.3fa9c1d2-audit-1": 6,
+        "web-6.3fa9c1d2-audit-2": 6,
+    }
+    assert scheme.base_id(Ordinal(5), "-audit") == "web-5.3fa9c1d2-audit"
+    assert scheme.expected_ids(5, 0) == {}
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    ["web-01.s", "web-1.t", "web-1.s-3", "web-1.s-1x", "xweb-1.s-1", "web-1.s", "web-.s-1", "web--1.s-1", "web-1xs-1"],
+)
+def test_an_id_of_another_form_is_foreign(foreign: str) -> None:
+    scheme = IdScheme(template="{podName}.s", workload_name="web", suffixes=("-1", "-2"))
+    assert scheme.ordinal_of(foreign) is None
+
+
+def test_thread_one_of_a_pod_is_not_pod_one_of_a_set_named_like_the_pod() -> None:
+    """StatefulSet app-1's pod app-1-1 against thread 1 of pod app-1."""
+    threads = IdScheme(template="{podName}.aaaaaaaa", workload_name="app", suffixes=("-1",))
+    other = IdScheme(template="{podName}.bbbbbbbb", workload_name="app-1")
+    assert threads.ordinal_of(other.base_id(Ordinal(1))) is None
+
+
+def test_a_placeholder_used_twice_must_name_the_same_ordinal_twice() -> None:
+    scheme = IdScheme(template="{podName}_{ordinal}", workload_name="web")
+    assert (scheme.ordinal_of("web-12_12"), scheme.ordinal_of("web-1_12")) == (12, None)
+
+
+@pytest.mark.parametrize(
+    ("env", "added"),
+    [(("", "-1"), ("-1", "-1-1", "")), ((), ("",)), (("",), ()), (("-a", "-a"), ("",)), (("1",), ("",))],
+)
+def test_suffixes_that_could_give_two_members_one_id_are_refused(env: tuple[str, ...], added: tuple[str, ...]) -> None:
+    with pytest.raises(AmbiguousIdentityError):
+        IdScheme(template="{podName}", workload_name="web", env_suffixes=env, suffixes=added)
+
+
+def test_an_id_too_long_for_the_broker_is_refused_when_rendered() -> None:
+    scheme = IdScheme(template="{podName}." + "x" * 243, workload_name="web")
+    assert len(scheme.base_id(Ordinal(9))) == 249
+    with pytest.raises(InvalidInstanceIdError, match="at most 249"):
+        scheme.base_id(Ordinal(10))
+
+
+def test_the_template_keeps_only_what_differs_between_pods() -> None:
+    resolved = resolve_template(
+        "{podName}.{ordinal}.{namespace}.{workloadName}.{groupName}.{scope}",
+        namespace="ns",
+        workload_name="web",
+        group_name="orders",
+        scope="3fa9c1d2",
+    )
+    assert resolved == "{podName}.{ordinal}.ns.web.orders.3fa9c1d2"
+
+
+@pytest.mark.parametrize(("template", "why"), [("{podName}.{cluster}", "cluster"), ("{workloadName}", "must contain")])
+def test_a_template_that_cannot_tell_pods_apart_is_refused(template: str, why: str) -> None:
+    with pytest.raises(InvalidInstanceIdError, match=why):
+        resolve_template(template, namespace="ns", workload_name="web", group_name="g", scope="3fa9c1d2")
+
+
+def test_the_scope_is_the_same_for_ever() -> None:
+    """Known value of SHA-256("c/ns/name/u"): a change would make every issued id foreign."""
+    assert identity_scope(cluster_uid="c", namespace="ns", name="name", uid="u") == "daf509cf"
+
+
+def test_another_cluster_namespace_name_or_uid_is_another_scope() -> None:
+    """With the uid, a StaticGroup that is deleted and created again cannot inherit ids that it has not watched."""
+    parts = [
+        ("c", "ns", "name", "u"),
+        ("d", "ns", "name", "u"),
+        ("c", "n", "name", "u"),
+        ("c", "ns", "nam", "u"),
+        ("c", "ns", "name", "v"),
+    ]
+    scopes = {identity_scope(cluster_uid=c, namespace=ns, name=name, uid=uid) for c, ns, name, uid in parts}
+    assert len(scopes) == len(parts)

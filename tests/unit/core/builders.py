@@ -1,0 +1,181 @@
+"""Worlds for tests of the core: short to write, whole when read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from staticgroup.api.staticgroup import StaticGroupSpec
+from staticgroup.core.certificate import Certificate, CertificateKind
+from staticgroup.core.chain import Incarnation, IncarnationState
+from staticgroup.core.group import BrokerBounds, GroupType, GroupView, MemberView
+from staticgroup.core.pod import ContainerPhase, ContainerView, NodeView, PodVersion
+from staticgroup.core.snapshot import FreshRead, History, Injected, Snapshot
+from staticgroup.core.workload import ContainerBudget, WorkloadView
+
+NOW_S = 1_800_000_000.0
+SCOPE = "3fa9c1d2"
+EPOCH = "a1b2c3d4a1b2c3d4"
+COORDINATOR = "1@10.0.0.1:9092"
+NODE = NodeView(name="n1", uid="node-1", boot_id="b1", machine_id="m1", kubelet_version="v1.36.3", kubelet_minor=36)
+
+
+def id_of(ordinal: int) -> str:
+    return f"web-{ordinal}.{SCOPE}"
+
+
+def spec(**changes: Any) -> StaticGroupSpec:
+    body: dict[str, Any] = {
+        "workloadRef": {"name": "web"},
+        "connectionRef": {"name": "kafka"},
+        "groupId": "orders",
+        "protocol": "Classic",
+    }
+    body.update(changes)
+    return StaticGroupSpec.model_validate(body)
+
+
+def terminated(name: str = "app", **changes: Any) -> ContainerView:
+    values: dict[str, Any] = {
+        "phase": ContainerPhase.TERMINATED,
+        "container_id": f"containerd://{name}",
+        "finished_at": "2026-11-21T10:00:00Z",
+        "reason": "Completed",
+    }
+    return ContainerView(name=name, **(values | changes))
+
+
+def running(name: str = "app") -> ContainerView:
+    return ContainerView(name=name, phase=ContainerPhase.RUNNING, container_id=f"containerd://{name}")
+
+
+def pod_version(ordinal: int = 2, uid: str = "u2", resource_version: int = 100, **changes: Any) -> PodVersion:
+    values: dict[str, Any] = {
+        "namespace": "shop",
+        "name": f"web-{ordinal}",
+        "uid": uid,
+        "resource_version": resource_version,
+        "ordinal": ordinal,
+        "node_name": "n1",
+        "phase": "Running",
+        "created_at_s": NOW_S - 600,
+        "required": (running(),),
+        "shows_container_id": True,
+        "instance_ids": frozenset({id_of(ordinal)}),
+    }
+    return PodVersion(**(values | changes))
+
+
+def ended(ordinal: int = 2, uid: str = "u2", resource_version: int = 110, **changes: Any) -> PodVersion:
+    return pod_version(
+        ordinal,
+        uid,
+        resource_version,
+        **({"phase": "Succeeded", "required": (terminated(),), "is_deleting": True} | changes),
+    )
+
+
+def incarnation(
+    ordinal: int = 2, uid: str = "u2", state: IncarnationState = IncarnationState.LIVE, **changes: Any
+) -> Incarnation:
+    values: dict[str, Any] = {
+        "namespace": "shop",
+        "pod_name": f"web-{ordinal}",
+        "uid": uid,
+        "instance_ids": frozenset({id_of(ordinal)}),
+        "node_name": "n1",
+        "state": state,
+        "since_s": NOW_S - 5,
+        "resource_version": 100 + ordinal,
+        "showed_container_id": True,
+        "runs": state is IncarnationState.LIVE,
+        "ready_since_s": NOW_S - 500 if state is IncarnationState.LIVE else None,
+        "created_at_s": NOW_S - 600,
+    }
+    if state is IncarnationState.DEAD:
+        values["certificate"] = Certificate(
+            kind=CertificateKind.ENDED, resource_version=110, statement="phase Succeeded"
+        )
+    if state is not IncarnationState.LIVE:
+        values["object_present"] = False
+    return Incarnation(**(values | changes))
+
+
+def workload(replicas: int = 2, **changes: Any) -> WorkloadView:
+    values: dict[str, Any] = {
+        "namespace": "shop",
+        "name": "web",
+        "uid": "w1",
+        "metadata_generation": 3,
+        "observed_generation": 3,
+        "replicas": replicas,
+        "status_replicas": replicas,
+        "ready_replicas": replicas,
+        "updated_replicas": replicas,
+        "current_revision": "r1",
+        "update_revision": "r1",
+        "containers": (ContainerBudget(name="app", startup_budget_s=20),),
+    }
+    return WorkloadView(**(values | changes))
+
+
+def member(ordinal: int, member_id: str | None = None, **changes: Any) -> MemberView:
+    return replace(MemberView(member_id=member_id or f"m{ordinal}", instance_id=id_of(ordinal)), **changes)
+
+
+def group(*members: MemberView, **changes: Any) -> GroupView:
+    values: dict[str, Any] = {
+        "group_id": "orders",
+        "group_type": GroupType.CLASSIC,
+        "state": "Stable",
+        "coordinator": COORDINATOR,
+        "protocol_type": "consumer",
+    }
+    return GroupView(members=members, **(values | changes))
+
+
+def injected(**changes: Any) -> Injected:
+    values: dict[str, Any] = {
+        "scope": SCOPE,
+        "watch_epoch": EPOCH,
+        "method": "Policy",
+        "id_template": f"{{podName}}.{SCOPE}",
+        "session_timeout_ms": 120_000,
+    }
+    return Injected(**(values | changes))
+
+
+def history(**changes: Any) -> History:
+    return History(
+        **({"injected": injected(), "issued_ordinals": frozenset(range(3)), "departed_since_s": {}} | changes)
+    )
+
+
+def fresh(ordinal: int = 2, **changes: Any) -> FreshRead:
+    values: dict[str, Any] = {
+        "instance_id": id_of(ordinal),
+        "is_expected": False,
+        "object_uid": "",
+        "resource_version": 120,
+        "barrier_passed": True,
+    }
+    return FreshRead(**(values | changes))
+
+
+def departure(**changes: Any) -> Snapshot:
+    """Web was scaled from 3 to 2; web-2 ended with a certificate and its member is still in the group."""
+    values: dict[str, Any] = {
+        "namespace": "shop",
+        "name": "orders",
+        "uid": "sg-1",
+        "metadata_generation": 1,
+        "workload": workload(2),
+        "pods": (incarnation(0, "u0"), incarnation(1, "u1")),
+        "group": group(member(0), member(1), member(2)),
+        "bounds": BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000),
+        "chains": {id_of(2): (incarnation(state=IncarnationState.DEAD),)},
+        "fresh": {id_of(2): fresh()},
+        "watch_epoch": EPOCH,
+        "cluster_uid": "cluster-1",
+    }
+    return Snapshot(**(values | changes))

@@ -1,0 +1,132 @@
+"""What one pod version proves. Each clause of E1 and E1' has its own counter-example here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from staticgroup.core.certificate import Certificate, CertificateKind, Refusal, certify, certify_unbound
+from staticgroup.core.pod import ContainerPhase, ContainerView, NodeView
+
+from .builders import NODE, ended, pod_version, running, terminated
+
+
+def judged(version, node: NodeView | None = NODE, *, ever: bool = True, birth: bool = False) -> Certificate | Refusal:
+    return certify(version, node, ever_showed_container_id=ever, seen_from_birth=birth)
+
+
+def test_terminal_phase_with_every_container_terminated_is_the_certificate_e1() -> None:
+    verdict = judged(ended())
+    assert isinstance(verdict, Certificate)
+    assert verdict.kind is CertificateKind.ENDED
+    assert "1 of 1 containers terminated" in verdict.statement
+
+
+def test_failed_is_as_terminal_as_succeeded() -> None:
+    assert isinstance(judged(ended(phase="Failed")), Certificate)
+
+
+@pytest.mark.parametrize("phase", ["Running", "Pending", "Unknown", ""])
+def test_stale_terminated_of_a_crashed_container_is_no_end_while_the_phase_is_not_terminal(phase: str) -> None:
+    """A crash-looping pod shows `terminated` for the run before; only the phase rule tells (seen on a real kubelet)."""
+    verdict = judged(ended(phase=phase))
+    assert isinstance(verdict, Refusal)
+    assert "phase" in verdict.clause
+
+
+def test_empty_status_list_means_alive() -> None:
+    """`all([])` is true; an absent entry is not a terminated one."""
+    verdict = judged(ended(required=(ContainerView(name="app", phase=ContainerPhase.ABSENT),)))
+    assert isinstance(verdict, Refusal)
+    assert "absent" in verdict.clause
+
+
+def test_pod_without_any_named_container_proves_nothing() -> None:
+    assert isinstance(judged(ended(required=())), Refusal)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        running("sidecar"),
+        ContainerView(name="debug", phase=ContainerPhase.WAITING),
+        terminated("sidecar", container_id=""),
+        terminated("sidecar", finished_at=""),
+        terminated("sidecar", reason="ContainerStatusUnknown"),
+    ],
+    ids=["running", "waiting", "no containerID", "no finishedAt", "ContainerStatusUnknown"],
+)
+def test_one_container_without_a_kubelet_written_end_withholds_the_certificate(last: ContainerView) -> None:
+    assert isinstance(judged(ended(required=(terminated(), last))), Refusal)
+
+
+def test_phase_written_by_the_pod_garbage_collector_is_no_evidence() -> None:
+    """PodGC sets Failed on pods of vanished nodes (KEP-3329); no kubelet has spoken."""
+    verdict = judged(ended(phase="Failed", disruption_reason="DeletionByPodGC"))
+    assert isinstance(verdict, Refusal)
+    assert "garbage collector" in verdict.clause
+
+
+def test_other_disruptions_keep_the_kubelets_word() -> None:
+    assert isinstance(judged(ended(disruption_reason="EvictionByEvictionAPI")), Certificate)
+
+
+def test_host_pid_pods_are_never_certified() -> None:
+    assert isinstance(judged(ended(host_pid=True)), Refusal)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        None,
+        replace(NODE, is_virtual=True),
+        replace(NODE, kubelet_minor=26, kubelet_version="v1.26.9"),
+        replace(NODE, kubelet_minor=None),
+    ],
+    ids=["unreadable", "virtual-kubelet", "1.26", "unknown version"],
+)
+def test_only_a_real_kubelet_from_1_27_on_is_believed(node: NodeView | None) -> None:
+    assert isinstance(judged(ended(), node), Refusal)
+
+
+def test_kubelet_1_27_is_believed() -> None:
+    assert isinstance(judged(ended(), replace(NODE, kubelet_minor=27, kubelet_version="v1.27.0")), Certificate)
+
+
+def never_started() -> object:
+    return ended(
+        phase="Failed",
+        required=(terminated(container_id="", reason="ContainerStatusUnknown"),),
+        shows_container_id=False,
+    )
+
+
+def test_pod_that_never_showed_a_container_id_since_birth_never_ran() -> None:
+    """An image that was never pulled: Failed, `ContainerStatusUnknown` without containerID (seen on a real kubelet)."""
+    verdict = judged(never_started(), ever=False, birth=True)
+    assert isinstance(verdict, Certificate)
+    assert verdict.kind is CertificateKind.NEVER_RAN
+
+
+def test_never_ran_needs_the_whole_life_to_have_been_watched() -> None:
+    assert isinstance(judged(never_started(), ever=False, birth=False), Refusal)
+
+
+def test_never_ran_is_refused_once_any_version_showed_a_container_id() -> None:
+    assert isinstance(judged(never_started(), ever=True, birth=True), Refusal)
+
+
+def test_never_ran_needs_the_phase_rule_too() -> None:
+    assert isinstance(judged(replace(never_started(), phase="Pending"), ever=False, birth=True), Refusal)
+
+
+def test_unbound_pod_whose_object_is_gone_never_ran() -> None:
+    version = pod_version(node_name="", phase="Pending", required=(), shows_container_id=False)
+    assert isinstance(certify_unbound(version, object_gone=True, ever_bound=False), Certificate)
+
+
+@pytest.mark.parametrize(("gone", "bound"), [(False, False), (True, True)], ids=["a label edit", "bound before"])
+def test_unbound_pod_is_not_certified_by_a_label_edit_or_after_a_binding(gone: bool, bound: bool) -> None:
+    version = pod_version(node_name="", phase="Pending", required=(), shows_container_id=False)
+    assert isinstance(certify_unbound(version, object_gone=gone, ever_bound=bound), Refusal)

@@ -1,0 +1,111 @@
+"""Incarnations fold from versions; a chain proves an id dead only as a whole."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from staticgroup.core.chain import ChainClause, Incarnation, IncarnationState, confirm_unbound, fold, judge, vanish
+
+from .builders import NODE, NOW_S, ended, id_of, incarnation, pod_version
+
+DEAD, LIVE, SUSPECT = IncarnationState.DEAD, IncarnationState.LIVE, IncarnationState.SUSPECT
+
+
+def folded(*versions: object, birth: bool = True) -> Incarnation:
+    known: Incarnation | None = None
+    for version in versions:
+        known = fold(known, version, NODE, from_birth=birth, now_s=NOW_S)
+    assert known is not None
+    return known
+
+
+def test_graceful_end_folds_to_dead_and_stays_dead_when_the_object_goes() -> None:
+    life = folded(pod_version(), pod_version(resource_version=105, is_deleting=True), ended())
+    assert life.state is DEAD
+    gone = vanish(life, now_s=NOW_S + 1)
+    assert (gone.state, gone.object_present) == (DEAD, False)
+    assert gone.certificate == life.certificate
+
+
+def test_force_delete_makes_a_suspect_that_names_what_was_last_seen() -> None:
+    gone = vanish(folded(pod_version()), now_s=NOW_S)
+    assert gone.state is SUSPECT
+    assert "phase is Running" in gone.refusal
+
+
+def test_certificate_is_never_taken_back_by_a_later_version() -> None:
+    assert folded(pod_version(), ended(), pod_version(resource_version=120)).state is DEAD
+
+
+def test_ids_only_accumulate_so_an_edited_annotation_cannot_hide_an_incarnation() -> None:
+    life = folded(pod_version(), pod_version(resource_version=101, instance_ids=frozenset({"other"})))
+    assert life.instance_ids == {id_of(2), "other"}
+
+
+def test_label_edit_and_return_leaves_the_pod_alive() -> None:
+    back = fold(
+        vanish(folded(pod_version()), now_s=NOW_S),
+        pod_version(resource_version=130),
+        NODE,
+        from_birth=False,
+        now_s=NOW_S,
+    )
+    assert (back.state, back.object_present) == (LIVE, True)
+
+
+def test_unbound_suspect_is_certified_only_when_its_object_is_confirmed_gone() -> None:
+    last = pod_version(node_name="", phase="Pending", required=(), shows_container_id=False)
+    suspect = vanish(folded(last), now_s=NOW_S)
+    assert confirm_unbound(suspect, last, object_gone=False, now_s=NOW_S).state is SUSPECT
+    assert confirm_unbound(suspect, last, object_gone=True, now_s=NOW_S).state is DEAD
+
+
+def judged(*incarnations: Incarnation, continuous: bool = True, overflow: bool = False) -> ChainClause:
+    return judge(id_of(2), incarnations, continuous=continuous, overflow=overflow).clause
+
+
+def test_chain_of_only_dead_incarnations_is_proven() -> None:
+    assert judged(incarnation(state=DEAD), incarnation(uid="u3", state=DEAD)) is ChainClause.PROVEN
+
+
+def test_empty_chain_proves_nothing() -> None:
+    assert judged() is ChainClause.UNSEEN
+
+
+def test_chain_without_anyone_seen_carrying_exactly_this_id_proves_nothing() -> None:
+    assert judged(incarnation(state=DEAD, instance_ids=frozenset({"web-2"}))) is ChainClause.UNSEEN
+
+
+def test_one_suspect_among_the_dead_holds_the_whole_chain() -> None:
+    assert judged(incarnation(state=DEAD), incarnation(uid="zombie", state=SUSPECT)) is ChainClause.SUSPECT
+
+
+def test_suspect_of_the_same_pod_name_counts_even_without_the_id() -> None:
+    assert (
+        judged(incarnation(state=DEAD), incarnation(uid="z", state=SUSPECT, instance_ids=frozenset()))
+        is ChainClause.SUSPECT
+    )
+
+
+def test_live_incarnation_holds_the_chain() -> None:
+    assert judged(incarnation(state=DEAD), incarnation(uid="u3")) is ChainClause.LIVE
+
+
+def test_gap_in_the_watch_outweighs_any_certificate() -> None:
+    assert judged(incarnation(state=DEAD), continuous=False) is ChainClause.GAP
+
+
+def test_overflowed_ledger_proves_nothing() -> None:
+    assert judged(incarnation(state=DEAD), overflow=True) is ChainClause.OVERFLOW
+
+
+states = st.sampled_from([DEAD, LIVE, SUSPECT])
+
+
+@given(st.lists(states, max_size=6), st.booleans(), st.randoms())
+def test_chain_is_proven_exactly_when_continuous_nonempty_and_all_dead_in_any_order(chain, continuous, rng) -> None:
+    incarnations = [incarnation(uid=f"u{n}", state=s) for n, s in enumerate(chain)]
+    rng.shuffle(incarnations)
+    verdict = judge(id_of(2), incarnations, continuous=continuous)
+    assert verdict.is_proven == (continuous and bool(chain) and set(chain) == {DEAD})

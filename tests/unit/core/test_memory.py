@@ -1,0 +1,174 @@
+"""The durable memory: what a restart reads back from the status is what was written, and losing some is only slower."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from staticgroup.api.status import INCARNATIONS_MAX, StaticGroupStatus
+from staticgroup.core.certificate import Certificate, CertificateKind
+from staticgroup.core.chain import IncarnationState, judge
+from staticgroup.core.group import LeaveOutcome
+from staticgroup.core.memory import (
+    history_from,
+    ledger_from,
+    to_remember,
+    wire_injected,
+    wire_issued,
+    wire_ledger,
+    wire_settling,
+)
+from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import History, RemovalRecord
+
+from .builders import COORDINATOR, NOW_S, departure, history, id_of, incarnation, injected, spec
+
+LIVE, DEAD, SUSPECT = IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT
+
+
+def through_the_api_server(memory: History, **ledger: object) -> StaticGroupStatus:
+    status = StaticGroupStatus(
+        injected=wire_injected(spec(), memory.injected),
+        issued=wire_issued(memory),
+        settling=wire_settling(memory),
+        ledger=wire_ledger(ledger.get("incarnations", ()), overflow=bool(ledger.get("overflow"))),  # type: ignore[arg-type]
+    )
+    return StaticGroupStatus.model_validate(status.to_wire())
+
+
+records = st.builds(
+    RemovalRecord,
+    instance_id=st.integers(0, 40).map(id_of),
+    member_id=st.text("abc-0123456789", min_size=1, max_size=80),
+    coordinator=st.sampled_from([COORDINATOR, "2@10.0.0.2:9092"]),
+    acknowledged_at_s=st.integers(1_700_000_000, 1_900_000_000).map(float),
+    attempts=st.integers(1, 9),
+    absent_since_s=st.one_of(st.none(), st.integers(1_700_000_000, 1_900_000_000).map(float)),
+    settled_at_s=st.one_of(st.none(), st.integers(1_700_000_000, 1_900_000_000).map(float)),
+    pod_uids=st.frozensets(st.sampled_from(["u1", "u2", "u3"])),
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(records, max_size=20, unique_by=lambda r: r.instance_id), st.frozensets(st.integers(0, 300)))
+def test_history_comes_back_as_it_was_written(removals: list[RemovalRecord], ordinals: frozenset[int]) -> None:
+    memory = History(
+        injected=injected(), removals=tuple(removals), issued_ordinals=ordinals, templates=("{podName}.3fa9c1d2.old",)
+    )
+    assert history_from(through_the_api_server(memory)) == memory
+
+
+def test_no_status_is_an_empty_memory() -> None:
+    assert history_from(None) == History()
+    assert ledger_from("shop", None) == ()
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.sampled_from([DEAD, SUSPECT]), max_size=30))
+def test_ledger_comes_back_with_every_state_and_certificate_and_counts_objects_as_gone(states) -> None:
+    written = [
+        incarnation(n, f"u{n}", state, since_s=float(1_800_000_000 + n), refusal="" if state is DEAD else "vanished")
+        for n, state in enumerate(states)
+    ]
+    read = {i.uid: i for i in ledger_from("shop", through_the_api_server(history(), incarnations=written))}
+    assert {uid: i.state for uid, i in read.items()} == {i.uid: i.state for i in written}
+    for before in written:
+        after = read[before.uid]
+        assert (after.instance_ids, after.node_name, after.since_s) == (
+            before.instance_ids,
+            before.node_name,
+            before.since_s,
+        )
+        assert (after.certificate is None) == (before.certificate is None)
+        assert not after.object_present
+        assert not after.from_birth
+
+
+def test_entry_that_says_dead_without_a_certificate_is_a_suspect() -> None:
+    """Whoever edits the status by hand cannot make evidence."""
+    status = through_the_api_server(history(), incarnations=[incarnation(state=DEAD)]).to_wire()
+    status["ledger"]["incarnations"][0]["certificate"] = None
+    (read,) = ledger_from("shop", StaticGroupStatus.model_validate(status))
+    assert read.state is SUSPECT
+
+
+def test_live_incarnation_of_an_earlier_process_is_a_suspect_until_its_object_is_seen() -> None:
+    status = through_the_api_server(history(), incarnations=[incarnation(state=LIVE)])
+    (read,) = ledger_from("shop", status)
+    assert read.state is SUSPECT
+    assert not read.object_present
+
+
+def test_every_suspect_is_remembered_and_of_the_dead_the_newest_without_a_living_successor() -> None:
+    kept = to_remember(
+        [
+            incarnation(0, "old", SUSPECT, resource_version=1),
+            incarnation(0, "now", LIVE, resource_version=9),
+            incarnation(1, "first", DEAD, resource_version=2),
+            incarnation(1, "second", DEAD, resource_version=5),
+            incarnation(2, "replaced", DEAD, resource_version=3),
+            incarnation(2, "successor", LIVE, resource_version=8),
+        ]
+    )
+    assert {i.uid for i in kept} == {"old", "second"}
+
+
+def test_dead_incarnation_that_is_remembered_proves_the_id_after_a_restart() -> None:
+    (kept,) = to_remember([incarnation(state=DEAD)])
+    read = ledger_from("shop", through_the_api_server(history(), incarnations=[kept]))
+    assert judge(id_of(2), read, continuous=True).is_proven
+
+
+def test_suspects_win_over_the_dead_when_the_ledger_is_full() -> None:
+    many = [incarnation(n, f"d{n}", DEAD) for n in range(INCARNATIONS_MAX)]
+    ledger = wire_ledger([*many, incarnation(999, "s", SUSPECT)])
+    assert ledger is not None
+    assert len(ledger.incarnations) == INCARNATIONS_MAX
+    assert "s" in {i.uid for i in ledger.incarnations}
+    assert not ledger.overflow
+
+
+def test_overflow_is_said_when_suspects_do_not_fit_and_never_taken_back() -> None:
+    ledger = wire_ledger([incarnation(n, f"s{n}", SUSPECT) for n in range(INCARNATIONS_MAX + 1)])
+    assert ledger is not None
+    assert ledger.overflow
+    later = wire_ledger((), overflow=ledger.overflow)
+    assert later is not None
+    assert later.overflow
+
+
+def test_removals_are_bounded_and_the_unsettled_ones_are_kept() -> None:
+    old = tuple(
+        RemovalRecord(
+            instance_id=id_of(n + 10),
+            member_id=f"m{n}",
+            coordinator=COORDINATOR,
+            acknowledged_at_s=NOW_S - n,
+            settled_at_s=None if n == 99 else NOW_S,
+        )
+        for n in range(REMOVALS_MAX)
+    )
+    (action,) = plan(spec(), departure(), history(), NOW_S).actions
+    after = with_outcomes(history(removals=old), action.removals, [LeaveOutcome.REMOVED], COORDINATOR, NOW_S)
+    assert len(after.removals) == REMOVALS_MAX
+    kept = {r.instance_id for r in after.removals}
+    assert {id_of(2), id_of(109)} <= kept
+    assert id_of(108) not in kept
+
+
+def test_unreadable_resource_version_in_a_status_is_the_oldest() -> None:
+    status = through_the_api_server(history(), incarnations=[incarnation(state=SUSPECT)]).to_wire()
+    status["ledger"]["incarnations"][0]["resourceVersion"] = ""
+    (read,) = ledger_from("shop", StaticGroupStatus.model_validate(status))
+    assert read.resource_version == 0
+
+
+def test_certificate_kind_survives_so_that_audit_and_status_agree() -> None:
+    never_ran = incarnation(
+        state=DEAD,
+        certificate=Certificate(kind=CertificateKind.NEVER_RAN, resource_version=5, statement="never bound"),
+    )
+    (read,) = ledger_from("shop", through_the_api_server(history(), incarnations=[never_ran]))
+    assert read.certificate is not None
+    assert (read.certificate.kind, read.certificate.statement) == (CertificateKind.NEVER_RAN, "never bound")

@@ -1,0 +1,386 @@
+"""One plan per round: who is removed, who is held, and by which guard."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from staticgroup.core.chain import IncarnationState
+from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveOutcome, MemberView
+from staticgroup.core.guards import Guard
+from staticgroup.core.outcomes import with_outcomes
+from staticgroup.core.plan import Plan, plan
+from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
+
+from .builders import (
+    COORDINATOR,
+    EPOCH,
+    NOW_S,
+    departure,
+    fresh,
+    group,
+    history,
+    id_of,
+    incarnation,
+    injected,
+    member,
+    spec,
+    workload,
+)
+
+DEAD, LIVE, SUSPECT = IncarnationState.DEAD, IncarnationState.LIVE, IncarnationState.SUSPECT
+
+
+def planned(
+    snapshot: Snapshot | None = None, memory: History | None = None, now_s: float = NOW_S, **spec_changes: object
+) -> Plan:
+    return plan(spec(**spec_changes), snapshot or departure(), memory or history(), now_s)
+
+
+def removed(decided: Plan) -> set[tuple[str, str]]:
+    return {(r.entry.member_id, r.entry.instance_id) for a in decided.actions for r in a.removals}
+
+
+def only_guard(decided: Plan) -> Guard:
+    assert not decided.actions
+    (held,) = decided.held
+    assert held.message
+    return held.guard
+
+
+def test_departed_member_with_a_proven_chain_is_removed_by_the_pair_that_was_described() -> None:
+    decided = planned()
+    assert removed(decided) == {("m2", id_of(2))}
+    assert decided.held == ()
+
+
+def test_the_reason_given_to_the_broker_names_the_staticgroup_and_the_ordinal() -> None:
+    (action,) = planned().actions
+    assert action.removals[0].entry.reason.startswith("staticgroup shop/orders: scaled to 0..1")
+    assert "ordinal 2" in action.removals[0].entry.reason
+
+
+def test_nothing_departed_means_an_empty_plan() -> None:
+    decided = planned(departure(workload=workload(3), group=group(member(0), member(1), member(2))))
+    assert decided.actions == ()
+    assert decided.held == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "guard"),
+    [
+        ({"chains": {}}, Guard.CHAIN),
+        ({"chains": {id_of(2): (incarnation(),)}}, Guard.POD_ENDING),
+        ({"chains": {id_of(2): (incarnation(state=DEAD), incarnation(uid="z", state=SUSPECT))}}, Guard.CHAIN),
+        ({"watch_epoch": "another"}, Guard.GAP),
+        ({"watch_epoch": ""}, Guard.GAP),
+        ({"ledger_overflow": True}, Guard.OVERFLOW),
+        ({"fresh": {}}, Guard.NOT_READ_AFRESH),
+        ({"fresh": {id_of(2): fresh(is_expected=True)}}, Guard.EXPECTED),
+        ({"fresh": {id_of(2): fresh(object_uid="u9")}}, Guard.POD_PRESENT),
+        ({"fresh": {id_of(2): fresh(barrier_passed=False)}}, Guard.NO_BARRIER),
+        ({"overlaps": ("shop/twin",)}, Guard.CONFLICT),
+        ({"group": group(member(0), member(2), member(2, "m2b"))}, None),
+        ({"pods": (), "workload": workload(2, status_replicas=2)}, Guard.PODS_UNSEEN),
+    ],
+    ids=[
+        "never seen",
+        "alive",
+        "suspect",
+        "gap",
+        "not anchored",
+        "overflow",
+        "not read",
+        "wanted again",
+        "pod there",
+        "no barrier",
+        "overlap",
+        "duplicate",
+        "pods unseen",
+    ],
+)
+def test_each_doubt_holds_the_removal_under_its_own_name(changes: dict[str, object], guard: Guard | None) -> None:
+    decided = planned(departure(**changes))
+    assert not decided.actions
+    assert {h.guard for h in decided.held} == {guard or Guard.DUPLICATE}
+
+
+def test_certified_pod_object_that_still_exists_does_not_hold() -> None:
+    """The removal happens at the terminal phase; the object goes half a second later."""
+    assert removed(planned(departure(fresh={id_of(2): fresh(object_uid="u2")}))) == {("m2", id_of(2))}
+
+
+def test_unscoped_id_is_removed_only_on_the_users_word() -> None:
+    unscoped = injected(id_template="{podName}")
+    ids = {"web-2"}
+    snapshot = departure(
+        group=group(MemberView(member_id="m2", instance_id="web-2")),
+        chains={"web-2": (incarnation(state=DEAD, instance_ids=frozenset(ids)),)},
+        fresh={"web-2": fresh(instance_id="web-2")},
+    )
+    template = {"template": "{podName}"}
+    assert only_guard(planned(snapshot, history(injected=unscoped), identity=template)) is Guard.UNSCOPED
+    assert removed(planned(snapshot, history(injected=unscoped), identity=template | {"exclusive": True})) == {
+        ("m2", "web-2")
+    }
+
+
+def test_foreign_and_dynamic_members_are_counted_and_never_candidates() -> None:
+    others = (
+        MemberView(member_id="x", instance_id="web-2.deadbeef"),
+        MemberView(member_id="y", instance_id="db-0"),
+        MemberView(member_id="z", instance_id=None),
+    )
+    decided = planned(departure(group=group(member(0), member(1), *others)))
+    assert decided.actions == ()
+    assert decided.held == ()
+    assert decided.membership is not None
+    assert (len(decided.membership.foreign), len(decided.membership.dynamic)) == (2, 1)
+
+
+def test_group_that_could_not_be_read_plans_nothing() -> None:
+    problem = KafkaProblem(kind=KafkaProblemKind.NOT_AUTHORIZED, message="DESCRIBE on Group 'orders' is missing")
+    decided = planned(departure(group=problem))
+    assert decided.actions == ()
+    assert decided.membership is None
+
+
+@pytest.mark.parametrize("kind", [GroupType.STREAMS, GroupType.SHARE])
+def test_group_types_that_leavegroup_does_not_serve_are_held(kind: GroupType) -> None:
+    assert only_guard(planned(departure(group=group(member(2), group_type=kind)))) is Guard.UNSUPPORTED_GROUP
+
+
+def test_suspend_and_policy_never_hold() -> None:
+    assert only_guard(planned(suspend=True)) is Guard.SUSPENDED
+    assert only_guard(planned(removal={"policy": "Never"})) is Guard.POLICY_NEVER
+
+
+def test_hold_window_counts_from_the_first_round_that_saw_the_departure() -> None:
+    first = planned(removal={"holdSeconds": 30})
+    assert only_guard(first) is Guard.HOLD_WINDOW
+    assert first.requeue_after_s <= 30
+    assert removed(planned(memory=first.history, now_s=NOW_S + 31, removal={"holdSeconds": 30})) == {("m2", id_of(2))}
+
+
+def test_missing_workload_waits_for_its_recreation_before_anything_is_removed() -> None:
+    gone = departure(workload=None)
+    first = planned(gone)
+    assert only_guard_all(first) == {Guard.HOLD_WINDOW, Guard.CHAIN}
+    later = planned(gone, first.history, NOW_S + 61)
+    assert ("m2", id_of(2)) in removed(later)
+
+
+def only_guard_all(decided: Plan) -> set[Guard]:
+    assert not decided.actions
+    return {h.guard for h in decided.held}
+
+
+def test_budget_lets_at_least_one_go_and_the_rest_wait_their_turn() -> None:
+    ids = range(2, 6)
+    snapshot = departure(
+        group=group(member(0), member(1), *(member(n) for n in ids)),
+        chains={id_of(n): (incarnation(n, f"u{n}", DEAD),) for n in ids},
+        fresh={id_of(n): fresh(n) for n in ids},
+    )
+    decided = planned(snapshot, removal={"maxPercentOfGroup": 1})
+    assert len(removed(decided)) == 1
+    assert {h.guard for h in decided.held} == {Guard.BUDGET}
+    assert len(removed(planned(snapshot))) == 4
+
+
+def test_batch_removes_all_departed_members_in_one_action() -> None:
+    snapshot = departure(
+        workload=workload(0, status_replicas=0),
+        pods=(),
+        group=group(member(0), member(1)),
+        chains={id_of(n): (incarnation(n, f"u{n}", DEAD),) for n in (0, 1)},
+        fresh={id_of(n): fresh(n) for n in (0, 1)},
+    )
+    (action,) = planned(snapshot).actions
+    assert len(action.removals) == 2
+
+
+# verification (step 7) ------------------------------------------------------------------------------------------
+
+
+def acknowledged(**changes: object) -> RemovalRecord:
+    values: dict[str, object] = {
+        "instance_id": id_of(2),
+        "member_id": "m2",
+        "coordinator": COORDINATOR,
+        "acknowledged_at_s": NOW_S - 1,
+        "pod_uids": frozenset({"u2"}),
+    }
+    return RemovalRecord(**(values | changes))
+
+
+def record_after(decided: Plan) -> RemovalRecord:
+    (record,) = decided.history.removals
+    return record
+
+
+WITHOUT = group(member(0), member(1))
+
+
+def test_removal_is_settled_by_one_stable_reading_under_the_same_coordinator() -> None:
+    assert record_after(planned(departure(group=WITHOUT), history(removals=(acknowledged(),)))).settled_at_s == NOW_S
+
+
+def test_removal_is_not_settled_while_the_group_rebalances() -> None:
+    """A classic removal is acknowledged before the next generation is stored."""
+    moving = replace(WITHOUT, state="PreparingRebalance")
+    assert record_after(planned(departure(group=moving), history(removals=(acknowledged(),)))).settled_at_s is None
+
+
+def test_after_a_coordinator_change_two_readings_two_seconds_apart_are_needed() -> None:
+    moved = replace(WITHOUT, coordinator="2@10.0.0.2:9092")
+    first = planned(departure(group=moved), history(removals=(acknowledged(),)))
+    assert record_after(first).settled_at_s is None
+    early = planned(departure(group=moved), first.history, NOW_S + 1.9)
+    assert record_after(early).settled_at_s is None
+    assert record_after(planned(departure(group=moved), early.history, NOW_S + 2.1)).settled_at_s == NOW_S + 2.1
+
+
+def test_resurrected_member_is_removed_again_with_the_same_pair() -> None:
+    """GroupMetadataManager reloads the last stored generation at a fail-over; the leave was never in it."""
+    decided = planned(memory=history(removals=(acknowledged(settled_at_s=NOW_S - 0.5),)))
+    assert removed(decided) == {("m2", id_of(2))}
+    assert decided.actions[0].removals[0].attempt == 2
+    assert record_after(decided).settled_at_s is None
+
+
+def test_somebody_else_under_a_removed_id_is_a_zombie_and_is_left_alone() -> None:
+    snapshot = departure(group=group(member(0), member(1), member(2, "m9")))
+    assert only_guard(planned(snapshot, history(removals=(acknowledged(),)))) is Guard.ZOMBIE
+
+
+def test_new_pod_of_a_removed_id_that_ended_too_is_no_zombie() -> None:
+    snapshot = departure(
+        group=group(member(0), member(1), member(2, "m9")),
+        chains={id_of(2): (incarnation(state=DEAD), incarnation(uid="u7", state=DEAD))},
+    )
+    assert removed(planned(snapshot, history(removals=(acknowledged(),)))) == {("m9", id_of(2))}
+
+
+def test_record_is_dropped_when_its_id_is_wanted_again() -> None:
+    decided = planned(
+        departure(workload=workload(3), group=group(member(0), member(1))), history(removals=(acknowledged(),))
+    )
+    assert decided.history.removals == ()
+
+
+def test_member_seen_under_two_ready_pods_belongs_to_neither() -> None:
+    sightings = {id_of(2): (("m2", "u1", NOW_S - 900), ("m2", "u2", NOW_S - 300))}
+    assert only_guard(planned(memory=history(sightings=sightings))) is Guard.TWO_INCARNATIONS
+
+
+def test_sightings_are_noted_only_for_pods_that_were_ready_for_long() -> None:
+    world = departure(
+        workload=workload(3), pods=(incarnation(2, "u2", ready_since_s=NOW_S - 59),), group=group(member(2))
+    )
+    assert planned(world).history.sightings == {}
+    settled = replace(world, pods=(incarnation(2, "u2", ready_since_s=NOW_S - 61),))
+    assert planned(settled).history.sightings == {id_of(2): (("m2", "u2", NOW_S),)}
+
+
+def test_only_an_acknowledged_removal_leaves_a_record() -> None:
+    (action,) = planned().actions
+    for outcome in LeaveOutcome:
+        after = with_outcomes(history(), action.removals, [outcome], COORDINATOR, NOW_S)
+        assert len(after.removals) == (1 if outcome is LeaveOutcome.REMOVED else 0)
+
+
+# identity and injection -----------------------------------------------------------------------------------------
+
+
+def test_no_id_is_issued_before_the_pod_watch_is_anchored() -> None:
+    decided = planned(departure(watch_epoch="", group=group()), History())
+    assert decided.injection is not None
+    assert decided.injection.injected is None
+
+
+def test_first_acknowledgement_fixes_scope_and_watch_epoch() -> None:
+    first = planned(departure(group=group()), History()).history
+    assert first.injected is not None
+    assert first.injected.watch_epoch == EPOCH
+    assert len(first.injected.scope) == 8
+    later = planned(departure(watch_epoch="after-a-gap", group=group()), first).history
+    assert later.injected is not None
+    assert (later.injected.scope, later.injected.watch_epoch) == (first.injected.scope, EPOCH)
+
+
+def test_scope_differs_for_a_recreated_staticgroup_of_the_same_name() -> None:
+    scopes = {planned(departure(uid=uid, group=group()), History()).history.injected.scope for uid in ("sg-1", "sg-2")}
+    assert len(scopes) == 2
+
+
+def test_observe_issues_nothing_and_may_anchor_again_later() -> None:
+    first = planned(departure(group=group()), History(), mode="Observe")
+    assert first.history.issued_ordinals == frozenset()
+    managed = planned(departure(watch_epoch="new", group=group()), first.history)
+    assert managed.history.injected is not None
+    assert managed.history.injected.watch_epoch == "new"
+
+
+def test_edited_template_keeps_the_earlier_ids_as_ours() -> None:
+    edited = {"template": "{workloadName}.{ordinal}.{scope}"}
+    decided = planned(departure(fresh={id_of(2): fresh()}), identity=edited)
+    assert decided.identity is not None
+    assert decided.identity.ordinal_of(id_of(2)) == 2
+    assert not decided.identity.is_current(id_of(2))
+
+
+def test_streams_threads_of_a_departed_pod_are_removed_together() -> None:
+    identity = {"suffix": "Streams", "membersPerPod": 2}
+    threads = [f"{id_of(2)}-{n}" for n in (1, 2)]
+    dead = incarnation(state=DEAD, instance_ids=frozenset({id_of(2), *threads}))
+    snapshot = departure(
+        group=group(*(MemberView(member_id=f"m-{t}", instance_id=t) for t in threads)),
+        chains=dict.fromkeys(threads, (dead,)),
+        fresh={t: fresh(instance_id=t) for t in threads},
+    )
+    assert {i for _, i in removed(planned(snapshot, identity=identity))} == set(threads)
+
+
+def test_kip_848_groups_get_no_session_timeout_injected() -> None:
+    """Clients with group.protocol=consumer refuse to start with session.timeout.ms (ConsumerConfig)."""
+    consumer = group(member(0, member_epoch=3), group_type=GroupType.CONSUMER, group_epoch=3, assignment_epoch=3)
+    decided = planned(departure(group=consumer), protocol="Consumer")
+    assert decided.history.injected is not None
+    assert decided.history.injected.session_timeout_ms is None
+
+
+# invariants ------------------------------------------------------------------------------------------------------
+
+
+@given(st.permutations(range(6)), st.integers(0, 6), st.data())
+def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(order, replicas, data) -> None:
+    states = {n: data.draw(st.sampled_from([DEAD, LIVE, SUSPECT])) for n in range(6)}
+    chains = {id_of(n): (incarnation(n, f"u{n}", states[n]),) for n in range(6)}
+    world = departure(
+        workload=workload(replicas, status_replicas=0),
+        group=group(*(member(n) for n in order)),
+        chains=chains,
+        fresh={id_of(n): fresh(n) for n in range(6)},
+        pods=(),
+    )
+    decided = planned(world)
+    assert removed(decided) == {(f"m{n}", id_of(n)) for n in range(replicas, 6) if states[n] is DEAD}
+    assert decided == planned(replace(world, group=group(*(member(n) for n in range(6)))))
+
+
+def test_leave_entry_without_both_ids_cannot_be_made() -> None:
+    for pair in (("", "web-2"), ("m2", "")):
+        with pytest.raises(ValueError, match="both"):
+            LeaveEntry(member_id=pair[0], instance_id=pair[1])
+
+
+def test_pod_that_is_not_ready_for_minutes_is_no_restart_any_more() -> None:
+    young = incarnation(1, "u1", ready_since_s=None, created_at_s=NOW_S - 299)
+    world = departure(pods=(incarnation(0, "u0"), young), group=group(member(0)))
+    assert planned(world).membership.overdue == ()
+    old = replace(young, created_at_s=NOW_S - 301)
+    assert planned(replace(world, pods=(incarnation(0, "u0"), old))).membership.overdue == (id_of(1),)

@@ -1,0 +1,381 @@
+"""What users are told: every mistake has its own condition, reason and remedy; what passes by itself alarms nobody."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from staticgroup.api.conditions import Condition
+from staticgroup.api.staticgroup import StaticGroupSpec
+from staticgroup.core.chain import IncarnationState
+from staticgroup.core.group import BrokerBounds, GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
+from staticgroup.core.guards import TRANSIENT_GUARDS, Guard
+from staticgroup.core.plan import plan
+from staticgroup.core.projection import Executed
+from staticgroup.core.snapshot import History, Injected, RemovalRecord, Snapshot
+from staticgroup.core.statements import CONNECTION_REASONS, conditions_of
+
+from .builders import COORDINATOR, NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec, workload
+
+NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
+DEAD, SUSPECT = IncarnationState.DEAD, IncarnationState.SUSPECT
+WELL = departure(group=group(member(0), member(1)))
+
+
+def told(
+    snapshot: Snapshot,
+    memory: History | None = None,
+    executed: Executed | None = None,
+    wish: StaticGroupSpec | None = None,
+) -> dict[str, Condition]:
+    wish = wish or spec()
+    decided = plan(wish, snapshot, memory or history(), NOW_S)
+    return {c.type: c for c in conditions_of(wish, snapshot, decided, executed or Executed(), NOW)}
+
+
+def problem(kind: KafkaProblemKind, message: str = "what happened and what to do") -> KafkaProblem:
+    return KafkaProblem(kind=kind, message=message, missing_acl=message)
+
+
+def test_everything_well_is_ready_and_says_so_in_every_condition() -> None:
+    conditions = told(WELL)
+    assert {c.status.value for c in conditions.values()} == {"True"}
+    assert conditions["Ready"].reason == "Reconciled"
+
+
+MISTAKES: list[tuple[str, Any, str, str, str]] = [
+    ("the workload does not exist", departure(workload=None), "WorkloadFound", "WorkloadNotFound", "workloadRef.name"),
+    (
+        "no consumer has ever joined",
+        departure(group=group(group_type=GroupType.ABSENT, state="Dead")),
+        "MembershipComplete",
+        "GroupNotFound",
+        "compare their group.id with spec.groupId",
+    ),
+    (
+        "a Streams group",
+        departure(group=group(member(0), group_type=GroupType.STREAMS)),
+        "MembershipComplete",
+        "ProtocolMismatch",
+        "Set spec.protocol to Auto",
+    ),
+    (
+        "a group of the other protocol",
+        departure(group=group(member(0, member_epoch=1), group_type=GroupType.CONSUMER)),
+        "MembershipComplete",
+        "ProtocolMismatch",
+        "spec.protocol expects Classic",
+    ),
+    (
+        "a share group that the gateway refuses to read",
+        departure(group=problem(KafkaProblemKind.UNSUPPORTED_GROUP, "only classic and KIP-848 groups are supported")),
+        "MembershipComplete",
+        "ProtocolMismatch",
+        "only classic and KIP-848 groups",
+    ),
+    (
+        "a Connect cluster's group",
+        departure(group=group(member(0), protocol_type="connect")),
+        "MembershipComplete",
+        "ProtocolMismatch",
+        "Correct spec.groupId",
+    ),
+    ("two StaticGroups", replace(WELL, overlaps=("shop/twin",)), "Ready", "ConflictingStaticGroups", "shop/twin"),
+    (
+        "a wrong bootstrap address",
+        departure(group=problem(KafkaProblemKind.UNREACHABLE, "no broker answered; check spec.bootstrapServers")),
+        "Connected",
+        "BrokersUnreachable",
+        "check spec.bootstrapServers",
+    ),
+    (
+        "a wrong certificate authority",
+        departure(group=problem(KafkaProblemKind.TLS_FAILED, "check spec.tls.caSecretRef")),
+        "Connected",
+        "TlsFailed",
+        "caSecretRef",
+    ),
+    (
+        "a wrong password",
+        departure(group=problem(KafkaProblemKind.AUTHENTICATION_FAILED, "check user and password in the Secret")),
+        "Connected",
+        "AuthenticationFailed",
+        "in the Secret",
+    ),
+    (
+        "another cluster",
+        departure(group=problem(KafkaProblemKind.WRONG_CLUSTER, "correct the addresses or spec.clusterId")),
+        "Connected",
+        "ClusterIdMismatch",
+        "clusterId",
+    ),
+    (
+        "a missing Secret",
+        departure(group=problem(KafkaProblemKind.SECRET_MISSING, "Secret 'kafka-user' does not exist; create it")),
+        "Connected",
+        "SecretNotFound",
+        "'kafka-user' does not exist; create it",
+    ),
+    (
+        "no KafkaConnection",
+        departure(group=problem(KafkaProblemKind.CONNECTION_MISSING, "KafkaConnection shop/kafka does not exist")),
+        "Connected",
+        "ConnectionNotFound",
+        "shop/kafka",
+    ),
+    (
+        "a broker before 2.4",
+        departure(group=problem(KafkaProblemKind.BROKER_TOO_OLD, "StaticGroup needs Kafka 2.4")),
+        "Connected",
+        "BrokerTooOld",
+        "needs Kafka 2.4",
+    ),
+    (
+        "no right to describe the group",
+        departure(group=problem(KafkaProblemKind.NOT_AUTHORIZED, "grant DESCRIBE on Group 'orders' to User:op")),
+        "Authorized",
+        "DescribeGroupDenied",
+        "DESCRIBE on Group 'orders'",
+    ),
+    (
+        "no right to describe the topics",
+        departure(group=problem(KafkaProblemKind.NOT_AUTHORIZED, "grant DESCRIBE on the Topics of group 'orders'")),
+        "Authorized",
+        "DescribeTopicDenied",
+        "DESCRIBE on the Topics",
+    ),
+    (
+        "a policy that is not served",
+        replace(WELL, policy_served=False),
+        "Injected",
+        "PolicyNotServed",
+        "identity.method to None",
+    ),
+    (
+        "pods from before the injection",
+        replace(WELL, pods=(incarnation(0, "u0"), incarnation(1, "u1", instance_ids=frozenset()))),
+        "Injected",
+        "PodsWithoutId",
+        "rollout restart statefulset/web",
+    ),
+    (
+        "a fenced client",
+        departure(group=group(member(0))),
+        "MembershipComplete",
+        "MembersMissing",
+        "web-1. A fenced client does not come back by itself: restart that pod",
+    ),
+    (
+        "a force-deleted pod",
+        departure(chains={id_of(2): (incarnation(state=SUSPECT, refusal="its end was not seen"),)}),
+        "RemovalSettled",
+        "DeathNotProven",
+        "is a suspect",
+    ),
+    ("an interrupted watch", departure(watch_epoch="later"), "RemovalSettled", "WatchGap", "when its session expires"),
+    ("a full ledger", departure(ledger_overflow=True), "RemovalSettled", "LedgerFull", "ledger of suspects is full"),
+]
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "kind", "reason", "remedy"), [m[1:] for m in MISTAKES], ids=[m[0] for m in MISTAKES]
+)
+def test_each_mistake_has_its_own_condition_reason_and_remedy(
+    snapshot: Snapshot, kind: str, reason: str, remedy: str
+) -> None:
+    conditions = told(snapshot)
+    found = conditions[kind]
+    assert (found.status.value, found.reason) == ("False", reason)
+    assert remedy in found.message
+    ready = conditions["Ready"]
+    assert ready.status.value == "False"
+    assert kind == "Ready" or (kind in ready.message and reason in ready.message)
+
+
+def test_every_kafka_problem_has_a_reason_of_the_connected_condition() -> None:
+    """UNSUPPORTED_GROUP and NOT_AUTHORIZED have conditions of their own."""
+    for kind in set(KafkaProblemKind) - {KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP}:
+        assert told(departure(group=problem(kind)))["Connected"].reason == CONNECTION_REASONS[kind].value
+
+
+def test_refused_leave_names_read_on_the_group() -> None:
+    (action,) = plan(spec(), departure(), history(), NOW_S).actions
+    executed = Executed(removals=action.removals, outcomes=(LeaveOutcome.NOT_AUTHORIZED,))
+    conditions = told(departure(), executed=executed)
+    assert conditions["Authorized"].reason == "ReadGroupDenied"
+    assert "READ on Group 'orders'" in conditions["Authorized"].message
+    assert conditions["Ready"].status.value == "False"
+
+
+def test_id_that_the_broker_would_refuse_for_its_length_is_named_before_any_pod_gets_it() -> None:
+    """The broker takes 1 to 249 characters (Topic.validate is used for instance ids)."""
+    long_pod = "w" * 230
+    wish = spec(workloadRef={"name": long_pod}, identity={"template": "{podName}.{podName}.{scope}"})
+    conditions = told(WELL, wish=wish)
+    assert conditions["Injected"].reason == "IdentityInvalid"
+    assert "Correct spec.identity" in conditions["Injected"].message
+
+
+def test_unscoped_template_names_the_two_ways_out() -> None:
+    memory = history(
+        injected=Injected(
+            scope="3fa9c1d2",
+            watch_epoch="a1b2c3d4a1b2c3d4",
+            method="Policy",
+            id_template="{podName}",
+            session_timeout_ms=None,
+        )
+    )
+    world = departure(
+        group=group(replace(member(2), instance_id="web-2")),
+        chains={"web-2": (incarnation(state=DEAD, instance_ids=frozenset({"web-2"})),)},
+    )
+    found = told(world, memory, wish=spec(identity={"template": "{podName}"}))["RemovalSettled"]
+    assert found.reason == "UnscopedIds"
+    assert "spec.identity.exclusive" in found.message
+
+
+@pytest.mark.parametrize(
+    ("wish", "bounds", "reason", "setting"),
+    [
+        (
+            {"mode": "Fixed", "seconds": 1800},
+            (6_000, 300_000),
+            "BrokerBoundTooLow",
+            "group.max.session.timeout.ms to 1800000",
+        ),
+        (
+            {"mode": "Fixed", "seconds": 10},
+            (30_000, 300_000),
+            "BrokerBoundTooLow",
+            "group.min.session.timeout.ms to 10000",
+        ),
+        ({}, (6_000, 45_000), "TimeoutBelowNeed", "group.max.session.timeout.ms on the brokers to at least"),
+        ({"maxSeconds": 40}, (6_000, 300_000), "TimeoutBelowNeed", "spec.sessionTimeout.maxSeconds to at least"),
+    ],
+)
+def test_timeout_outside_the_brokers_bounds_names_the_setting_and_the_value(
+    wish: dict[str, Any], bounds: tuple[int, int], reason: str, setting: str
+) -> None:
+    world = replace(WELL, bounds=BrokerBounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1]))
+    conditions = told(world, wish=spec(sessionTimeout=wish))
+    found = conditions["TimeoutSufficient"]
+    assert (found.status.value, found.reason) == ("False", reason)
+    assert setting in found.message
+    assert conditions["Ready"].status.value == "True"
+
+
+# what passes by itself -----------------------------------------------------------------------------------------------
+
+AWAY = departure(
+    workload=workload(2),
+    pods=(incarnation(0, "u0"), incarnation(1, "u1", ready_since_s=None, created_at_s=NOW_S - 20)),
+    group=group(member(0)),
+)
+ENDING = departure(chains={id_of(2): (incarnation(is_deleting=True),)})
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "changes", "kind", "reason", "words"),
+    [
+        (AWAY, {}, "MembershipComplete", "MembersAway", "away while their pods restart"),
+        (ENDING, {}, "RemovalSettled", "RemovalInProgress", "PodStillRunning"),
+        (departure(), {"removal": {"holdSeconds": 30}}, "RemovalSettled", "RemovalInProgress", "HoldWindow"),
+        (departure(fresh={}), {}, "RemovalSettled", "RemovalInProgress", "NotReadAfresh"),
+        (
+            departure(fresh={id_of(2): fresh(barrier_passed=False)}),
+            {},
+            "RemovalSettled",
+            "RemovalInProgress",
+            "WatchBehind",
+        ),
+        (
+            departure(fresh={id_of(2): fresh(is_expected=True)}),
+            {},
+            "RemovalSettled",
+            "RemovalInProgress",
+            "ExpectedAgain",
+        ),
+        (departure(), {}, "RemovalSettled", "RemovalInProgress", "about to be removed"),
+    ],
+    ids=["members away", "pod ending", "hold window", "not read yet", "watch behind", "wanted again", "not sent yet"],
+)
+def test_what_passes_by_itself_is_told_and_leaves_ready_true(
+    snapshot: Snapshot, changes: dict[str, Any], kind: str, reason: str, words: str
+) -> None:
+    conditions = told(snapshot, wish=spec(**changes))
+    assert (conditions[kind].status.value, conditions[kind].reason) == ("False", reason)
+    assert words in conditions[kind].message
+    assert (conditions["Ready"].status.value, conditions["Ready"].reason) == ("True", "Reconciled")
+    assert kind in conditions["Ready"].message
+
+
+def test_acknowledged_removal_that_is_not_verified_yet_leaves_ready_true() -> None:
+    record = RemovalRecord(instance_id=id_of(2), member_id="m2", coordinator=COORDINATOR, acknowledged_at_s=NOW_S - 1)
+    moving = departure(group=group(member(0), member(1), state="PreparingRebalance"))
+    conditions = told(moving, history(removals=(record,)))
+    assert conditions["RemovalSettled"].reason == "RemovalInProgress"
+    assert "1 removals are acknowledged" in conditions["RemovalSettled"].message
+    assert conditions["Ready"].status.value == "True"
+
+
+@pytest.mark.parametrize("outcome", [LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN])
+def test_race_that_the_compare_and_set_decided_is_no_failure(outcome: LeaveOutcome) -> None:
+    (action,) = plan(spec(), departure(), history(), NOW_S).actions
+    conditions = told(departure(), executed=Executed(removals=action.removals, outcomes=(outcome,)))
+    assert conditions["RemovalSettled"].reason == "RemovalInProgress"
+    assert conditions["Ready"].status.value == "True"
+
+
+def test_one_suspect_among_ending_pods_is_what_the_user_reads() -> None:
+    """Sorted by id the ending pod comes first; the one that needs a person must not hide behind it."""
+    world = departure(
+        group=group(member(0), member(1), member(2), member(3)),
+        chains={
+            id_of(2): (incarnation(is_deleting=True),),
+            id_of(3): (incarnation(3, "u3", SUSPECT, refusal="its end was not seen"),),
+        },
+    )
+    found = told(world)["RemovalSettled"]
+    assert found.reason == "DeathNotProven"
+    assert id_of(3) in found.message
+    assert told(world)["Ready"].status.value == "False"
+
+
+def test_missing_member_is_not_hidden_by_others_that_are_away() -> None:
+    world = departure(
+        workload=workload(3),
+        pods=(incarnation(0, "u0"), incarnation(1, "u1"), incarnation(2, "u2", ready_since_s=None)),
+        group=group(member(0)),
+    )
+    conditions = told(world)
+    assert conditions["MembershipComplete"].reason == "MembersMissing"
+    assert conditions["Ready"].status.value == "False"
+
+
+def test_guards_that_need_a_person_are_never_transient() -> None:
+    lasting = {
+        Guard.CHAIN,
+        Guard.GAP,
+        Guard.OVERFLOW,
+        Guard.ZOMBIE,
+        Guard.TWO_INCARNATIONS,
+        Guard.CONFLICT,
+        Guard.UNSCOPED,
+        Guard.POD_PRESENT,
+        Guard.PODS_UNSEEN,
+        Guard.DUPLICATE,
+        Guard.UNSUPPORTED_GROUP,
+        Guard.POLICY_NEVER,
+        Guard.SUSPENDED,
+    }
+    assert set(Guard) == lasting | TRANSIENT_GUARDS
+    assert not lasting & TRANSIENT_GUARDS
+
+
+def test_observe_mode_is_ready_with_a_reason_of_its_own() -> None:
+    ready = told(WELL, wish=spec(mode="Observe"))["Ready"]
+    assert (ready.status.value, ready.reason) == ("True", "Observing")

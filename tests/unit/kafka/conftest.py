@@ -1,0 +1,63 @@
+"""Fixtures of the Kafka edge: a fake cluster, a gateway with a hand-turned clock, and settings that reach the fake."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+
+from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.kafka.gateway import KioGateway
+from unit.kafka.fake_broker import Cluster, FakeBroker
+
+
+class Clock:
+    """Monotonic seconds that move only when told, or when somebody pauses."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    async def pause(self, seconds: float) -> None:
+        self.now_s += seconds
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest_asyncio.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    """One running broker, node 1; tests add others with `start_broker`."""
+    cluster = Cluster()
+    await FakeBroker(cluster).start()
+    yield cluster
+    for broker in cluster.brokers:
+        await broker.stop()
+
+
+@pytest.fixture
+def broker(cluster: Cluster) -> FakeBroker:
+    return cluster.brokers[0]
+
+
+@pytest_asyncio.fixture
+async def gateway(clock: Clock) -> AsyncIterator[KioGateway]:
+    gateway = KioGateway(rng=random.Random(7), clock=clock, pause=clock.pause)
+    yield gateway
+    await gateway.close()
+
+
+@pytest.fixture
+def settings(broker: FakeBroker) -> ConnectionSettings:
+    return ConnectionSettings(bootstrap_servers=(broker.address,), allow_loopback=True, request_timeout_s=2.0)
+
+
+Make = Callable[..., ConnectionSettings]

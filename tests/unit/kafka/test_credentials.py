@@ -1,0 +1,241 @@
+"""Secrets: resolved with names in every complaint, never shown, and part of the fingerprint."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+import traceback
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from staticgroup.api.kafkaconnection import KafkaConnectionSpec, SaslMechanism
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+from staticgroup.kafka.credentials import (
+    ConnectionSettings,
+    OAuthSettings,
+    SaslSettings,
+    SecretText,
+    TlsSettings,
+    resolve,
+    secret_names,
+)
+from staticgroup.kafka.gateway import KioGateway
+from support.devcluster import kafka_tls
+from unit.kafka.fake_broker import FakeBroker
+
+CANARY = "canary-93d1-do-not-show"
+LOGIN = {"login": {"username": b"op", "password": CANARY.encode()}}
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("pem")
+    kafka_tls.make_authority(folder, "test authority")
+    ours, other = kafka_tls.make_client(folder, "op"), kafka_tls.make_client(folder, "other")
+    return {
+        "ca": (folder / "ca.pem").read_bytes(),
+        "cert": ours.certificate.read_bytes(),
+        "key": ours.key.read_bytes(),
+        "other-key": other.key.read_bytes(),
+    }
+
+
+def spec(**changes: Any) -> KafkaConnectionSpec:
+    return KafkaConnectionSpec.model_validate({"bootstrapServers": ["kafka:9092"]} | changes)
+
+
+SCRAM = {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "login"}}
+TLS = {"enabled": True, "caSecretRef": {"name": "ca"}, "clientCertificateSecretRef": {"name": "client"}}
+
+
+def settings_of(outcome: object) -> ConnectionSettings:
+    assert isinstance(outcome, ConnectionSettings), outcome
+    return outcome
+
+
+def test_spec_and_secrets_become_settings(pem: dict[str, bytes]) -> None:
+    contents = LOGIN | {"ca": {"ca.crt": pem["ca"]}, "client": {"tls.crt": pem["cert"], "tls.key": pem["key"]}}
+    wanted = spec(tls=TLS, sasl=SCRAM, clusterId="abc", requestTimeoutSeconds=3, allowLoopback=True)
+    assert secret_names(wanted) == ("ca", "client", "login")
+    assert settings_of(resolve(wanted, contents, name="shop/kafka")) == ConnectionSettings(
+        name="shop/kafka",
+        bootstrap_servers=("kafka:9092",),
+        cluster_id="abc",
+        tls=TlsSettings(
+            ca_pem=pem["ca"].decode(), certificate_pem=pem["cert"].decode(), key_pem=SecretText(pem["key"].decode())
+        ),
+        sasl=SaslSettings(mechanism=SaslMechanism.SCRAM_SHA_512, username="op", password=SecretText(CANARY)),
+        request_timeout_s=3.0,
+        allow_loopback=True,
+    )
+
+
+def test_oauth_client_is_read_from_its_secret() -> None:
+    oauth = {"tokenEndpoint": "https://idp.example/token", "clientSecretRef": {"name": "idp"}, "scope": "kafka"}
+    wanted = spec(tls={"enabled": True}, sasl={"mechanism": "OAUTHBEARER", "oauth": oauth})
+    assert secret_names(wanted) == ("idp",)
+    contents = {"idp": {"clientId": b"op", "clientSecret": CANARY.encode()}}
+    sasl = settings_of(resolve(wanted, contents)).sasl
+    assert sasl
+    assert sasl.oauth == OAuthSettings(
+        token_endpoint="https://idp.example/token", client_id="op", client_secret=SecretText(CANARY), scope="kafka"
+    )
+
+
+@pytest.mark.parametrize(
+    ("contents", "kind", "words"),
+    [
+        ({}, KafkaProblemKind.SECRET_MISSING, ["'login'", "does not exist"]),
+        ({"login": {"username": b"op"}}, KafkaProblemKind.SECRET_MISSING, ["'login'", "'password'"]),
+        ({"login": {"password": b"x"}}, KafkaProblemKind.SECRET_MISSING, ["'login'", "'username'"]),
+        ({"login": {"username": b"op", "password": b""}}, KafkaProblemKind.SECRET_INVALID, ["'login'", "'password'"]),
+        ({"login": {"username": b"op", "password": b"\xff"}}, KafkaProblemKind.SECRET_INVALID, ["UTF-8"]),
+        ({"login": {"username": b"op", "password": b"x\n"}}, KafkaProblemKind.SECRET_INVALID, ["line break"]),
+        ({"login": {"username": b"o\0p", "password": b"x"}}, KafkaProblemKind.SECRET_INVALID, ["'username'"]),
+    ],
+)
+def test_bad_secret_is_named_with_its_key(contents: Any, kind: KafkaProblemKind, words: list[str]) -> None:
+    said = resolve(spec(sasl=SCRAM), contents)
+    assert isinstance(said, KafkaProblem)
+    assert said.kind is kind
+    assert all(word in said.message for word in words)
+
+
+def test_bad_pem_is_named_with_its_key(pem: dict[str, bytes]) -> None:
+    good = {"ca": {"ca.crt": pem["ca"]}, "client": {"tls.crt": pem["cert"], "tls.key": pem["key"]}}
+    assert isinstance(resolve(spec(tls=TLS), good), ConnectionSettings)
+    for secret, key, content in (
+        ("ca", "ca.crt", b"no pem"),
+        ("client", "tls.crt", b"no pem"),
+        ("client", "tls.key", pem["other-key"]),
+        ("client", "tls.key", CANARY.encode()),
+    ):
+        said = resolve(spec(tls=TLS), good | {secret: good[secret] | {key: content}})
+        assert isinstance(said, KafkaProblem)
+        assert said.kind is KafkaProblemKind.SECRET_INVALID
+        assert f"'{secret}'" in said.message
+        assert f"'{key}'" in said.message
+        assert CANARY not in said.message
+
+
+def test_loading_a_client_certificate_leaves_no_file(
+    pem: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+    import tempfile
+
+    contents = {"ca": {"ca.crt": pem["ca"]}, "client": {"tls.crt": pem["cert"], "tls.key": pem["key"]}}
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert isinstance(resolve(spec(tls=TLS), contents), ConnectionSettings)
+    monkeypatch.delattr(os, "memfd_create")  # as on systems without it
+    assert isinstance(resolve(spec(tls=TLS), contents), ConnectionSettings)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+def test_secret_is_never_sent_in_the_clear(mechanism: str) -> None:
+    """The API server refuses this too; an older object may still hold it."""
+    oauth = {"tokenEndpoint": "https://idp.example/token", "clientSecretRef": {"name": "login"}}
+    sasl = {"mechanism": mechanism} | (
+        {"oauth": oauth} if mechanism == "OAUTHBEARER" else {"credentialsSecretRef": {"name": "login"}}
+    )
+    said = resolve(spec(sasl=sasl), LOGIN)
+    assert isinstance(said, KafkaProblem)
+    assert said.kind is KafkaProblemKind.CONNECTION_INVALID
+
+
+def test_token_endpoint_without_https_is_refused() -> None:
+    oauth = {"tokenEndpoint": "http://idp.example/token", "clientSecretRef": {"name": "login"}}
+    said = resolve(spec(tls={"enabled": True}, sasl={"mechanism": "OAUTHBEARER", "oauth": oauth}), LOGIN)
+    assert isinstance(said, KafkaProblem)
+    assert said.kind is KafkaProblemKind.CONNECTION_INVALID
+
+
+def test_secret_shows_itself_only_to_reveal() -> None:
+    secret = SecretText(CANARY)
+    assert secret.reveal() == CANARY
+    assert {str(secret), repr(secret), f"{secret}", f"{secret!r}", f"{secret:>10}", "%s" % secret} == {"***"}  # noqa: UP031
+    for serialize in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError):
+            serialize(secret)
+    assert not hasattr(secret, "__dict__")
+    assert secret == SecretText(CANARY)
+    assert secret != SecretText("other")
+    assert secret != CANARY
+
+
+def full(**changes: Any) -> ConnectionSettings:
+    values: dict[str, Any] = {
+        "bootstrap_servers": ("kafka:9092",),
+        "cluster_id": "abc",
+        "tls": TlsSettings(ca_pem="ca", certificate_pem="cert", key_pem=SecretText("key")),
+        "sasl": SaslSettings(
+            mechanism=SaslMechanism.OAUTHBEARER,
+            username="op",
+            password=SecretText("pw"),
+            oauth=OAuthSettings(
+                token_endpoint="https://idp", client_id="c", client_secret=SecretText("s"), scope="kafka"
+            ),
+        ),
+    }
+    return ConnectionSettings(**(values | changes))
+
+
+def test_fingerprint_follows_every_part_of_the_content_but_the_name() -> None:
+    base = full()
+    assert base.tls
+    assert base.sasl
+    assert base.sasl.oauth
+    oauth = base.sasl.oauth
+    variants = [
+        full(bootstrap_servers=("kafka:9093",)),
+        full(cluster_id=None),
+        full(request_timeout_s=3.0),
+        full(allow_loopback=True),
+        full(tls=None),
+        full(tls=replace(base.tls, ca_pem="x")),
+        full(tls=replace(base.tls, certificate_pem="x")),
+        full(tls=replace(base.tls, key_pem=SecretText("x"))),
+        full(sasl=None),
+        full(sasl=replace(base.sasl, mechanism=SaslMechanism.PLAIN)),
+        full(sasl=replace(base.sasl, username="x")),
+        full(sasl=replace(base.sasl, password=SecretText("x"))),
+        full(sasl=replace(base.sasl, oauth=replace(oauth, token_endpoint="https://x"))),
+        full(sasl=replace(base.sasl, oauth=replace(oauth, client_id="x"))),
+        full(sasl=replace(base.sasl, oauth=replace(oauth, client_secret=SecretText("x")))),
+        full(sasl=replace(base.sasl, oauth=replace(oauth, scope=None))),
+    ]
+    assert len({base.fingerprint, *(variant.fingerprint for variant in variants)}) == 1 + len(variants)
+    assert full(name="shop/kafka").fingerprint == full().fingerprint
+    assert replace(base, allow_loopback=True).fingerprint == full(allow_loopback=True).fingerprint
+
+
+async def test_canary_appears_nowhere_but_on_the_wire(
+    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Everything is logged at DEBUG, asyncio's debug mode included; the password still shows up nowhere."""
+    import asyncio
+
+    caplog.set_level(logging.DEBUG)
+    for name in ("aiokafka", "aiokafka.conn", "asyncio", "kio"):
+        logging.getLogger(name).setLevel(logging.DEBUG)
+    asyncio.get_running_loop().set_debug(True)
+    login = SaslSettings(mechanism=SaslMechanism.PLAIN, username="op", password=SecretText(CANARY))
+    settings = replace(settings, sasl=login, name="shop/kafka")
+    shown = [repr(settings), str(settings), settings.fingerprint, repr(gateway), repr(vars(gateway))]
+    shown += [repr(outcome) for outcome in (await gateway.probe(settings), await gateway.describe(settings, "orders"))]
+    await broker.stop()
+    shown += [repr(await gateway.describe(replace(settings, request_timeout_s=0.2), "orders"))]
+    try:
+        pickle.dumps(settings)
+    except TypeError:
+        shown.append(traceback.format_exc())
+    with pytest.raises(TypeError):
+        asdict(settings)
+    asyncio.get_running_loop().set_debug(False)
+    assert any(CANARY.encode() in frame for frame in broker.sasl_bytes)  # it was really used
+    assert [text for text in [*shown, caplog.text] if CANARY in text] == []

@@ -1,0 +1,189 @@
+"""What is written and read on the wire: removals always name both ids, and no answer can hurt the process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.index import load_request_schema
+from kio.serial import entity_reader
+
+from staticgroup.core.group import LeaveEntry
+from staticgroup.kafka import wire
+from staticgroup.kafka.framing import UnreadableAnswer
+from staticgroup.kafka.wire import PINNED, Api, Call, negotiate
+from unit.kafka.fake_broker import Cluster, FakeBroker, Group, encode, leave_answer
+
+CALLS: dict[Api, Call[Any]] = {
+    Api.METADATA: wire.metadata(),
+    Api.FIND_COORDINATOR: wire.find_coordinators(["orders"]),
+    Api.HEARTBEAT: wire.heartbeat("orders", "m"),
+    Api.LEAVE_GROUP: wire.leave_group("orders", [LeaveEntry(member_id="m-0", instance_id="orders-0")]),
+    Api.DESCRIBE_GROUPS: wire.describe_groups(["orders"]),
+    Api.LIST_GROUPS: wire.list_groups(),
+    Api.DESCRIBE_CONFIGS: wire.describe_configs({(4, "1"): ["group.min.session.timeout.ms"]}),
+    Api.CONSUMER_GROUP_DESCRIBE: wire.consumer_group_describe(["orders"]),
+}
+EVERY_VERSION = [(api, version) for api, (lowest, highest) in PINNED.items() for version in range(lowest, highest + 1)]
+
+
+def forged(member_id: str, instance_id: str | None) -> LeaveEntry:
+    """An entry that LeaveEntry itself would refuse."""
+    entry = LeaveEntry(member_id="m", instance_id="i")
+    object.__setattr__(entry, "member_id", member_id)
+    object.__setattr__(entry, "instance_id", instance_id)
+    return entry
+
+
+def sent(call: Call[Any], api: Api, version: int) -> Any:
+    """Encode for a broker that serves one version, and decode as the broker does."""
+    frame = call.prepare({api: (version, version)})
+    assert frame.version == version
+    return entity_reader(load_request_schema(api, version))(frame.encode(), 0)[0]
+
+
+def answer_of(api: Api, version: int) -> bytes:
+    cluster = Cluster(groups={"orders": Group(type="consumer" if api is Api.CONSUMER_GROUP_DESCRIBE else "classic")})
+    cluster.groups["orders"].members = [("m-0", "orders-0"), ("m-1", None)]
+    broker = FakeBroker(cluster)
+    broker.port = 9092
+    request = sent(CALLS[api], api, version)
+    return encode(getattr(broker, f"_{api.name.lower()}")(request, version))
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [],
+        [forged("", "orders-0")],
+        [forged("m-0", "")],
+        [forged("m-0", None)],
+        [forged("", None)],
+        [LeaveEntry(member_id="m", instance_id="i"), forged("", "orders-0")],
+    ],
+)
+def test_removal_without_both_ids_is_refused(version: int, entries: list[LeaveEntry]) -> None:
+    """With the instance id alone the broker removes whoever holds it (GroupMetadataManager, case "" + X)."""
+    with pytest.raises(ValueError, match="refused"):
+        wire.leave_group("orders", entries).prepare({Api.LEAVE_GROUP: (version, version)})
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_entry_emptied_after_the_call_was_made_is_refused_at_encoding(version: int) -> None:
+    entry = LeaveEntry(member_id="m", instance_id="i")
+    call = wire.leave_group("orders", [entry])
+    object.__setattr__(entry, "member_id", "")
+    with pytest.raises(ValueError, match="refused"):
+        call.prepare({Api.LEAVE_GROUP: (version, version)})
+
+
+@given(
+    version=st.sampled_from([3, 4, 5]),
+    pairs=st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5) | st.none()), max_size=5),
+)
+def test_whatever_reaches_the_wire_names_both_ids(version: int, pairs: list[tuple[str, str | None]]) -> None:
+    try:
+        request = sent(wire.leave_group("orders", [forged(m, i) for m, i in pairs]), Api.LEAVE_GROUP, version)
+    except ValueError:
+        assert not pairs or not all(m and i for m, i in pairs)
+        return
+    assert [(m.member_id, m.group_instance_id) for m in request.members] == pairs
+    assert request.members
+    assert all(m.member_id and m.group_instance_id for m in request.members)
+
+
+def test_old_removals_that_know_no_instance_id_cannot_be_encoded() -> None:
+    with pytest.raises(wire.UnsupportedApi):
+        CALLS[Api.LEAVE_GROUP].prepare({Api.LEAVE_GROUP: (0, 2)})
+
+
+def test_reason_is_cut_and_only_sent_where_it_exists() -> None:
+    """KIP-800: LeaveGroup v5; the Java client cuts at 255 characters."""
+    entry = LeaveEntry(member_id="m", instance_id="i", reason="ä" * 300)
+    call = wire.leave_group("orders", [entry])
+    assert sent(call, Api.LEAVE_GROUP, 5).members[0].reason == "ä" * 255
+    assert not hasattr(sent(call, Api.LEAVE_GROUP, 4).members[0], "reason")
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"), [((0, 5), 5), ((0, 4), 4), ((3, 9), 5), ((0, 2), None), ((6, 9), None), (None, None)]
+)
+def test_version_is_the_highest_that_both_sides_speak(offered: tuple[int, int] | None, chosen: int | None) -> None:
+    assert negotiate(Api.LEAVE_GROUP, {Api.LEAVE_GROUP: offered} if offered else {}) == chosen
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
+def test_every_version_is_written_and_read(api: Api, version: int) -> None:
+    answer = CALLS[api].decode(version, answer_of(api, version))
+    assert "orders" in repr(answer) or api in (Api.METADATA, Api.HEARTBEAT, Api.DESCRIBE_CONFIGS)
+    if api is Api.DESCRIBE_CONFIGS:
+        assert answer[0].values == {"group.min.session.timeout.ms": "6000"}
+    if api is Api.METADATA:
+        assert [str(node) for node in answer.brokers] == ["1@127.0.0.1:9092"]
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
+def test_answer_cut_anywhere_or_too_long_is_unreadable(api: Api, version: int) -> None:
+    whole = answer_of(api, version)
+    for cut in range(len(whole)):
+        with pytest.raises(UnreadableAnswer):
+            CALLS[api].decode(version, whole[:cut])
+    with pytest.raises(UnreadableAnswer):
+        CALLS[api].decode(version, whole + b"\0")
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "frame"),
+    [
+        (Api.LIST_GROUPS, 5, b"\0\0\0\0" + b"\0\0" + b"\xff\xff\xff\xff\x0f" + b"\0"),
+        (Api.LIST_GROUPS, 2, b"\0\0\0\0" + b"\0\0" + b"\x7f\xff\xff\xff"),
+        (Api.LEAVE_GROUP, 5, b"\0\0\0\0" + b"\0\0" + b"\xff\xff\xff\xff\x0f"),
+        (Api.DESCRIBE_GROUPS, 6, b"\0\0\0\0" + b"\xff\xff\xff\xff\x0f"),
+        (Api.METADATA, 8, b"\0\0\0\0" + b"\x7f\xff\xff\xff"),
+    ],
+)
+def test_claim_of_billions_of_elements_does_not_end_the_process(api: Api, version: int, frame: bytes) -> None:
+    """kio 0.6.5 reserves memory for the claim and aborts; the shape is checked first."""
+    with pytest.raises(UnreadableAnswer):
+        CALLS[api].decode(version, frame)
+
+
+@given(target=st.sampled_from(EVERY_VERSION), frame=st.binary(max_size=200))
+def test_any_bytes_are_an_answer_or_unreadable(target: tuple[Api, int], frame: bytes) -> None:
+    api, version = target
+    try:
+        CALLS[api].decode(version, frame)
+    except UnreadableAnswer:
+        pass
+
+
+@given(target=st.sampled_from(EVERY_VERSION), position=st.integers(0, 400), value=st.integers(0, 255))
+def test_any_changed_byte_is_an_answer_or_unreadable(target: tuple[Api, int], position: int, value: int) -> None:
+    api, version = target
+    frame = bytearray(answer_of(api, version))
+    frame[position % len(frame)] = value
+    try:
+        CALLS[api].decode(version, bytes(frame))
+    except UnreadableAnswer:
+        pass
+
+
+@pytest.mark.parametrize("code", [134, 136, 999, -2])
+def test_error_code_that_kio_does_not_know_is_unreadable(code: int) -> None:
+    frame = bytearray(encode(leave_answer(5, 0, [])))
+    frame[4:6] = code.to_bytes(2, "big", signed=True)
+    with pytest.raises(UnreadableAnswer):
+        CALLS[Api.LEAVE_GROUP].decode(5, bytes(frame))
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\1", b"\0\1\x7f\xff\xff\xff", b"not an assignment"])
+def test_assignment_that_a_member_made_up_only_loses_a_number(content: bytes) -> None:
+    assert wire._count_assignment(content) is None
+
+
+def test_partitions_of_a_classic_assignment_are_counted() -> None:
+    topic = b"\0\6orders" + b"\0\0\0\2" + b"\0\0\0\0" + b"\0\0\0\1"
+    assert wire._count_assignment(b"\0\1" + b"\0\0\0\1" + topic + b"\xff\xff\xff\xff") == 2

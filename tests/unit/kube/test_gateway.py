@@ -1,0 +1,208 @@
+"""Single calls against a fake API server over real HTTP."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+from staticgroup.kube.event_poster import Involved
+from staticgroup.kube.gateway import AioKubeGateway, PodRead
+from staticgroup.kube.problem import KubeProblem, KubeProblemKind
+from staticgroup.kube.transport import Transport, connect
+from support.fake_apiserver import FakeApiServer
+from unit.kube.raw_objects import pod
+
+GROUPS = "staticgroups.staticgroup.io"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer().serving() as running_server:
+        yield running_server
+
+
+@pytest.fixture
+async def transport(server: FakeApiServer) -> AsyncIterator[Transport]:
+    made = connect(server.configuration())
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def gateway(transport: Transport, clock: Clock) -> AioKubeGateway:
+    return AioKubeGateway(transport, instance="operator-0", now_s=clock)
+
+
+def kind_of(outcome: object) -> KubeProblemKind:
+    assert isinstance(outcome, KubeProblem)
+    return outcome.kind
+
+
+async def test_pod_is_read_with_the_version_of_the_list_and_whatever_its_labels(
+    server: FakeApiServer, gateway: AioKubeGateway
+) -> None:
+    server.put(pod(labels={}))
+    server.tick()
+    found = await gateway.read_pod("shop", "web-0")
+    assert isinstance(found, PodRead)
+    assert found.version is not None
+    assert (found.resource_version, found.version.resource_version) == (server.resource_version, server.resource_version - 1)
+
+
+async def test_absent_pod_is_read_with_the_moment_of_its_absence(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+    server.put(pod("web-1"))
+    assert await gateway.read_pod("shop", "web-0") == PodRead(resource_version=server.resource_version, version=None)
+
+
+async def test_absent_workload_is_none_and_a_refused_read_is_a_problem(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+    assert await gateway.read_workload("shop", "web") is None
+    server.denied.add(("get", "statefulsets.apps"))
+    problem = await gateway.read_workload("shop", "web")
+    assert kind_of(problem) is KubeProblemKind.FORBIDDEN
+    assert isinstance(problem, KubeProblem)
+    assert "get statefulsets.apps in namespace shop" in problem.message
+
+
+async def test_unavailable_server_is_never_an_absent_object(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+    for status in (429, 500, 503):
+        server.failing_status = status
+        assert kind_of(await gateway.read_workload("shop", "web")) is KubeProblemKind.UNAVAILABLE
+        assert kind_of(await gateway.read_pod("shop", "web-0")) is KubeProblemKind.UNAVAILABLE
+
+
+async def test_connection_refused_is_a_value(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+    configuration = server.configuration()
+    configuration.host = "http://127.0.0.1:9"
+    transport = connect(configuration)
+    outcome = await AioKubeGateway(transport, instance="x", now_s=lambda: 0.0).cluster_uid()
+    await transport.close()
+    assert kind_of(outcome) is KubeProblemKind.UNAVAILABLE
+
+
+async def test_silent_server_ends_in_the_call_timeout() -> None:
+    async def never_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    listener = await asyncio.start_server(never_answers, "127.0.0.1", 0)
+    configuration = FakeApiServer().configuration()
+    configuration.host = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    made = connect(configuration)
+    impatient = Transport(made._client, call_timeout_s=0.05)
+    outcome = await AioKubeGateway(impatient, instance="x", now_s=lambda: 0.0).cluster_uid()
+    await made.close()
+    listener.close()
+    assert kind_of(outcome) is KubeProblemKind.UNAVAILABLE
+
+
+async def test_secret_is_decoded_and_a_broken_one_does_not_leak(
+    server: FakeApiServer, gateway: AioKubeGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    secret = {"metadata": {"namespace": "shop", "name": "s"}, "data": {"password": base64.b64encode(b"canary").decode()}}
+    server.put(secret, "secrets")
+    assert await gateway.read_secret("shop", "s") == {"password": b"canary"}
+    assert await gateway.read_secret("shop", "absent") is None
+    server.put({**secret, "data": {"password": "canary!not-base64"}}, "secrets")
+    broken = await gateway.read_secret("shop", "s")
+    assert kind_of(broken) is KubeProblemKind.INVALID
+    assert "canary" not in repr(broken) + caplog.text
+
+
+async def test_status_is_applied_to_the_object_of_this_uid_only(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+    server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}, "spec": {"mode": "Manage"}}, GROUPS)
+    assert await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"}) is None
+    stored = server.objects[GROUPS, "shop", "orders"]
+    assert (stored["status"], stored["spec"]) == ({"protocol": "Classic"}, {"mode": "Manage"})
+    assert any("fieldManager=staticgroup-operator&force=true" in query for _, query in server.requests)
+    again = await gateway.apply_status("staticgroups", "shop", "orders", "u2", {"protocol": "Consumer"})
+    assert kind_of(again) is KubeProblemKind.CONFLICT
+    assert server.objects[GROUPS, "shop", "orders"]["status"] == {"protocol": "Classic"}
+
+
+async def test_status_write_is_bound_to_the_object_that_was_read(
+    server: FakeApiServer, transport: Transport, gateway: AioKubeGateway
+) -> None:
+    """The object is deleted and created again between the read and the write."""
+    raw = {"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}}
+    server.put(raw, GROUPS)
+    moved = transport.call
+
+    async def recreated(verb: str, *args: object, **rest: object) -> object:
+        if verb == "patch":
+            server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u2"}}, GROUPS)
+        return await moved(verb, *args, **rest)  # type: ignore[arg-type]
+
+    transport.call = recreated  # type: ignore[method-assign,assignment]
+    outcome = await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"})
+    assert kind_of(outcome) is KubeProblemKind.CONFLICT
+    assert "status" not in server.objects[GROUPS, "shop", "orders"]
+
+
+async def test_spec_edit_during_a_status_write_is_retried(
+    server: FakeApiServer, transport: Transport, gateway: AioKubeGateway
+) -> None:
+    raw = {"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}}
+    server.put(raw, GROUPS)
+    moved, edits = transport.call, iter([raw])
+
+    async def edited(verb: str, *args: object, **rest: object) -> object:
+        if verb == "patch" and next(edits, None):
+            server.put(raw, GROUPS)
+        return await moved(verb, *args, **rest)  # type: ignore[arg-type]
+
+    transport.call = edited  # type: ignore[method-assign,assignment]
+    assert await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"}) is None
+    assert server.objects[GROUPS, "shop", "orders"]["status"] == {"protocol": "Classic"}
+
+
+async def test_repeated_event_is_counted_up_within_ten_minutes_and_new_after(
+    server: FakeApiServer, gateway: AioKubeGateway, clock: Clock
+) -> None:
+    involved = Involved(api_version="staticgroup.io/v1alpha1", kind="StaticGroup", namespace="shop", name="orders", uid="u")
+
+    async def post(message: str) -> None:
+        assert await gateway.post_event(involved, type_="Normal", reason="Removed", message=message, action="Remove") is None
+
+    for _ in range(3):
+        await post("one")
+    await post("two")
+    clock.now_s += 601
+    await post("one")
+    events = [o for (resource, _, _), o in server.objects.items() if resource == "events.events.k8s.io"]
+    assert sorted((e["note"], e.get("series", {}).get("count", 1)) for e in events) == [("one", 1), ("one", 3), ("two", 1)]
+    assert events[0]["regarding"]["uid"] == "u"
+
+
+async def test_event_deleted_meanwhile_is_posted_anew(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+    involved = Involved(api_version="v1", kind="Pod", namespace="shop", name="p", uid="u")
+    for _ in range(2):
+        await gateway.post_event(involved, type_="Normal", reason="R", message="m" * 2000, action="A")
+        (key,) = [k for k in server.objects if k[0] == "events.events.k8s.io"]
+        assert len(server.objects[key]["note"]) == 1024
+        server.remove(key[1], key[2], key[0])
+
+
+async def test_rights_version_and_policy_are_asked_of_the_server(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+    server.denied.add(("list", "nodes"))
+    assert await gateway.can_i("list", group="", resource="nodes") is False
+    assert await gateway.can_i("get", group="apps", resource="statefulsets", namespace="shop") is True
+    assert await gateway.server_minor() == 36
+    assert await gateway.serves_mutating_policy() is True
+    server.serves_policy = False
+    assert await gateway.serves_mutating_policy() is False

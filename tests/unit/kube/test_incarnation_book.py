@@ -1,0 +1,310 @@
+"""The book folds versions to the same incarnations, however they arrive."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from staticgroup.core.certificate import CertificateKind
+from staticgroup.core.chain import Incarnation, IncarnationState
+from staticgroup.core.pod import NodeView, PodVersion
+from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.translate import pod_version
+from unit.kube.raw_objects import NODE, at, born, ended, finished, pod, running
+
+
+def at_version(raw: dict[str, Any], resource_version: int) -> PodVersion:
+    found = pod_version(at(raw, resource_version))
+    assert isinstance(found, PodVersion)
+    return found
+
+
+def make_book(nodes: dict[str, NodeView] | None = None, **rest: Any) -> IncarnationBook:
+    known = {"node-a": NODE} if nodes is None else nodes
+    return IncarnationBook(node_of=known.get, now_s=lambda: 50.0, is_managed=rest.pop("is_managed", lambda ns, n: True), **rest)
+
+
+def see(book: IncarnationBook, raw: dict[str, Any], resource_version: int, *, deleted: bool = False, listed: bool = False) -> Incarnation:
+    change = book.take(at_version(raw, resource_version), is_deleted=deleted, in_order=not listed)
+    return change.record.incarnation()
+
+
+def test_graceful_end_is_certified_ended() -> None:
+    book = make_book()
+    see(book, pod(), 1)
+    see(book, finished(), 2)
+    last = see(book, finished(), 3, deleted=True)
+    assert (last.state, last.object_present) == (IncarnationState.DEAD, False)
+    assert last.certificate is not None
+    assert (last.certificate.kind, last.certificate.resource_version) == (CertificateKind.ENDED, 2)
+
+
+def test_force_deleted_running_pod_is_a_suspect() -> None:
+    book = make_book()
+    see(book, pod(), 1)
+    assert see(book, pod(), 2, deleted=True).state is IncarnationState.SUSPECT
+
+
+def test_stale_terminated_status_of_a_crash_loop_is_no_certificate() -> None:
+    """lab-kubernetes 11: deletionTimestamp, phase Running and a stale terminated state come first."""
+    book = make_book()
+    stale = pod(phase="Running", statuses=[ended(reason="Error")], deletionTimestamp="2026-01-01T00:00:30Z")
+    assert see(book, stale, 1).state is IncarnationState.LIVE
+    assert see(book, stale, 2, deleted=True).state is IncarnationState.SUSPECT
+
+
+def test_image_never_pulled_is_certified_only_when_known_from_birth() -> None:
+    unpulled = pod(phase="Failed", statuses=[ended(reason="ContainerStatusUnknown", container_id=False)])
+    book = make_book()
+    see(book, born(), 1)
+    seen = see(book, unpulled, 2)
+    assert seen.certificate is not None
+    assert seen.certificate.kind is CertificateKind.NEVER_RAN
+    assert see(make_book(), unpulled, 2).state is IncarnationState.LIVE
+
+
+def test_list_ahead_of_the_watch_ends_the_knowledge_from_birth() -> None:
+    """The skipped versions may have shown a container."""
+    unpulled = pod(phase="Failed", statuses=[ended(reason="ContainerStatusUnknown", container_id=False)])
+    book = make_book()
+    see(book, born(), 1)
+    assert see(book, unpulled, 5, listed=True).state is IncarnationState.LIVE
+    assert see(book, pod(), 3).showed_container_id
+
+
+def test_sidecar_still_running_withholds_the_certificate() -> None:
+    raw = finished()
+    raw["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]
+    raw["status"]["initContainerStatuses"] = [running("proxy")]
+    assert see(make_book(), raw, 1).state is IncarnationState.LIVE
+    raw["status"]["initContainerStatuses"] = [ended("proxy")]
+    assert see(make_book(), raw, 1).state is IncarnationState.DEAD
+
+
+def test_older_version_does_not_overwrite_but_its_ids_stay() -> None:
+    book = make_book()
+    see(book, pod(instance_id="new-id"), 5)
+    seen = see(book, born(instance_id="old-id"), 3)
+    assert (seen.runs, seen.resource_version) == (True, 5)
+    assert seen.instance_ids == {"new-id", "old-id"}
+    assert [r.uid for r in book.records.carrying("shop", "old-id")] == ["uid-0"]
+
+
+def test_listed_version_older_than_the_deletion_does_not_revive() -> None:
+    book = make_book()
+    see(book, pod(), 9, deleted=True)
+    assert see(book, pod(), 4, listed=True).state is IncarnationState.SUSPECT
+
+
+def test_deletion_older_than_the_version_that_came_back_is_ignored() -> None:
+    book = make_book()
+    see(book, pod(), 2)
+    see(book, pod(), 6)
+    seen = see(book, pod(), 4, deleted=True)
+    assert (seen.state, seen.object_present) == (IncarnationState.LIVE, True)
+
+
+def test_pod_back_in_sight_after_a_label_edit_is_live_but_not_known_from_birth() -> None:
+    book = make_book()
+    see(book, born(), 1)
+    assert see(book, born(), 2, deleted=True).state is IncarnationState.SUSPECT
+    seen = see(book, pod(statuses=[]), 3)
+    assert (seen.state, seen.from_birth) == (IncarnationState.LIVE, False)
+
+
+def test_terminal_version_waits_for_the_facts_of_its_node() -> None:
+    nodes: dict[str, NodeView] = {}
+    book = make_book(nodes)
+    see(book, finished(), 2)
+    assert see(book, finished(), 3, deleted=True).state is IncarnationState.SUSPECT
+    nodes["node-a"] = NODE
+    changes = book.take_node("node-a")
+    assert [(c.record.state, c.record.object_present) for c in changes] == [(IncarnationState.DEAD, False)]
+    assert book.take_node("node-a") == []
+
+
+def test_old_kubelet_never_certifies() -> None:
+    book = make_book({"node-a": replace(NODE, kubelet_minor=26, kubelet_version="v1.26.0")})
+    assert see(book, finished(), 2).state is IncarnationState.LIVE
+    assert book.take_node("node-a") == []
+
+
+def test_unbound_pod_is_certified_only_when_its_object_was_deleted() -> None:
+    for object_gone, state in ((True, IncarnationState.DEAD), (False, IncarnationState.SUSPECT)):
+        book = make_book()
+        see(book, born(), 1)
+        change = book.take(at_version(born(), 2), is_deleted=True, in_order=True)
+        assert change.vanished_unbound
+        proven = book.take_deletion_proof(at_version(born(), 2), object_gone=object_gone)
+        assert proven is not None
+        assert proven.record.state is state
+
+
+def test_restored_object_voids_its_certificate() -> None:
+    """A kubelet runs a pod object that comes back with a restored etcd."""
+    book = make_book()
+    see(book, finished(), 90, deleted=True)
+    book.forget_versions(0)
+    change = book.take_after_restore(at_version(pod(), 40))
+    seen = change.record.incarnation()
+    assert (seen.state, seen.certificate, seen.object_present, seen.resource_version) == (IncarnationState.LIVE, None, True, 40)
+
+
+def test_position_stays_below_an_end_of_a_managed_pod_until_it_is_durable() -> None:
+    book = make_book()
+    see(book, pod(), 5)
+    suspect = see(book, pod(), 7, deleted=True)
+    assert book.durable_position("", 20) == 6
+    assert book.mark_durable(suspect)
+    assert book.durable_position("", 20) == 20
+
+
+def test_writing_an_outdated_state_does_not_make_the_new_one_durable() -> None:
+    book = make_book()
+    see(book, born(), 1)
+    suspect = see(book, born(), 2, deleted=True)
+    book.take_deletion_proof(at_version(born(), 2), object_gone=True)
+    assert not book.mark_durable(suspect)
+    assert book.durable_position("", 20) == 1
+
+
+def test_unmanaged_ends_do_not_hold_the_position() -> None:
+    book = make_book(is_managed=lambda namespace, name: False)
+    see(book, pod(), 7, deleted=True)
+    assert book.durable_position("", 20) == 20
+
+
+def test_ledger_of_an_earlier_process_is_kept_and_an_unknown_live_entry_becomes_a_suspect() -> None:
+    earlier = make_book()
+    live = see(earlier, pod(uid="a"), 1)
+    see(earlier, pod(uid="b"), 2)
+    suspect = see(earlier, pod(uid="b"), 3, deleted=True)
+    dead = see(earlier, finished(uid="c"), 4, deleted=True)
+    book = make_book()
+    book.merge([live, suspect, dead], complete_until=lambda namespace: 0)
+    book.take_absent("", {}, 10)
+    chain = {i.uid: i.state for i in book.chain("shop", ["web-0"], [])}
+    assert chain == {"a": IncarnationState.SUSPECT, "b": IncarnationState.SUSPECT, "c": IncarnationState.DEAD}
+
+
+def test_ledger_entry_ahead_of_the_watch_is_not_taken_for_gone() -> None:
+    """A standby merges what the active replica wrote about a pod that its own watch has yet to show."""
+    live = see(make_book(), pod(), 9)
+    book = make_book()
+    book.merge([live], complete_until=lambda namespace: 8)
+    assert see(book, pod(), 9).state is IncarnationState.LIVE
+    behind = make_book()
+    behind.merge([live], complete_until=lambda namespace: 9)
+    assert [i.state for i in behind.chain("shop", ["web-0"], [])] == [IncarnationState.SUSPECT]
+
+
+def test_purge_drops_the_dead_first_and_reports_dropped_suspects() -> None:
+    book = make_book(is_managed=lambda namespace, name: False, gone_max=10)
+    for number in range(8):
+        see(book, pod(uid=f"s{number}"), 10 + number, deleted=True)
+    for number in range(3):
+        see(book, finished(uid=f"d{number}"), 30 + number, deleted=True)
+    assert book.purge() == 0
+    assert {r.uid for r in book.records.in_scope("")} >= {f"s{n}" for n in range(8)}
+    for number in range(8, 20):
+        see(book, pod(uid=f"s{number}"), 40 + number, deleted=True)
+    assert book.purge() > 0
+
+
+def test_managed_suspects_are_never_purged() -> None:
+    book = make_book(gone_max=4)
+    for number in range(20):
+        see(book, pod(uid=f"s{number}"), 10 + number, deleted=True)
+    assert book.purge() == 0
+    assert len(book.records) == 20
+
+
+def test_present_incarnation_is_not_forgotten_and_a_vanished_one_leaves_every_index() -> None:
+    book = make_book()
+    see(book, pod(), 1)
+    assert not book.forget("uid-0")
+    see(book, pod(), 2, deleted=True)
+    assert book.forget("uid-0")
+    assert book.chain("shop", ["web-0"], ["web-0.1a2b3c4d"]) == ()
+
+
+# -- any split of a history folds to the same incarnations
+
+_STEPS = st.sampled_from(["bind", "run", "end", "relabel", "vanish", "force", "new-id"])
+
+
+def _history(steps: list[tuple[int, str]]) -> list[tuple[PodVersion, bool]]:
+    """Play steps on three pod names; each vanish is followed by a new uid."""
+    history: list[tuple[PodVersion, bool]] = []
+    raws: dict[int, dict[str, Any]] = {}
+    generation = dict.fromkeys(range(3), 0)
+    for resource_version, (slot, step) in enumerate(steps, start=10):
+        name, uid = f"web-{slot}", f"uid-{slot}-{generation[slot]}"
+        raw = raws.get(slot)
+        if raw is None:
+            raws[slot] = born(name, uid=uid, instance_id=f"{name}.s")
+        elif step == "run":
+            raws[slot] = pod(name, uid=uid, instance_id=f"{name}.s")
+        elif step == "end":
+            raws[slot] = finished(name, uid=uid, instance_id=f"{name}.s")
+        elif step == "new-id":
+            raws[slot] = pod(name, uid=uid, instance_id=f"{name}.t")
+        elif step in ("vanish", "force"):
+            history.append((at_version(finished(name, uid=uid) if step == "vanish" else raw, resource_version), True))
+            del raws[slot]
+            generation[slot] += 1
+            continue
+        history.append((at_version(raws[slot], resource_version), False))
+    return history
+
+
+def _facts(book: IncarnationBook) -> dict[str, Any]:
+    return {r.uid: replace(r.incarnation(), since_s=0.0, refusal="") for r in book.records.in_scope("")}
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.integers(0, 2), _STEPS), max_size=25), st.lists(st.integers(0, 25), max_size=4))
+def test_any_split_of_a_history_into_overlapping_watches_folds_to_the_same(
+    steps: list[tuple[int, str]], restarts: list[int]
+) -> None:
+    """Each restart resumes from an earlier point, so versions come again; the result must not change."""
+    history = _history(steps)
+    straight, resumed = make_book(), make_book()
+    for version, is_deleted in history:
+        straight.take(version, is_deleted=is_deleted, in_order=True)
+    done = 0
+    for back_to in [*restarts, 0]:
+        for version, is_deleted in history[min(back_to, done):]:
+            resumed.take(version, is_deleted=is_deleted, in_order=True)
+        done = len(history)
+    assert _facts(resumed) == _facts(straight)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.integers(0, 2), _STEPS), max_size=25), st.integers(0, 25), st.integers(0, 25))
+def test_list_at_any_point_of_a_replay_never_revives_and_never_certifies_more(
+    steps: list[tuple[int, str]], listed_after: int, folded_at: int
+) -> None:
+    """A LIST at r folded early, late or in between; only the knowledge from birth may be smaller."""
+    history = _history(steps)
+    straight, mixed = make_book(), make_book()
+    present: dict[str, PodVersion] = {}
+    for version, is_deleted in history[:listed_after]:
+        present.pop(version.uid, None)
+        if not is_deleted:
+            present[version.uid] = version
+    for number, (version, is_deleted) in enumerate([*history, (None, False)]):
+        if number == min(folded_at, len(history)):
+            for listed in present.values():
+                mixed.take(listed, is_deleted=False, in_order=False)
+        if version is not None:
+            straight.take(version, is_deleted=is_deleted, in_order=True)
+            mixed.take(version, is_deleted=is_deleted, in_order=True)
+    expected, found = _facts(straight), _facts(mixed)
+    assert found.keys() == expected.keys()
+    for uid, incarnation in found.items():
+        assert incarnation.object_present == expected[uid].object_present
+        assert incarnation.instance_ids == expected[uid].instance_ids
+        if incarnation.state is IncarnationState.DEAD:
+            assert expected[uid].state is IncarnationState.DEAD

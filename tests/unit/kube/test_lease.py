@@ -1,0 +1,177 @@
+"""The Lease by the rules of client-go's leader election, on a clock that the test moves."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from staticgroup.kube.continuity import Continuity
+from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
+from staticgroup.kube.transport import Transport, connect
+from support.fake_apiserver import FakeApiServer
+from unit.kube.raw_objects import eventually
+
+LEASE = ("leases.coordination.k8s.io", "ops", "staticgroup-operator")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer().serving() as running_server:
+        yield running_server
+
+
+@pytest.fixture
+async def transport(server: FakeApiServer) -> AsyncIterator[Transport]:
+    made = connect(server.configuration())
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def make(transport: Transport, clock: Clock, identity: str, continuity: Continuity | None = None, **rest: Any) -> ActiveLease:
+    return ActiveLease(
+        transport, LeaseSettings(namespace="ops", **rest), identity=identity, continuity=lambda: continuity,
+        clock_s=clock, now_s=lambda: 1_800_000_000.0,
+    )
+
+
+async def test_free_lease_is_acquired_and_a_held_one_is_not(server: FakeApiServer, transport: Transport, clock: Clock) -> None:
+    first, second = make(transport, clock, "a"), make(transport, clock, "b")
+    assert await first.attempt()
+    assert not await second.attempt()
+    assert server.objects[LEASE]["spec"]["holderIdentity"] == "a"
+
+
+async def test_candidate_takes_over_only_after_it_saw_no_change_for_the_whole_duration(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    """The times in the Lease are not looked at: clocks of two machines differ."""
+    first, second = make(transport, clock, "a"), make(transport, clock, "b")
+    await first.attempt()
+    server.objects[LEASE]["spec"]["renewTime"] = "1999-01-01T00:00:00.000000Z"
+    assert not await second.attempt()
+    clock.now_s += 14.9
+    assert not await second.attempt()
+    clock.now_s += 0.2
+    assert not first.holds()
+    assert await second.attempt()
+    assert server.objects[LEASE]["spec"]["leaseTransitions"] == 1
+    assert not await first.attempt()
+
+
+async def test_renewal_restarts_the_candidates_wait(transport: Transport, clock: Clock) -> None:
+    first, second = make(transport, clock, "a"), make(transport, clock, "b")
+    await first.attempt()
+    await second.attempt()
+    clock.now_s += 9
+    assert await first.attempt()
+    clock.now_s += 9
+    assert not await second.attempt()
+    assert first.holds()
+
+
+async def test_holder_stops_by_its_own_clock_when_no_reply_comes(server: FakeApiServer, transport: Transport, clock: Clock) -> None:
+    lease = make(transport, clock, "a")
+    await lease.attempt()
+    server.failing_status = 503
+    clock.now_s += 9.9
+    assert await lease.attempt()
+    clock.now_s += 0.2
+    assert not lease.holds()
+    server.failing_status = 0
+    assert await lease.attempt()
+
+
+async def test_deadline_runs_from_before_the_request(server: FakeApiServer, transport: Transport, clock: Clock) -> None:
+    lease = make(transport, clock, "a")
+    moved = transport.call
+
+    async def slow_call(*args: Any, **rest: Any) -> Any:
+        clock.now_s += 3
+        return await moved(*args, **rest)
+
+    transport.call = slow_call  # type: ignore[method-assign]
+    assert await lease.attempt()
+    clock.now_s += 4.1
+    assert not lease.holds()
+
+
+async def test_lost_race_is_a_conflict_and_not_held(server: FakeApiServer, transport: Transport, clock: Clock) -> None:
+    lease = make(transport, clock, "a")
+    await lease.attempt()
+    moved = transport.call
+
+    async def overtaken(verb: str, *args: Any, **rest: Any) -> Any:
+        if verb == "update":
+            stolen = server.objects[LEASE] | {"spec": {"holderIdentity": "b", "leaseDurationSeconds": 15}}
+            server.put(stolen, LEASE[0])
+        return await moved(verb, *args, **rest)
+
+    transport.call = overtaken  # type: ignore[method-assign]
+    assert not await lease.attempt()
+    assert server.objects[LEASE]["spec"]["holderIdentity"] == "b"
+
+
+async def test_released_lease_is_free_at_once(server: FakeApiServer, transport: Transport, clock: Clock) -> None:
+    first, second = make(transport, clock, "a"), make(transport, clock, "b")
+    await first.attempt()
+    assert await first.release()
+    assert not first.holds()
+    assert await second.attempt()
+    assert not await first.release()
+
+
+async def test_cancelled_loop_releases(server: FakeApiServer, transport: Transport, clock: Clock) -> None:
+    lease = make(transport, clock, "a")
+    told: list[str] = []
+    task = asyncio.create_task(lease.run(on_acquired=lambda: told.append("on"), on_lost=lambda: told.append("off")))
+    await eventually(lambda: told)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await eventually(lambda: server.objects[LEASE]["spec"]["holderIdentity"] == "")
+    assert told == ["on"]
+
+
+async def test_continuity_travels_on_the_lease_and_survives_a_renewal_without_one(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    stored = Continuity(epoch="e1", resource_versions={"": 42})
+    await make(transport, clock, "a", stored).attempt()
+    assert await make(transport, clock, "b").read_continuity() == stored
+    server.objects[LEASE]["metadata"]["labels"] = {"kept": "yes"}
+    await make(transport, clock, "a", None).attempt()
+    assert await make(transport, clock, "b").read_continuity() == stored
+    assert server.objects[LEASE]["metadata"]["labels"] == {"kept": "yes"}
+    server.objects[LEASE]["metadata"]["annotations"][CONTINUITY_ANNOTATION] = "garbage"
+    assert await make(transport, clock, "b").read_continuity() is None
+
+
+async def test_without_election_continuity_is_stored_and_the_right_never_ends(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    stored = Continuity(epoch="e1", resource_versions={"": 42})
+    await make(transport, clock, "old").attempt()
+    lease = make(transport, clock, "new", stored, is_election_enabled=False)
+    assert lease.holds()
+    await lease.attempt()
+    assert await lease.read_continuity() == stored
+    clock.now_s += 1000
+    assert lease.holds()
+
+
+def test_times_that_could_overlap_are_refused() -> None:
+    with pytest.raises(ValueError, match="renew deadline < lease duration"):
+        LeaseSettings(namespace="ops", renew_deadline_s=15.0)

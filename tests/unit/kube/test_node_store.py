@@ -1,0 +1,101 @@
+"""Node facts: followed, asked by name, or known to be unreadable."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from staticgroup.kube import node_store
+from staticgroup.kube.node_store import NodeStore
+from staticgroup.kube.transport import connect
+from support.fake_apiserver import FakeApiServer
+from unit.kube.raw_objects import eventually
+
+
+def node(name: str = "node-a", *, version: str = "v1.36.3", boot_id: str = "b1") -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": {"nodeInfo": {"kubeletVersion": version, "bootID": boot_id}}}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer().serving() as running_server:
+        yield running_server
+
+
+@asynccontextmanager
+async def following(server: FakeApiServer) -> AsyncIterator[tuple[NodeStore, list[str]]]:
+    transport = connect(server.configuration())
+    changed: list[str] = []
+    store = NodeStore(transport, on_change=changed.append, clock_s=asyncio.get_running_loop().time, retry_delay_s=0.002)
+    task = asyncio.create_task(store.run())
+    try:
+        async with asyncio.timeout(5):
+            await store.wait_listed()
+        yield store, changed
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await transport.close()
+
+
+async def test_nodes_are_listed_followed_and_remembered_after_they_are_gone(server: FakeApiServer) -> None:
+    server.put(node(), "nodes")
+    async with following(server) as (store, changed):
+        assert store.node_of("node-a") is not None
+        await eventually(lambda: server.watches)
+        server.put(node("node-b", version="v1.26.0"), "nodes")
+        server.remove("", "node-a", "nodes")
+        await eventually(lambda: [n.name for n in store.present()] == ["node-b"])
+        gone, present = store.node_of("node-a"), store.node_of("node-b")
+        assert gone is not None
+        assert present is not None
+        assert (gone.kubelet_minor, present.kubelet_minor) == (36, 26)
+        assert changed == ["node-a", "node-b"]
+        assert store.node_of("node-c") is None
+        assert store.node_of("") is None
+
+
+async def test_expired_watch_lists_again(server: FakeApiServer) -> None:
+    server.put(node(), "nodes")
+    async with following(server) as (store, _):
+        await eventually(lambda: server.watches)
+        server.break_watches()
+        server.remove("", "node-a", "nodes")
+        server.put(node("node-b"), "nodes")
+        server.compact()
+        await eventually(lambda: [n.name for n in store.present()] == ["node-b"])
+        assert store.node_of("node-a") is not None
+
+
+async def test_without_the_right_to_list_each_name_is_asked_for_once(server: FakeApiServer) -> None:
+    server.denied.add(("list", "nodes"))
+    server.put(node(), "nodes")
+    async with following(server) as (store, changed):
+        assert store.node_of("node-a") is None
+        assert store.node_of("node-a") is None
+        await eventually(lambda: store.node_of("node-a"))
+        assert changed == ["node-a"]
+        assert store.is_readable
+        assert sum(path == "/api/v1/nodes/node-a" for _, path in server.requests) == 1
+
+
+async def test_without_any_right_nodes_are_unreadable(server: FakeApiServer) -> None:
+    server.denied |= {("list", "nodes"), ("get", "nodes")}
+    async with following(server) as (store, _):
+        assert store.node_of("node-a") is None
+        await eventually(lambda: not store.is_readable)
+        assert store.node_of("node-a") is None
+
+
+async def test_vanished_nodes_are_bounded(server: FakeApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_store, "VANISHED_MAX", 2)
+    for number in range(4):
+        server.put(node(f"n{number}"), "nodes")
+    async with following(server) as (store, _):
+        await eventually(lambda: server.watches)
+        for number in range(4):
+            server.remove("", f"n{number}", "nodes")
+        await eventually(lambda: not store.present())
+        assert [store.node_of(f"n{n}") is not None for n in range(4)] == [False, False, True, True]

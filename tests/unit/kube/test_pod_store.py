@@ -1,0 +1,543 @@
+"""The pod store against a fake API server over real HTTP: nothing is lost, and every gap is said."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from staticgroup.core.certificate import CertificateKind
+from staticgroup.core.chain import Incarnation, IncarnationState
+from staticgroup.core.pod import NodeView
+from staticgroup.kube.continuity import Continuity
+from staticgroup.kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
+from staticgroup.kube.transport import connect
+from support.fake_apiserver import FakeApiServer
+from unit.kube.raw_objects import NODE, born, eventually, finished, pod
+
+UID = "uid-0"
+
+
+class World:
+    """One store following the fake server, with what it told."""
+
+    def __init__(self, store: PodStore, nodes: dict[str, NodeView]) -> None:
+        self.store = store
+        self.nodes = nodes
+        self.changes: list[tuple[str, str, str]] = []
+        self.gaps: list[str] = []
+
+    def state(self, uid: str = UID) -> IncarnationState | None:
+        found = self.store.get(uid)
+        return found.state if found else None
+
+
+@asynccontextmanager
+async def following(
+    server: FakeApiServer, *, resume: Continuity | None = None, merged: Iterable[Incarnation] = (), seed: int = 1,
+    anchored: bool = True, scopes: tuple[str, ...] = ("",), **settings_: Any,
+) -> AsyncIterator[World]:
+    transport = connect(server.configuration())
+    nodes = {"node-a": NODE}
+    world: World
+    hooks = PodStoreHooks(
+        node_of=nodes.get, is_managed=lambda namespace, name: True,
+        on_change=lambda *key: world.changes.append(key), on_gap=lambda reason: world.gaps.append(reason),  # noqa: PLW0108 - world is made below
+    )
+    defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
+    store = PodStore(
+        transport, hooks, rng=Random(seed), now_s=lambda: 50.0, clock_s=asyncio.get_running_loop().time, scopes=scopes,
+        settings=PodStoreSettings(**(defaults | settings_)),
+    )
+    world = World(store, nodes)
+    store.merge(merged)
+    task = asyncio.create_task(store.run(resume))
+    try:
+        if anchored:
+            async with asyncio.timeout(10):
+                await store.wait_anchored()
+        yield world
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await transport.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer().serving() as running_server:
+        yield running_server
+
+
+async def test_first_start_lists_in_chunks_and_draws_an_epoch(server: FakeApiServer) -> None:
+    for number in range(5):
+        server.put(pod(f"web-{number}", uid=f"uid-{number}"))
+    async with following(server) as world:
+        assert len(world.store) == 5
+        assert len(world.store.epoch) == 16
+        assert sum("continue=" in query for _, query in server.requests) == 2
+        assert ("shop", "web", "web-0") in world.changes
+        assert world.gaps == []
+
+
+async def test_pods_without_the_pod_index_label_are_not_followed(server: FakeApiServer) -> None:
+    server.put(pod(labels={}))
+    async with following(server) as world:
+        assert len(world.store) == 0
+
+
+async def test_graceful_end_is_certified_and_force_delete_is_a_suspect(server: FakeApiServer) -> None:
+    server.put(pod("web-0", uid="graceful"))
+    server.put(pod("web-1", uid="forced"))
+    async with following(server) as world:
+        server.put(finished("web-0", uid="graceful"))
+        server.remove("shop", "web-0")
+        server.remove("shop", "web-1")
+        await eventually(lambda: world.state("forced") is IncarnationState.SUSPECT)
+        found = world.store.get("graceful")
+        assert found is not None
+        assert found.certificate is not None
+        assert (found.state, found.certificate.kind) == (IncarnationState.DEAD, CertificateKind.ENDED)
+        assert not found.object_present
+
+
+@pytest.mark.parametrize("how", ["end", "break"])
+async def test_interrupted_stream_resumes_from_its_position_without_a_gap(server: FakeApiServer, how: str) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        epoch, position = world.store.epoch, world.store.position("shop")
+        server.end_watches() if how == "end" else server.break_watches()
+        server.put(finished())
+        server.remove("shop", "web-0")
+        await eventually(lambda: world.state() is IncarnationState.DEAD)
+        assert (world.store.epoch, world.gaps) == (epoch, [])
+        assert ("pods", position, "") in server.watch_starts
+
+
+@pytest.mark.parametrize("gone_as_event", [False, True])
+async def test_compacted_history_is_a_gap_with_a_new_epoch_and_keeps_what_was_known(
+    server: FakeApiServer, gone_as_event: bool
+) -> None:
+    server.gone_as_event = gone_as_event
+    server.put(pod())
+    async with following(server) as world:
+        epoch = world.store.epoch
+        await eventually(lambda: server.watches)
+        server.break_watches()
+        server.remove("shop", "web-0")
+        server.put(pod(uid="uid-1"))
+        server.compact()
+        await eventually(lambda: world.gaps and world.store.epoch)
+        assert "410" in world.gaps[0]
+        assert world.store.epoch != epoch
+        assert world.state() is IncarnationState.SUSPECT
+        assert world.state("uid-1") is IncarnationState.LIVE
+
+
+async def test_nothing_may_be_concluded_between_a_gap_and_the_new_anchor(server: FakeApiServer) -> None:
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        server.denied.add(("list", "pods"))
+        server.send_error(500)
+        await eventually(lambda: world.gaps)
+        assert world.store.epoch == ""
+        assert world.store.continuity() is None
+        assert not await world.store.barrier("shop", 1)
+        server.denied.clear()
+        await world.store.wait_anchored()
+        assert world.store.epoch
+
+
+async def test_label_edit_that_looks_like_a_deletion_leaves_a_suspect(server: FakeApiServer) -> None:
+    raw = server.put(born())
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        raw["metadata"]["labels"] = {}
+        server.put(raw)
+        await eventually(lambda: any(field for _, _, field in server.watch_starts))
+        await eventually(lambda: "not confirmed gone" in (world.store.get(UID).refusal or ""))  # type: ignore[union-attr]
+        assert world.state() is IncarnationState.SUSPECT
+
+
+async def test_label_edit_followed_by_an_unseen_run_is_not_certified_as_never_bound(server: FakeApiServer) -> None:
+    """A read by name alone would find nothing and certify a pod that ran out of our sight."""
+    raw = server.put(born())
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        raw["metadata"]["labels"] = {}
+        server.put(raw)
+        server.put(pod(labels={}))
+        server.remove("shop", "web-0")
+        await eventually(lambda: "not confirmed gone" in getattr(world.store.get(UID), "refusal", ""))
+        assert world.state() is IncarnationState.SUSPECT
+
+
+async def test_pod_deleted_before_it_was_bound_is_certified_never_ran(server: FakeApiServer) -> None:
+    server.put(born())
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        server.remove("shop", "web-0")
+        await eventually(lambda: world.state() is IncarnationState.DEAD)
+        found = world.store.get(UID)
+        assert found is not None
+        assert found.certificate is not None
+        assert found.certificate.kind is CertificateKind.NEVER_RAN
+
+
+async def test_node_facts_that_arrive_late_certify_the_end(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        world.nodes.clear()
+        server.put(finished())
+        server.remove("shop", "web-0")
+        await eventually(lambda: world.state() is IncarnationState.SUSPECT)
+        world.nodes["node-a"] = NODE
+        world.store.node_changed("node-a")
+        assert world.state() is IncarnationState.DEAD
+
+
+# -- barrier
+
+
+async def test_barrier_passes_at_once_when_the_stream_is_there(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        starts = len(server.watch_starts)
+        assert await world.store.barrier("shop", world.store.position("shop"))
+        assert len([s for s in server.watch_starts[starts:] if s[0] == "pods"]) <= 1  # the main stream, no replay
+
+
+async def test_barrier_replays_what_a_stalled_stream_missed(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        server.set_stalled(True)
+        server.put(finished())
+        server.remove("shop", "web-0")
+        server.tick()
+        assert await world.store.barrier("shop", server.resource_version)
+        assert world.state() is IncarnationState.DEAD
+        assert world.store.position("shop") == server.resource_version
+        before = world.store.get(UID)
+        server.set_stalled(False)
+        server.put(pod("web-9", uid="uid-9"))
+        await eventually(lambda: world.state("uid-9"))
+        assert world.store.get(UID) == before
+
+
+async def test_barrier_without_event_or_bookmark_does_not_pass(server: FakeApiServer) -> None:
+    async with following(server) as world:
+        server.sends_bookmarks = False
+        server.tick()
+        assert not await world.store.barrier("shop", server.resource_version)
+        server.sends_bookmarks = True
+        assert await world.store.barrier("shop", server.resource_version)
+
+
+async def test_concurrent_barriers_share_one_replay(server: FakeApiServer) -> None:
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        starts = len(server.watch_starts)
+        server.tick()
+        passed = await asyncio.gather(*(world.store.barrier("shop", server.resource_version) for _ in range(50)))
+        assert all(passed)
+        assert len(server.watch_starts) - starts == 1
+
+
+async def test_barrier_that_a_gap_overtakes_does_not_pass(server: FakeApiServer) -> None:
+    """The new anchor's LIST is past the version asked for, but what happened in between is not known."""
+    async with following(server, barrier_patience_s=5.0) as world:
+        await eventually(lambda: server.watches)
+        server.tick()
+        asked = asyncio.create_task(world.store.barrier("shop", server.resource_version))
+        await asyncio.sleep(0)
+        server.send_error(500)
+        assert await asked is False
+        await world.store.wait_anchored()
+        assert world.store.position("shop") >= server.resource_version
+
+
+async def test_barrier_below_a_position_seen_before_the_read_is_a_restore(server: FakeApiServer) -> None:
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        position = world.store.position("shop")
+        assert not await world.store.barrier("shop", position - 1, not_below=position)
+        await eventually(lambda: world.gaps)
+        assert "restored" in world.gaps[0]
+
+
+async def test_barrier_for_a_namespace_that_is_not_followed_does_not_pass(server: FakeApiServer) -> None:
+    async with following(server, scopes=("shop",)) as world:
+        assert not await world.store.barrier("other", 1)
+
+
+# -- contradiction, restore, stall
+
+
+async def test_restored_etcd_is_a_gap_and_a_pod_that_lives_again_loses_its_certificate(server: FakeApiServer) -> None:
+    server.put(pod())
+    backup = server.snapshot()
+    async with following(server) as world:
+        server.put(finished())
+        server.remove("shop", "web-0")
+        await eventually(lambda: world.state() is IncarnationState.DEAD)
+        epoch = world.store.epoch
+        server.restore(backup)
+        await eventually(lambda: world.gaps and world.store.epoch)
+        assert "restored" in world.gaps[0]
+        assert world.store.epoch != epoch
+        assert world.state() is IncarnationState.LIVE
+        server.remove("shop", "web-0")
+        await eventually(lambda: world.state() is IncarnationState.SUSPECT)
+
+
+async def test_relist_that_agrees_is_no_gap(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        server.put(pod("web-1", uid="uid-1"))
+        server.remove("shop", "web-0")
+        server.tick()
+        await world.store.relist()
+        assert world.gaps == []
+
+
+@pytest.mark.parametrize("what", ["created", "changed", "deleted"])
+async def test_relist_that_contradicts_is_a_gap(server: FakeApiServer, what: str) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        if what == "created":
+            server.put(pod("web-1", uid="uid-1"))
+        elif what == "changed":
+            server.put(pod(instance_id="another"))
+        else:
+            server.remove("shop", "web-0")
+        server.drop_event()
+        await world.store.relist()
+        await eventually(lambda: world.gaps and world.store.epoch)
+        if what == "deleted":
+            assert world.state() is IncarnationState.SUSPECT
+        else:
+            assert {"created": "never delivered", "changed": "stopped at"}[what] in world.gaps[0]
+
+
+async def test_stalled_stream_is_reconnected_without_a_gap(server: FakeApiServer) -> None:
+    async with following(server, stall_timeout_s=0.05) as world:
+        await eventually(lambda: len(server.watch_starts) >= 3)
+        assert world.gaps == []
+
+
+async def test_unavailable_server_is_no_gap_and_age_grows(server: FakeApiServer) -> None:
+    async with following(server) as world:
+        epoch = world.store.epoch
+        server.failing_status = 503
+        server.break_watches()
+        await eventually(lambda: world.store.problems)
+        assert world.store.problems[0].status == 503
+        assert world.store.age_s() > 0
+        server.failing_status = 0
+        server.put(pod())
+        await eventually(lambda: world.state() is IncarnationState.LIVE)
+        assert (world.store.epoch, world.gaps) == (epoch, [])
+
+
+async def test_unreadable_pod_is_a_gap(server: FakeApiServer) -> None:
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        raw = pod()
+        raw["spec"]["containers"] = "none"
+        server.put(raw)
+        await eventually(lambda: world.gaps)
+        assert "spec.containers" in world.gaps[0]
+
+
+# -- resume
+
+
+async def test_resumed_process_keeps_the_epoch_and_certifies_what_died_meanwhile(server: FakeApiServer) -> None:
+    server.put(pod("web-0", uid="dies"))
+    server.put(pod("web-1", uid="stays"))
+    server.put(pod("web-2", uid="forced"))
+    async with following(server) as world:
+        stored = world.store.continuity()
+    assert stored is not None
+    server.put(finished("web-0", uid="dies"))
+    server.remove("shop", "web-0")
+    server.remove("shop", "web-2")
+    server.put(born("web-3", uid="new"))
+    again = Continuity.from_json(stored.to_json())
+    async with following(server, resume=again, seed=2) as world:
+        assert world.store.epoch == stored.epoch
+        assert world.gaps == []
+        assert {uid: world.state(uid) for uid in ("dies", "stays", "forced", "new")} == {
+            "dies": IncarnationState.DEAD, "stays": IncarnationState.LIVE, "forced": IncarnationState.SUSPECT,
+            "new": IncarnationState.LIVE}
+
+
+async def test_resume_from_a_position_that_is_gone_is_a_gap(server: FakeApiServer) -> None:
+    stored = Continuity(epoch="old", resource_versions={"": server.resource_version})
+    server.put(pod())
+    server.compact()
+    async with following(server, resume=stored) as world:
+        assert world.store.epoch not in ("", "old")
+        assert len(world.gaps) == 1
+        assert world.state() is IncarnationState.LIVE
+
+
+async def test_resume_from_the_future_is_a_restored_etcd(server: FakeApiServer) -> None:
+    stored = Continuity(epoch="old", resource_versions={"": server.resource_version + 1000})
+    server.put(pod())
+    async with following(server, resume=stored) as world:
+        assert world.store.epoch not in ("", "old")
+        assert "restored" in world.gaps[0]
+        assert world.store.position("shop") <= server.resource_version
+
+
+async def test_resume_with_more_namespaces_than_were_stored_is_a_gap(server: FakeApiServer) -> None:
+    stored = Continuity(epoch="old", resource_versions={"shop": server.resource_version})
+    async with following(server, resume=stored, scopes=("shop", "other")) as world:
+        assert world.store.epoch != "old"
+        assert len(world.gaps) == 1
+    stored = Continuity(epoch="old", resource_versions={"": server.resource_version})
+    async with following(server, resume=stored, scopes=("shop", "other")) as world:
+        assert (world.store.epoch, world.gaps) == ("old", [])
+
+
+async def test_standby_goes_on_under_the_epoch_of_a_holder_whose_knowledge_it_overlaps(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server, seed=1) as holder, following(server, seed=2) as standby:
+        server.put(pod("web-1", uid="uid-1"))
+        await eventually(lambda: holder.state("uid-1") and standby.state("uid-1"))
+        stored = holder.store.continuity()
+        assert stored is not None
+        assert standby.store.epoch != stored.epoch
+        assert standby.store.adopt(stored)
+        assert standby.store.continuity() == stored
+
+
+async def test_standby_that_listed_after_the_stored_position_adopts_nothing(server: FakeApiServer) -> None:
+    async with following(server, seed=1) as holder:
+        stored = holder.store.continuity()
+    assert stored is not None
+    server.put(pod())
+    server.remove("shop", "web-0")  # came and went between the stored position and the standby's LIST
+    async with following(server, seed=2) as standby:
+        epoch = standby.store.epoch
+        assert not standby.store.adopt(stored)
+        assert standby.store.epoch == epoch
+
+
+async def test_standby_adopts_a_watch_over_all_namespaces_for_its_own_and_never_one_that_lacks_them(
+    server: FakeApiServer,
+) -> None:
+    async with following(server, scopes=("shop", "other"), seed=2) as standby:
+        epoch = standby.store.epoch
+        assert not standby.store.adopt(Continuity(epoch="held", resource_versions={"shop": 10**6}))
+        assert standby.store.epoch == epoch
+        assert standby.store.adopt(Continuity(epoch="held", resource_versions={"": 10**6}))
+        assert standby.store.epoch == "held"
+
+
+async def test_after_an_etcd_restore_no_epoch_is_adopted(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        before = world.store.position("shop")
+        assert not await world.store.barrier("shop", before - 1, not_below=before)
+        await eventually(lambda: world.gaps and world.store.epoch)
+        epoch = world.store.epoch
+        assert not world.store.adopt(Continuity(epoch="held", resource_versions={"": 10**6}))
+        assert world.store.epoch == epoch
+
+
+async def test_stored_position_never_passes_an_end_that_is_not_durable(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        last = server.remove("shop", "web-0")
+        server.put(pod("web-1", uid="uid-1"))
+        await eventually(lambda: world.state("uid-1"))
+        deleted_at = int(last["metadata"]["resourceVersion"])
+        stored = world.store.continuity()
+        assert stored is not None
+        assert stored.resource_versions[""] == deleted_at - 1
+        (suspect,) = world.store.ledger("shop", pod_names=["web-0"])
+        assert world.store.mark_durable(suspect)
+        after = world.store.continuity()
+        assert after is not None
+        assert after.resource_versions[""] == world.store.position("shop")
+    async with following(server, resume=stored) as world:
+        assert world.state() is IncarnationState.SUSPECT
+
+
+async def test_ledger_entry_that_no_list_shows_becomes_a_suspect(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        ledger = world.store.ledger("shop", pod_names=["web-0"])
+    server.remove("shop", "web-0")
+    async with following(server, merged=ledger) as world:
+        assert world.state() is IncarnationState.SUSPECT
+        assert [i.uid for i in world.store.chain("shop", instance_ids=["web-0.1a2b3c4d"])] == [UID]
+
+
+async def test_ledger_from_an_abandoned_time_line_is_recognised(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        server.put(finished())
+        await eventually(lambda: world.state() is IncarnationState.DEAD)
+        ledger = world.store.ledger("shop", pod_names=["web-0"])
+    server.objects.clear()
+    server.resource_version = 10
+    server.put(pod())
+    async with following(server, merged=ledger) as world:
+        assert world.state() is IncarnationState.LIVE
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"epoch": "", "resourceVersions": {}}', '{"epoch": "a"}',
+                                  '{"epoch": "a", "resourceVersions": {"": 0}}', '{"epoch": 1, "resourceVersions": {}}'])
+def test_unusable_stored_continuity_is_none(text: str) -> None:
+    assert Continuity.from_json(text) is None
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["run", "end", "remove", "cut", "restart", "tick"])), max_size=14))
+async def test_any_split_of_a_history_into_resumed_watches_folds_to_the_same_incarnations(steps: list[tuple[int, str]]) -> None:
+    """Cut connections and restart the process anywhere: states equal those of one uninterrupted store."""
+    async with FakeApiServer().serving() as server, following(server, reconnect_delay_s=0.0005) as straight:
+        generation = dict.fromkeys(range(3), 0)
+        resume, ledger = straight.store.continuity(), ()
+        segments: list[list[tuple[int, str]]] = [[]]
+        for step in steps:
+            segments[-1].append(step) if step[1] != "restart" else segments.append([])
+        for segment in segments:
+            async with following(server, resume=resume, merged=ledger) as world:
+                for slot, step in segment:
+                    _step(server, generation, slot, step)
+                await eventually(lambda w=world: _settled(straight, w, server))  # type: ignore[misc]
+                names = [f"web-{n}" for n in range(3)]
+                ledger = world.store.ledger("shop", pod_names=names)
+                resume = world.store.continuity()
+                expected = {i.uid: (i.state, i.object_present) for i in straight.store.chain("shop", pod_names=names)}
+                assert {i.uid: (i.state, i.object_present) for i in ledger} == expected
+                assert (world.gaps, straight.gaps) == ([], [])
+
+
+def _step(server: FakeApiServer, generation: dict[int, int], slot: int, step: str) -> None:
+    name, uid = f"web-{slot}", f"uid-{slot}-{generation[slot]}"
+    if step in ("run", "end"):
+        server.put((pod if step == "run" else finished)(name, uid=uid))
+    elif step == "remove" and ("pods", "shop", name) in server.objects:
+        server.remove("shop", name)
+        generation[slot] += 1
+    elif step == "cut":
+        server.break_watches()
+    elif step == "tick":
+        server.tick()
+
+
+def _settled(straight: World, world: World, server: FakeApiServer) -> bool:
+    last = max((e.resource_version for e in server.history), default=0)
+    return min(straight.store.position("shop"), world.store.position("shop")) >= last

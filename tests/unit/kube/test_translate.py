@@ -1,0 +1,210 @@
+"""Raw objects become views, and what is wrong with an object is a value."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from staticgroup.core.pod import ContainerPhase, NodeView, OwnerView, PodVersion
+from staticgroup.core.workload import WorkloadView
+from staticgroup.kube.translate import MalformedObject, node_view, pod_version, workload_view
+from unit.kube.raw_objects import at, ended, pod, running
+
+
+def version(raw: dict[str, Any], **rest: Any) -> PodVersion:
+    found = pod_version(at(raw, 7) if "resourceVersion" not in raw["metadata"] else raw, **rest)
+    assert isinstance(found, PodVersion), found
+    return found
+
+
+def test_running_pod_becomes_a_version_with_all_its_facts() -> None:
+    found = version(pod())
+    assert found.owner == OwnerView(kind="StatefulSet", name="web", uid="sts-uid")
+    assert (found.ordinal, found.node_name, found.phase, found.resource_version) == (0, "node-a", "Running", 7)
+    assert found.runs
+    assert found.shows_container_id
+    assert found.instance_ids == {"web-0.1a2b3c4d"}
+    assert found.created_at_s == 1767225600.0
+
+
+def test_sidecar_and_ephemeral_container_are_required_and_plain_init_container_is_not() -> None:
+    raw = pod()
+    raw["spec"]["initContainers"] = [{"name": "setup"}, {"name": "proxy", "restartPolicy": "Always"}]
+    raw["spec"]["ephemeralContainers"] = [{"name": "debug"}]
+    raw["status"]["initContainerStatuses"] = [ended("setup"), running("proxy")]
+    found = version(raw)
+    assert [(c.name, c.phase) for c in found.required] == [
+        ("app", ContainerPhase.RUNNING), ("proxy", ContainerPhase.RUNNING), ("debug", ContainerPhase.ABSENT)]
+
+
+def test_status_of_the_same_name_in_another_list_is_not_mistaken() -> None:
+    raw = pod(statuses=[])
+    raw["status"]["initContainerStatuses"] = [ended("app")]
+    assert version(raw).required[0].phase is ContainerPhase.ABSENT
+
+
+def test_container_without_status_entry_is_absent_and_empty_state_is_waiting() -> None:
+    raw = pod(statuses=[{"name": "app", "state": {}}])
+    assert version(raw).required[0].phase is ContainerPhase.WAITING
+    assert version(pod(statuses=[])).required[0].phase is ContainerPhase.ABSENT
+
+
+def test_container_id_of_an_earlier_run_counts_as_shown() -> None:
+    entry = {"name": "app", "state": {"waiting": {}}, "lastState": {"terminated": {"containerID": "containerd://old"}}}
+    assert version(pod(statuses=[entry])).shows_container_id
+
+
+def test_terminated_container_shows_the_id_of_its_terminated_state_only() -> None:
+    """lab: an image never pulled ends as ContainerStatusUnknown without containerID."""
+    view = version(pod(phase="Failed", statuses=[ended(reason="ContainerStatusUnknown", container_id=False)])).required[0]
+    assert (view.phase, view.container_id, view.finished_at) == (ContainerPhase.TERMINATED, "", "")
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"name": "KAFKA_GROUP_INSTANCE_ID", "value": "literal-1"}, {"literal-1"}),
+        ({"name": "kafka_group_instance_id", "value": "lower-1"}, {"lower-1"}),
+        ({"name": "OTHER", "value": "not-asked-for"}, set()),
+        ({"name": "MEMBER", "value": "asked-for"}, {"asked-for"}),
+        ({"name": "INSTANCE_ID", "value": "$(POD)-x"}, {"web-0-x"}),
+        ({"name": "INSTANCE_ID", "value": "$$(POD)"}, set()),
+        ({"name": "INSTANCE_ID", "value": "$(UNKNOWN)-x"}, set()),
+        ({"name": "INSTANCE_ID", "value": "a b"}, set()),
+        ({"name": "INSTANCE_ID", "value": ".."}, set()),
+        ({"name": "INSTANCE_ID", "value": ""}, set()),
+        ({"name": "INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}, {"shop"}),
+        ({"name": "INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['a/b']"}}}, {"from-a"}),
+        ({"name": "INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}}},
+         {"0"}),
+        ({"name": "INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, set()),
+        ({"name": "INSTANCE_ID", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}, set()),
+    ],
+)
+def test_instance_ids_come_from_the_environment_as_the_kubelet_resolves_it(entry: Any, expected: set[str]) -> None:
+    raw = pod(instance_id=None)
+    raw["metadata"]["annotations"] = {"a/b": "from-a"}
+    first = {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    raw["spec"]["containers"][0]["env"] = [first, entry]
+    assert version(raw, env_names=frozenset({"MEMBER"})).instance_ids == expected
+
+
+def test_later_variable_may_refer_only_to_earlier_ones() -> None:
+    raw = pod(instance_id=None)
+    raw["spec"]["containers"][0]["env"] = [
+        {"name": "INSTANCE_ID", "value": "$(LATER)"}, {"name": "LATER", "value": "x"}]
+    assert version(raw).instance_ids == frozenset()
+
+
+def test_every_instance_id_annotation_counts() -> None:
+    raw = pod()
+    raw["metadata"]["annotations"]["staticgroup.io/instance-id.second"] = "web-0.1a2b3c4d.second"
+    assert version(raw).instance_ids == {"web-0.1a2b3c4d", "web-0.1a2b3c4d.second"}
+
+
+def test_disruption_reason_counts_only_while_the_condition_is_true() -> None:
+    raw = pod()
+    raw["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]
+    assert version(raw).disruption_reason == "DeletionByPodGC"
+    raw["status"]["conditions"][0]["status"] = "False"
+    assert version(raw).disruption_reason == ""
+
+
+@pytest.mark.parametrize("field", ["name", "namespace", "uid"])
+def test_pod_without_identity_is_malformed(field: str) -> None:
+    raw = at(pod(), 7)
+    del raw["metadata"][field]
+    assert pod_version(raw) == MalformedObject(kind="Pod", field=f"metadata.{field}", found="nothing")
+
+
+def test_pod_with_a_resource_version_that_is_no_number_is_malformed() -> None:
+    raw = at(pod(), 7)
+    raw["metadata"]["resourceVersion"] = "x7"
+    found = pod_version(raw)
+    assert isinstance(found, MalformedObject)
+    assert found.field == "metadata.resourceVersion"
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4), lambda inner: st.lists(inner, max_size=2)
+    | st.dictionaries(st.sampled_from(["name", "state", "metadata", "type", "env", "value"]), inner, max_size=2), max_leaves=4)
+
+
+def _paths(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    return [path, *(p for key, child in children for p in _paths(child, (*path, key)))]
+
+
+_FULL = at(pod(), 7)
+_FULL["spec"]["containers"][0]["env"] = [{"name": "INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+_FULL["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+
+
+@given(st.sampled_from(_paths(_FULL)), _json)
+def test_translation_is_total_whatever_one_field_holds(path: tuple[Any, ...], value: Any) -> None:
+    raw: Any = copy.deepcopy(_FULL)
+    if not path:
+        raw = value
+    else:
+        parent = raw
+        for key in path[:-1]:
+            parent = parent[key]
+        parent[path[-1]] = value
+    assert isinstance(pod_version(raw), PodVersion | MalformedObject)
+    assert isinstance(workload_view(raw), WorkloadView | MalformedObject)
+    assert isinstance(node_view(raw), NodeView | MalformedObject)
+
+
+def test_statefulset_becomes_a_view_with_kubernetes_defaults() -> None:
+    raw = {
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u", "generation": 3},
+        "spec": {"template": {"spec": {"containers": [{
+            "name": "app", "image": "img",
+            "env": [{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "45000"}, {"name": "PASSWORD", "value": "canary"}],
+            "startupProbe": {"failureThreshold": 30, "periodSeconds": 2, "initialDelaySeconds": 5},
+        }]}}},
+        "status": {"observedGeneration": 2, "currentRevision": "a", "updateRevision": "b"},
+    }
+    found = workload_view(raw)
+    assert isinstance(found, WorkloadView)
+    assert (found.replicas, found.start, found.termination_grace_s, found.update_strategy) == (1, 0, 30, "RollingUpdate")
+    assert found.is_rolling
+    assert found.containers[0].startup_budget_s == 65
+    assert found.containers[0].env_names == ("KAFKA_SESSION_TIMEOUT_MS", "PASSWORD")
+    assert found.containers[0].env_values == (("KAFKA_SESSION_TIMEOUT_MS", "45000"),)
+    assert "canary" not in repr(found)
+
+
+def test_statefulset_deleted_with_the_orphan_finalizer_is_orphaning() -> None:
+    metadata = {"name": "web", "namespace": "shop", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    orphaning = workload_view({"metadata": metadata | {"finalizers": ["orphan"]}})
+    foreground = workload_view({"metadata": metadata | {"finalizers": ["foregroundDeletion"]}})
+    assert isinstance(orphaning, WorkloadView)
+    assert isinstance(foreground, WorkloadView)
+    assert (orphaning.is_orphaning, foreground.is_orphaning, foreground.is_deleting) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("version_text", "labels", "taints", "expected"),
+    [
+        ("v1.36.3", {}, [], (36, False)),
+        ("v1.27.4-eks-1", {}, [], (27, False)),
+        ("v1.29.0+k3s1", {}, [], (29, False)),
+        ("kwok-v0.8.0", {}, [], (None, False)),
+        ("v1.19.10-vk-azure-aci-1.5.0", {}, [], (19, True)),
+        ("v1.30.0", {"type": "virtual-kubelet"}, [], (30, True)),
+        ("v1.30.0", {}, [{"key": "virtual-kubelet.io/provider"}], (30, True)),
+    ],
+)
+def test_node_tells_its_kubelet_and_whether_it_is_virtual(
+    version_text: str, labels: Any, taints: Any, expected: tuple[int | None, bool]
+) -> None:
+    found = node_view({
+        "metadata": {"name": "n", "uid": "u", "labels": labels}, "spec": {"taints": taints},
+        "status": {"nodeInfo": {"kubeletVersion": version_text, "bootID": "b", "machineID": "m"}},
+    })
+    assert isinstance(found, NodeView)
+    assert (found.kubelet_minor, found.is_virtual) == expected
+    assert not found.is_ready

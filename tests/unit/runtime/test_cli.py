@@ -1,0 +1,76 @@
+"""The command line: exit statuses, usage, and `plan -f` telling what the operator would do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from staticgroup import cli
+from staticgroup.core.chain import IncarnationState
+from staticgroup.runtime.picture import Picture, write_picture
+from unit.core.builders import NOW_S, departure, history, id_of, incarnation, spec
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "picture.json"
+    write_picture(Picture(spec=spec(), snapshot=departure(), history=history(), now_s=NOW_S), path)
+    return path
+
+
+def test_plan_tells_what_would_be_done_and_writes_nothing(picture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = picture.read_bytes()
+    assert cli.main(["plan", "-f", str(picture)]) == 0
+    assert f"Plan: {id_of(2)} is removed" in capsys.readouterr().out
+    assert picture.read_bytes() == before
+
+
+def test_plan_names_the_guard(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = departure(chains={id_of(2): (incarnation(state=IncarnationState.SUSPECT),)})
+    write_picture(Picture(spec=spec(), snapshot=held, history=history(), now_s=NOW_S), tmp_path / "p.json")
+    assert cli.main(["plan", "-f", str(tmp_path / "p.json")]) == 0
+    assert "by DeathNotProven" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [None, "no json", "{}"])
+def test_plan_of_a_bad_file_says_why_on_standard_error(
+    content: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.json"
+    if content is not None:
+        path.write_text(content)
+    assert cli.main(["plan", "-f", str(path)]) == cli.EXIT_USAGE
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("staticgroup: ")
+    assert "bad.json" in told.err
+
+
+@pytest.mark.parametrize("arguments", [[], ["plan"], ["fly"], ["explain"]])
+def test_wrong_usage_ends_with_status_2_and_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "usage: staticgroup" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["orders", "/orders", "shop/"])
+def test_explain_wants_namespace_and_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", name]) == cli.EXIT_USAGE
+    assert "NAMESPACE/NAME" in capsys.readouterr().err
+
+
+def test_bad_setting_is_named_before_anything_is_connected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STATICGROUP_CONCURRENCY", "0")
+    assert cli.main(["run"]) == cli.EXIT_USAGE
+    assert "STATICGROUP_CONCURRENCY must be between 1 and 256" in capsys.readouterr().err
+
+
+def test_crds_prints_both_definitions_for_kubectl(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["crds"]) == 0
+    names = {d["metadata"]["name"] for d in yaml.safe_load_all(capsys.readouterr().out)}
+    assert names == {"staticgroups.staticgroup.io", "kafkaconnections.staticgroup.io"}

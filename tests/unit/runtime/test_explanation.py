@@ -1,0 +1,83 @@
+"""`explain` names every member's state, the evidence, and the guard that holds a removal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from staticgroup.api.staticgroup import StaticGroupSpec
+from staticgroup.core.chain import IncarnationState
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
+from staticgroup.runtime.explanation import explained
+from unit.core.builders import COORDINATOR, NOW_S, departure, group, history, id_of, incarnation, member, spec
+
+DEAD, SUSPECT = IncarnationState.DEAD, IncarnationState.SUSPECT
+
+
+def words(snapshot: Snapshot, memory: History | None = None, wish: StaticGroupSpec | None = None) -> str:
+    wish = wish or spec()
+    return explained(wish, snapshot, plan(wish, snapshot, memory or history(), NOW_S), NOW_S)
+
+
+def test_removal_is_told_with_its_evidence() -> None:
+    text = words(departure())
+    assert f"{id_of(2)}: DEPARTED, still held by member m2." in text
+    assert "pod web-2 uid u2: Dead for 5 s; E1: phase Succeeded" in text
+    assert f"Plan: {id_of(2)} is removed: 1 of 1 incarnations proven dead." in text
+
+
+def test_held_removal_is_told_with_its_guard_and_the_suspect() -> None:
+    world = departure(
+        chains={
+            id_of(2): (incarnation(state=DEAD), incarnation(uid="u9", state=SUSPECT, refusal="its object vanished"))
+        }
+    )
+    text = words(world)
+    assert "pod web-2 uid u9: Suspect for 5 s; its object vanished" in text
+    assert f"Held: {id_of(2)} by DeathNotProven: pod web-2 (uid u9) on node n1 is a suspect" in text
+    assert "is removed" not in text
+
+
+def test_pod_that_still_runs_is_told_apart_from_a_death_that_is_not_proven() -> None:
+    text = words(departure(chains={id_of(2): (incarnation(refusal="phase is Running, not Succeeded or Failed"),)}))
+    assert f"Held: {id_of(2)} by PodStillRunning" in text
+
+
+def test_observe_says_would() -> None:
+    assert "would be removed (mode Observe)" in words(departure(), wish=spec(mode="Observe"))
+
+
+def test_gap_and_conflict_are_told_before_the_members() -> None:
+    text = words(departure(watch_epoch="later", overlaps=("shop/twin",)))
+    assert "the pod watch was interrupted since ids were first issued" in text
+    assert "Conflict: shop/twin issue the same ids." in text
+
+
+def test_missing_away_foreign_and_dynamic_members_are_each_told() -> None:
+    others = (MemberView(member_id="x", instance_id="other-0"), MemberView(member_id="y", instance_id=None))
+    world = departure(pods=(incarnation(0, "u0"), incarnation(1, "u1", ready_since_s=None)), group=group(*others))
+    text = words(world)
+    assert f"{id_of(0)}: MISSING" in text
+    assert f"{id_of(1)}: away" in text
+    assert "1 static members are not ours: other-0. Never touched." in text
+    assert "1 members have no group.instance.id" in text
+
+
+def test_unreadable_group_ends_the_explanation_with_its_cause() -> None:
+    text = words(departure(group=KafkaProblem(kind=KafkaProblemKind.TLS_FAILED, message="check spec.tls")))
+    assert text.endswith("Group orders: not readable (TlsHandshakeFailed). check spec.tls\n")
+
+
+def test_missing_workload_and_first_round_are_told() -> None:
+    text = words(replace(departure(), workload=None, watch_epoch="", group=group(member(0))), History())
+    assert "StatefulSet web does not exist" in text
+    assert "no id has been issued yet" in text
+
+
+def test_verification_is_told_with_its_attempt() -> None:
+    record = RemovalRecord(
+        instance_id=id_of(2), member_id="m2", coordinator=COORDINATOR, acknowledged_at_s=NOW_S - 1, attempts=2
+    )
+    text = words(departure(group=group(member(0), member(1), state="PreparingRebalance")), history(removals=(record,)))
+    assert f"Verifying: {id_of(2)} was removed, attempt 2; not yet seen to last." in text

@@ -1,0 +1,361 @@
+"""Rounds: the order that makes a removal safe, and that nothing is written when it should not be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
+from staticgroup.core.guards import Guard
+from staticgroup.kube.problem import problem_of
+from staticgroup.runtime.reconciler import RACE_REQUEUE_S
+from staticgroup.runtime.work_queue import Outcome
+
+from .world import KEY, UNREACHABLE, World, departing, guards, static_group
+
+# the order ------------------------------------------------------------------------------------------------------
+
+
+async def test_removal_follows_describe_then_reads_then_barrier_then_chains_then_leave() -> None:
+    """Design of the evidence chain; every other order has a counter-example."""
+    world = await departing()
+    await world.round()
+    steps = [step for step, *_ in world.journal]
+    safe = ["describe", "read_workload", "read_pod", "barrier", "chain", "leave"]
+    last = {step: len(steps) - 1 - steps[::-1].index(step) for step in safe}
+    assert sorted(safe, key=last.__getitem__) == safe
+    assert steps.index("describe") < min(steps.index(s) for s in safe[1:])
+    assert (steps.count("describe"), steps.count("leave")) == (1, 1)
+
+
+async def test_leave_carries_the_pair_that_was_described_and_nothing_else() -> None:
+    world = await departing()
+    described = world.kafka.members[world.id_of(2)]
+    await world.round()
+    assert world.left == [(described, world.id_of(2))]
+    assert world.id_of(2) not in world.kafka.members
+
+
+async def test_member_that_joins_between_describe_and_leave_is_never_removed() -> None:
+    """The compare-and-set answers FENCED_INSTANCE_ID (KIP-345); the group is described again before anything else."""
+    world = await departing()
+    world.kafka.before["leave"] = lambda: world.kafka.join(world.id_of(2), "newcomer") and None
+    outcome = await world.round()
+    assert [o for _, o in world.kafka.leaves] == [LeaveOutcome.FENCED]
+    assert world.kafka.members[world.id_of(2)] == "newcomer"
+    assert outcome.requeue_after_s is not None
+    assert outcome.requeue_after_s <= 1
+    assert all(member and instance for member, instance in world.left)
+
+
+async def test_pod_that_the_watch_has_not_shown_yet_is_found_by_the_barrier_and_holds() -> None:
+    """Chains are taken after the barrier; before it the new incarnation is unknown and the old ones are all dead."""
+    world = await departing()
+    await world.round()
+    world.kafka.leaves.clear()
+    world.scale(3)
+    world.pods.is_lagging = True
+    world.start(2, "u2b")
+    world.remove_object(2)
+    world.scale(2)
+    await world.round()
+    assert world.left == []
+    assert world.pods.state("u2b") == "Suspect"
+    assert Guard.CHAIN in guards(world)
+
+
+async def test_pod_that_starts_after_the_reads_is_found_by_the_barrier_of_the_next_round() -> None:
+    """A second round must not act on chains older than its own describe."""
+    world = await departing()
+    await world.round()
+    world.kafka.leaves.clear()
+    world.scale(3)
+    world.pods.is_lagging = True
+    world.start(2, "u2b")
+    world.scale(2)
+    await world.round()
+    assert world.left == []
+    assert world.pods.state("u2b") == "Live"
+
+
+async def test_barrier_that_is_not_passed_means_no_leave() -> None:
+    world = await departing()
+    world.pods.barrier_works = False
+    await world.round()
+    assert world.did("barrier")
+    assert not world.did("leave")
+    assert guards(world) == [Guard.NO_BARRIER]
+    world.pods.barrier_works = True
+    await world.round()
+    assert world.did("leave")
+
+
+async def test_consistent_read_below_the_watch_is_a_gap_and_no_leave_follows() -> None:
+    """An etcd restore takes resourceVersions back; nothing that was seen may be concluded from any more."""
+    world = await departing()
+    world.kube.resource_version = 50
+    await world.round()
+    assert not world.did("leave")
+    assert world.pods.epoch == ""
+    assert guards(world) == [Guard.GAP]
+
+
+async def test_gap_after_the_ids_were_issued_holds_every_removal_for_good() -> None:
+    world = await departing()
+    world.pods.epoch = "epoch-2"
+    await world.settled(4)
+    assert world.left == []
+    assert world.status.injected is not None
+    assert world.status.injected.watch_epoch == "epoch-1"
+    assert world.condition("RemovalSettled")[1] == "WatchGap"
+
+
+@pytest.mark.parametrize("problem", ["read_workload", "read_pod"])
+async def test_unreadable_api_server_means_no_leave(problem: str) -> None:
+    """S7: unknown is not absent."""
+    world = await departing()
+    world.kube.problems[problem] = problem_of(500, verb="get", resource="pods", namespace="shop")
+    await world.round()
+    assert not world.did("leave")
+    assert guards(world) == [Guard.NOT_READ_AFRESH]
+
+
+async def test_ordinal_wanted_again_at_the_consistent_read_is_kept_though_the_watch_lags() -> None:
+    """S4: intent is read after the describe; the workload watch may be behind."""
+    world = await departing()
+    world.scale(3, in_store=False)
+    await world.round()
+    assert world.did("read_workload")
+    assert not world.did("leave")
+
+
+async def test_pod_object_of_that_name_that_has_not_ended_is_kept() -> None:
+    """A pod without the pod index label is not in the watch; the read by name sees it."""
+    world = await departing()
+    hidden = replace(world.kube.pods["shop", "web-1"], name="web-2", uid="hidden", resource_version=90)
+    world.kube.pods["shop", "web-2"] = hidden
+    await world.round()
+    assert not world.did("leave")
+    assert guards(world) == [Guard.POD_PRESENT]
+
+
+async def test_group_that_cannot_be_described_costs_no_reads_and_no_leave() -> None:
+    world = await departing()
+    world.kafka.problems["describe"] = UNREACHABLE
+    outcome = await world.round()
+    assert outcome.failed
+    assert not {"read_pod", "barrier", "leave"} & world.done
+    assert world.condition("Connected")[:2] == ("False", "BrokersUnreachable")
+
+
+@pytest.mark.parametrize("kind", [GroupType.STREAMS, GroupType.SHARE])
+async def test_group_type_that_leave_group_does_not_serve_is_never_written_to(kind: GroupType) -> None:
+    world = await departing()
+    world.kafka.group_type = kind
+    await world.round()
+    assert not world.did("leave")
+    assert world.condition("MembershipComplete")[1] == "ProtocolMismatch"
+
+
+async def test_force_deleted_pod_is_a_suspect_and_its_member_stays() -> None:
+    """Stop the kubelet, force-delete the pod: the process lives and heartbeats on (seen on a real node)."""
+    world = await World().started()
+    world.scale(2)
+    world.remove_object(2)
+    await world.settled(4)
+    assert world.left == []
+    assert guards(world) == [Guard.CHAIN]
+    assert world.condition("RemovalSettled")[1] == "DeathNotProven"
+    assert world.condition("Ready")[0] == "False"
+
+
+async def test_restart_of_a_wanted_pod_never_leads_to_a_leave() -> None:
+    world = await World().started(2)
+    for ordinal in (1, 0):
+        world.end(ordinal)
+        await world.round()
+        world.start(ordinal, f"next-{ordinal}")
+        await world.round()
+    assert world.left == []
+
+
+async def test_scale_to_zero_removes_everybody_in_one_request() -> None:
+    world = await World().started()
+    world.scale(0)
+    for ordinal in range(3):
+        world.end(ordinal)
+    await world.round()
+    ((_, *entries),) = world.did("leave")
+    assert len(entries) == 3
+
+
+# who may write --------------------------------------------------------------------------------------------------
+
+
+async def test_observe_reports_the_removal_and_writes_nothing_to_kafka() -> None:
+    world = await World().started()
+    observing = static_group(generation=2, mode="Observe")
+    world.declare(observing)
+    world.scale(2)
+    world.end(2)
+    await world.settled()
+    assert world.left == []
+    assert world.condition("RemovalSettled")[1] == "RemovalOff"
+
+
+async def test_forced_observe_overrules_every_spec() -> None:
+    world = await departing()
+    world.reconciler.force_observe = True
+    await world.settled()
+    assert world.left == []
+    assert world.status.injected is not None
+    assert world.status.injected.method.value == "None"
+
+
+async def test_suspend_describes_nothing_and_keeps_the_ledger_current() -> None:
+    world = await World().started()
+    world.declare(static_group(generation=2, suspend=True))
+    world.scale(2)
+    world.remove_object(2)
+    await world.round()
+    assert not {"describe", "leave"} & world.done
+    assert world.condition("Ready")[:2] == ("False", "Suspended")
+    assert world.status.ledger is not None
+    assert [i.uid for i in world.status.ledger.incarnations] == ["u2"]
+
+
+async def test_resumed_after_suspension_goes_on_where_it_was() -> None:
+    world = await World().started()
+    world.declare(static_group(generation=2, suspend=True))
+    world.scale(2)
+    world.end(2)
+    await world.round()
+    world.declare(static_group(generation=3))
+    await world.round()
+    assert [i for _, i in world.left] == [world.id_of(2)]
+
+
+@pytest.mark.parametrize("change", ["suspend", "delete", "replace"])
+async def test_staticgroup_changed_in_mid_round_means_no_leave(change: str) -> None:
+    """S14: what the user said last counts, also between plan and leave."""
+    world = await departing()
+    changes = {
+        "suspend": lambda: world.declare(static_group(generation=2, suspend=True)),
+        "delete": world.delete_group,
+        "replace": lambda: world.declare(static_group(uid="sg-2")),
+    }
+    before = len(world.kube.status_writes)
+    world.pods.after_chain = changes[change]
+    await world.round()
+    assert not world.did("leave")
+    if change != "suspend":
+        assert len(world.kube.status_writes) == before
+
+
+async def test_lease_lost_between_plan_and_leave_means_no_leave_and_no_status() -> None:
+    world = await departing()
+    writes, events = len(world.kube.status_writes), len(world.kube.events)
+
+    def lose() -> None:
+        world.is_holder = False
+
+    world.pods.after_chain = lose
+    await world.round()
+    assert world.did("barrier")
+    assert not world.did("leave")
+    assert (len(world.kube.status_writes), len(world.kube.events)) == (writes, events)
+
+
+async def test_lease_lost_while_the_leave_is_on_its_way_means_no_status_and_the_next_holder_verifies() -> None:
+    world = await departing()
+    writes = len(world.kube.status_writes)
+
+    def lose() -> None:
+        world.is_holder = False
+
+    world.kafka.before["leave"] = lose
+    await world.round()
+    assert len(world.kube.status_writes) == writes
+    world.is_holder = True
+    world.restart()
+    await world.settled(3)
+    assert len(world.left) == 1
+
+
+async def test_standby_does_nothing_at_all() -> None:
+    world = World()
+    world.is_holder = False
+    assert await world.round() == Outcome()
+    assert world.journal == []
+
+
+async def test_two_operators_on_one_world_remove_once_and_do_no_harm() -> None:
+    """A second active process can happen (a stopped clock); the compare-and-set keeps it harmless."""
+    world = await departing()
+    first = world.reconciler
+    world.restart()
+    second = world.reconciler
+    world.journal.clear()
+    for _ in range(4):
+        await first.reconcile(KEY)
+        await second.reconcile(KEY)
+        world.now_s += 2
+    assert [o for _, o in world.kafka.leaves].count(LeaveOutcome.REMOVED) == 1
+    assert set(world.kafka.members) == {world.id_of(0), world.id_of(1)}
+
+
+# what the coordinator answers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", [LeaveOutcome.FENCED, LeaveOutcome.RETRY])
+async def test_unsure_answer_is_followed_by_a_new_describe_and_never_by_an_instance_only_leave(
+    outcome: LeaveOutcome,
+) -> None:
+    world = await departing()
+    world.kafka.outcome = outcome
+    first = await world.round()
+    assert first.requeue_after_s == RACE_REQUEUE_S
+    assert world.status.settling == []
+    world.kafka.outcome = None
+    await world.round()
+    assert world.did("describe")
+    assert all(member and instance for member, instance in world.left)
+    assert world.id_of(2) not in world.kafka.members
+
+
+async def test_lost_answer_of_an_applied_leave_is_settled_by_the_next_describe() -> None:
+    """K1: the broker acted, the answer got lost; the member is gone and nobody is sent away twice."""
+    world = await departing()
+    world.kafka.before["leave"] = lambda: world.kafka.members.pop(world.id_of(2)) and None
+    world.kafka.outcome = LeaveOutcome.RETRY
+    await world.round()
+    world.kafka.outcome = None
+    await world.settled(3)
+    assert len(world.left) == 1
+    assert world.condition("Ready")[0] == "True"
+
+
+async def test_refused_leave_names_the_missing_right() -> None:
+    world = await departing()
+    world.kafka.outcome = LeaveOutcome.NOT_AUTHORIZED
+    await world.round()
+    status, reason, message = world.condition("Authorized")
+    assert (status, reason) == ("False", "ReadGroupDenied")
+    assert "READ on Group 'orders'" in message
+    assert ("Warning", "RemovalRefused") in {(t, r) for t, r, _ in world.kube.events}
+
+
+async def test_problem_of_the_whole_request_is_reported_and_tried_again() -> None:
+    world = await departing()
+    world.kafka.problems["leave"] = KafkaProblem(
+        kind=KafkaProblemKind.NOT_AUTHORIZED,
+        message="grant READ on Group 'orders' to User:operator",
+        missing_acl="READ on Group 'orders'",
+    )
+    await world.round()
+    assert "READ on Group 'orders'" in world.condition("Authorized")[2]
+    del world.kafka.problems["leave"]
+    await world.round()
+    assert world.condition("Authorized")[0] == "True"
+    assert len(world.left) == 1

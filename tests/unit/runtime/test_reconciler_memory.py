@@ -1,0 +1,368 @@
+"""What rounds remember: verification after the acknowledgement, restarts, re-created objects, rotated Secrets."""
+
+from __future__ import annotations
+
+import pytest
+
+from staticgroup.core.chain import IncarnationState
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+from staticgroup.kube.problem import problem_of
+from staticgroup.runtime.work_queue import Outcome
+from unit.core.builders import NOW_S
+
+from .world import CANARY, KEY, UNREACHABLE, World, departing, static_group
+
+# verification (step 7) --------------------------------------------------------------------------------------------
+
+
+async def test_removal_is_settled_only_by_a_reading_after_the_acknowledgement() -> None:
+    world = await departing()
+    await world.round()
+    (record,) = world.status.settling
+    assert record.settled_at is None
+    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
+    world.now_s += 1
+    await world.round()
+    (record,) = world.status.settling
+    assert record.settled_at is not None
+    assert world.condition("RemovalSettled")[1] == "Removed"
+
+
+async def test_member_that_a_fail_over_brings_back_is_removed_again_and_settles_under_the_new_coordinator() -> None:
+    """A classic removal is acknowledged before the next generation is stored."""
+    world = await departing()
+    pair = (world.kafka.members[world.id_of(2)], world.id_of(2))
+    await world.round()
+    assert pair[1] not in world.kafka.members
+    world.kafka.fail_over()
+    assert pair[1] in world.kafka.members
+    world.now_s += 1
+    await world.round()
+    assert world.left == [pair, pair]
+    assert world.status.settling[0].attempts == 2
+    world.kafka.store()
+    world.now_s += 1
+    await world.round()
+    assert world.status.settling[0].coordinator == "2@10.0.0.2:9092"
+    assert world.status.settling[0].settled_at is not None
+
+
+async def test_fail_over_without_resurrection_needs_two_readings_two_seconds_apart() -> None:
+    """Just after a fail-over a describe may show the state before the last write."""
+    world = await departing()
+    await world.round()
+    world.kafka.store()
+    world.kafka.fail_over()
+    await world.round()
+    assert world.status.settling[0].settled_at is None
+    world.now_s += 1.5
+    await world.round()
+    assert world.status.settling[0].settled_at is None
+    world.now_s += 1
+    await world.round()
+    assert world.status.settling[0].settled_at is not None
+
+
+async def test_stranger_under_a_removed_id_is_reported_and_not_fought() -> None:
+    """L4: no fight."""
+    world = await departing()
+    await world.settled(2)
+    world.kafka.join(world.id_of(2), "stranger")
+    await world.settled(5)
+    assert "stranger" not in {m for m, _ in world.left}
+    assert world.kafka.members[world.id_of(2)] == "stranger"
+
+
+# memory -----------------------------------------------------------------------------------------------------------
+
+
+async def test_status_is_written_only_when_it_changed() -> None:
+    world = await World().started()
+    await world.round()
+    writes = len(world.kube.status_writes)
+    for _ in range(5):
+        world.now_s += 30
+        await world.round()
+        assert not world.did("apply_status")
+    assert len(world.kube.status_writes) == writes
+
+
+async def test_ends_count_as_durable_only_once_the_status_was_written() -> None:
+    """The stored position of the watch passes an end only when a status holds it."""
+    world = await World().started()
+    world.remove_object(2)
+    world.kube.problems["apply_status"] = problem_of(500, verb="patch", resource="staticgroups")
+    outcome = await world.round()
+    assert outcome.failed
+    assert not world.pods.book.is_durable("u2")
+    world.kube.problems.clear()
+    await world.round()
+    assert world.pods.book.is_durable("u2")
+
+
+async def test_suspects_survive_a_restart_of_the_operator() -> None:
+    world = await World().started()
+    world.remove_object(2)
+    await world.round()
+    world.scale(2)
+    world.restart()
+    world.start(2, "u2b", joins=False)
+    world.end(2, "u2b")
+    await world.settled(4)
+    assert world.pods.state("u2") == "Suspect"
+    assert world.left == []
+
+
+async def test_certificates_survive_a_restart_so_that_the_removal_goes_on() -> None:
+    world = await World().started()
+    world.scale(2)
+    world.end(2)
+    world.kafka.problems["leave"] = UNREACHABLE
+    await world.round()
+    world.kafka.problems.clear()
+    world.restart()
+    assert world.pods.state("u2") == "Dead"
+    await world.round()
+    assert [i for _, i in world.left] == [world.id_of(2)]
+
+
+async def test_restart_between_leave_and_verification_continues_the_verification() -> None:
+    world = await departing()
+    await world.round()
+    world.restart()
+    world.kafka.fail_over()
+    world.now_s += 1
+    await world.round()
+    assert len(world.left) == 2
+    assert world.status.settling[0].attempts == 2
+
+
+async def test_restart_whose_watch_could_not_resume_removes_nothing_that_was_issued_before() -> None:
+    world = await departing()
+    world.restart(epoch="epoch-2")
+    await world.settled(4)
+    assert world.left == []
+    assert world.condition("RemovalSettled")[1] == "WatchGap"
+
+
+async def test_hold_window_starts_anew_after_a_restart_and_never_shortens() -> None:
+    world = await departing(removal={"holdSeconds": 20})
+    await world.round()
+    world.now_s += 15
+    world.restart()
+    await world.round()
+    assert world.left == []
+    world.now_s += 19
+    await world.round()
+    assert world.left == []
+    world.now_s += 2
+    await world.round()
+    assert len(world.left) == 1
+
+
+async def test_overflowed_ledger_stays_overflowed_across_rounds_and_restarts() -> None:
+    world = await departing()
+    await world.round()
+    body = world.kube.objects[("staticgroups", *KEY)]
+    body["status"]["ledger"] = {"overflow": True, "incarnations": []}
+    world.kafka.leaves.clear()
+    world.restart()
+    world.scale(1)
+    world.end(1)
+    await world.settled(3)
+    assert world.left == []
+    assert world.status.ledger is not None
+    assert world.status.ledger.overflow
+    assert world.condition("RemovalSettled")[1] == "LedgerFull"
+
+
+async def test_recreated_staticgroup_starts_with_an_empty_memory() -> None:
+    """T3: what was acknowledged for A must not count for B of the same name."""
+    world = await World().started()
+    old_scope = world.scope
+    world.delete_group()
+    world.declare(static_group(uid="sg-2"))
+    await world.round()
+    assert world.scope != old_scope
+    assert world.status.members is not None
+    assert world.status.members.foreign == 3
+    assert world.left == []
+
+
+async def test_recreated_staticgroup_whose_deletion_no_event_told_starts_with_an_empty_memory_too() -> None:
+    """U3: only the final state was seen; the uid tells that it is another one."""
+    world = await World().started()
+    old_scope = world.scope
+    world.declare(static_group(uid="sg-2"))
+    await world.round()
+    assert world.scope != old_scope
+    assert world.left == []
+
+
+async def test_suspect_is_remembered_though_its_member_left_and_nobody_wants_its_id() -> None:
+    """Its process may come back with its node, while a later pod of the id is long certified dead."""
+    world = await World().started()
+    world.scale(2)
+    world.remove_object(2)
+    del world.kafka.members[world.id_of(2)]
+    await world.settled(3)
+    world.scale(3)
+    world.start(2, "u2b")
+    await world.settled(2)
+    world.scale(2)
+    world.end(2, "u2b")
+    world.kafka.join(world.id_of(2), "the-suspects-process")
+    await world.settled(4)
+    assert world.left == []
+    assert world.pods.state("u2") == "Suspect"
+
+
+async def test_evidence_is_kept_until_the_removal_is_settled() -> None:
+    """Between two coordinators the member may still come back; without its chain it could not be removed again."""
+    world = await departing()
+    member_id = world.kafka.members[world.id_of(2)]
+    await world.round()
+    world.kafka.fail_over("2@10.0.0.2:9092")
+    del world.kafka.members[world.id_of(2)]
+    await world.round()
+    assert world.status.settling[0].settled_at is None
+    world.kafka.fail_over("1@10.0.0.1:9092")
+    assert world.kafka.members[world.id_of(2)] == member_id
+    world.now_s += 1
+    await world.round()
+    assert len(world.left) == 2
+
+
+async def test_status_of_a_recreated_staticgroup_never_gets_the_old_ones_words() -> None:
+    world = await World().started()
+    world.end(2)
+    world.kube.objects[("staticgroups", *KEY)] = static_group(uid="sg-2")
+    outcome = await world.round()
+    assert outcome.failed
+    assert "status" not in world.kube.objects[("staticgroups", *KEY)]
+
+
+async def test_deleted_staticgroup_is_forgotten_with_its_metrics() -> None:
+    world = await World().started()
+    world.delete_group()
+    assert await world.round() == Outcome()
+    assert world.journal == []
+    exported = {s.labels.get("staticgroup") for m in world.reconciler.metrics.registry.collect() for s in m.samples}
+    assert "orders" not in exported
+
+
+async def test_object_that_no_schema_would_allow_is_logged_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    broken = static_group()
+    del broken["spec"]["groupId"]
+    world.stores.put_group(KEY, broken)
+    assert await world.round() == Outcome()
+    assert world.journal == []
+    assert "groupId" in caplog.records[-1].__dict__["violations"]
+
+
+async def test_unreadable_staticgroup_at_the_first_round_fails_instead_of_starting_with_an_empty_memory() -> None:
+    """An empty memory would issue a second scope and rename every member."""
+    world = World()
+    world.kube.problems["read_object"] = problem_of(503, verb="get", resource="staticgroups")
+    assert (await world.round()).failed
+    assert not world.did("describe")
+    assert world.kube.status_writes == []
+
+
+async def test_first_holder_after_a_change_reads_what_the_other_replica_wrote() -> None:
+    world = await departing()
+    standby = world.reconciler
+    world.restart()
+    await world.round()
+    assert world.status.settling
+    standby.forget_all()
+    standby.pods = world.pods  # type: ignore[assignment]
+    await standby.reconcile(KEY)
+    assert world.status.settling
+    assert len(world.left) == 1
+
+
+async def test_many_departed_ids_are_read_fifty_at_a_time_and_all_leave_in_the_end() -> None:
+    world = await World(removal={"maxPercentOfGroup": 100}).started(120)
+    world.scale(0)
+    for ordinal in range(120):
+        world.end(ordinal)
+    await world.round()
+    assert len(world.did("read_pod")) == 50
+    await world.settled(3)
+    assert world.kafka.members == {}
+
+
+# credentials ------------------------------------------------------------------------------------------------------
+
+
+def passwords(world: World) -> list[str]:
+    return [s.sasl.password.reveal() for s in world.kafka.settings_seen if s.sasl is not None]
+
+
+async def test_rotated_secret_is_used_within_its_max_age_without_a_restart() -> None:
+    world = World()
+    await world.round()
+    world.kube.secrets["shop", "kafka-user"]["password"] = b"rotated"
+    world.now_s += 19
+    await world.round()
+    world.now_s += 2
+    await world.round()
+    assert passwords(world) == [CANARY, CANARY, "rotated"]
+
+
+async def test_refused_login_reads_the_secret_again_at_once() -> None:
+    world = World()
+    await world.round()
+    world.kube.secrets["shop", "kafka-user"]["password"] = b"rotated"
+    world.kafka.problems["describe"] = KafkaProblem(
+        kind=KafkaProblemKind.AUTHENTICATION_FAILED, message="the broker refused the credentials"
+    )
+    await world.round()
+    await world.round()
+    assert passwords(world) == [CANARY, CANARY, "rotated"]
+
+
+async def test_secret_is_read_once_for_many_rounds_within_its_max_age() -> None:
+    world = World()
+    for _ in range(5):
+        await world.round()
+    await world.reconciler.reconcile(KEY)
+    assert not world.did("read_secret")
+
+
+async def test_missing_secret_is_asked_for_again_every_round() -> None:
+    world = World()
+    secret = world.kube.secrets.pop(("shop", "kafka-user"))
+    await world.round()
+    assert world.condition("Connected")[1] == "SecretNotFound"
+    world.kube.secrets["shop", "kafka-user"] = secret
+    await world.round()
+    assert world.condition("Connected")[0] == "True"
+
+
+# explain --------------------------------------------------------------------------------------------------------
+
+
+async def test_picture_for_explain_writes_and_remembers_nothing() -> None:
+    world = await departing()
+    writes = len(world.kube.status_writes)
+    world.journal.clear()
+    _, snapshot = await world.reconciler.picture_of(world.stores.groups[KEY])
+    assert not {"leave", "apply_status", "post_event"} & world.done
+    assert len(world.kube.status_writes) == writes
+    assert snapshot.namespace == "shop"
+
+
+async def test_pods_that_ended_are_live_suspect_or_dead_and_nothing_else() -> None:
+    """The three states of the fake are those of the real book; guards against a fake that drifts."""
+    world = await World().started()
+    world.end(0)
+    world.remove_object(1)
+    assert [world.pods.state(f"u{n}") for n in range(3)] == [
+        IncarnationState.DEAD.value,
+        IncarnationState.SUSPECT.value,
+        IncarnationState.LIVE.value,
+    ]
+    assert world.now_s > NOW_S

@@ -1,0 +1,351 @@
+"""Hold the documentation against the code: what a user can meet is documented, and what is documented exists.
+
+The one idea: each page's claim that a machine can check is checked here, so that a renamed guard, metric, setting, value
+or file breaks a test and not a reader's evening.
+"""
+
+import ast
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from staticgroup.api import crd
+from staticgroup.api.kafkaconnection import KafkaConnection
+from staticgroup.api.reasons import REASON_TEXTS, ConditionType, Reason
+from staticgroup.api.staticgroup import StaticGroup
+from staticgroup.core.group import KafkaProblemKind, LeaveOutcome
+from staticgroup.core.guards import Guard
+from staticgroup.runtime.settings import PREFIX, from_environment
+
+REPOSITORY = Path(__file__).parents[2]
+DOCS = REPOSITORY / "docs"
+OPERATOR = REPOSITORY / "operator" / "staticgroup"
+CHART = REPOSITORY / "charts" / "staticgroup"
+MAKEFILE = REPOSITORY / "Makefile"
+PAGES = sorted([REPOSITORY / "README.md", CHART / "README.md", *DOCS.rglob("*.md")])
+IDS = [str(page.relative_to(REPOSITORY)) for page in PAGES]
+
+
+def read(*parts: str) -> str:
+    return DOCS.joinpath(*parts).read_text(encoding="utf-8")
+
+
+def generator() -> ModuleType:
+    found = importlib.util.spec_from_file_location("reference_generator", DOCS / "reference" / "generate.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    before = list(sys.path)
+    found.loader.exec_module(module)
+    sys.path[:] = before
+    return module
+
+
+def prose(text: str) -> str:
+    """Return a page without its code blocks and code spans, whose brackets are no links."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE))
+
+
+def section(text: str, heading: str) -> str:
+    """Return what stands below a heading, up to the next one of the same or a higher level."""
+    level, _, _ = heading.partition(" ")
+    found = re.search(rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{len(level)}}} |\Z)", text, re.DOTALL | re.MULTILINE)
+    assert found is not None, f"no heading {heading!r}"
+    return found[1]
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of the headings, as code hosting sites make them."""
+    outside = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", outside, flags=re.MULTILINE)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """Name the relative links of a page that lead nowhere."""
+    broken = []
+    # A link's text may hold code, so only blocks are cut out here.
+    outside = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", outside):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        own = text if file == page else file.read_text(encoding="utf-8") if file.is_file() else ""
+        if not file.exists() or (anchor and anchor not in anchors(own)):
+            broken.append(target)
+    return broken
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One `head`\n", encoding="utf-8")
+    text = "# One `head`\n[a](#one-head) [b](#two) [c](gone.md) [d](page.md#one-head) [`e`](page.md#x) [f](https://example)\n"
+    assert broken_links(page, text) == ["#two", "gone.md", "page.md#x"]
+    other = tmp_path / "other.md"
+    other.write_text(text, encoding="utf-8")
+    assert broken_links(other, text) == ["#two", "gone.md", "page.md#x"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_links_of_a_page_resolve(page: Path) -> None:
+    assert broken_links(page, page.read_text(encoding="utf-8")) == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    seen: set[Path] = set()
+    todo = [REPOSITORY / "README.md", DOCS / "design.md"]
+    while todo:
+        page = todo.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+            file = (page.parent / target).resolve()
+            todo += [file] if file.is_file() else [file / "README.md"] if (file / "README.md").is_file() else []
+    assert [page for page in DOCS.rglob("*.md") if page not in seen] == []
+
+
+def test_pages_that_messages_name_exist() -> None:
+    sources = [*OPERATOR.rglob("*.py"), *(CHART / "templates").rglob("*.txt")]
+    named = {name for source in sources for name in re.findall(r"docs/[\w/-]+\.md", source.read_text(encoding="utf-8"))}
+    assert "docs/guide/migrate-deployment.md" in named
+    assert [name for name in sorted(named) if not (REPOSITORY / name).is_file()] == []
+
+
+def test_generated_pages_are_fresh() -> None:
+    for path, text in generator().pages().items():
+        assert path.read_text(encoding="utf-8") == text, (
+            f"{path.name} is stale: python docs/reference/generate.py --write"
+        )
+
+
+def test_generator_tells_a_stale_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    module = generator()
+    assert module.main(["--check"]) == 0
+    page = DOCS / "reference" / "settings.md"
+    monkeypatch.setattr(module, "pages", lambda: {page: "something else"})
+    assert module.main(["--check"]) == 1
+    assert "docs/reference/settings.md is stale" in capsys.readouterr().err
+
+
+def test_help_of_every_command_is_documented() -> None:
+    module = generator()
+    listed = re.findall(r"^    ([a-z]+) +\w", module.help_text(), flags=re.MULTILINE)
+    assert tuple(listed) == module.COMMANDS
+    page = read("reference", "cli.md")
+    for command in listed:
+        assert module.help_text(command) in section(page, f"## {command}")
+
+
+@pytest.mark.parametrize("guard", Guard, ids=lambda guard: guard.value)
+def test_guard_is_documented_with_its_remedy(guard: Guard) -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| (.+?) \| (.+?) \|$",
+        section(read("guide", "scale-down.md"), "## What holds a removal back"),
+        re.MULTILINE,
+    )
+    assert len(rows) == len(Guard)
+    (row,) = [row for row in rows if row[0] == guard.value]
+    assert all(len(text) >= 7 for text in row[1:])
+
+
+@pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.value)
+def test_reason_is_documented_below_its_condition(reason: Reason) -> None:
+    page = read("guide", "troubleshooting.md")
+    text = REASON_TEXTS[reason]
+    # A reason that several conditions may give is explained once, where a user meets it first.
+    places = [section(page, f"### {kind.value}") for kind in ConditionType if kind in text.types]
+    rows = [
+        line for place in places for line in place.splitlines() if re.match(rf"\| \w+ \| `{reason.value}` \|", line)
+    ]
+    assert rows or text.types == {ConditionType.TIMEOUT_SUFFICIENT}
+    assert all(row.startswith(f"| {text.status.value} |") for row in rows)
+
+
+def test_reasons_of_the_session_timeout_are_explained_in_their_own_page() -> None:
+    page = section(read("guide", "timeouts.md"), "## The condition `TimeoutSufficient`")
+    expected = {
+        reason.value
+        for reason, text in REASON_TEXTS.items()
+        if text.types == {ConditionType.TIMEOUT_SUFFICIENT}
+    }  # fmt: skip
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == expected
+
+
+def test_no_page_names_a_condition_reason_that_does_not_exist() -> None:
+    for heading in ConditionType:
+        for line in section(read("guide", "troubleshooting.md"), f"### {heading.value}").splitlines():
+            found = re.match(r"\| (True|False|Unknown) \| `(\w+)`", line)
+            assert not found or found[2] in set(Reason)
+
+
+@pytest.mark.parametrize("kind", KafkaProblemKind, ids=lambda kind: kind.value)
+def test_kind_of_kafka_problem_is_documented(kind: KafkaProblemKind) -> None:
+    assert f"`{kind.value}`" in section(read("guide", "troubleshooting.md"), "### Connected")
+
+
+def test_outcomes_of_a_leave_are_documented() -> None:
+    metrics, audit_log = read("reference", "metrics.md"), read("reference", "audit-log.md")
+    for outcome in LeaveOutcome:
+        assert outcome.value in section(metrics, "## What the labels hold")
+        assert f"`{outcome.value}`" in audit_log
+
+
+def strings(node: ast.AST) -> set[str]:
+    return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+
+
+def calls(module: str, function: str) -> list[ast.Call]:
+    tree = ast.parse((OPERATOR / module).read_text(encoding="utf-8"))
+    named = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
+    return [call for call in named if ast.unparse(call.func) == function]
+
+
+def test_reasons_of_events_are_documented() -> None:
+    page = read("reference", "events.md")
+    posted = {text for call in calls("runtime/narrator.py", "self._post") for text in strings(call.args[2])}
+    assert {"MemberRemoved", "RemovalHeld"} <= posted
+    of_ready = {reason.value for reason, text in REASON_TEXTS.items() if text.types == {ConditionType.READY}}
+    of_ready |= {Reason.CONFLICTING_STATIC_GROUPS.value}
+    # Suspension is reported in the status alone.
+    of_ready -= {Reason.SUSPENDED.value}
+    assert set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.+?) \|", page, re.MULTILINE)))) == posted | of_ready
+
+
+def test_fields_of_an_audit_line_are_documented() -> None:
+    (call,) = calls("runtime/narrator.py", "audit.info")
+    (extra,) = [keyword.value for keyword in call.keywords if keyword.arg == "extra"]
+    assert isinstance(extra, ast.Dict)
+    logged = {key.value for key in extra.keys if isinstance(key, ast.Constant)}
+    page = read("reference", "audit-log.md")
+    documented = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.+?) \|", page, re.MULTILINE))))
+    assert documented == logged | {"time", "level", "logger", "message"}
+    assert '"staticgroup.audit"' in page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_metrics_settings_and_values_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    known = {row[0].strip("`") for row in generator().metric_rows()}
+    assert set(re.findall(r"\bstaticgroup_[a-z_]+\b", text)) <= known
+    for variable in set(re.findall(rf"`({PREFIX}[A-Z_]+)`", text)):
+        assert variable in {row[0].strip("`") for row in generator().setting_rows()}
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    roots = "operator|crds|injection|rbac|metrics|networkPolicy|image"
+    for path in set(re.findall(rf"(?:`|--set[= ]|and )((?:{roots})\.[a-zA-Z.]+[a-zA-Z])", text)):
+        assert path.endswith(".py") or has(values, path), f"the chart has no value {path}"
+
+
+def has(tree: Mapping[str, Any], path: str) -> bool:
+    node: Any = tree
+    for part in path.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return False
+        node = node[part]
+    return True
+
+
+def test_every_setting_reads_back_from_its_documented_default() -> None:
+    rows = generator().setting_rows()
+    environment = {variable.strip("`"): default.strip("`") for variable, default, _, _ in rows}
+    assert from_environment(environment) == from_environment({})
+    in_chart = (CHART / "templates" / "_pod.tpl").read_text(encoding="utf-8")
+    assert {row[0].strip("`") for row in rows} == set(re.findall(r"name: (STATICGROUP_\w+)", in_chart))
+
+
+def examples() -> Iterator[Any]:
+    for page, name in zip(PAGES, IDS, strict=True):
+        for block in re.findall(r"^ *```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+            for number, document in enumerate(yaml.safe_load_all(block)):
+                if isinstance(document, dict):
+                    kind = str(document.get("kind", "part"))
+                    yield pytest.param(document, id=f"{name}-{kind}-{number}")
+
+
+def unknown_fields(value: Any, schema: Mapping[str, Any], path: str = "") -> list[str]:
+    """Name the fields of an example that the CRD's schema does not have."""
+    if isinstance(value, list):
+        return [found for each in value for found in unknown_fields(each, schema["items"], f"{path}[]")]
+    if not isinstance(value, dict) or "properties" not in schema:
+        return []
+    known = schema["properties"]
+    return [f"{path}.{key}" for key in value if key not in known] + [
+        found
+        for key, child in value.items()
+        if key in known
+        for found in unknown_fields(child, known[key], f"{path}.{key}")
+    ]
+
+
+@pytest.mark.parametrize("example", list(examples()))
+def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
+    definition = crd.kafka_connection_crd() if example.get("kind") == "KafkaConnection" else crd.static_group_crd()
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    match example.get("kind"):
+        case "StaticGroup":
+            assert StaticGroup.from_wire(example).spec.workload_ref.name
+        case "KafkaConnection":
+            assert KafkaConnection.from_wire(example).spec.bootstrap_servers
+        case None:
+            example = {"spec": example} if "identity" in example else example
+        case other:
+            assert other == "StatefulSet"
+            return
+    assert unknown_fields(example["spec"], schema) == []
+
+
+def test_an_unknown_field_of_an_example_is_found() -> None:
+    schema = {"properties": {"a": {"properties": {"b": {}}}, "c": {"items": {"properties": {"d": {}}}}}}
+    assert unknown_fields({"a": {"b": 1, "x": 1}, "c": [{"d": 1, "y": 1}]}, schema) == [".a.x", ".c[].y"]
+
+
+def test_rights_in_the_security_page_are_those_of_the_roles() -> None:
+    page = section(read("guide", "security.md"), "## What the operator may do in Kubernetes")
+    documented: dict[str, set[str]] = {}
+    for resources, verbs in re.findall(r"^\|[^|]*\| (`[^|]+) \| ([^|]+) \|", page, re.MULTILINE):
+        for resource in re.findall(r"`([a-z]+(?:/status)?)`", resources):
+            documented[resource] = set(re.findall(r"[a-z]+", verbs.replace(" on its own", "")))
+    granted: dict[str, set[str]] = {}
+    manifests = yaml.safe_load_all((REPOSITORY / "deploy/operator/rbac.yaml").read_text(encoding="utf-8"))
+    for role in manifests:
+        if role["kind"] in ("ClusterRole", "Role") and role["metadata"]["name"].startswith("staticgroup-operator"):
+            for rule in role["rules"]:
+                for resource in rule["resources"]:
+                    granted.setdefault(resource, set()).update(rule["verbs"])
+    assert "pods" in granted
+    assert documented == granted
+
+
+def test_every_module_has_its_line_in_the_design() -> None:
+    page = read("design.md")
+    names = {path.name for path in OPERATOR.rglob("*.py")} - {"__init__.py", "__main__.py"}
+    assert [name for name in sorted(names) if name not in page] == []
+    for path in re.findall(r"`((?:api|core|kafka|kube|runtime|tests)/[\w/]+(?:\.py)?)`", page):
+        assert (OPERATOR / path).exists() or (REPOSITORY / path).exists(), path
+
+
+def test_make_targets_that_pages_name_exist() -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE.read_text(encoding="utf-8"), re.MULTILINE))
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(r"(?:`|^)make ([a-z0-9-]+)", text, re.MULTILINE))
+    assert {"demo", "test"} <= named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_page_is_about_the_project_and_no_machine(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert str(REPOSITORY) not in text
+    assert text.startswith(("# ", "<!--"))
+    assert len(re.findall(r"^<!-- figures: [\w-]+ -->$", text, re.MULTILINE)) == text.count("<!-- /figures -->")
+    assert (
+        max((len(line) for line in prose(text).splitlines() if not line.startswith(("|", "*", " "))), default=0) <= 240
+    )
