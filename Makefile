@@ -1,0 +1,83 @@
+##@ StaticGroup
+# Everything runs from one virtual environment; whatever a target needs and does not find, it makes first.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+KIND := tests/support/devcluster/kind
+STAMP := $(VENV)/.installed
+CLUSTER_NAME ?= sg-e2e
+N ?= 300
+
+.PHONY: help
+help: ## Say what can be done
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): tests/requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes --requirement tests/requirements.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+.PHONY: install
+install: $(STAMP) ## Make the virtual environment from the lock
+
+##@ Try it
+.PHONY: demo
+demo: $(STAMP) ## Show a rolling deploy and a scale-down, with and without the operator, on a real cluster
+	PYTHONPATH=tests $(BIN)/python -m support.demo $(DEMO)
+
+.PHONY: up
+up: $(STAMP) ## Bring up a development cluster with a broker and the operator
+	PYTHONPATH=tests $(BIN)/python -m support.scene up $(CLUSTER_NAME)
+
+.PHONY: down
+down: $(STAMP) ## Take the development cluster and its broker away, leaving nothing
+	PYTHONPATH=tests $(BIN)/python -m support.scene down $(CLUSTER_NAME)
+
+##@ Test
+.PHONY: test
+test: $(STAMP) ## Everything a change must pass: check, then e2e (on a new cluster, which is taken away)
+	PYTHONPATH=tests $(BIN)/python -m support.suites check e2e
+
+.PHONY: check
+check: $(STAMP) ## Lint, types, rings, unit tests, generated files (no cluster)
+	PYTHONPATH=tests $(BIN)/python -m support.suites check
+
+.PHONY: e2e
+e2e: $(STAMP) ## The end-to-end tests on a real cluster and real brokers
+	PYTHONPATH=tests $(BIN)/python -m support.suites e2e
+
+.PHONY: mutants
+mutants: $(STAMP) ## Show that every shortcut of the evidence chain is caught by a test
+	$(BIN)/python tests/mutants/run.py
+
+.PHONY: bench
+bench: $(STAMP) ## Benchmarks with a budget, as ratios within one run
+	PYTHONPATH=tests $(BIN)/python tests/bench/run.py
+
+.PHONY: full
+full: $(STAMP) ## test, mutants, and the tests of the ground itself
+	PYTHONPATH=tests $(BIN)/python -m support.suites check e2e ground
+	$(MAKE) mutants
+
+##@ Generate
+.PHONY: crds
+crds: $(STAMP) ## Write crds/ and the admission policy from the models
+	$(BIN)/python -m staticgroup.api.crd --write crds/
+
+.PHONY: manifests
+manifests: crds ## Write deploy/ and the chart's copies
+	PATH="$$($(KIND) path helm | xargs dirname):$$PATH" $(BIN)/python deploy/manifest_generator.py --write
+
+.PHONY: lock
+lock: $(STAMP) ## Renew both lock files from pyproject.toml
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --quiet --generate-hashes --no-header --no-emit-index-url --upgrade -o operator/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --generate-hashes --no-header --no-emit-index-url --upgrade -o tests/requirements.lock
+
+.PHONY: image
+image: $(STAMP) ## Build the operator's image with the development base image
+	$(KIND) build image --tag localhost/staticgroup:0.1.0 .
