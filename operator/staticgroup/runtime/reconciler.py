@@ -114,6 +114,8 @@ class Reconciler:
         executed, decided = await self.execute(group, spec, decided)
         memory.history = decided.history
         written = await self.report(key, group, spec, snapshot, decided, executed, memory)
+        if key not in self.stores.groups:
+            return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         failed = isinstance(snapshot.group, KafkaProblem) or not written
         self.metrics.rounds.labels("failed" if failed else "done").inc()

@@ -27,6 +27,7 @@ class _Entry:
 
     running: bool = False
     dirty: bool = False
+    forgotten: bool = False
     failures: int = 0
     timer: asyncio.TimerHandle | None = None
     due_at: float = 0.0
@@ -89,7 +90,7 @@ class WorkQueue:
         if entry is None:
             return
         self._cancel_timer(entry)
-        entry.dirty = False
+        entry.dirty, entry.forgotten = False, entry.running
         if not entry.running:
             self._entries.pop(key, None)
 
@@ -140,7 +141,10 @@ class WorkQueue:
             self._finish(key, entry, outcome)
 
     def _finish(self, key: Key, entry: _Entry, outcome: Outcome) -> None:
-        """Schedule the next round of a key after one has ended."""
+        """Schedule the next round of a key after one has ended; a forgotten key has no past."""
+        if entry.forgotten:
+            entry.forgotten, entry.failures = False, 0
+            outcome = Outcome()
         entry.failures = entry.failures + 1 if outcome.failed else 0
         if entry.dirty:
             entry.dirty = False

@@ -251,6 +251,15 @@ async def test_deleted_staticgroup_is_forgotten_with_its_metrics() -> None:
     assert "orders" not in exported
 
 
+async def test_staticgroup_deleted_during_its_round_leaves_no_metrics_behind() -> None:
+    """A round that waits for a dead broker ends after the deletion; nothing comes after it to clean up."""
+    world = await World().started()
+    world.kafka.before["describe"] = world.delete_group
+    assert await world.round() == Outcome()
+    exported = {s.labels.get("staticgroup") for m in world.reconciler.metrics.registry.collect() for s in m.samples}
+    assert "orders" not in exported
+
+
 async def test_object_that_no_schema_would_allow_is_logged_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     broken = static_group()

@@ -243,6 +243,40 @@ async def test_forgetting_a_running_key_lets_its_round_end() -> None:
     assert ended == [A]
 
 
+async def test_failure_of_a_round_that_was_forgotten_meanwhile_is_not_tried_again() -> None:
+    rounds = Rounds()
+
+    async def act(key: Key) -> Outcome:
+        await asyncio.sleep(5)
+        return Outcome(failed=True)
+
+    rounds.act = act
+    async with running(rounds) as queue:
+        queue.add(A)
+        await asyncio.sleep(1)
+        queue.forget(A)
+        await asyncio.sleep(60)
+        assert len(queue) == 0
+    assert rounds.times() == [0]
+
+
+async def test_forgotten_and_added_again_starts_without_the_back_off_of_its_former_life() -> None:
+    rounds = Rounds()
+
+    async def act(key: Key) -> Outcome:
+        await asyncio.sleep(5)
+        return Outcome(failed=len(rounds.ran) == 1)
+
+    rounds.act = act
+    async with running(rounds) as queue:
+        queue.add(A)
+        await asyncio.sleep(1)
+        queue.forget(A)
+        queue.add(A)
+        await asyncio.sleep(60)
+    assert rounds.times() == [0, 5]
+
+
 async def test_forgotten_and_added_again_runs_again_but_never_beside_its_old_round() -> None:
     rounds = Rounds()
     rounds.act = lasting(5)
