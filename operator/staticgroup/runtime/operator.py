@@ -194,7 +194,7 @@ class Operator:
         self._look_at_all(self.stores.groups_of_workload(*key))
 
     def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
-        for name in {owner_name, _workload_of(pod_name)}:
+        for name in sorted({owner_name, _workload_of(pod_name)}):
             self._look_at_all(self.stores.groups_of_workload(namespace, name))
 
     def _node_changed(self, node_name: str) -> None:
@@ -215,7 +215,7 @@ class Operator:
             self.queue.add(key)
 
     def _look_at_all(self, keys: frozenset[Key]) -> None:
-        for key in keys:
+        for key in sorted(keys):
             self._look_at(key)
 
     # life -----------------------------------------------------------------------------------------------------
