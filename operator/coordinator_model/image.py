@@ -1,0 +1,28 @@
+"""The topics a coordinator knows: what assignments and regular expressions are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """An immutable picture of the topics.
+
+    Parameters
+    ----------
+    partitions: topic name → number of partitions, 1 or more.
+    racks: (topic name, partition) → racks of its replicas; absent: unknown.
+    """
+
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    racks: Mapping[tuple[str, int], frozenset[str]] = field(default_factory=dict)
+
+    def with_topic(self, name: str, partitions: int) -> TopicImage:
+        """Return an image in which a topic has this many partitions."""
+        return TopicImage({**self.partitions, name: partitions}, self.racks)
+
+    def without_topic(self, name: str) -> TopicImage:
+        """Return an image without a topic."""
+        return TopicImage({n: c for n, c in self.partitions.items() if n != name}, self.racks)

@@ -1,0 +1,243 @@
+"""Committed offsets, and who may commit and fetch them.
+
+Whether a topic exists is not asked here: the broker's front (KafkaApis) does that before.
+Source: OffsetMetadataManager of Kafka 4.4; ClassicGroup.validateOffsetCommit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import streams_group
+from .classic_group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup, illegal_state
+from .classic_rebalance import arm_session
+from .errors import ErrorCode, GroupError
+from .messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    Request,
+    Response,
+    TxnOffsetCommitRequest,
+)
+from .records import Record, RecordType
+from .result import Step
+
+if TYPE_CHECKING:
+    from .coordinator import GroupCoordinator, Handler, Replay
+
+INSTANCE_ID_VERSION = 7
+"""From here on OffsetCommit carries the group instance id (KIP-345)."""
+TXN_INSTANCE_ID_VERSION = 3
+"""From here on TxnOffsetCommit carries the group instance id."""
+TXN_MODERN_ERRORS_VERSION = 6
+"""From here on TxnOffsetCommit answers GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH as they are (KIP-1319)."""
+GROUP_NOT_FOUND_VERSION = 9
+"""From here on a commit to an absent group hears GROUP_ID_NOT_FOUND, and members other than classic ones commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitValue:
+    """Value of an OFFSET_COMMIT record.
+
+    Parameters
+    ----------
+    producer_id: the transaction that must end before the offset counts; None outside of transactions.
+    """
+
+    offset: int
+    producer_id: int | None = None
+
+
+def commit(coordinator: GroupCoordinator, step: Step, request: OffsetCommitRequest) -> Response:
+    """Carry out OffsetCommit: all partitions or, when the member may not commit, none.
+
+    A commit to a classic group that is stable or about to rebalance counts as a heartbeat. An absent group is created
+    when no generation is given: a so-called simple group, which nobody is a member of.
+    """
+    group = _group(coordinator, request.group_id, request.generation_id_or_member_epoch, request.api_version)
+    if isinstance(group, ClassicGroup):
+        instance_id = request.group_instance_id if request.api_version >= INSTANCE_ID_VERSION else None
+        generation_id = request.generation_id_or_member_epoch
+        validate_commit(group, request.member_id, instance_id, generation_id, transactional=False)
+        if group.state in (STABLE, PREPARING_REBALANCE):
+            arm_session(step, group, group.members[request.member_id])
+    else:
+        coordinator.check_commit(group, step, request)
+    return _store(coordinator, step, request.group_id, request.offsets, None)
+
+
+def commit_in_transaction(coordinator: GroupCoordinator, step: Step, request: TxnOffsetCommitRequest) -> Response:
+    """Carry out TxnOffsetCommit: the offsets count when the transaction has been committed."""
+    if not request.group_id:
+        raise GroupError(ErrorCode.INVALID_GROUP_ID)
+    modern = request.api_version >= TXN_MODERN_ERRORS_VERSION
+    group = _group(coordinator, request.group_id, request.generation_id, GROUP_NOT_FOUND_VERSION if modern else 0)
+    if isinstance(group, ClassicGroup):
+        instance_id = request.group_instance_id if request.api_version >= TXN_INSTANCE_ID_VERSION else None
+        validate_commit(group, request.member_id, instance_id, request.generation_id, transactional=True)
+    else:
+        try:
+            coordinator.check_commit(group, step, request)
+        except GroupError as error:
+            if error.code is ErrorCode.STALE_MEMBER_EPOCH and not modern:
+                raise GroupError(ErrorCode.ILLEGAL_GENERATION) from error
+            raise
+    return _store(coordinator, step, request.group_id, request.offsets, request.producer_id)
+
+
+def validate_commit(
+    group: ClassicGroup, member_id: str, group_instance_id: str | None, generation_id: int, *, transactional: bool
+) -> None:
+    """Refuse a commit to a classic group by who may not make one (ClassicGroup.validateOffsetCommit).
+
+    Parameters
+    ----------
+    generation_id: negative: from an admin client or a consumer without group management.
+    transactional: such commits may leave member and generation out, and may come while a rebalance completes.
+    """
+    if group.state == DEAD:
+        raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if generation_id < 0 and group.state == EMPTY:
+        return
+    if generation_id >= 0 or member_id or group_instance_id is not None:
+        group.validate_member(member_id, group_instance_id)
+        if generation_id != group.generation_id:
+            raise GroupError(ErrorCode.ILLEGAL_GENERATION)
+    elif not transactional and group.state != EMPTY:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if not transactional and group.state == COMPLETING_REBALANCE:
+        raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def fetch(coordinator: GroupCoordinator, step: Step, request: OffsetFetchRequest) -> Response:
+    """Carry out OffsetFetch; -1 where nothing is committed, as everywhere in an absent group or one that has none."""
+    group = coordinator.groups.get(request.group_id)
+    known = coordinator.offsets.get(request.group_id, {})
+    if group is None or isinstance(group, ClassicGroup):
+        known = {} if group is None or group.state == DEAD else known
+    else:
+        try:
+            coordinator.check_fetch(group, step, request)
+        except GroupError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            known = {}
+    wanted = sorted(known) if request.partitions is None else request.partitions
+    return OffsetFetchResponse(offsets=tuple((t, p, known.get((t, p), -1)) for t, p in wanted))
+
+
+def check_streams_commit(
+    coordinator: GroupCoordinator, step: Step, request: OffsetCommitRequest | TxnOffsetCommitRequest
+) -> None:
+    """Refuse a commit to a streams group unless the member may commit every partition of it."""
+    group = coordinator.groups[request.group_id]
+    transactional = isinstance(request, TxnOffsetCommitRequest)
+    epoch = (
+        request.generation_id if isinstance(request, TxnOffsetCommitRequest) else request.generation_id_or_member_epoch
+    )
+    if transactional and epoch == -1 and not request.member_id and request.group_instance_id is None:
+        return
+    if epoch < 0 and group.is_empty:
+        return
+    group.member(request.member_id)
+    if not transactional and request.api_version < GROUP_NOT_FOUND_VERSION:
+        raise GroupError(ErrorCode.UNSUPPORTED_VERSION, "OffsetCommit version 9 or above must be used")
+    for topic, partition, _ in request.offsets:
+        streams_group.check_commit(group, request.member_id, epoch, topic, partition)
+
+
+def check_streams_fetch(coordinator: GroupCoordinator, step: Step, request: OffsetFetchRequest) -> None:
+    """Refuse a fetch of a streams group's offsets that names a member or an epoch unless both fit."""
+    streams_group.check_fetch(coordinator.groups[request.group_id], request.member_id, request.member_epoch)
+
+
+def offset_tombstones(coordinator: GroupCoordinator, group_id: str) -> list[Record]:
+    """Return the tombstones that delete all offsets of a group, those of open transactions too (deleteAllOffsets)."""
+    keys = set(coordinator.offsets.get(group_id, {}))
+    for pending in coordinator.pending_offsets.values():
+        keys.update((topic, partition) for g, topic, partition in pending if g == group_id)
+    return [Record(RecordType.OFFSET_COMMIT, (group_id, t, p), None) for t, p in sorted(keys)]
+
+
+def end_transaction(coordinator: GroupCoordinator, step: Step, producer_id: int, *, committed: bool) -> None:
+    """End a producer's transaction: its offsets now count, or never will.
+
+    Kafka writes one control record; the model, which has none, writes the committed offsets again as plain records.
+    """
+    pending = coordinator.pending_offsets.pop(producer_id, {})
+    if not committed:
+        return
+    for (group_id, topic, partition), offset in pending.items():
+        record = Record(RecordType.OFFSET_COMMIT, (group_id, topic, partition), OffsetCommitValue(offset))
+        replay_offset(coordinator, record)
+        step.records.append(record)
+
+
+def replay_offset(coordinator: GroupCoordinator, record: Record) -> None:
+    """Take an OFFSET_COMMIT record from the log; the group of an offset is created if it does not exist."""
+    group_id, topic, partition = record.group_id, str(record.key[1]), int(record.key[2])
+    if record.value is None:
+        offsets = coordinator.offsets.get(group_id, {})
+        offsets.pop((topic, partition), None)
+        if not offsets:
+            coordinator.offsets.pop(group_id, None)
+        for pending in coordinator.pending_offsets.values():
+            pending.pop((group_id, topic, partition), None)
+        return
+    if not isinstance(record.value, OffsetCommitValue):
+        raise illegal_state(f"Not an OffsetCommitValue: {record.value!r}")
+    if group_id not in coordinator.groups:
+        coordinator.groups[group_id] = ClassicGroup(group_id)
+    if record.value.producer_id is not None:
+        pending = coordinator.pending_offsets.setdefault(record.value.producer_id, {})
+        pending[group_id, topic, partition] = record.value.offset
+    else:
+        coordinator.offsets.setdefault(group_id, {})[topic, partition] = record.value.offset
+
+
+def _group(coordinator: GroupCoordinator, group_id: str, generation_id: int, api_version: int) -> Any:
+    group = coordinator.groups.get(group_id)
+    if group is not None:
+        return group
+    if generation_id < 0:
+        group = coordinator.groups[group_id] = ClassicGroup(group_id)
+        return group
+    if api_version >= GROUP_NOT_FOUND_VERSION:
+        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    raise GroupError(ErrorCode.ILLEGAL_GENERATION)
+
+
+def _store(
+    coordinator: GroupCoordinator,
+    step: Step,
+    group_id: str,
+    offsets: tuple[tuple[str, int, int], ...],
+    producer_id: int | None,
+) -> OffsetCommitResponse:
+    for topic, partition, offset in offsets:
+        value = OffsetCommitValue(offset, producer_id)
+        record = Record(RecordType.OFFSET_COMMIT, (group_id, topic, partition), value)
+        replay_offset(coordinator, record)
+        step.records.append(record)
+    return OffsetCommitResponse(results=tuple((t, p, ErrorCode.NONE) for t, p, _ in offsets))
+
+
+def _commit_refused(request: OffsetCommitRequest | TxnOffsetCommitRequest, error: GroupError) -> OffsetCommitResponse:
+    return OffsetCommitResponse(error_code=error.code, results=tuple((t, p, error.code) for t, p, _ in request.offsets))
+
+
+HANDLERS: dict[type[Request], Handler] = {
+    OffsetCommitRequest: commit,
+    TxnOffsetCommitRequest: commit_in_transaction,
+    OffsetFetchRequest: fetch,
+}
+REPLAY: dict[RecordType, Replay] = {RecordType.OFFSET_COMMIT: replay_offset}
+ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {
+    OffsetCommitRequest: _commit_refused,
+    TxnOffsetCommitRequest: _commit_refused,
+    OffsetFetchRequest: lambda request, error: OffsetFetchResponse(error_code=error.code, error_message=error.message),
+}

@@ -1,0 +1,237 @@
+"""Streams groups (KIP-1071): StreamsGroupHeartbeat with static membership (4.4), describe, timers.
+
+Warm-up tasks are reconciled when a target names them, but neither the assignor nor Kafka 4.4 names any
+(AssignmentRefiner returns the target unchanged). An assignment that an assignor would compute off-thread is computed
+at once.
+Source: GroupCoordinatorService.streamsGroupHeartbeat and GroupMetadataManager (streamsGroup… methods), 4.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .consumer_records import append
+from .errors import ErrorCode, GroupError
+from .group_config import effective_ms
+from .result import Step
+from .settings import require
+from .streams_group import StreamsGroup
+from .streams_heartbeat import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    Heartbeat,
+    assign_tasks,
+    existing,
+    interval_over,
+)
+from .streams_member import HeldTasks, Member, MemberState, Tasks, described
+from .streams_messages import (
+    StreamsGroupDescribedGroup,
+    StreamsGroupDescribedMember,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+from .streams_records import REPLAY, current_record, group_record, member_tombstones, target_epoch_record
+from .timers import TimerKey
+
+if TYPE_CHECKING:
+    from .coordinator import GroupCoordinator
+
+
+def heartbeat(
+    coordinator: GroupCoordinator, step: Step, request: StreamsGroupHeartbeatRequest
+) -> StreamsGroupHeartbeatResponse:
+    """Join (epoch 0), heartbeat, leave (-1) or leave for a while (-2).
+
+    Source: GroupCoordinatorService.streamsGroupHeartbeat, GroupMetadataManager.streamsGroupHeartbeat.
+    """
+    _authorize(coordinator, request.principal, "READ", request.group_id)
+    _validate(coordinator, request)
+    if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+        return _leave(coordinator, step, request)
+    return Heartbeat(coordinator, step, request).run()
+
+
+def describe(
+    coordinator: GroupCoordinator, step: Step, request: StreamsGroupDescribeRequest
+) -> StreamsGroupDescribeResponse:
+    """Show streams groups; a group of another type or none answers GROUP_ID_NOT_FOUND (streamsGroupDescribe)."""
+    return StreamsGroupDescribeResponse(
+        groups=tuple(_described_group(coordinator, request.principal, group_id) for group_id in request.group_ids)
+    )
+
+
+# checks --------------------------------------------------------------------------------------------------------------
+
+
+def _authorize(coordinator: GroupCoordinator, principal: str, operation: str, group_id: str) -> None:
+    denied = coordinator.settings.is_denied(principal, operation, group_id)
+    require(not denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def _validate(coordinator: GroupCoordinator, request: StreamsGroupHeartbeatRequest) -> None:
+    """Refuse requests that no member of this protocol sends (throwIfStreamsGroupHeartbeatRequestIsInvalid)."""
+
+    def valid(condition: bool, message: str) -> None:
+        require(condition, ErrorCode.INVALID_REQUEST, message)
+
+    owned = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    static = request.group_instance_id is not None
+    valid(coordinator.settings.streams_static_membership or not static, "Static membership is not yet supported.")
+    valid(bool(request.member_id), "MemberId can't be empty.")
+    valid(bool(request.group_id), "GroupId can't be empty.")
+    valid(request.group_instance_id != "", "InstanceId can't be empty.")
+    valid(request.rack_id != "", "RackId can't be empty.")
+    if request.member_epoch == JOIN_EPOCH:
+        valid(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
+        valid(not any(owned), "Tasks must be empty when (re-)joining.")
+        valid(request.topology is not None, "Topology must be non-null when (re-)joining.")
+    else:
+        valid(request.topology is None, "Topology can only be provided when (re-)joining.")
+    valid(
+        request.member_epoch >= LEAVE_STATIC_EPOCH, f"MemberEpoch is {request.member_epoch}, but must be at least -2."
+    )
+    valid(request.member_epoch != LEAVE_STATIC_EPOCH or static, "InstanceId can't be null.")
+    valid(all(o is None for o in owned) or None not in owned, "If one task-type is non-null, all must be non-null.")
+
+
+# leaving -------------------------------------------------------------------------------------------------------------
+
+
+def _leave(
+    coordinator: GroupCoordinator, step: Step, request: StreamsGroupHeartbeatRequest
+) -> StreamsGroupHeartbeatResponse:
+    """Remove the member, or with epoch -2 keep its tasks for it until its session is over (streamsGroupLeave)."""
+    group = existing(coordinator, request.group_id)
+    if request.shutdown_application:
+        group.shutdown_requested_by = request.member_id
+    if request.group_instance_id is None:
+        member = group.member(request.member_id)
+    else:
+        member = group.holder(request.group_instance_id, request.member_id)
+    if request.member_epoch == LEAVE_STATIC_EPOCH:
+        current = replace(
+            member.current,
+            member_epoch=LEAVE_STATIC_EPOCH,
+            assigned=member.current.assigned.assigned_in_epoch_zero(),
+            pending_revocation=HeldTasks(),
+        )
+        append(coordinator, step, [current_record(group.group_id, replace(member, current=current))])
+    else:
+        _fence(coordinator, step, group, member.member_id)
+    return StreamsGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
+
+
+def _fence(coordinator: GroupCoordinator, step: Step, group: StreamsGroup, member_id: str) -> None:
+    """Remove a member: three tombstones and a new group epoch (streamsGroupFenceMember)."""
+    metadata = replace(group.metadata, epoch=group.metadata.epoch + 1)
+    records = [*member_tombstones(group.group_id, member_id), group_record(group.group_id, metadata)]
+    if len(group.members) == 1:
+        # As in a new group, the next assignment need not wait for the interval (KAFKA-20442).
+        records.append(target_epoch_record(group.group_id, metadata.epoch, 0))
+    append(coordinator, step, records)
+    group.revoking_since_epoch.pop(member_id, None)
+    step.cancel(("streams-session", group.group_id, member_id))
+    step.cancel(("streams-rebalance", group.group_id, member_id))
+
+
+# timers --------------------------------------------------------------------------------------------------------------
+
+
+def _session_expired(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+    """Remove the member; a group or member that is gone by now needs nothing (streamsGroupFenceMemberOperation)."""
+    group = coordinator.groups.get(key[1])
+    if isinstance(group, StreamsGroup) and key[2] in group.members:
+        _fence(coordinator, step, group, key[2])
+
+
+def _rebalance_expired(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+    """Remove a member that has not given up its tasks in time (scheduleStreamsGroupRebalanceTimeout)."""
+    group = coordinator.groups.get(key[1])
+    if not isinstance(group, StreamsGroup) or key[2] not in group.members:
+        return
+    if group.members[key[2]].current.member_epoch == group.revoking_since_epoch.get(key[2]):
+        _fence(coordinator, step, group, key[2])
+
+
+def _initial_delay_over(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+    """Assign the first tasks to whoever has joined by now (computeDelayedTargetAssignment)."""
+    group = coordinator.groups.get(key[1])
+    if not isinstance(group, StreamsGroup) or group.is_empty or group.topology is None:
+        return
+    epoch = group.metadata.epoch
+    if epoch > group.target_metadata.assignment_epoch and interval_over(coordinator, step, group):
+        records, _ = assign_tasks(coordinator, step, group, epoch, group.members, group.targets, group.topology)
+        append(coordinator, step, records)
+
+
+def _on_loaded(coordinator: GroupCoordinator, step: Step) -> None:
+    """Give every member a full session and every revocation its full time again (onLoaded)."""
+    for group in coordinator.groups.values():
+        if not isinstance(group, StreamsGroup):
+            continue
+        session_ms = effective_ms(coordinator, group.group_id, "streams.session.timeout.ms")
+        for member in group.members.values():
+            step.arm(("streams-session", group.group_id, member.member_id), session_ms)
+            if member.current.state is MemberState.UNREVOKED_TASKS:
+                group.revoking_since_epoch[member.member_id] = member.current.member_epoch
+                key = ("streams-rebalance", group.group_id, member.member_id)
+                step.arm(key, member.metadata.rebalance_timeout_ms)
+
+
+# describe ------------------------------------------------------------------------------------------------------------
+
+
+def _described_group(coordinator: GroupCoordinator, principal: str, group_id: str) -> StreamsGroupDescribedGroup:
+    try:
+        _authorize(coordinator, principal, "DESCRIBE", group_id)
+        group = existing(coordinator, group_id)
+    except GroupError as error:
+        state = "Dead" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
+        return StreamsGroupDescribedGroup(
+            group_id=group_id, error_code=error.code, error_message=error.message or None, group_state=state
+        )
+    return StreamsGroupDescribedGroup(
+        group_id=group_id,
+        group_state=group.state,
+        group_epoch=group.metadata.epoch,
+        assignment_epoch=group.target_metadata.assignment_epoch,
+        topology=group.topology,
+        members=tuple(_described_member(group, member) for member in group.members.values()),
+    )
+
+
+def _described_member(group: StreamsGroup, member: Member) -> StreamsGroupDescribedMember:
+    metadata, current = member.metadata, member.current
+    return StreamsGroupDescribedMember(
+        member_id=member.member_id,
+        member_epoch=current.member_epoch,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        topology_epoch=metadata.topology_epoch,
+        process_id=metadata.process_id,
+        assignment=described(current.assigned),
+        target_assignment=described(group.targets.get(member.member_id, Tasks())),
+    )
+
+
+def _refused(request: StreamsGroupHeartbeatRequest, error: GroupError) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
+
+
+HANDLERS = {StreamsGroupHeartbeatRequest: heartbeat, StreamsGroupDescribeRequest: describe}
+EXPIRE = {
+    "streams-session": _session_expired,
+    "streams-rebalance": _rebalance_expired,
+    "streams-initial": _initial_delay_over,
+}
+ON_LOADED = _on_loaded
+ERROR_RESPONSE = {StreamsGroupHeartbeatRequest: _refused}
+
+__all__ = ["ERROR_RESPONSE", "EXPIRE", "HANDLERS", "ON_LOADED", "REPLAY"]

@@ -1,0 +1,1 @@
+"""Conformance of the coordinator model with Kafka: one test per row of the catalogue."""

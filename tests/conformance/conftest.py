@@ -1,0 +1,36 @@
+"""Record which rows of the catalogue the model's own tests show."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import pytest
+
+from conformance import results
+
+_ROW = re.compile(r"test_([A-Z]\d{2})_")
+_seen: dict[str, dict[str, str]] = {}
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Take note of a test whose name begins with a row's id; it passes when all of its variants do."""
+    report = (yield).get_result()
+    name = getattr(item, "originalname", item.name)
+    found = _ROW.match(name)
+    if report.when != "call" or found is None:
+        return
+    words = " ".join((inspect.getdoc(getattr(item, "function", None)) or "").split())
+    entry = _seen.setdefault(
+        name.removeprefix("test_"), {"row": found[1], "kafka": "", "given": words, "verdict": "agrees", "text": ""}
+    )
+    if report.failed:
+        entry |= {"verdict": "differs", "text": str(report.longrepr)[-300:]}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Keep what was seen."""
+    if _seen:
+        results.record_rows("model", _seen)

@@ -1,0 +1,303 @@
+"""Rows I and A of the catalogue for KIP-848 groups, and who may commit offsets.
+
+GMMT is Kafka's GroupMetadataManagerTest; everybody starts stable at epoch 10 on foo (6 partitions) and bar (3).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_model.errors import ErrorCode
+from coordinator_model.image import TopicImage
+from coordinator_model.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    TopicPartitions,
+    TxnOffsetCommitRequest,
+)
+from coordinator_model.settings import BrokerSettings
+
+from .consumer_bench import CURRENT, GROUP, Bench, member
+
+NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
+UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
+FIRST: TopicPartitions = (("bar", (0, 1)), ("foo", (0, 1, 2)))
+SECOND: TopicPartitions = (("bar", (2,)), ("foo", (3, 4, 5)))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Two static members at epoch 10: m1 holds x, m2 holds y."""
+    bench = Bench()
+    bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
+    return bench
+
+
+def test_I01_static_member_leaves_and_rejoins() -> None:
+    """ConsumerGroupHeartbeatRequestTest.testRejoiningStaticMemberGetsAssignmentsBackWhenNewGroupCoordinatorIsEnabled."""
+    bench = Bench(image=TopicImage())
+    first = bench.join("m1", "x", topics=("foo",))
+    assert (first.member_epoch, first.assignment) == (2, ())
+    bench.coordinator.image = TopicImage({"foo": 3})
+    second = bench.beat("m1", 2, "x")
+    assert (second.member_epoch, second.assignment) == (3, (("foo", (0, 1, 2)),))
+    assert bench.beat("m1", -2, "x").member_epoch == -2
+    back = bench.join("m1-again", "x", topics=("foo",))
+    assert (back.member_id, back.member_epoch, back.assignment) == ("m1-again", 3, (("foo", (0, 1, 2)),))
+
+
+def test_I02_unreleased_until_the_session_is_over() -> None:
+    """ConsumerGroupHeartbeatRequestTest.testStaticMemberRemovedAfterSessionTimeoutExpiry…."""
+    settings = BrokerSettings(consumer_session_timeout_ms=5_001, consumer_min_session_timeout_ms=5_001)
+    bench = Bench(settings, image=TopicImage())
+    assert bench.join("m1", "x", topics=("foo",)).member_epoch == 2
+    bench.coordinator.image = TopicImage({"foo": 3})
+    assert bench.beat("m1", 2, "x").member_epoch == 3
+    assert bench.join("m1-again", "x", topics=("foo",)).error_code is UNRELEASED
+    bench.advance(5_001)
+    answer = bench.join("m1-again", "x", topics=("foo",))
+    assert (answer.error_code, answer.member_epoch) == (NONE, 5)
+
+
+def test_I03_all_return_with_another_assignor() -> None:
+    """ConsumerGroupHeartbeatRequestTest.testStaticMembersRejoinWithDifferentServerAssignor: the last epoch is higher."""
+    bench = Bench(BrokerSettings())
+    for n in range(3):
+        bench.join(f"m{n}", f"x{n}", assignor="uniform")
+    bench.settle(*((f"m{n}", f"x{n}") for n in range(3)))
+    before = bench.group.group_epoch
+    for n in range(3):
+        bench.beat(f"m{n}", -2, f"x{n}")
+    last = [bench.join(f"n{n}", f"x{n}", assignor="range").member_epoch for n in range(3)]
+    assert last[-1] > before
+
+
+@pytest.mark.parametrize("api_version", [3, 4, 5])
+def test_I04_leave_group_removes_consumer_protocol_members(api_version: int) -> None:
+    """LeaveGroupRequestTest.testLeaveGroupWithNewConsumerGroupProtocolAndNewGroupCoordinator: the key proof."""
+    bench = Bench()
+    for n in range(3):
+        bench.join(f"m{n}", f"x{n}")
+    assert bench.leave(("", "x0"), ("m1", "x1"), ("m2", None), api_version=api_version) == [NONE] * 3
+    described = bench.describe()
+    assert (described.group_state, described.members) == ("Empty", ())
+
+
+def test_A1_late_release_after_removal_and_return(bench: Bench) -> None:
+    """A removal and the pod's own late -2 or heartbeat: the second hears FENCED or UNKNOWN, nobody goes twice."""
+    assert bench.leave(("m2", "y")) == [NONE]
+    assert bench.beat("m2", -2, "y").error_code is UNKNOWN
+    assert bench.beat("m2", 10, "y").error_code is UNKNOWN
+    assert bench.join("m2-again", "y").error_code is NONE
+    assert bench.beat("m2", -1, "y").error_code is FENCED
+    assert bench.leave(("m2", "y"), ("m2", None)) == [FENCED, UNKNOWN]
+    assert set(bench.group.members) == {"m1", "m2-again"}
+
+
+def test_A2_release_on_behalf_of_a_crashed_member(bench: Bench) -> None:
+    """-2 by a third party, then the restart: no UNRELEASED, same partitions, same epoch."""
+    assert bench.join("m2-again", "y").error_code is UNRELEASED
+    assert bench.beat("m2", -2, "y", client_id="operator").error_code is NONE
+    back = bench.join("m2-again", "y")
+    assert (back.error_code, back.member_epoch, back.assignment) == (NONE, 10, SECOND)
+    assert bench.group.group_epoch == 10
+
+
+def test_A3_group_with_an_absent_member_is_reconciling(bench: Bench) -> None:
+    """A gate on Stable would wait for a member that is only away."""
+    assert bench.describe().group_state == "Stable"
+    bench.beat("m2", -2, "y")
+    described = bench.describe()
+    assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Reconciling", 10, 10)
+    assert [(m.instance_id, m.member_epoch, m.assignment) for m in described.members] == [
+        ("x", 10, FIRST),
+        ("y", -2, SECOND),
+    ]
+
+
+def test_A5_lost_join_answer_blocks_a_static_member() -> None:
+    """apache/kafka#23542: the holder itself is refused with its own member id; a dynamic member is not."""
+    bench = Bench()
+    bench.join("m1", "x")
+    assert bench.join("m1", "x").error_code is UNRELEASED
+    bench.beat("m1", -2, "x")
+    assert bench.join("m1", "x").error_code is NONE
+    bench.join("m2")
+    assert bench.join("m2").error_code is NONE
+
+
+def test_A5_with_the_proposed_rejoin_in_place() -> None:
+    """apache/kafka#23542 as a switch: in place, without tombstones; the instance id cannot be changed."""
+    bench = Bench(BrokerSettings(static_self_rejoin="in_place"))
+    bench.join("m1", "x")
+    again = bench.join("m1", "x")
+    assert (again.error_code, again.member_epoch, bench.last.records) == (NONE, 2, ())
+    assert bench.join("m2", "x").error_code is UNRELEASED
+    assert bench.join("m1", "z").error_code is ErrorCode.INVALID_REQUEST
+    bench.beat("m1", -2, "x")
+    back = bench.join("m1", "x")
+    assert (back.member_epoch, bench.types()) == (2, [CURRENT])
+    assert back.assignment == again.assignment
+
+
+def test_A6_raised_timeout_does_not_reach_the_absent(bench: Bench) -> None:
+    """A changed group setting counts from each member's next heartbeat."""
+    bench.beat("m2", -2, "y")
+    assert bench.alter(consumer_session_timeout_ms="60000") is NONE
+    bench.beat("m1", 10, "x")
+    bench.beat("m2", -2, "y")
+    bench.advance(45_000)
+    assert list(bench.group.members) == ["m1"]
+    bench.advance(15_000)
+    assert bench.group.is_empty
+
+
+def test_A7_fail_over_during_a_bounce(bench: Bench) -> None:
+    """What was acknowledged is in the log: the absent member is still away and may come back."""
+    bench.beat("m2", -2, "y")
+    bench.advance(40_000)
+    bench.fail_over()
+    assert bench.epochs == {"m1": 10, "m2": -2}
+    bench.advance(40_000)
+    back = bench.join("m2-again", "y")
+    assert (back.member_epoch, back.assignment) == (10, SECOND)
+
+
+def five(settings: BrokerSettings | None = None) -> Bench:
+    bench = Bench(settings or BrokerSettings(), image=TopicImage({"foo": 10}))
+    for n in range(5):
+        bench.join(f"m{n}", f"x{n}", topics=("foo",))
+    bench.settle(*((f"m{n}", f"x{n}") for n in range(5)))
+    return bench
+
+
+def test_A8_scale_down_in_one_batch_costs_one_epoch() -> None:
+    bench = five()
+    before = bench.group.group_epoch
+    assert bench.leave(("m3", "x3"), ("m4", "x4")) == [NONE, NONE]
+    assert bench.group.group_epoch == before + 1
+    shares = bench.settle(*((f"m{n}", f"x{n}") for n in range(3)))
+    assert sorted(len(p) for t in shares.values() for _, p in t) == [3, 3, 4]
+
+
+def test_A9_one_by_one_costs_one_epoch_each() -> None:
+    bench = five()
+    before = bench.group.group_epoch
+    assert bench.leave(("m3", "x3")) + bench.leave(("m4", "x4")) == [NONE, NONE]
+    assert bench.group.group_epoch == before + 2
+
+
+def test_A10_late_removal_does_not_reach_the_returned() -> None:
+    """3 to 2 to 3: the removal names the member that was seen; who has come back since is another."""
+    bench = five()
+    bench.beat("m4", -2, "x4")
+    assert bench.join("m4-again", "x4", topics=("foo",)).error_code is NONE
+    assert bench.leave(("m4", "x4")) == [FENCED]
+    assert bench.leave(("m4", None)) == [UNKNOWN]
+    assert "m4-again" in bench.group.members
+
+
+@pytest.mark.parametrize("assignor", ["range", "uniform"])
+def test_I12_new_member_ids_leave_every_partition_where_it_was(assignor: str) -> None:
+    """Server RangeAssignorTest (static members): after a roll, a forced rebalance moves nothing."""
+    bench = Bench()
+    names = {"m9": "x0", "m5": "x1", "m1": "x2"}
+    for member_id, instance_id in names.items():
+        bench.join(member_id, instance_id, topics=("foo",), assignor=assignor)
+    before = {names[m]: share for m, share in bench.settle(*names.items()).items()}
+    for n, (member_id, instance_id) in enumerate(sorted(names.items())):
+        bench.beat(member_id, -2, instance_id)
+        bench.join(f"again-{n}", instance_id, topics=("foo",), assignor=assignor)
+    epoch = bench.group.group_epoch
+    bench.coordinator.image = TopicImage({"foo": 6, "bar": 3}, {("foo", 0): frozenset({"rack"})})
+    again = {m.member_id: m.instance_id for m in bench.group.members.values()}
+    after = {again[m]: share for m, share in bench.settle(*again.items()).items()}
+    assert bench.group.group_epoch == epoch + 1
+    assert after == before
+
+
+def test_offset_commit_fencing(bench: Bench) -> None:
+    """ConsumerGroupTest.testValidateOffsetCommit and KIP-1251: an older epoch will do for what was held since."""
+
+    def commit(member_id: str, epoch: int, *offsets: tuple[str, int, int], api_version: int = 10) -> ErrorCode:
+        answer = bench.send(
+            OffsetCommitRequest(
+                api_version=api_version,
+                group_id=GROUP,
+                generation_id_or_member_epoch=epoch,
+                member_id=member_id,
+                offsets=offsets or (("foo", 3, 7),),
+            )
+        )
+        assert isinstance(answer, OffsetCommitResponse)
+        return answer.error_code
+
+    stale = ErrorCode.STALE_MEMBER_EPOCH
+    assert commit("m2", 10) is NONE
+    assert commit("m2", 11) is stale
+    assert commit("m2", 9) is stale
+    assert commit("m?", 10) is UNKNOWN
+    assert commit("", -1) is UNKNOWN
+    assert commit("m2", 10, api_version=8) is ErrorCode.UNSUPPORTED_VERSION
+    bench.beat("m2", -2, "y")
+    bench.join("m2-again", "y", assignor="range")
+    bench.join("m3", "z", assignor="range")
+    bench.beat("m2-again", 10, "y", (("bar", ()), ("foo", (3,))))
+    assert bench.epochs["m2-again"] == 11
+    assert commit("m2-again", 10, ("foo", 3, 8)) is NONE
+    assert commit("m2-again", 10, ("foo", 5, 8)) is stale
+    bench.leave(("m1", None), ("", "y"), ("", "z"))
+    assert commit("", -1) is NONE
+
+
+def test_offset_fetch_fencing(bench: Bench) -> None:
+    """ConsumerGroupTest.testValidateOffsetFetch."""
+
+    def fetch(member_id: str | None, epoch: int) -> ErrorCode:
+        answer = bench.send(OffsetFetchRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch))
+        assert answer is not None
+        return answer.error_code
+
+    assert fetch(None, -1) is NONE
+    assert fetch("m?", 10) is UNKNOWN
+    assert fetch("m1", 9) is ErrorCode.STALE_MEMBER_EPOCH
+    assert fetch("m1", 10) is NONE
+
+
+@pytest.mark.parametrize(
+    ("generation_id", "code"), [(10, NONE), (9, ErrorCode.ILLEGAL_GENERATION), (11, ErrorCode.ILLEGAL_GENERATION)]
+)
+def test_offset_commit_of_a_classic_member(generation_id: int, code: ErrorCode) -> None:
+    """ConsumerGroupTest.testValidateOffsetCommitWithClassicProtocolMember: the classic error, in any version."""
+    bench = Bench()
+    bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", SECOND))
+    request = OffsetCommitRequest(
+        api_version=2,
+        group_id=GROUP,
+        generation_id_or_member_epoch=generation_id,
+        member_id="m1",
+        offsets=(("foo", 0, 7),),
+    )
+    answer = bench.send(request)
+    assert answer is not None
+    assert answer.error_code is code
+
+
+def test_transactional_commit_without_member() -> None:
+    """ConsumerGroupTest.testValidateTransactionalOffsetCommit: member and epoch may be left out, not given wrong."""
+    bench = Bench()
+    bench.given(member("m1", None, FIRST))
+
+    def commit(member_id: str, epoch: int) -> ErrorCode:
+        offsets = (("foo", 0, 7),)
+        answer = bench.send(
+            TxnOffsetCommitRequest(group_id=GROUP, member_id=member_id, generation_id=epoch, offsets=offsets)
+        )
+        assert answer is not None
+        return answer.error_code
+
+    assert commit("", -1) is NONE
+    assert commit("m1", 10) is NONE
+    assert commit("m?", 10) is UNKNOWN
+    assert commit("m1", 11) is ErrorCode.ILLEGAL_GENERATION

@@ -1,0 +1,337 @@
+"""`python -m coordinator_model serve` with real consumers, an AdminClient and the operator's own gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from staticgroup.core.group import GroupType, GroupView, LeaveEntry, LeaveOutcome, LeaveResult
+from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.kafka.gateway import KioGateway
+from support.devcluster.kafka_member import Member
+
+pytestmark = [pytest.mark.timeout(120)]
+
+OPERATOR = Path(__file__).parents[2] / "operator"
+PARTITIONS = 6
+SETTINGS = (
+    *("--set", "group.initial.rebalance.delay.ms=200", "--set", "group.min.session.timeout.ms=1000"),
+    *("--set", "group.consumer.min.heartbeat.interval.ms=200", "--set", "group.consumer.heartbeat.interval.ms=300"),
+)
+EVENTUALLY_S = 30.0
+
+
+@dataclass
+class Server:
+    """The command in a process of its own, with the lines that it printed."""
+
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+
+    @property
+    def address(self) -> str:
+        """The address of the start line."""
+        found = re.search(r"listens on (\S+:\d+);", wait(lambda: self.lines and self.lines[0]))
+        assert found
+        return found[1]
+
+
+def wait(condition: Callable[[], object], within_s: float = EVENTUALLY_S) -> str:
+    """Return the first true answer, as a text."""
+    until_s = time.monotonic() + within_s
+    while not (answer := condition()):
+        assert time.monotonic() < until_s, "did not come true in time"
+        time.sleep(0.05)
+    return str(answer)
+
+
+def start(*arguments: str) -> Server:
+    command = [sys.executable, "-m", "coordinator_model", "serve", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(OPERATOR)}
+    return Server(
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    running = start("--listen", "127.0.0.1:0", "--topic", f"orders:{PARTITIONS}", *SETTINGS)
+    yield running
+    running.process.send_signal(signal.SIGINT)
+    assert running.process.wait(10) == 0
+
+
+class Group:
+    """The members of one group, ended with the test."""
+
+    def __init__(self, server: Server, name: str, protocol: str) -> None:
+        self.name = f"{name}-{os.urandom(2).hex()}"
+        self.server = server
+        timeouts = {"session.timeout.ms": 20_000, "heartbeat.interval.ms": 300} if protocol == "classic" else {}
+        self._settings: dict[str, str | int] = {
+            **{"bootstrap.servers": server.address, "group.id": self.name, "group.protocol": protocol},
+            **{"enable.auto.commit": "false", "auto.offset.reset": "earliest", **timeouts},
+        }
+        self.members: list[Member] = []
+
+    def start(self, instance: str | None = None) -> Member:
+        static = {"group.instance.id": instance} if instance else {}
+        self.members.append(Member({**self._settings, **static}, "orders"))
+        return self.members[-1]
+
+    def end(self) -> None:
+        for member in self.members:
+            if member.is_running:
+                member.kill()
+
+
+@pytest.fixture
+def make_group(server: Server) -> Iterator[Callable[[str, str], Group]]:
+    made: list[Group] = []
+
+    def make(name: str, protocol: str) -> Group:
+        made.append(Group(server, name, protocol))
+        return made[-1]
+
+    yield make
+    for group in made:
+        group.end()
+
+
+def owned(member: Member) -> frozenset[int]:
+    """Return the partitions that a consumer has by the callbacks it got so far."""
+    held: set[int] = set()
+    for event in member.history():
+        if event.kind == "assigned":
+            held |= event.partitions
+        elif event.kind in ("revoked", "lost"):
+            held -= event.partitions
+    return frozenset(held)
+
+
+def settled(*members: Member) -> bool:
+    """Say whether the members own every partition, each once."""
+    held = [owned(member) for member in members]
+    return all(held) and sum(map(len, held)) == PARTITIONS and len(frozenset().union(*held)) == PARTITIONS
+
+
+def errors(group: Group) -> list[str]:
+    return [f"{event.error} {event.text}" for member in group.members for event in member.history() if event.error]
+
+
+def view(server: Server, group: str) -> GroupView:
+    """Describe a group by the operator's own gateway."""
+
+    async def ask() -> object:
+        gateway = KioGateway()
+        try:
+            return await gateway.describe(_connection(server), group)
+        finally:
+            await gateway.close()
+
+    seen = asyncio.run(ask())
+    assert isinstance(seen, GroupView), seen
+    return seen
+
+
+def remove(server: Server, group: str, entries: list[LeaveEntry]) -> LeaveResult:
+    """Remove members by the operator's own gateway."""
+
+    async def ask() -> object:
+        gateway = KioGateway()
+        try:
+            return await gateway.leave(_connection(server), group, entries)
+        finally:
+            await gateway.close()
+
+    result = asyncio.run(ask())
+    assert isinstance(result, LeaveResult), result
+    return result
+
+
+def _connection(server: Server) -> ConnectionSettings:
+    return ConnectionSettings(bootstrap_servers=(server.address,), allow_loopback=True)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_static_members_join_consume_bounce_and_are_removed(
+    server: Server, make_group: Callable[[str, str], Group], protocol: str
+) -> None:
+    group = make_group(f"static-{protocol}", protocol)
+    first, second = group.start("x0"), group.start("x1")
+    wait(lambda: settled(first, second))
+    before = view(server, group.name)
+    assert before.group_type is GroupType(protocol.capitalize())
+    assert sorted(str(member.instance_id) for member in before.members) == ["x0", "x1"]
+    kept, had = owned(second), owned(first)
+
+    first.terminate()
+    back = group.start("x0")
+    wait(lambda: settled(back, second))
+    assert (owned(back), owned(second)) == (had, kept)
+    assert [event.kind for event in second.history() if event.kind in ("revoked", "lost")] == []
+    after = view(server, group.name)
+    assert after.group_epoch == before.group_epoch
+    old = next(member.member_id for member in before.members if member.instance_id == "x0")
+    new = next(member.member_id for member in after.members if member.instance_id == "x0")
+    assert old != new
+
+    back.kill()
+    refused = remove(server, group.name, [LeaveEntry(member_id=old, instance_id="x0")])
+    assert refused.outcomes == (LeaveOutcome.FENCED,)
+    removed = remove(server, group.name, [LeaveEntry(member_id=new, instance_id="x0")])
+    assert removed.outcomes == (LeaveOutcome.REMOVED,)
+    wait(lambda: settled(second))
+    assert [member.instance_id for member in view(server, group.name).members] == ["x1"]
+    assert errors(group) == []
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_dynamic_members_share_and_leave(
+    server: Server, make_group: Callable[[str, str], Group], protocol: str
+) -> None:
+    group = make_group(f"dynamic-{protocol}", protocol)
+    first = group.start()
+    wait(lambda: settled(first))
+    second = group.start()
+    wait(lambda: settled(first, second))
+    first.terminate()
+    wait(lambda: settled(second))
+    assert len(view(server, group.name).members) == 1
+    assert errors(group) == []
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_batch_removes_all_and_the_admin_client_describes_and_deletes(
+    server: Server, make_group: Callable[[str, str], Group], protocol: str
+) -> None:
+    group = make_group(f"batch-{protocol}", protocol)
+    members = [group.start(f"x{i}") for i in range(3)]
+    wait(lambda: settled(*members))
+    admin = AdminClient({"bootstrap.servers": server.address})
+    described = admin.describe_consumer_groups([group.name])[group.name].result(10)
+    assert sorted(member.group_instance_id for member in described.members) == ["x0", "x1", "x2"]
+    held = [len(member.assignment.topic_partitions) for member in described.members]
+    assert held == [2, 2, 2]
+    listed = admin.list_consumer_groups().result(10)
+    assert group.name in {each.group_id for each in listed.valid}
+
+    for member in members:
+        member.kill()
+    seen = view(server, group.name).members
+    entries = [LeaveEntry(member_id=m.member_id, instance_id=str(m.instance_id)) for m in seen]
+    assert remove(server, group.name, entries).outcomes == (LeaveOutcome.REMOVED,) * 3
+    assert view(server, group.name).state == "Empty"
+    admin.delete_consumer_groups([group.name])[group.name].result(10)
+    assert view(server, group.name).group_type is GroupType.ABSENT
+
+
+def test_offsets_are_kept(server: Server, make_group: Callable[[str, str], Group]) -> None:
+    admin = AdminClient({"bootstrap.servers": server.address})
+    name = f"offsets-{os.urandom(2).hex()}"
+    wanted = [TopicPartition("orders", 0, 7), TopicPartition("orders", 3, 9)]
+    admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(name, wanted)])[name].result(10)
+    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])[name].result(10)
+    assert {p.partition: p.offset for p in found.topic_partitions} == {0: 7, 3: 9}
+
+
+def test_group_settings_are_altered_within_bounds(server: Server) -> None:
+    admin = AdminClient({"bootstrap.servers": server.address})
+    broker = ConfigResource(ResourceType.BROKER, "1")
+    shown = admin.describe_configs([broker])[broker].result(10)
+    assert shown["group.min.session.timeout.ms"].value == "1000"
+    assert shown["group.consumer.max.session.timeout.ms"].value == "60000"
+
+
+def test_topics_are_listed(server: Server) -> None:
+    admin = AdminClient({"bootstrap.servers": server.address})
+    topics = admin.list_topics(timeout=10).topics
+    assert {name: len(topic.partitions) for name, topic in topics.items()} == {"orders": PARTITIONS}
+
+
+def test_the_log_tells_what_members_do(server: Server, make_group: Callable[[str, str], Group]) -> None:
+    group = make_group("told", "consumer")
+    member = group.start("x0")
+    wait(lambda: settled(member))
+    member.terminate()
+    told = wait(lambda: [line for line in server.lines if group.name in line and "leaves for a while" in line])
+    assert "x0" in told
+    assert any("x0 joins: epoch" in line for line in server.lines if group.name in line)
+
+
+def test_it_begins_with_one_line_and_ends_gracefully_and_quietly() -> None:
+    running = start("--listen", "127.0.0.1:0", "--quiet")
+    assert "topics: none" in wait(lambda: running.lines and running.lines[0])
+    running.process.send_signal(signal.SIGINT)
+    assert running.process.wait(10) == 0
+    assert running.lines[-1] == "ended"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--listen", "nowhere"), "'nowhere' is not --listen HOST:PORT"),
+        (("--topic", "orders"), "'orders' is not --topic NAME:PARTITIONS"),
+        (("--set", "group.no.such=1"), "unknown property group.no.such"),
+        (("--set", "group.max.size"), "'group.max.size' is not name=value"),
+        (("--set", "group.max.size=many"), "group.max.size takes a number, not 'many'"),
+    ],
+)
+def test_wrong_arguments_are_explained(arguments: tuple[str, ...], said: str) -> None:
+    running = start(*arguments)
+    assert running.process.wait(20) == 2
+    assert said in wait(lambda: " ".join(running.lines))
+
+
+def test_a_taken_port_is_explained() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        running = start("--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        assert running.process.wait(20) == 1
+    assert "cannot listen on" in wait(lambda: " ".join(running.lines))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        struct.pack(">hhihi", 15, 4, 1, -1, 2**31 - 1),  # an array that claims two thousand million groups
+        struct.pack(">hhih", 15, 5, 1, -1) + b"\x00\xff\xff\xff\xff\x0f",  # the same in compact form
+        struct.pack(">hhih", 9999, 0, 1, -1),
+        struct.pack(">hhih", 11, 99, 1, -1),
+        struct.pack(">hhih", 12, 0, 1, -1),
+        b"\x00" * 9,
+    ],
+)
+def test_a_hostile_frame_costs_its_connection_only(server: Server, frame: bytes) -> None:
+    host, _, port = server.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(struct.pack(">i", len(frame)) + frame)
+        assert connection.recv(1) == b""
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        body = struct.pack(">hhih", 18, 99, 5, -1)
+        connection.sendall(struct.pack(">i", len(body)) + body)
+        answer = connection.recv(4096)
+    assert struct.unpack_from(">iih", answer)[1:] == (5, 35)  # UNSUPPORTED_VERSION in version 0, with the versions
+    assert server.process.poll() is None

@@ -1,0 +1,584 @@
+"""Dynamic members, the initial delay, pending members, SyncGroup and Heartbeat of classic groups.
+
+GMMT is Kafka's GroupMetadataManagerTest.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.classic_bench import BOTH, GROUP, RANGE, ROUND_ROBIN, Bench
+from coordinator_model.classic_member import GroupMetadata
+from coordinator_model.errors import ErrorCode
+from coordinator_model.messages import HeartbeatRequest, JoinGroupRequest, Protocol, SyncGroupRequest
+from coordinator_model.settings import BrokerSettings
+
+NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
+REBALANCING, ILLEGAL = ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def dynamic_members(
+    bench: Bench, count: int, *, session_timeout_ms: int = 10_000, rebalance_timeout_ms: int = 60_000
+) -> list[str]:
+    """Let members without instance ids join an empty group together; the group then waits for SyncGroup."""
+    joins = [
+        bench.join_dynamic(session_timeout_ms=session_timeout_ms, rebalance_timeout_ms=rebalance_timeout_ms)
+        for _ in range(count)
+    ]
+    while any(j.waits for j in joins):
+        bench.advance(3_000)
+    assert bench.group.state == "CompletingRebalance"
+    return [j.joined.member_id for j in joins]
+
+
+# what JoinGroup refuses -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("session_timeout_ms", "error"), [(5_999, False), (6_000, True), (1_800_000, True), (1_800_001, False)]
+)
+def test_session_timeout_has_bounds(bench: Bench, session_timeout_ms: int, error: bool) -> None:
+    """GroupCoordinatorServiceTest.testJoinGroupInvalidSessionTimeout; KIP-345 raised the upper one to 30 minutes."""
+    answer = bench.join("x", session_timeout_ms=session_timeout_ms)
+    assert answer.waits is error
+    if not error:
+        assert answer.error is ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def test_join_of_the_nameless_group(bench: Bench) -> None:
+    """GroupCoordinatorServiceTest.testJoinGroupWithInvalidGroupId: the member id comes back."""
+    answer = bench.send(JoinGroupRequest(group_id="", member_id="m1")).response
+    assert answer is not None
+    assert answer.error_code is ErrorCode.INVALID_GROUP_ID
+    assert answer.member_id == "m1"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("protocol_type", "protocols"), [("", RANGE), ("consumer", ())])
+def test_join_without_a_protocol(bench: Bench, protocol_type: str, protocols: tuple[Protocol, ...]) -> None:
+    """GMMT.testJoinGroupWithEmptyProtocolType and testJoinGroupWithEmptyGroupProtocol."""
+    answer = bench.join("x", protocol_type=protocol_type, protocols=protocols)
+    assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert answer.joined.protocol_type is None
+    # A group that is created is recorded, though the joiner was refused.
+    assert isinstance(bench.log[0].value, GroupMetadata)
+    assert bench.group.is_simple
+
+
+def test_join_with_other_protocols_than_the_group(bench: Bench) -> None:
+    """GMMT.testClassicGroupJoinInconsistentProtocolType and testJoinGroupInconsistentGroupProtocol."""
+    bench.stable("x")
+    assert bench.join("y", protocol_type="connect").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert bench.join("y", protocols=ROUND_ROBIN).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert bench.join("y", protocols=BOTH).waits
+
+
+def test_join_with_a_made_up_member_id(bench: Bench) -> None:
+    """GMMT.testJoinGroupUnknownConsumerExistingGroup; an absent group is not created for one."""
+    assert bench.join(None, "made-up").error is UNKNOWN
+    assert bench.coordinator.groups == {}
+    assert bench.log == []
+    bench.stable("x")
+    assert bench.join(None, "made-up").error is UNKNOWN
+
+
+def test_join_of_a_dead_group(bench: Bench) -> None:
+    """GMMT.testJoinGroupUnknownConsumerNewDeadGroup and testExistingMemberJoinDeadGroup."""
+    (m1,) = bench.stable("x")
+    bench.group.transition_to("Dead", 0)
+    for member_id in ("", m1):
+        answer = bench.join(None, member_id)
+        assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert answer.joined.member_id == member_id
+
+
+def test_pending_member_with_an_instance_id_is_an_illegal_state(bench: Bench) -> None:
+    """GMMT.testJoinGroupExistingPendingMemberWithGroupInstanceIdThrowsException."""
+    pending = bench.join().joined.member_id
+    assert bench.join("x", pending).error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert pending in bench.group.pending_members
+
+
+# member ids -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("api_version", range(0, 10))
+def test_first_join_of_a_dynamic_member(bench: Bench, api_version: int) -> None:
+    """KIP-394: from version 4 on it comes back with the id it was given."""
+    answer = bench.join(api_version=api_version, client_id="app")
+    if api_version < 4:
+        assert answer.waits
+        bench.advance(3_000)
+    else:
+        assert answer.error is ErrorCode.MEMBER_ID_REQUIRED
+        assert bench.group.members == {}
+        answer = bench.join(None, answer.joined.member_id, api_version=api_version)
+        bench.advance(3_000)
+    assert answer.error is NONE
+    assert answer.joined.member_id.startswith("app-")
+    assert not bench.group.pending_members
+
+
+@pytest.mark.parametrize("api_version", range(0, 5))
+def test_instance_id_is_not_on_the_wire_before_version_5(bench: Bench, api_version: int) -> None:
+    answer = bench.join("x", api_version=api_version)
+    if api_version == 4:
+        assert answer.error is ErrorCode.MEMBER_ID_REQUIRED
+    assert bench.group.static_members == {}
+
+
+def test_version_0_uses_the_session_timeout_as_rebalance_timeout(bench: Bench) -> None:
+    """JoinGroupRequest's constructor."""
+    bench.join(api_version=0, session_timeout_ms=7_000, rebalance_timeout_ms=60_000)
+    assert bench.group.rebalance_timeout_ms == 7_000
+
+
+def test_given_out_id_that_is_not_used_expires(bench: Bench) -> None:
+    """GMMT.testHeartbeatExpirationShouldRemovePendingMember and testSecondMemberPartiallyJoinAndTimeout."""
+    (m1,) = bench.stable("x")
+    pending = bench.join(session_timeout_ms=6_000).joined.member_id
+    for _ in range(2):
+        bench.advance(3_000)
+        assert bench.heartbeat(m1, "x") is NONE
+    assert not bench.group.pending_members
+    assert (bench.group.state, bench.group.generation_id, list(bench.group.members)) == ("Stable", 1, [m1])
+    assert bench.join(None, pending).error is UNKNOWN
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_outstanding_id_holds_the_join_phase_up(bench: Bench, joins: bool) -> None:
+    """GMMT.testJoinGroupCompletionWhenPendingMemberJoins and …TimesOut."""
+    (m1,) = bench.stable("x")
+    pending = bench.join(session_timeout_ms=6_000).joined.member_id
+    rejoined = bench.join("x", m1)
+    assert rejoined.waits
+    if joins:
+        assert bench.join(None, pending).joined.generation_id == 2
+    else:
+        bench.advance(6_000)
+    assert rejoined.joined.generation_id == 2
+    assert len(bench.group.members) == (2 if joins else 1)
+
+
+# the first rebalance --------------------------------------------------------------------------------------------------
+
+
+def test_initial_delay(bench: Bench) -> None:
+    """GMMT.testDelayInitialRebalanceByGroupInitialRebalanceDelayOnEmptyGroup."""
+    joined = bench.join("x")
+    bench.advance(2_999)
+    assert joined.waits
+    bench.advance(1)
+    assert joined.joined.generation_id == 1
+
+
+def test_initial_delay_is_extended_while_members_keep_coming(bench: Bench) -> None:
+    """GMMT.testResetRebalanceDelayWhenNewMemberJoinsGroupDuringInitialRebalance."""
+    first = bench.join("x", rebalance_timeout_ms=9_000)
+    bench.advance(2_999)
+    second = bench.join("y", rebalance_timeout_ms=9_000)
+    bench.advance(3_000)
+    assert (first.waits, second.waits) == (True, True)
+    bench.advance(1)
+    assert first.joined.generation_id == second.joined.generation_id == 1
+
+
+def test_initial_delay_ends_at_the_rebalance_timeout(bench: Bench) -> None:
+    """GMMT.testDelayRebalanceUptoRebalanceTimeout."""
+    joins = [bench.join(i, rebalance_timeout_ms=6_000) for i in "xy"]
+    bench.advance(3_001)
+    joins.append(bench.join("z", rebalance_timeout_ms=6_000))
+    bench.advance(2_998)
+    assert [j.waits for j in joins] == [True, True, True]
+    bench.advance(1)
+    assert {j.joined.generation_id for j in joins} == {1}
+
+
+def test_group_that_is_dead_when_the_delay_is_over_stays_so(bench: Bench) -> None:
+    """GMMT.testCompleteJoinPhaseInEmptyStateSkipsRebalance."""
+    bench.join("x")
+    bench.group.transition_to("Dead", 0)
+    bench.advance(3_000)
+    assert (bench.group.state, bench.group.generation_id) == ("Dead", 0)
+
+
+def test_new_group_is_recorded_before_anybody_is_admitted(bench: Bench) -> None:
+    """GMM.classicGroupJoinToClassicGroup: an empty record commits the group to the log."""
+    bench.join("x")
+    (record,) = bench.log
+    assert record.value == GroupMetadata("", 0, None, None, 0)
+
+
+def test_new_group_that_is_not_recorded_is_gone(bench: Bench) -> None:
+    """GMM.classicGroupJoinToClassicGroup: the failed append reverts the new group."""
+    bench.coordinator.write_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    answer = bench.join("x")
+    assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.coordinator.groups == {}
+    bench.coordinator.write_error = None
+    bench.advance(400_000)
+    assert bench.coordinator.groups == {}
+
+
+# new members ----------------------------------------------------------------------------------------------------------
+
+
+def test_new_member_expires_although_its_join_waits(bench: Bench) -> None:
+    """GMMT.testNewMemberJoinExpiration: a JoinGroup nobody waits for any more must not stay for ever."""
+    long = {"session_timeout_ms": 400_000, "rebalance_timeout_ms": 700_000}
+    (m1,) = bench.stable("x", **long)
+    second = bench.join("y", rebalance_timeout_ms=5_000)
+    bench.advance(299_999)
+    assert second.waits
+    bench.advance(1)
+    assert second.error is UNKNOWN
+    assert second.joined.member_id == ""
+    assert list(bench.group.members) == [m1]
+
+
+def test_new_member_timeout_ends_with_the_join(bench: Bench) -> None:
+    """GMMT.testNewMemberTimeoutCompletion."""
+    bench.stable("x", session_timeout_ms=305_000)
+    bench.advance(300_000)
+    assert len(bench.group.members) == 1
+    bench.advance(5_000)
+    assert (bench.group.state, bench.group.generation_id) == ("Empty", 2)
+    assert bench.log[-1].value == GroupMetadata("consumer", 2, None, None, bench.now_ms)
+
+
+def test_members_expire_normally_after_their_first_generation(bench: Bench) -> None:
+    """GMMT.testNewMemberFailureAfterJoinGroupCompletion."""
+    (m1,) = dynamic_members(bench, 1, session_timeout_ms=6_000)
+    bench.complete_round()
+    other = bench.join_dynamic(session_timeout_ms=6_000)
+    again = bench.join(None, m1, session_timeout_ms=6_000)
+    assert again.joined.generation_id == other.joined.generation_id == 2
+    bench.advance(6_000)
+    assert (bench.group.state, bench.group.members) == ("Empty", {})
+
+
+# rebalances of dynamic members ----------------------------------------------------------------------------------------
+
+
+def test_dynamic_members_that_do_not_rejoin_are_removed(bench: Bench) -> None:
+    """GMMT.testCompleteJoinRemoveNotYetRejoinedDynamicMembers: where a static one would stay."""
+    m1, m2 = dynamic_members(bench, 2, session_timeout_ms=30_000, rebalance_timeout_ms=5_000)
+    bench.complete_round()
+    rejoined = bench.join(None, m1, session_timeout_ms=30_000, rebalance_timeout_ms=5_000)
+    bench.advance(5_000)
+    assert rejoined.joined.generation_id == 2
+    assert list(bench.group.members) == [m1]
+    assert bench.coordinator.timers.deadline_ms(("classic-session", GROUP, m2)) is None
+
+
+def test_unchanged_follower_does_not_rebalance_but_the_leader_does(bench: Bench) -> None:
+    """GMMT.testJoinGroupFromUnchangedFollowerDoesNotRebalance and …UnchangedLeaderShouldRebalance."""
+    m1, m2 = dynamic_members(bench, 2)
+    bench.complete_round()
+    follower = bench.join(None, m2)
+    assert (follower.error, follower.joined.generation_id, follower.joined.leader) == (NONE, 1, m1)
+    assert bench.group.state == "Stable"
+    assert bench.join(None, m1).waits
+    assert bench.group.state == "PreparingRebalance"
+
+
+def test_changed_member_rebalances_while_the_round_completes(bench: Bench) -> None:
+    """GMMT.testJoinGroupExistingMemberUpdatedMetadataTriggersRebalance."""
+    m1, m2 = dynamic_members(bench, 2)
+    parked = bench.sync(m2)
+    assert bench.join(None, m1, protocols=BOTH).waits
+    assert parked.error is REBALANCING
+    assert parked.synced.assignment == b""
+
+
+def test_known_member_of_an_empty_group(bench: Bench) -> None:
+    """GMMT.testJoinGroupExistingMemberInEmptyState."""
+    (m1,) = dynamic_members(bench, 1)
+    bench.group.transition_to("PreparingRebalance", 0)
+    bench.group.transition_to("Empty", 0)
+    assert bench.join(None, m1).error is UNKNOWN
+
+
+def test_join_phase_goes_on_when_nobody_rejoined(bench: Bench) -> None:
+    """GMMT.testCompleteJoinPhaseNoMembersRejoinedExtendsJoinPhase."""
+    options = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 10_000}
+    m1, m2 = bench.stable("x", "y", **options)
+    bench.group.transition_to("PreparingRebalance", 0)
+    bench.coordinator.timers.arm(("classic-join", GROUP), bench.now_ms + 10_000)
+    bench.advance(10_000)
+    assert (bench.group.state, bench.group.generation_id) == ("PreparingRebalance", 1)
+    deadline_ms = bench.coordinator.timers.deadline_ms(("classic-join", GROUP))
+    assert deadline_ms == bench.now_ms + 10_000
+    rejoins = [bench.join(i, m, **options) for i, m in (("x", m1), ("y", m2))]  # type: ignore[arg-type]
+    assert [r.joined.generation_id for r in rejoins] == [2, 2]
+
+
+def test_rebalance_completes_before_a_static_member_joins(bench: Bench) -> None:
+    """GMMT.testRebalanceCompletesBeforeMemberJoins: the absentee lives on until its session is over."""
+    options = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 10_000}
+    (m1,) = bench.stable("x", **options)
+    other = bench.join_dynamic(**options)
+    for _ in range(3):
+        bench.advance(3_000)
+        assert bench.heartbeat(m1, "x") is REBALANCING
+    bench.advance(1_000)
+    assert other.joined.generation_id == 2
+    m2 = other.joined.member_id
+    assert other.joined.leader == m2
+    assert len(bench.group.members) == 2
+    bench.sync(m2, assign=[m2])
+    assert bench.heartbeat(m1, "x", generation_id=1) is ILLEGAL
+    heard = []
+    for _ in range(3):
+        bench.advance(2_000)
+        heard.append(bench.heartbeat(m2))
+    assert heard == [NONE, NONE, REBALANCING]
+    assert list(bench.group.members) == [m2]
+    assert bench.join(None, m2).joined.generation_id == 3
+    bench.complete_round()
+    for _ in range(20):
+        bench.advance(2_000)
+        assert bench.heartbeat(m2) is NONE
+
+
+def test_generations_count_rebalances(bench: Bench) -> None:
+    """GMMT.testGenerationIdIncrementsOnRebalance."""
+    (m1,) = dynamic_members(bench, 1)
+    for generation_id in (1, 2, 3):
+        assert bench.group.generation_id == generation_id
+        bench.complete_round()
+        bench.join(None, m1)
+
+
+# size -----------------------------------------------------------------------------------------------------------------
+
+
+def test_full_group_refuses_newcomers_and_keeps_members(bench: Bench) -> None:
+    """GMMT.testDynamicMembersJoinGroupWithMaxSize…: in every state but Empty."""
+    bench = Bench(BrokerSettings(group_max_size=2))
+    joins = [bench.join_dynamic() for _ in range(2)]
+    assert bench.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    bench.advance(6_000)
+    assert bench.join("z").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    bench.complete_round()
+    answer = bench.join()
+    assert (answer.error, answer.joined.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    assert bench.join(None, joins[1].joined.member_id).error is NONE
+
+
+def test_ids_beyond_the_size_are_dropped_when_they_are_used(bench: Bench) -> None:
+    """GMMT.testDynamicMembersJoinGroupWithMaxSizeAndRequiredKnownMember."""
+    bench = Bench(BrokerSettings(group_max_size=2))
+    given = [bench.join().joined.member_id for _ in range(3)]
+    joins = [bench.join(None, m) for m in given]
+    assert joins[2].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert not bench.group.pending_members
+    bench.advance(6_000)
+    assert [j.joined.generation_id for j in joins[:2]] == [1, 1]
+
+
+def test_size_that_was_lowered_takes_effect_at_the_next_load(bench: Bench) -> None:
+    """GMM.onLoaded and acceptJoiningMember: the last ones to rejoin are refused."""
+    ids = bench.stable("x", "y", "z")
+    bench.coordinator.settings = BrokerSettings(group_max_size=2)
+    bench.fail_over()
+    assert bench.group.state == "PreparingRebalance"
+    answers = [bench.join(i, m) for i, m in zip("xyz", ids, strict=True)]
+    assert answers[2].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    # The refused one no longer counts, but only the join phase's end is a reason to look.
+    assert [a.waits for a in answers[:2]] == [True, True]
+    bench.advance(60_000)
+    assert [a.joined.generation_id for a in answers[:2]] == [2, 2]
+
+
+# SyncGroup ------------------------------------------------------------------------------------------------------------
+
+
+def test_sync_of_a_follower_before_and_after_the_leader(bench: Bench) -> None:
+    """GMMT.testSyncGroupFollowerAfterLeader and testSyncGroupLeaderAfterFollower."""
+    m1, m2, m3 = dynamic_members(bench, 3)
+    before = bench.sync(m2)
+    assert before.waits
+    leader = bench.sync(m1, assign=[m1, m2])
+    assert leader.synced.assignment == f"assigned-{m1}".encode()
+    assert before.synced.assignment == f"assigned-{m2}".encode()
+    assert bench.sync(m3).synced.assignment == b""
+    assert bench.group.state == "Stable"
+    assert bench.sync(m2).synced.assignment == f"assigned-{m2}".encode()
+    assert (leader.synced.protocol_type, leader.synced.protocol_name) == ("consumer", "range")
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "protocol_name", "error"),
+    [
+        ("connect", "range", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ("consumer", "roundrobin", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        (None, None, NONE),
+        ("consumer", "range", NONE),
+    ],
+)
+def test_sync_names_the_group_s_protocol(
+    bench: Bench, protocol_type: str | None, protocol_name: str | None, error: ErrorCode
+) -> None:
+    """GMMT.testSyncGroupReturnsAnErrorWhenProtocol…IsInconsistent and testSyncGroupSucceedWhen…."""
+    (m1,) = dynamic_members(bench, 1)
+    assert bench.sync(m1, protocol_type=protocol_type, protocol_name=protocol_name, assign=[m1]).error is error
+
+
+def test_sync_refusals(bench: Bench) -> None:
+    """GMMT.testSyncGroupFromUnknownGroup, …UnknownMember, …IllegalGeneration; GroupCoordinatorServiceTest for ""."""
+    nowhere = SyncGroupRequest(group_id="nowhere", generation_id=1, member_id="m")
+    assert bench.send(nowhere).error is UNKNOWN
+    nameless = SyncGroupRequest(group_id="", generation_id=1, member_id="m")
+    assert bench.send(nameless).error is ErrorCode.INVALID_GROUP_ID
+    m1, _ = dynamic_members(bench, 2)
+    assert bench.sync("made-up").error is UNKNOWN
+    assert bench.sync(m1, generation_id=2).error is ILLEGAL
+    bench.complete_round()
+    bench.join(None, m1)
+    assert bench.sync(m1).error is REBALANCING
+    bench.group.transition_to("Dead", 0)
+    assert bench.sync(m1).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_sync_on_an_empty_group(bench: Bench) -> None:
+    """GMM.classicGroupSync."""
+    (m1,) = bench.stable("x")
+    bench.leave((m1, "x"))
+    assert bench.sync(m1).error is UNKNOWN
+
+
+def test_assignment_that_is_not_stored_fails_every_sync(bench: Bench) -> None:
+    """GMMT.testSyncGroupAsLeaderAppendFailureTransformsError: a rebalance follows."""
+    m1, m2 = dynamic_members(bench, 2)
+    parked = bench.sync(m2)
+    bench.coordinator.write_error = ErrorCode.MESSAGE_TOO_LARGE
+    leader = bench.sync(m1, assign=[m1, m2])
+    assert (leader.error, parked.error) == (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert bench.group.state == "PreparingRebalance"
+
+
+def test_leader_that_dies_before_its_sync_is_replaced(bench: Bench) -> None:
+    """GMMT.testLeaderFailureInSyncGroup."""
+    m1, m2 = bench.stable("x", "y", session_timeout_ms=6_000)
+    bench.join("x", m1, session_timeout_ms=6_000)
+    bench.join("y", m2, session_timeout_ms=6_000)
+    parked = bench.sync(m2, instance_id="y")
+    bench.advance(6_000)
+    assert parked.error is REBALANCING
+    again = bench.join("y", m2, session_timeout_ms=6_000)
+    assert (again.joined.generation_id, again.joined.leader) == (3, m2)
+
+
+def test_waiting_sync_keeps_a_member_alive_and_its_answer_starts_the_session_again(bench: Bench) -> None:
+    """ClassicGroupMember.hasSatisfiedHeartbeat; GMM.propagateAssignment: an expiry in between was ignored."""
+    m1, m2 = dynamic_members(bench, 2, session_timeout_ms=6_000, rebalance_timeout_ms=60_000)
+    parked = bench.sync(m2)
+    for _ in range(4):
+        bench.advance(3_000)
+        assert bench.heartbeat(m1) is NONE
+    assert parked.waits
+    bench.sync(m1, assign=[m1, m2])
+    assert parked.synced.assignment == f"assigned-{m2}".encode()
+    bench.advance(5_999)
+    assert set(bench.group.members) == {m1, m2}
+    bench.advance(1)
+    assert bench.group.members == {}
+
+
+def test_next_rebalance_ends_the_wait_for_syncs(bench: Bench) -> None:
+    """GMM.removeSyncExpiration."""
+    m1, _ = dynamic_members(bench, 2)
+    assert bench.coordinator.timers.deadline_ms(("classic-sync", GROUP)) is not None
+    bench.join(None, m1, protocols=BOTH)
+    assert bench.group.state == "PreparingRebalance"
+    assert bench.coordinator.timers.deadline_ms(("classic-sync", GROUP)) is None
+    assert not bench.group.pending_sync_members
+
+
+def test_members_that_send_no_sync_are_removed(bench: Bench) -> None:
+    """GMMT.testRebalanceTimesOutWhenSyncRequestIsNotReceived (KAFKA-13419)."""
+    ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
+    bench.advance(2_500)
+    assert [bench.heartbeat(m) for m in ids] == [NONE, NONE, NONE]
+    logged = len(bench.log)
+    bench.advance(2_500)
+    assert [bench.heartbeat(m, generation_id=1) for m in ids] == [UNKNOWN, UNKNOWN, UNKNOWN]
+    assert bench.group.state == "Empty"
+    assert len(bench.log) == logged + 1
+
+
+@pytest.mark.parametrize("silent", ["followers", "leader"])
+def test_silent_followers_or_leader_are_removed(bench: Bench, silent: str) -> None:
+    """GMMT.testRebalanceTimesOutWhenSyncRequestIsNotReceivedFromFollowers and …FromLeaders."""
+    ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
+    spoke = ids[:1] if silent == "followers" else ids[1:]
+    bench.advance(2_500)
+    for member_id in ids:
+        bench.heartbeat(member_id)
+    syncs = [bench.sync(m, assign=ids if m == ids[0] else ()) for m in spoke]
+    bench.advance(2_500)
+    assert bench.group.state == "PreparingRebalance"
+    assert [s.error for s in syncs] == ([NONE] if silent == "followers" else [REBALANCING, REBALANCING])
+    heard = {m: bench.heartbeat(m, generation_id=1) for m in ids}
+    assert heard == {m: REBALANCING if m in spoke else UNKNOWN for m in ids}
+
+
+def test_nobody_is_removed_when_all_have_synced(bench: Bench) -> None:
+    """GMMT.testRebalanceDoesNotTimeOutWhenAllSyncAreReceived."""
+    ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
+    bench.complete_round()
+    assert bench.coordinator.timers.deadline_ms(("classic-sync", GROUP)) is None
+    bench.advance(5_000)
+    assert [bench.heartbeat(m) for m in ids] == [NONE, NONE, NONE]
+
+
+# Heartbeat ------------------------------------------------------------------------------------------------------------
+
+
+def test_heartbeat_refusals(bench: Bench) -> None:
+    """GMMT.testHeartbeatUnknownGroup, …EmptyGroup, …UnknownMemberExistingGroup, …IllegalGeneration, …DeadGroup."""
+    assert bench.send(HeartbeatRequest(group_id="nowhere", generation_id=1, member_id="m")).error is UNKNOWN
+    assert bench.send(HeartbeatRequest(group_id="", generation_id=1, member_id="m")).error is ErrorCode.INVALID_GROUP_ID
+    m1, _ = dynamic_members(bench, 2)
+    assert bench.heartbeat("made-up") is UNKNOWN
+    assert bench.heartbeat(m1, generation_id=2) is ILLEGAL
+    assert bench.heartbeat(m1) is NONE
+    bench.group.transition_to("PreparingRebalance", 0)
+    assert bench.heartbeat(m1) is REBALANCING
+    bench.group.transition_to("Empty", 0)
+    assert bench.heartbeat(m1) is UNKNOWN
+    bench.group.transition_to("Dead", 0)
+    assert bench.heartbeat(m1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_heartbeats_maintain_the_session(bench: Bench) -> None:
+    """GMMT.testClassicGroupMemberHeartbeatMaintainsSession: during a rebalance too."""
+    (m1,) = bench.stable("x", session_timeout_ms=6_000)
+    for _ in range(4):
+        bench.advance(5_999)
+        assert bench.heartbeat(m1, "x") is NONE
+    bench.join("y", rebalance_timeout_ms=60_000)
+    for _ in range(4):
+        bench.advance(5_999)
+        assert bench.heartbeat(m1, "x") is REBALANCING
+    assert m1 in bench.group.members
+
+
+def test_unload_answers_whoever_waits(bench: Bench) -> None:
+    """GMM.onUnloaded."""
+    bench.stable("x", "y")
+    joining = bench.join("z")
+    bench._take(bench.coordinator.unload(bench.now_ms))
+    assert joining.error is ErrorCode.NOT_COORDINATOR
+    assert bench.group.state == "Dead"
+    assert len(bench.coordinator.timers) == 0
+    other = Bench()
+    _, m2 = dynamic_members(other, 2)
+    syncing = other.sync(m2)
+    other._take(other.coordinator.unload(other.now_ms))
+    assert syncing.error is ErrorCode.NOT_COORDINATOR

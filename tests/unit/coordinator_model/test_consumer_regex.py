@@ -1,0 +1,166 @@
+"""Subscriptions by regular expression: GMMT tests with Regex in their name."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.consumer_bench import CURRENT, EPOCH, GROUP, MEMBER, REGEX, TARGET, TARGET_EPOCH, Bench, member
+from coordinator_model.consumer_group import ResolvedRegex
+from coordinator_model.errors import ErrorCode
+from coordinator_model.image import TopicImage
+from coordinator_model.messages import TopicPartitions
+
+FOO: TopicPartitions = (("foo", (0, 1, 2, 3, 4, 5)),)
+TIMER = ("consumer-regex", GROUP)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.mark.parametrize("regex", ["[", "*", "(?=foo)", "(foo)\\1", "(?<!a)b"])
+def test_invalid_regex_is_refused(bench: Bench, regex: str) -> None:
+    """GMMT.testConsumerHeartbeatRegexValidation; look-around and back-references are none of RE2's."""
+    answer = bench.join("m1", topics=None, regex=regex)
+    assert answer.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert bench.coordinator.groups == {}
+
+
+def test_new_regex_is_resolved_after_the_join(bench: Bench) -> None:
+    """GMMT.testConsumerGroupMemberJoinsWithNewRegex: no bump until the resolution is there."""
+    answer = bench.join("m1", topics=None, regex="foo.*")
+    assert (answer.error_code, answer.member_epoch, answer.assignment) == (ErrorCode.NONE, 1, ())
+    assert bench.types() == [MEMBER, CURRENT]
+    bench.advance(0)
+    assert bench.types() == [REGEX, EPOCH]
+    assert bench.last.records[0].value == ResolvedRegex(("foo",), bench.now_ms)
+    answer = bench.beat("m1", 1)
+    assert (answer.member_epoch, answer.assignment) == (2, FOO)
+    assert bench.types() == [TARGET, TARGET_EPOCH, CURRENT]
+
+
+def test_regex_matches_whole_names(bench: Bench) -> None:
+    """TopicRegexResolver: matches(), not find()."""
+    bench.join("m1", topics=None, regex="fo|ba.")
+    bench.advance(0)
+    assert bench.group.regexes["fo|ba."].topics == ("bar",)
+
+
+def test_known_regex_is_taken_at_once(bench: Bench) -> None:
+    """GMMT.testConsumerGroupMemberPicksUpExistingResolvedRegularExpression."""
+    bench.join("m1", topics=None, regex="foo*")
+    bench.advance(0)
+    bench.beat("m1", 1)
+    answer = bench.join("m2", topics=None, regex="foo*")
+    assert (answer.member_epoch, bench.group.group_epoch) == (3, 3)
+    assert bench.coordinator.timers.deadline_ms(TIMER) is None
+
+
+def test_updated_regex_drops_the_old_one(bench: Bench) -> None:
+    """GMMT.testConsumerGroupMemberJoinsWithUpdatedRegex: the last subscriber's expression goes, the new one follows."""
+    bench.join("m1", topics=None, regex="foo.*")
+    bench.advance(0)
+    bench.beat("m1", 1)
+    bench.now_ms += 10_001
+    answer = bench.beat("m1", 2, None, FOO, regex="bar.*")
+    assert (answer.member_epoch, answer.assignment) == (2, ())
+    assert [r.value for r in bench.last.records if r.record_type is REGEX] == [None]
+    bench.advance(0)
+    assert set(bench.group.regexes) == {"bar.*"}
+    bench.beat("m1", 2, None, ())
+    assert bench.group.target["m1"] == (("bar", (0, 1, 2)),)
+
+
+def test_cleared_regex_bumps_at_once(bench: Bench) -> None:
+    """GMMT.testConsumerGroupMemberClearsRegex."""
+    bench.join("m1", topics=("bar",), regex="foo.*")
+    bench.advance(0)
+    bench.beat("m1", 2)
+    epoch = bench.group.group_epoch
+    bench.beat("m1", bench.epochs["m1"], None, (), regex="")
+    assert bench.group.group_epoch == epoch + 1
+    assert (bench.group.regexes, bench.group.target["m1"]) == ({}, (("bar", (0, 1, 2)),))
+
+
+def test_new_topic_is_found_but_not_within_ten_seconds(bench: Bench) -> None:
+    """GMMT.testConsumerGroupMemberJoinRefreshesExpiredRegexes: new topics, and at most one resolution per 10 s."""
+    bench.join("m1", topics=None, regex="foo.*")
+    bench.advance(0)
+    bench.beat("m1", 1)
+    bench.coordinator.image = bench.coordinator.image.with_topic("foo2", 1)
+    bench.advance(10_000)
+    bench.beat("m1", 2)
+    assert bench.coordinator.timers.deadline_ms(TIMER) is None
+    bench.advance(1)
+    bench.beat("m1", 2)
+    bench.advance(0)
+    assert bench.group.regexes["foo.*"].topics == ("foo", "foo2")
+    assert bench.group.group_epoch == 3
+
+
+def test_expressions_are_resolved_again_every_ten_minutes(bench: Bench) -> None:
+    """group.consumer.regex.refresh.interval.ms: also without new topics; nothing changed, so no bump."""
+    bench.join("m1", topics=None, regex="foo.*")
+    bench.advance(0)
+    bench.beat("m1", 1)
+    for _ in range(14):
+        bench.advance(44_000)
+        bench.beat("m1", 2)
+    bench.advance(0)
+    assert bench.types() == [REGEX]
+    assert bench.group.group_epoch == 2
+
+
+def test_regex_of_the_last_leaver_is_deleted() -> None:
+    """GMMT.testResolvedRegularExpressionsRemovedWhenMembersLeaveOrFenced, …RemovedByAdminApi."""
+    bench = Bench(image=TopicImage({"foo": 6}))
+    for n in range(3):
+        bench.join(f"m{n}", f"x{n}", topics=None, regex="foo.*" if n else "bar.*")
+    bench.advance(0)
+    assert set(bench.group.regexes) == {"foo.*", "bar.*"}
+    bench.leave(("", "x1"), ("", "x0"))
+    assert set(bench.group.regexes) == {"foo.*"}
+    bench.beat("m2", -1, "x2")
+    assert bench.group.regexes == {}
+
+
+def test_static_member_returns_with_the_same_regex() -> None:
+    """GMMT.testStaticConsumerGroupMemberJoinsWithUpdatedRegex, unchanged expression: seven records, no bump."""
+    bench = Bench()
+    bench.join("m1", "x", topics=None, regex="foo.*")
+    bench.advance(0)
+    bench.beat("m1", 1, "x")
+    bench.beat("m1", -2, "x")
+    back = bench.join("m1-again", "x", topics=None, regex="foo.*")
+    assert (back.member_epoch, back.assignment, len(bench.last.records)) == (2, FOO, 7)
+    assert bench.group.regex_counts == {"foo.*": 1}
+
+
+def test_regex_member_replaced_by_a_classic_one() -> None:
+    """GMMT.testConsumerMemberWithRegexReplacedByClassicMemberWith…Subscription: the expression goes with it."""
+    bench = Bench()
+    bench.join("m1", "x", topics=("bar",), regex="foo.*")
+    bench.join("m2", "y")
+    bench.advance(0)
+    epoch = bench.group.group_epoch
+    joined = bench.join_classic("", "x")
+    assert joined is not None
+    assert joined.error_code is ErrorCode.NONE
+    assert (bench.group.group_epoch, bench.group.regexes) == (epoch + 1, {})
+
+
+def test_resolution_of_a_group_that_is_gone_does_nothing(bench: Bench) -> None:
+    """handleRegularExpressionsResult: the group may have no such subscription any more."""
+    bench.join("m1", topics=None, regex="foo.*")
+    bench.beat("m1", -1)
+    bench.advance(0)
+    assert (bench.last.records, bench.group.regexes) == ((), {})
+
+
+def test_fail_over_resolves_again(bench: Bench) -> None:
+    """replay(ConsumerGroupRegularExpression…): what was resolved is in the log; new topics are looked for at once."""
+    bench.given(member("m1", None, FOO, topics=(), regex="foo.*"))
+    answer = bench.beat("m1", 10)
+    assert answer.error_code is ErrorCode.NONE
+    assert bench.coordinator.timers.deadline_ms(TIMER) == bench.now_ms
