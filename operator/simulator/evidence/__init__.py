@@ -1,0 +1,5 @@
+"""An exhaustive model of one ordinal: can any order of events make the operator remove a living member?
+
+The world is abstract, the decisions are not: what a pod version proves, what a chain proves and what a round may do
+is asked of the product's own code. `python -m simulator.evidence` visits every reachable state of every variant.
+"""

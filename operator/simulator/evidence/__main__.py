@@ -1,0 +1,93 @@
+"""`python -m simulator.evidence`: search all variants, one variant, or one mutant; write the reference page's figures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .check import Outcome, search
+from .mutants import MUTANTS, mutant_named
+from .report import page_with_figures
+from .variant import ASSUMPTIONS, VARIANTS, variant_named
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _row(outcome: Outcome) -> str:
+    found = outcome.violation or "safe"
+    if outcome.departures and not outcome.violation:
+        found += f", {outcome.departures:,} departures end in a removal"
+    return (
+        f"{outcome.variant:34} {outcome.states:>9,} states {outcome.transitions:>11,} transitions "
+        f"depth {outcome.depth:>2} {outcome.seconds:6.1f} s  {found}"
+    )
+
+
+def _tell(outcome: Outcome) -> None:
+    _say(_row(outcome))
+    for number, step in enumerate(outcome.trace, start=1):
+        _say(f"  {number:>2}  {step}")
+
+
+def _search_variants(names: Sequence[str]) -> int:
+    """Search variants; returns 1 when one of them is not safe."""
+    chosen = [variant_named(name) for name in names] or list(VARIANTS)
+    outcomes: list[Outcome] = []
+    for variant in chosen:
+        outcomes.append(search(variant))
+        _tell(outcomes[-1])
+    states, seconds = sum(o.states for o in outcomes), sum(o.seconds for o in outcomes)
+    _say(
+        f"{len(outcomes)} variants, {states:,} states, {seconds:.1f} s of CPU, {states / max(seconds, 0.01):,.0f} states/s"
+    )
+    return 1 if any(o.violation for o in outcomes) else 0
+
+
+def _search_mutants(names: Sequence[str]) -> int:
+    """Search mutants; returns 1 when one survives."""
+    chosen = [mutant_named(name) for name in names] or list(MUTANTS)
+    killed = 0
+    for mutant in chosen:
+        with mutant.applied() as variant:
+            outcome = search(variant)
+        killed += bool(outcome.violation)
+        _say(f"{'killed' if outcome.violation else 'SURVIVED'}: {mutant.name} - {mutant.says}")
+        _tell(outcome)
+    _say(f"{killed} of {len(chosen)} mutants killed")
+    return 0 if killed == len(chosen) else 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Returns
+    -------
+    0 when every variant is safe and every mutant asked for is killed.
+    """
+    parser = argparse.ArgumentParser(prog="python -m simulator.evidence", description=__doc__)
+    parser.add_argument("--variant", action="append", default=[], metavar="NAME", help="search this one only")
+    parser.add_argument("--mutant", action="append", default=[], metavar="NAME", help="search with this fault only")
+    parser.add_argument("--mutants", action="store_true", help="search every mutant")
+    parser.add_argument("--list", action="store_true", help="name the variants, assumptions and mutants")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="write all figures into the reference page")
+    chosen = parser.parse_args(arguments)
+    if chosen.list:
+        for kind, named in (("variant", VARIANTS), ("assumption", ASSUMPTIONS), ("mutant", MUTANTS)):
+            for one in named:
+                _say(f"{kind:10}  {one.name:34}  {one.says}")
+        return 0
+    if chosen.write:
+        chosen.write.write_text(page_with_figures(chosen.write.read_text(encoding="utf-8")), encoding="utf-8")
+        return 0
+    if chosen.mutants or chosen.mutant:
+        return _search_mutants(chosen.mutant)
+    return _search_variants(chosen.variant)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""The product's functions with one rule broken, for the mutants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from staticgroup.core import certificate, chain, guards, memory, plan
+from staticgroup.core.certificate import Certificate, CertificateKind
+from staticgroup.core.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
+from staticgroup.core.injection import InjectionPlan
+from staticgroup.core.pod import PodVersion
+from staticgroup.kube.incarnation_book import IncarnationBook
+
+Patch = tuple[object, str, Any]
+
+
+def without(*names: str) -> Patch:
+    """Drop guards from the ordered tuple."""
+    kept = tuple(g for g in guards.GUARDS if g.__name__ not in names)
+    return plan, "first_hit", partial(guards.first_hit, guards=kept)
+
+
+def version_seen_as(original: Callable[..., Any], change: Callable[[PodVersion], PodVersion]) -> Callable[..., Any]:
+    return lambda version, *rest: original(change(version), *rest)
+
+
+def judging(keep: Callable[[tuple[Incarnation, ...]], tuple[Incarnation, ...]]) -> Patch:
+    """Let `judge` see only some of the incarnations."""
+
+    def judge(instance_id: str, incarnations: Any, **known: Any) -> ChainVerdict:
+        every = tuple(sorted(incarnations, key=lambda i: i.resource_version))
+        return chain.judge(instance_id, keep(every), **known)
+
+    return plan, "judge", judge
+
+
+def continuous(instance_id: str, incarnations: Any, **known: Any) -> ChainVerdict:
+    return chain.judge(instance_id, incarnations, **(known | {"continuous": True}))
+
+
+def certify(**claimed: bool) -> Patch:
+    original = certificate.certify
+
+    def certify(version: PodVersion, node: Any, **known: bool) -> Any:
+        seen = replace(version, shows_container_id=False) if "ever_showed_container_id" in claimed else version
+        return original(seen, node, **(known | claimed))
+
+    return chain, "certify", certify
+
+
+def vanished_is_dead(known: Incarnation, *, now_s: float) -> Incarnation:
+    gone = replace(known, object_present=False)
+    if known.certificate is not None:
+        return gone
+    proof = Certificate(kind=CertificateKind.ENDED, resource_version=0, statement="")
+    return replace(gone, state=IncarnationState.DEAD, certificate=proof)
+
+
+def confirmed(suspect: Incarnation, last: PodVersion, *, object_gone: bool, now_s: float) -> Incarnation:
+    return chain.confirm_unbound(suspect, last, object_gone=True, now_s=now_s)
+
+
+def only_gc_refused(version: PodVersion) -> Any:
+    return None if version.disruption_reason != "DeletionByPodGC" else certificate.Refusal(clause="PodGC")
+
+
+def new_epoch(original: Callable[..., InjectionPlan]) -> Callable[..., InjectionPlan]:
+    def planned(spec: Any, snapshot: Any, *rest: Any) -> InjectionPlan:
+        made = original(spec, snapshot, *rest)
+        injected = made.injected and replace(made.injected, watch_epoch=snapshot.watch_epoch)
+        return replace(made, injected=injected)
+
+    return planned
+
+
+def unlimited(original: Callable[..., Any]) -> Callable[..., Any]:
+    def unlimited(spec: Any, *rest: Any) -> Any:
+        removal = spec.removal.model_copy(update={"max_percent_of_group": 100})
+        return original(spec.model_copy(update={"removal": removal}), *rest)
+
+    return unlimited
+
+
+def suspects_forgotten(incarnations: Any) -> tuple[Incarnation, ...]:
+    return tuple(i for i in memory_to_remember(incarnations) if i.state is not IncarnationState.SUSPECT)
+
+
+def dead_forgotten(incarnations: Any) -> tuple[Incarnation, ...]:
+    return tuple(i for i in memory_to_remember(incarnations) if i.state is not IncarnationState.DEAD)
+
+
+def uncapped(self: IncarnationBook, scope: str, position: int) -> int:
+    return position
+
+
+memory_to_remember = memory.to_remember
+phase_rule, kubelet_rule, containers_rule = (
+    certificate._phase_refusal,
+    certificate._kubelet_refusal,
+    certificate._container_refusal,
+)
+narrow: dict[str, Any] = {"lags": True, "pods": 2}
+no_barrier = ("describe", "read workload", "read pod", "chains", "leave")
+
+
+def kubelet_seen_as(**changes: Any) -> Patch:
+    def refusal(version: PodVersion, node: Any) -> Any:
+        return kubelet_rule(replace(version, host_pid=False), node and replace(node, **changes))
+
+    return certificate, "_kubelet_refusal", refusal
+
+
+def required(change: Callable[[PodVersion], PodVersion]) -> Patch:
+    return certificate, "_container_refusal", version_seen_as(containers_rule, change)
+
+
+def read_as_ended(version: PodVersion) -> PodVersion:
+    """Take the reason ContainerStatusUnknown away, but not what is missing beside it."""
+    return replace(version, required=tuple(replace(c, reason="") for c in version.required))
+
+
+def some_seen(instance_id: str, incarnations: Any, **known: Any) -> ChainVerdict:
+    verdict = chain.judge(instance_id, incarnations, **known)
+    return replace(verdict, clause=ChainClause.PROVEN) if verdict.clause is ChainClause.UNSEEN else verdict
+
+
+def by_id_only(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, namespace, pod_names, instance_ids: original(self, namespace, (), instance_ids)
+
+
+def never_bound(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda version, **known: original(version, **(known | {"ever_bound": False}))
+
+
+def kept_over_restore(self: IncarnationBook, version: PodVersion) -> Any:
+    return self.take(version, is_deleted=False, in_order=False)

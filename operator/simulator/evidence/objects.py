@@ -1,0 +1,118 @@
+"""API objects as the kubelet, the controllers and users write them, made from the abstract state.
+
+The product's own translation reads them, so what the model checks begins where the API server's JSON begins.
+Sources: kubelet generateAPIPodStatus, rejectPod and the ContainerStatusUnknown rule of convertToAPIContainerStatuses;
+PodGCController.markFailedAndDeletePodWithCondition; the last object versions of an ended pod as seen on a 1.36 kubelet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from staticgroup.api.names import INSTANCE_ID_ANNOTATION, POD_INDEX_LABEL
+
+NAMESPACE = "shop"
+WORKLOAD = "web"
+ORDINAL = 1
+POD_NAME = f"{WORKLOAD}-{ORDINAL}"
+
+ABSENT, RUNNING, TERMINATED, NEVER_RAN, LOST = "absent", "running", "terminated", "never ran", "lost"
+PENDING, RUNS, FAILED = "Pending", "Running", "Failed"
+
+
+class Pod(NamedTuple):
+    """The one pod object of the ordinal.
+
+    Parameters
+    ----------
+    uid: 1, 2, ... in order of creation. statuses: one entry for each container of the spec.
+    reason: reason of the DisruptionTarget condition. labelled: it carries the pod index label.
+    seq: versions of this uid so far; only counted where the operator restarts.
+    """
+
+    uid: int
+    bound: bool = False
+    phase: str = PENDING
+    deleting: bool = False
+    statuses: tuple[str, ...] = (ABSENT,)
+    reason: str = ""
+    labelled: bool = True
+    seq: int = 0
+
+
+def uid_of(number: int) -> str:
+    """Return the metadata.uid of an incarnation."""
+    return f"uid-{number}"
+
+
+def container_names(count: int) -> tuple[str, ...]:
+    """Return the names of a pod's containers; the client runs in the last one."""
+    return ("sidecar", "app")[-count:]
+
+
+def raw_pod(pod: Pod, resource_version: int, instance_id: str, *, host_pid: bool) -> dict[str, Any]:
+    """Return the Pod as the API server sends it.
+
+    Parameters
+    ----------
+    resource_version: of this version. instance_id: what the admission policy wrote at creation.
+    """
+    names = container_names(len(pod.statuses))
+    metadata: dict[str, Any] = {
+        "namespace": NAMESPACE,
+        "name": POD_NAME,
+        "uid": uid_of(pod.uid),
+        "resourceVersion": str(resource_version),
+        "creationTimestamp": "2026-11-21T10:00:00Z",
+        "annotations": {INSTANCE_ID_ANNOTATION: instance_id},
+        "labels": {POD_INDEX_LABEL: str(ORDINAL)} if pod.labelled else {},
+        "ownerReferences": [{"kind": "StatefulSet", "name": WORKLOAD, "uid": "set-1", "controller": True}],
+    }
+    if pod.deleting:
+        metadata |= {"deletionTimestamp": "2026-11-21T11:00:30Z", "deletionGracePeriodSeconds": 30}
+    spec: dict[str, Any] = {"containers": [{"name": name} for name in names], "hostPID": host_pid}
+    if pod.bound:
+        spec["nodeName"] = node_name(pod.uid)
+    entries = [_status(n, s, pod.uid) for n, s in zip(names, pod.statuses, strict=True) if s != ABSENT]
+    status: dict[str, Any] = {"phase": pod.phase, "containerStatuses": entries}
+    if pod.reason:
+        status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": pod.reason}]
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
+def _status(name: str, shown: str, uid: int) -> dict[str, Any]:
+    """Return one status entry; a container that the kubelet lost keeps its id but has no end."""
+    container_id = f"containerd://{name}-{uid}"
+    if shown == RUNNING:
+        return {
+            "name": name,
+            "containerID": container_id,
+            "state": {"running": {"startedAt": "2026-11-21T10:00:05Z"}},
+        }
+    if shown == TERMINATED:
+        ended = {
+            "containerID": container_id,
+            "finishedAt": "2026-11-21T10:59:00Z",
+            "reason": "Error",
+            "exitCode": 1,
+        }
+        return {"name": name, "containerID": container_id, "state": {"terminated": ended}}
+    unknown = {"name": name, "state": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}}
+    return unknown | ({"containerID": container_id} if shown == LOST else {})
+
+
+def node_name(uid: int) -> str:
+    """Return the node of an incarnation; each has its own, because no rule reads two pods of one node together."""
+    return f"node-{uid}"
+
+
+def raw_node(name: str, kubelet: str) -> dict[str, Any]:
+    """Return the Node object with the kubelet version that it reports."""
+    return {
+        "metadata": {"name": name, "uid": f"{name}-uid"},
+        "spec": {},
+        "status": {
+            "nodeInfo": {"kubeletVersion": kubelet, "bootID": "boot-1", "machineID": name},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }

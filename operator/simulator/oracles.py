@@ -1,0 +1,240 @@
+"""What must hold in every state, whatever goes wrong: the oracles of the simulation.
+
+They look at the ground truth (process table, coordinator, API server), which the operator side never sees, and at every
+LeaveGroup on its way. Safety is asked at the moment in which something happens, liveness after all faults have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from coordinator_model.errors import ErrorCode
+
+ROUND_MAX_S = 30.0
+"""What was so all this time before a leave was already so when its round read it."""
+LEASE_SLACK_S = 20.0
+"""A leave may wait so long for a connection after the Lease was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken promise.
+
+    Parameters
+    ----------
+    oracle: S1-S14 or L1-L5.
+    """
+
+    oracle: str
+    at_s: float
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.oracle} at {self.at_s:.3f} s: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """One LeaveGroup as an operator put it on the wire.
+
+    Parameters
+    ----------
+    members: (member id, instance id).
+    """
+
+    at_s: float
+    operator: str
+    group_id: str
+    members: tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """One entry of a LeaveGroup as the coordinator decided on it; coordinator_epoch counts its fail-overs."""
+
+    at_s: float
+    operator: str
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    error_code: ErrorCode
+    coordinator_epoch: int = 0
+
+
+class Truth(Protocol):
+    """What is really so, now; only oracles ask."""
+
+    def is_alive(self, member_id: str) -> bool:
+        """Whether any process of the pod that created this member runs, frozen or not."""
+
+    def uncertified(self, instance_id: str, member_id: str) -> Sequence[str]:
+        """UIDs of pods that may be the member and of whose end no component has written a proof.
+
+        They are the pod that created the member, and every carrier of the id that was there before the round began; a
+        pod that was created later has another member.
+        """
+
+    def owner_of(self, group_id: str, instance_id: str) -> str | None:
+        """Name of the StaticGroup, living or gone, that issued this id for this group; None: nobody did."""
+
+    def undesired_since_s(self, instance_id: str) -> float | None:
+        """When the workload last wanted the id; None: it wants it now and has for `ROUND_MAX_S`."""
+
+    def is_told_to_stop(self, operator: str, group_id: str) -> bool:
+        """Whether this operator has observed suspend, mode Observe or the deletion of the group's StaticGroup."""
+
+    def lease_renewed_s(self, operator: str) -> float:
+        """When this operator last renewed the Lease, by the API server's truth; -inf: never."""
+
+
+@dataclass(slots=True)
+class Safety:
+    """The safety oracles, told of every leave and every effect as they happen.
+
+    Parameters
+    ----------
+    lease_duration_s: of the operators' Lease.
+    on_violation: called with each one; the run goes on, so that its trace shows what followed.
+    """
+
+    truth: Truth
+    lease_duration_s: float
+    on_violation: Callable[[Violation], None]
+    effects: dict[tuple[str, str | None, str, int], int] = field(default_factory=dict)
+    removals: int = 0
+
+    def leave_sent(self, leave: Leave) -> None:
+        """Judge a LeaveGroup at the moment it is put on the wire: S3, S4, S5, S9, S14 and the Lease."""
+        if not leave.members:
+            self._broken("S9", leave.at_s, f"{leave.operator} sent a LeaveGroup without members")
+        for member_id, instance_id in leave.members:
+            if not member_id or not instance_id:
+                self._broken("S5", leave.at_s, f"{leave.operator} sent ({member_id!r}, {instance_id!r})")
+                continue
+            if self.truth.owner_of(leave.group_id, instance_id) is None:
+                self._broken("S3", leave.at_s, f"{leave.operator} tried to remove {instance_id}, which nobody issued")
+            elif self.truth.undesired_since_s(instance_id) is None:
+                self._broken("S4", leave.at_s, f"{leave.operator} tried to remove {instance_id}, which is wanted")
+        if self.truth.is_told_to_stop(leave.operator, leave.group_id):
+            self._broken("S14", leave.at_s, f"{leave.operator} wrote to {leave.group_id} after it was told to stop")
+        renewed_s = self.truth.lease_renewed_s(leave.operator)
+        if leave.at_s > renewed_s + self.lease_duration_s + LEASE_SLACK_S:
+            self._broken("S14", leave.at_s, f"{leave.operator} wrote {leave.at_s - renewed_s:.0f} s after its Lease")
+
+    def leave_applied(self, effect: Effect) -> None:
+        """Judge what the coordinator did with one entry: S1, S2 and S10."""
+        if effect.error_code is not ErrorCode.NONE:
+            return
+        self.removals += 1
+        if self.truth.is_alive(effect.member_id):
+            self._broken("S1", effect.at_s, f"{effect.operator} removed live member {effect.member_id}")
+        unproven = self.truth.uncertified(effect.instance_id or "", effect.member_id)
+        if unproven:
+            self._broken(
+                "S2", effect.at_s, f"{effect.instance_id} was removed without a proof for {', '.join(unproven)}"
+            )
+        key = (effect.group_id, effect.instance_id, effect.member_id, effect.coordinator_epoch)
+        self.effects[key] = self.effects.get(key, 0) + 1
+        if self.effects[key] > 1:
+            self._broken("S10", effect.at_s, f"{effect.member_id} was removed {self.effects[key]} times")
+
+    def _broken(self, oracle: str, at_s: float, message: str) -> None:
+        self.on_violation(Violation(oracle, at_s, message))
+
+
+@dataclass(slots=True)
+class StatusHistory:
+    """S11: what a status may never take back, asked at every write of a StaticGroup."""
+
+    on_violation: Callable[[Violation], None]
+    _before: dict[str, Mapping[str, object]] = field(default_factory=dict)
+
+    def written(self, at_s: float, body: Mapping[str, object]) -> None:
+        """Judge one version of a StaticGroup object."""
+        metadata, status = _mapping(body.get("metadata")), _mapping(body.get("status"))
+        if not status:
+            return
+        uid = str(metadata.get("uid"))
+        before = self._before.get(uid, {})
+        self._before[uid] = status
+        generation, old = _number(status.get("observedGeneration")), _number(before.get("observedGeneration"))
+        if generation < old:
+            self._broken(at_s, f"observedGeneration went from {old} back to {generation}")
+        if generation > _number(metadata.get("generation")):
+            self._broken(at_s, f"observedGeneration {generation} is ahead of the object")
+        if _mapping(before.get("ledger")).get("overflow") and not _mapping(status.get("ledger")).get("overflow"):
+            self._broken(at_s, "ledger.overflow was taken back")
+        old_scope = _mapping(before.get("injected")).get("scope")
+        if old_scope and _mapping(status.get("injected")).get("scope") not in (None, old_scope):
+            self._broken(at_s, f"the scope {old_scope} changed")
+
+    def _broken(self, at_s: float, message: str) -> None:
+        self.on_violation(Violation("S11", at_s, message))
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def secrets_shown(canary: str, texts: Mapping[str, str]) -> list[str]:
+    """S13: return where a secret appears.
+
+    Parameters
+    ----------
+    canary: a secret value that occurs nowhere else.
+    texts: place (status, events, metrics, trace) → everything that was shown there.
+    """
+    return [place for place, text in texts.items() if canary in text]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """The world after all faults have ended and everything had its time, for the liveness oracles.
+
+    Parameters
+    ----------
+    members: instance id → member id of every static member in the group.
+    desired: ids that the workload wants; running: those of them whose pod runs and is not frozen.
+    zombies: ids of which some carrier still runs though nobody wants them.
+    leaves_at_rest: LeaveGroups sent in the last part of the rest.
+    undeleted: objects that were deleted by a user and are still there.
+    blocked: rounds of another StaticGroup that waited longer than a second for a stuck one.
+    """
+
+    at_s: float
+    members: Mapping[str, str]
+    desired: frozenset[str]
+    running: frozenset[str]
+    zombies: frozenset[str]
+    leaves_at_rest: int
+    undeleted: tuple[str, ...] = ()
+    blocked: int = 0
+
+
+def judge_rest(rest: Rest, issued: Callable[[str], bool]) -> list[Violation]:
+    """Judge liveness: L1 departed members are gone, L3 deletions end, L4 no fight, L5 nobody waits for others.
+
+    Parameters
+    ----------
+    issued: whether an id is one of ours; others are nobody's business.
+    """
+    found = [
+        Violation("L1", rest.at_s, f"{i} is still a member: {m}")
+        for i, m in sorted(rest.members.items())
+        if issued(i) and i not in rest.desired and i not in rest.zombies
+    ]
+    found += [
+        Violation("L2", rest.at_s, f"{i} runs but is no member") for i in sorted(rest.running - set(rest.members))
+    ]
+    found += [Violation("L3", rest.at_s, f"{name} was deleted and is still there") for name in rest.undeleted]
+    if rest.leaves_at_rest:
+        found.append(Violation("L4", rest.at_s, f"{rest.leaves_at_rest} LeaveGroups though nothing changes"))
+    if rest.blocked:
+        found.append(Violation("L5", rest.at_s, f"{rest.blocked} rounds waited for a stuck group"))
+    return found

@@ -1,0 +1,119 @@
+"""A team's own numbers as a YAML file: the workload, its timings, and what happens to it when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+Seconds = Annotated[float, Field(ge=0, le=86_400)]
+LENGTH_AFTER_LAST_S = 120.0
+
+
+class ScenarioError(ValueError):
+    """A scenario file is wrong; the message names the field and what it allows."""
+
+
+class Strict(BaseModel):
+    """A model that names unknown fields instead of ignoring them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Happening(Strict):
+    """One thing that happens.
+
+    Parameters
+    ----------
+    at_seconds: counted from the moment in which all pods are members.
+    what: roll (restart every pod, one after the other), scale (to `replicas`), crash (the process of a pod ends at
+        once and is restarted in place), delete (a pod is deleted and replaced), lose_node (the node of a pod is cut off
+        and the pod is force-deleted: its process lives on as a zombie).
+    pod: ordinal, for crash, delete and lose_node.
+    """
+
+    at_seconds: Seconds
+    what: Literal["roll", "scale", "crash", "delete", "lose_node"]
+    replicas: Annotated[int, Field(ge=0, le=500)] | None = None
+    pod: Annotated[int, Field(ge=0, le=499)] | None = None
+
+    @model_validator(mode="after")
+    def _has_its_argument(self) -> Happening:
+        if (self.replicas is not None) != (self.what == "scale"):
+            raise ValueError("`replicas` belongs to `what: scale`, and only there")
+        if (self.pod is not None) != (self.what in ("crash", "delete", "lose_node")):
+            raise ValueError("`pod` (an ordinal) belongs to crash, delete and lose_node, and only there")
+        return self
+
+
+class Scenario(Strict):
+    """A workload and what happens to it.
+
+    Parameters
+    ----------
+    pods, partitions: size of the workload and of its topic.
+    protocol: Classic or Consumer (KIP-848).
+    library: whose client reacts to fencing: java, librdkafka or sarama.
+    restart_seconds: least and most seconds from the start of a container to its first join.
+    stop_seconds: seconds from SIGTERM to the end of the process.
+    session_timeout_seconds: of the members with the operator; without it the clients are dynamic and use
+        `dynamic_session_timeout_seconds`.
+    pod_management_policy: of the StatefulSet.
+    """
+
+    name: Annotated[str, Field(pattern="^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$")] = "orders"
+    pods: Annotated[int, Field(ge=1, le=500)] = 5
+    partitions: Annotated[int, Field(ge=1, le=10_000)] = 20
+    protocol: Literal["Classic", "Consumer"] = "Classic"
+    library: Literal["java", "librdkafka", "sarama"] = "java"
+    restart_seconds: tuple[Seconds, Seconds] = (3.0, 8.0)
+    stop_seconds: Seconds = 1.0
+    session_timeout_seconds: Annotated[float, Field(ge=6, le=1800)] = 120.0
+    dynamic_session_timeout_seconds: Annotated[float, Field(ge=6, le=1800)] = 45.0
+    pod_management_policy: Literal["OrderedReady", "Parallel"] = "OrderedReady"
+    happenings: Annotated[tuple[Happening, ...], Field(max_length=200)] = (
+        Happening(at_seconds=30, what="roll"),
+        Happening(at_seconds=240, what="scale", replicas=3),
+        Happening(at_seconds=420, what="crash", pod=1),
+        Happening(at_seconds=540, what="lose_node", pod=2),
+    )
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Scenario:
+        if self.restart_seconds[0] > self.restart_seconds[1]:
+            raise ValueError("restart_seconds: the first number must not be above the second")
+        for n, happening in enumerate(self.happenings):
+            if happening.pod is not None and happening.pod >= self.pods:
+                raise ValueError(f"happenings[{n}].pod: there are only the ordinals 0 to {self.pods - 1}")
+        return self
+
+    @property
+    def length_s(self) -> float:
+        """Return how long to watch: the last happening, then time for sessions to run out."""
+        last_s = max((h.at_seconds for h in self.happenings), default=0.0)
+        longest_s = max(self.session_timeout_seconds, self.dynamic_session_timeout_seconds)
+        return last_s + longest_s + LENGTH_AFTER_LAST_S
+
+
+def load(path: Path) -> Scenario:
+    """Read a scenario file.
+
+    Raises
+    ------
+    ScenarioError: it cannot be read, is no YAML mapping, or a field is unknown or out of bounds.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path} is not YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ScenarioError(f"{path}: expected a mapping such as `pods: 5`, got {type(content).__name__}")
+    try:
+        return Scenario.model_validate(content)
+    except ValidationError as error:
+        lines = [f"{'.'.join(str(p) for p in e['loc']) or 'scenario'}: {e['msg']}" for e in error.errors()]
+        raise ScenarioError(f"{path}: " + "; ".join(lines)) from error

@@ -1,0 +1,207 @@
+"""Schedules: ten virtual minutes and more of a busy workload with many faults, all drawn from one seed.
+
+The same seed is the same history, so a failure is replayed by one command. After the last fault everything is healed and
+the world is left alone, long enough for sessions to run out: then the liveness oracles are asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+from coordinator_model.settings import BrokerSettings
+
+from .api_server import ApiError
+from .faults import FAULTS, Fault
+from .loop import run as run_simulation
+from .objects import STATEFULSETS
+from .oracles import Violation
+from .trace import Trace
+from .world import NAMESPACE, WORKLOAD, World, WorldSettings
+
+BUSY_S = 600.0
+FAULTS_MIN, FAULTS_MAX, KINDS_MIN = 8, 14, 4
+SETTLE_S = 150.0
+"""After the last healing: node controllers, back-off and re-elections come to rest."""
+QUIET_S = 60.0
+"""At the end: time in which nothing may be written to Kafka."""
+UNTIL_S = 20_000.0
+HELD = ("Held", "Suspect", "Zombie")
+"""Kinds of exceptions in the status by which the operator says that it lets a departed member be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of one schedule.
+
+    Parameters
+    ----------
+    faults: kind → how often it happened.
+    removals: members that operators removed.
+    holds_with_zombie: moments (10 s apart) in which a departed member was held while a process of its pod lived.
+    trace: the readable history; "" unless something was violated or it was asked for.
+    """
+
+    seed: int
+    violations: tuple[Violation, ...]
+    faults: Counter[str]
+    removals: int
+    holds_with_zombie: int
+    virtual_s: float
+    trace: str = ""
+
+
+@dataclass(slots=True)
+class _Schedule:
+    """One schedule while it runs."""
+
+    seed: int
+    rng: Random = field(init=False)
+    world: World = field(init=False)
+    faults: Counter[str] = field(default_factory=Counter)
+    holds: int = 0
+
+    async def main(self) -> None:
+        self.rng = Random(f"schedule/{self.seed}")
+        self.world = World(_settings(self.rng), seed=self.seed)
+        world = self.world
+        try:
+            await world.populate()
+        except AssertionError as error:
+            world.violations.append(Violation("L2", world.loop.time(), f"never came up: {error}"))
+            return
+        start_s = world.loop.time()
+        plan = self._plan(start_s)
+        sampler = world.loop.spawn(self._sample(), name="sampler")
+        healing = [world.loop.spawn(self._carry_out(at_s, f), name=f.kind) for at_s, f in plan]
+        work = world.loop.spawn(self._work(start_s + BUSY_S), name="users")
+        await asyncio.gather(work, *healing)
+        await self._rest()
+        sampler.cancel()
+
+    def _plan(self, start_s: float) -> list[tuple[float, Fault]]:
+        """Draw when which fault begins; at least `KINDS_MIN` kinds."""
+        count = self.rng.randint(FAULTS_MIN, FAULTS_MAX)
+        names = sorted(FAULTS)
+        weights = [FAULTS[n].weight for n in names]
+        drawn = self.rng.choices(names, weights, k=count)
+        while len(set(drawn)) < KINDS_MIN:
+            drawn[self.rng.randrange(count)] = self.rng.choice(names)
+        return [(start_s + self.rng.uniform(0, BUSY_S), FAULTS[name]) for name in drawn]
+
+    async def _carry_out(self, at_s: float, fault: Fault) -> None:
+        world = self.world
+        await asyncio.sleep(max(0.0, at_s - world.loop.time()))
+        lasts_s = self.rng.uniform(*fault.lasts_s)
+        world.trace.add(world.loop.time(), "fault", fault.kind.replace("_", " "), lasts_s=lasts_s or None)
+        self.faults[fault.kind] += 1
+        heal = fault.begin(world, self.rng)
+        await asyncio.sleep(lasts_s)
+        if heal is not None:
+            world.trace.add(world.loop.time(), "fault", f"{fault.kind.replace('_', ' ')}: over")
+            heal()
+
+    async def _work(self, until_s: float) -> None:
+        """Do what users of a busy workload do, now and then."""
+        world, replicas = self.world, self.world.settings.replicas
+        while world.loop.time() < until_s:
+            await asyncio.sleep(self.rng.uniform(15, 70))
+            kind = self.rng.choices(("scale", "roll", "flap", "delete pod", "recreate"), (5, 3, 2, 2, 0.4))[0]
+            try:
+                if kind == "scale":
+                    world.users.scale(NAMESPACE, WORKLOAD, self.rng.randint(1, replicas + 1))
+                elif kind == "roll":
+                    world.users.roll(NAMESPACE, WORKLOAD)
+                elif kind == "flap":
+                    await self._flap()
+                elif kind == "delete pod":
+                    world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-{self.rng.randrange(replicas)}")
+                else:
+                    await self._recreate()
+            except ApiError:
+                pass  # the pod or the workload is not there, and the user is told so
+
+    async def _flap(self) -> None:
+        ordinals = self.world.truth.desired(WORKLOAD)
+        down = max(1, len(ordinals) - self.rng.randint(1, 2))
+        self.world.users.scale(NAMESPACE, WORKLOAD, down)
+        await asyncio.sleep(self.rng.uniform(0.1, 12))
+        self.world.users.scale(NAMESPACE, WORKLOAD, len(ordinals))
+
+    async def _recreate(self) -> None:
+        policy = self.rng.choice(("Background", "Orphan"))
+        self.world.users.delete_workload(NAMESPACE, WORKLOAD, propagation=policy)
+        await asyncio.sleep(self.rng.uniform(1, 30))
+        if self.world.server.get(STATEFULSETS, NAMESPACE, WORKLOAD) is None:
+            self.world.create_workload()
+
+    async def _sample(self) -> None:
+        """Look now and then for members that are held while a process of theirs lives though nobody wants them."""
+        world = self.world
+        while True:
+            await asyncio.sleep(10)
+            held = {e.get("instanceId") for e in world.status.get("exceptions") or [] if e.get("kind") in HELD}
+            members = world.members()
+            self.holds += any(i in members and world.processes.pod_alive(members[i]) for i in held if i)
+
+    async def _rest(self) -> None:
+        """Leave the world alone and judge what it comes to."""
+        world = self.world
+        if world.server.get(STATEFULSETS, NAMESPACE, WORKLOAD) is None:
+            world.create_workload()
+        for running in ("operator-a",):
+            world.restart_operator(running)
+        session_s = max(world.settings.session_timeout_s, 60)
+        await asyncio.sleep(SETTLE_S + 2 * session_s)
+        leaves = world.leaves_sent
+        await asyncio.sleep(QUIET_S)
+        world.violations += world.rest(since_leaves=leaves)
+
+
+def _settings(rng: Random) -> WorldSettings:
+    """Draw a world."""
+    protocol = rng.choice(("classic", "classic", "consumer"))
+    session_s = rng.choice((30, 60, 120)) if protocol == "classic" else 45
+    return WorldSettings(
+        protocol=protocol,
+        library=rng.choice(("java", "java", "librdkafka", "sarama")),
+        replicas=rng.randint(2, 5),
+        threads=rng.choice((1, 1, 1, 2)),
+        parallel=rng.random() < 0.5,
+        session_timeout_s=session_s,
+        startup_s=(0.5, rng.uniform(1, 8)),
+        nodes=("n1", "n2", "n3", "n4"),
+        brokers=BrokerSettings(group_initial_rebalance_delay_ms=rng.choice((0, 3000))),
+    )
+
+
+def run(seed: int, *, keep_trace: bool = False) -> Verdict:
+    """Run one schedule to its end.
+
+    Parameters
+    ----------
+    keep_trace: return the history also when nothing was violated.
+    """
+    schedule = _Schedule(seed)
+    trace = Trace()
+    try:
+        run_simulation(schedule.main, seed=seed, until_s=UNTIL_S)
+    except Exception as error:
+        if not hasattr(schedule, "world"):
+            raise
+        error.add_note(f"schedule {seed}\n{schedule.world.trace.text()[-6000:]}")
+        raise
+    world = schedule.world
+    trace = world.trace
+    violations = tuple(world.violations)
+    return Verdict(
+        seed=seed,
+        violations=violations,
+        faults=schedule.faults,
+        removals=world.safety.removals,
+        holds_with_zombie=schedule.holds,
+        virtual_s=world.loop.time(),
+        trace=trace.text() if violations or keep_trace else "",
+    )

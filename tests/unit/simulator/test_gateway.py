@@ -1,0 +1,303 @@
+"""The real gateway's own rules hold over the model cluster, and everything it sends is on record."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from coordinator_model.errors import ErrorCode
+from coordinator_model.settings import BrokerSettings
+from simulator.gateway import ModelKafkaGateway, WireLeave, broker_address
+from simulator.kafka_network import KafkaLink
+from simulator.loop import Process
+from staticgroup.core.group import (
+    BrokerBounds,
+    GroupType,
+    GroupView,
+    KafkaProblem,
+    KafkaProblemKind,
+    LeaveEntry,
+    LeaveOutcome,
+    LeaveResult,
+)
+from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.kafka.gateway import ClusterFacts
+from staticgroup.kafka.rights import GroupRights
+
+from .kafka_world import CONNECTION, GROUP, KafkaWorld, simulate
+
+PRINCIPAL = CONNECTION.principal
+
+
+async def _world(protocol: str = "classic", **options: object) -> KafkaWorld:
+    world = KafkaWorld(protocol=protocol, **options)  # type: ignore[arg-type]
+    for number in range(3):
+        world.start(number)
+    await asyncio.sleep(60)
+    return world
+
+
+async def _entry(world: KafkaWorld, instance_id: str) -> LeaveEntry:
+    return LeaveEntry(member_id=await world.member_of(instance_id), instance_id=instance_id, reason="scaled 3→2")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_is_read_completely(protocol: str) -> None:
+    async def story() -> None:
+        world = await _world(protocol)
+        view = await world.view()
+        assert view.group_type is (GroupType.CLASSIC if protocol == "classic" else GroupType.CONSUMER)
+        assert view.is_settled
+        assert view.protocol_type == "consumer"
+        assert [m.assigned_partitions for m in view.members] == [4, 4, 4]
+        address = broker_address(world.cluster.locate(GROUP) or 0)
+        assert view.coordinator == f"{world.cluster.locate(GROUP)}@{address.host}:{address.port}"
+
+    simulate(story)
+
+
+def test_a_group_that_nobody_joined_is_absent() -> None:
+    async def story() -> None:
+        world = KafkaWorld()
+        view = await world.gateway.describe(CONNECTION, "nobody")
+        assert isinstance(view, GroupView)
+        assert view.group_type is GroupType.ABSENT
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_leave_is_a_compare_and_set_and_is_recorded(protocol: str) -> None:
+    async def story() -> None:
+        world = await _world(protocol)
+        right = await _entry(world, "web-2")
+        wrong = LeaveEntry(member_id=right.member_id, instance_id="web-1")
+        unknown = LeaveEntry(member_id=right.member_id, instance_id="web-9")
+        world.kill("uid-2")
+        before_s = world.loop.time()
+        result = await world.gateway.leave(CONNECTION, GROUP, [wrong, unknown, right])
+        assert isinstance(result, LeaveResult)
+        assert result.outcomes == (LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN, LeaveOutcome.REMOVED)
+        (sent,) = world.gateway.leaves
+        assert (sent.operator, sent.group_id, sent.principal) == ("operator-a", GROUP, PRINCIPAL)
+        assert sent.members == tuple((e.member_id, e.instance_id) for e in (wrong, unknown, right))
+        assert sent.reasons[2] == "scaled 3→2"
+        assert before_s <= sent.invoked_s < (sent.returned_s or 0)
+        assert [ErrorCode(c).name for c in sent.codes] == ["FENCED_INSTANCE_ID", "UNKNOWN_MEMBER_ID", "NONE"]
+        assert {m.instance_id for m in (await world.view()).members} == {"web-0", "web-1"}
+
+    simulate(story)
+
+
+def test_a_leave_whose_answer_is_lost_is_not_repeated_and_may_have_happened() -> None:
+    async def story() -> None:
+        world = await _world()
+        entry = await _entry(world, "web-2")
+        world.kill("uid-2")
+        world.gateway.link.answers_to_lose = 1
+        connections = world.gateway.socket_count()
+        result = await world.gateway.leave(CONNECTION, GROUP, [entry])
+        assert isinstance(result, LeaveResult)
+        assert world.gateway.socket_count() == connections - 1, "answers match requests by order, so it is closed"
+        assert result.outcomes == (LeaveOutcome.RETRY,)
+        (sent,) = world.gateway.leaves
+        assert sent.returned_s is None
+        assert [a.member_id for a in world.cluster.applied] == [entry.member_id]
+        assert not await world.member_of("web-2")
+
+    simulate(story)
+
+
+def test_a_leave_waits_for_a_coordinator_that_is_loading() -> None:
+    async def story() -> None:
+        world = await _world()
+        entry = await _entry(world, "web-2")
+        world.cluster.refuse(GROUP, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, for_s=2.0)
+        result = await world.gateway.leave(CONNECTION, GROUP, [entry])
+        assert isinstance(result, LeaveResult)
+        assert result.outcomes == (LeaveOutcome.REMOVED,)
+        assert len(world.gateway.leaves) > 1, "each attempt is on record"
+        assert len([a for a in world.cluster.applied if a.error_code is ErrorCode.NONE]) == 1
+
+    simulate(story)
+
+
+def test_a_read_follows_the_coordinator_to_another_broker() -> None:
+    async def story() -> None:
+        world = await _world()
+        before = (await world.view()).coordinator
+        world.cluster.fail_over(GROUP, outage_s=0.3)
+        after = await world.view()
+        assert after.coordinator != before
+        assert len(after.members) == 3
+
+    simulate(story)
+
+
+def test_a_cluster_that_is_down_is_a_problem_and_then_well_again() -> None:
+    async def story() -> None:
+        world = await _world()
+        for node_id in world.cluster.brokers:
+            world.cluster.kill_broker(node_id)
+        problem = await world.gateway.describe(CONNECTION, GROUP)
+        assert isinstance(problem, KafkaProblem)
+        assert problem.kind in (KafkaProblemKind.UNREACHABLE, KafkaProblemKind.COORDINATOR_UNAVAILABLE)
+        for node_id in world.cluster.brokers:
+            world.cluster.start_broker(node_id)
+        await asyncio.sleep(30)
+        assert len((await world.view()).members) == 3
+
+    simulate(story)
+
+
+def test_a_cut_link_ends_at_the_deadline() -> None:
+    async def story() -> None:
+        world = await _world()
+        world.gateway.link.is_cut = True
+        asked_s = world.loop.time()
+        problem = await world.gateway.describe(CONNECTION, GROUP)
+        assert isinstance(problem, KafkaProblem)
+        assert problem.kind is KafkaProblemKind.UNREACHABLE
+        assert world.loop.time() - asked_s <= CONNECTION.request_timeout_s + 0.1
+        world.gateway.link.is_cut = False
+        assert len((await world.view()).members) == 3
+
+    simulate(story)
+
+
+def test_a_dead_operator_is_refused_and_leaves_no_record() -> None:
+    async def story() -> None:
+        world = await _world()
+        entry = await _entry(world, "web-2")
+        world.gateway.kill()
+        answer = await world.gateway.leave(CONNECTION, GROUP, [entry])
+        assert not isinstance(answer, LeaveResult) or answer.outcomes == (LeaveOutcome.RETRY,)
+        assert isinstance(await world.gateway.describe(CONNECTION, GROUP), KafkaProblem)
+        assert world.gateway.leaves == []
+        assert world.cluster.applied == []
+
+    simulate(story)
+
+
+def test_a_leave_on_the_wire_is_applied_though_its_operator_was_killed() -> None:
+    async def story() -> None:
+        world = await _world()
+        entry = await _entry(world, "web-2")
+        world.kill("uid-2")
+        operator: Process = world.loop.process("operator-a")
+
+        def kill(_sent: WireLeave) -> None:
+            world.loop.call_soon(operator.kill)
+
+        world.gateway.on_leave.append(kill)
+        operator.start(world.gateway.leave(CONNECTION, GROUP, [entry]))
+        await asyncio.sleep(5)
+        assert operator.is_dead
+        assert [a.member_id for a in world.cluster.applied] == [entry.member_id]
+        assert world.gateway.leaves[0].returned_s is None
+
+    simulate(story)
+
+
+@pytest.mark.parametrize(
+    ("operation", "missing"),
+    [("READ", "READ on Group 'orders'"), ("DESCRIBE_CONFIGS", "DESCRIBE_CONFIGS on Group 'orders'")],
+)
+def test_missing_rights_are_named(operation: str, missing: str) -> None:
+    async def story() -> None:
+        world = await _world()
+        all_granted = await world.gateway.describe_rights(CONNECTION, GROUP)
+        assert isinstance(all_granted, GroupRights)
+        assert all_granted.missing == ()
+        world.cluster.deny(PRINCIPAL, operation)
+        rights = await world.gateway.describe_rights(CONNECTION, GROUP)
+        assert isinstance(rights, GroupRights)
+        assert any(acl.startswith(missing) for acl in rights.missing)
+
+    simulate(story)
+
+
+def test_without_describe_nothing_is_read() -> None:
+    async def story() -> None:
+        world = await _world()
+        world.cluster.deny(PRINCIPAL, "DESCRIBE")
+        await asyncio.sleep(1)
+        problem = await world.gateway.describe(CONNECTION, GROUP)
+        assert isinstance(problem, KafkaProblem)
+        assert problem.kind is KafkaProblemKind.NOT_AUTHORIZED
+        rights = await world.gateway.describe_rights(CONNECTION, GROUP)
+        assert isinstance(rights, GroupRights)
+        assert not rights.describe_group
+
+    simulate(story)
+
+
+def test_members_hidden_for_want_of_a_topic_right_are_no_empty_group_consumer() -> None:
+    """ConsumerGroupDescribe answers 29 and no members without DESCRIBE on the topics."""
+
+    async def story() -> None:
+        world = await _world("consumer")
+        world.cluster.deny(PRINCIPAL, "DESCRIBE_TOPIC")
+        problem = await world.gateway.describe(CONNECTION, GROUP)
+        assert isinstance(problem, KafkaProblem)
+        assert problem.kind is KafkaProblemKind.NOT_AUTHORIZED
+
+    simulate(story)
+
+
+def test_a_stale_read_that_knows_no_group_is_not_believed() -> None:
+    """Seen on 4.4.0: for a moment after a fail-over an existing group read as GROUP_ID_NOT_FOUND."""
+
+    async def story() -> None:
+        world = await _world()
+        await world.view()
+        world.cluster.read_stale(GROUP, behind_s=1000.0, for_s=1.0)
+        view = await world.view()
+        assert len(view.members) == 3, "the product asks again for two seconds"
+
+    simulate(story)
+
+
+def test_bounds_are_those_of_the_brokers_and_of_the_group() -> None:
+    async def story() -> None:
+        world = await _world(brokers=BrokerSettings(group_max_session_timeout_ms=300_000))
+        world.cluster.group_configs[GROUP] = {"consumer.session.timeout.ms": "500000"}
+        assert await world.gateway.bounds(CONNECTION, GROUP) == BrokerBounds(
+            classic_min_ms=6_000,
+            classic_max_ms=300_000,
+            consumer_min_ms=45_000,
+            consumer_max_ms=60_000,
+            consumer_session_ms=60_000,
+        )
+
+    simulate(story)
+
+
+def test_the_probe_tells_the_cluster_and_another_cluster_is_refused() -> None:
+    async def story() -> None:
+        world = await _world()
+        facts = await world.gateway.probe(CONNECTION)
+        assert isinstance(facts, ClusterFacts)
+        assert facts.cluster_id == world.cluster.cluster_id
+        assert len(facts.brokers) == 3
+        other = ConnectionSettings(bootstrap_servers=("kafka.example.com:9092",), cluster_id="another")
+        problem = await world.gateway.describe(other, GROUP)
+        assert isinstance(problem, KafkaProblem)
+        assert problem.kind is KafkaProblemKind.WRONG_CLUSTER
+
+    simulate(story)
+
+
+def test_two_operators_have_links_of_their_own() -> None:
+    async def story() -> None:
+        world = await _world()
+        second = ModelKafkaGateway(world.cluster, name="operator-b", rng=random.Random(2))
+        world.gateway.link.is_cut = True
+        view = await second.describe(CONNECTION, GROUP)
+        assert isinstance(view, GroupView)
+        assert isinstance(second.link, KafkaLink)
+        assert second.link.name == "operator-b"
+
+    simulate(story)

@@ -1,0 +1,260 @@
+"""The real operator on the model cluster: it becomes active, injects, and removes on the kubelet's word only."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from simulator.objects import LEASES, STATEFULSETS, STATIC_GROUPS, is_terminating, is_true, uid_of
+from simulator.users import stateful_set
+from staticgroup.api import names
+from staticgroup.kube.lease import CONTINUITY_ANNOTATION
+
+from .plain_world import PlainWorld, simulate, static_group
+
+
+async def populated(world: PlainWorld, replicas: int = 3) -> None:
+    """Let ids be issued, then let the workload start with them and join."""
+    world.create_group()
+    await world.until(lambda: "injected" in world.status)
+    await asyncio.sleep(1)
+    world.create_workload(replicas)
+    await world.until(lambda: (world.status.get("members") or {}).get("joined") == replicas)
+
+
+def told(world: PlainWorld, what: str) -> float:
+    """Return when something was last done, in virtual seconds."""
+    return [entry.at_s for entry in world.trace.select(what=what)][-1]
+
+
+def test_scale_down_is_followed_by_a_leave_after_the_kubelet_certified_the_end() -> None:
+    """docs/design.md, the order of a removal: not before E1, and at once after it."""
+
+    async def main() -> None:
+        world = PlainWorld()
+        world.start_operator()
+        await populated(world)
+        departed = world.id_of(2)
+        assert set(world.kafka.members) == {world.id_of(n) for n in range(3)}
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: world.left)
+        assert world.left == [departed]
+        assert 0 < world.loop.time() - told(world, "status written") < 2.5
+        await world.until(lambda: (world.status.get("lastRemoval") or {}).get("instanceId") == departed)
+        assert set(world.kafka.members) == {world.id_of(0), world.id_of(1)}
+
+    simulate(main)
+
+
+def test_pods_receive_what_the_operator_decided() -> None:
+    async def main() -> None:
+        world = PlainWorld()
+        world.start_operator()
+        await populated(world)
+        for n, pod in enumerate(world.pods):
+            assert pod["metadata"]["annotations"][names.INSTANCE_ID_ANNOTATION] == world.id_of(n)
+            environment = world.processes.running[uid_of(pod), "app"][1]
+            assert environment["KAFKA_GROUP_INSTANCE_ID"] == world.id_of(n)
+            assert environment["KAFKA_SESSION_TIMEOUT_MS"] == str(world.status["injected"]["sessionTimeoutMs"])
+
+    simulate(main)
+
+
+def test_roll_is_followed_by_no_leave() -> None:
+    async def main() -> None:
+        world = PlainWorld()
+        world.start_operator()
+        await populated(world)
+        before = {uid_of(p) for p in world.pods}
+        world.users.roll("shop", "web")
+        await world.until(lambda: not before & {uid_of(p) for p in world.pods} and len(world.pods) == 3)
+        await asyncio.sleep(60)
+        assert world.left == []
+        assert world.status["members"]["joined"] == 3
+
+    simulate(main)
+
+
+def test_zombie_of_a_force_delete_is_held_until_its_session_ends() -> None:
+    """Its object is gone and its process lives: nothing that the model writes certifies it."""
+
+    async def main() -> None:
+        world = PlainWorld()
+        world.start_operator()
+        await populated(world)
+        pod = world.pods[2]
+        node = world.cluster.nodes[pod["spec"]["nodeName"]]
+        node.freeze_kubelet()
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: is_terminating(world.pods[2]))
+        world.users.delete_pod("shop", "web-2", grace_s=0)
+        await asyncio.sleep(120)
+        assert world.processes.is_running(uid_of(pod), "app")
+        node.thaw_kubelet()
+        await asyncio.sleep(120)
+        assert not world.processes.is_running(uid_of(pod), "app")
+        assert world.left == [], "an end that nobody wrote down is no evidence"
+
+    simulate(main)
+
+
+def test_watch_gap_holds_and_a_resumed_watch_does_not() -> None:
+    """docs/design.md, continuity: a break is harmless, a 410 is a gap."""
+
+    async def departing(is_gap: bool) -> list[str]:
+        world = PlainWorld()
+        _, _, transport = world.start_operator()
+        await populated(world)
+        transport.link.break_watches()
+        if is_gap:
+            transport.faults.is_refusing = True
+            world.users.label_pod("shop", "web-0", {"x": "1"})
+            world.server.compact("pods")
+            await asyncio.sleep(5)
+            transport.link.heal()
+        await asyncio.sleep(5)
+        world.users.scale("shop", "web", 2)
+        await asyncio.sleep(120)
+        return world.left
+
+    assert len(simulate(lambda: departing(is_gap=False))) == 1
+    assert simulate(lambda: departing(is_gap=True)) == []
+
+
+def test_second_operator_takes_over_when_the_first_is_killed_and_not_before() -> None:
+    """The Lease: 15 s by the standby's own clock; what ended meanwhile is in the watch it kept warm."""
+
+    async def main() -> None:
+        world = PlainWorld()
+        first, _, _ = world.start_operator("operator-a")
+        await populated(world)
+        _, second, _ = world.start_operator("operator-b")
+        await asyncio.sleep(20)
+        assert not second.lease.holds()
+        first.kill()
+        killed_s = world.loop.time()
+        world.users.scale("shop", "web", 2)
+        await world.until(second.lease.holds)
+        assert 13 < world.loop.time() - killed_s < 19
+        await world.until(lambda: world.left)
+        assert world.left == [world.id_of(2)]
+
+    simulate(main)
+
+
+def test_frozen_operator_does_not_write_when_it_goes_on() -> None:
+    """A long pause: the Lease has another holder by then, and the process ends instead of writing."""
+
+    async def main() -> None:
+        world = PlainWorld()
+        first, operator, _ = world.start_operator("operator-a")
+        await populated(world)
+        world.start_operator("operator-b")
+        await asyncio.sleep(5)
+        first.freeze()
+        await asyncio.sleep(60)
+        first.thaw()
+        await asyncio.sleep(5)
+        assert not operator.lease.holds()
+        assert world.server.get(LEASES, "ops", "staticgroup-operator")["spec"]["holderIdentity"] == "operator-b"  # type: ignore[index]
+
+    simulate(main)
+
+
+def test_next_process_resumes_the_watch_of_one_that_was_killed() -> None:
+    async def main() -> None:
+        world = PlainWorld()
+        first, _, _ = world.start_operator("operator-a")
+        await populated(world)
+        await asyncio.sleep(10)
+        lease = world.server.get(LEASES, "ops", "staticgroup-operator")
+        assert CONTINUITY_ANNOTATION in lease["metadata"]["annotations"]  # type: ignore[index]
+        epoch = world.status["injected"]["watchEpoch"]
+        first.kill()
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: len(world.pods) == 2)
+        _, operator, _ = world.start_operator("operator-a")
+        await world.until(lambda: world.left)
+        assert operator.pods.epoch == epoch
+
+    simulate(main)
+
+
+@pytest.mark.parametrize("at", range(1, 36))
+def test_crash_anywhere_in_a_removal_ends_in_the_same_state(at: int) -> None:
+    """The leave is sent at the 13th resumption after the scale-down: killed at one, started again from what is stored, the departed member goes once."""
+
+    async def main() -> None:
+        world = PlainWorld()
+        process, _, _ = world.start_operator("operator-a")
+        await populated(world)
+        process.crash_at_resumption = process.resumptions + at
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: process.is_dead)
+        await asyncio.sleep(20)
+        world.start_operator("operator-a")
+        await asyncio.sleep(60)
+        assert set(world.left) == {world.id_of(2)}
+        assert [outcome.value for _, outcome in world.kafka.leaves].count("Removed") == 1
+        assert world.status["members"]["joined"] == 2
+
+    simulate(main)
+
+
+async def busy(seed: object) -> str:
+    """Let two operators follow four StaticGroups through changes and faults; return the digest of the trace."""
+    world = PlainWorld(seed)
+    _, _, transport = world.start_operator("operator-a")
+    await populated(world)
+    for name in ("api", "mail", "stock"):
+        group = static_group(workloadRef={"name": name}, groupId=name)
+        world.users.create(STATIC_GROUPS, group | {"metadata": {"namespace": "shop", "name": name}})
+        world.users.create(STATEFULSETS, stateful_set("shop", name, 2))
+    world.start_operator("operator-b")
+    for n in range(3):
+        world.users.roll("shop", "web")
+        await asyncio.sleep(30)
+        for name in ("web", "api", "mail", "stock"):
+            world.users.scale("shop", name, 2 + n % 2)
+        transport.link.break_watches()
+        transport.faults.latency_s = (0.0, 0.5)
+        await asyncio.sleep(20)
+        world.cluster.nodes["n2"].reboot()
+        await asyncio.sleep(30)
+    for entry in world.kafka.journal:
+        world.trace.add(0.0, "kafka", " ".join(entry))
+    world.trace.add(0.0, "api", "version", value=world.server.resource_version)
+    return world.trace.digest()
+
+
+def test_same_seed_same_history_in_any_process() -> None:
+    """Twice here, and in processes whose strings hash differently."""
+    digests: list[Any] = [simulate(lambda: busy(7), 7), simulate(lambda: busy(7), 7)]
+    program = "from unit.simulator.test_operator_on_model import busy, simulate; print(simulate(lambda: busy(7), 7))"
+    for hash_seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        ran = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        digests.append(ran.stdout.strip().splitlines()[-1])
+    assert len(set(digests)) == 1
+    assert simulate(lambda: busy(8), 8) != digests[0]
+
+
+def test_ready_pods_are_ready_for_the_operator_too() -> None:
+    async def main() -> None:
+        world = PlainWorld()
+        _, operator, _ = world.start_operator()
+        await populated(world)
+        await asyncio.sleep(10)
+        pods = operator.pods.of_workload("shop", "web")
+        assert len(pods) == 3
+        assert all(p.ready_since_s is not None and p.runs and p.from_birth for p in pods)
+        assert all(is_true(p, "Ready") for p in world.pods)
+
+    simulate(main)

@@ -1,0 +1,161 @@
+"""Each oracle fires on a bad history made by hand, and stays silent on the good one beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from coordinator_model.errors import ErrorCode
+from simulator.oracles import (
+    LEASE_SLACK_S,
+    Effect,
+    Leave,
+    Rest,
+    Safety,
+    StatusHistory,
+    Violation,
+    judge_rest,
+    secrets_shown,
+)
+
+
+@dataclass
+class Told:
+    """A truth that a test sets."""
+
+    alive: set[str] = field(default_factory=set)
+    unproven: tuple[str, ...] = ()
+    owner: str | None = "orders"
+    undesired_s: float | None = 5.0
+    stopped: bool = False
+    renewed_s: float = 90.0
+
+    def is_alive(self, member_id: str) -> bool:
+        return member_id in self.alive
+
+    def uncertified(self, instance_id: str, member_id: str) -> Sequence[str]:
+        return self.unproven
+
+    def owner_of(self, group_id: str, instance_id: str) -> str | None:
+        return self.owner
+
+    def undesired_since_s(self, instance_id: str) -> float | None:
+        return self.undesired_s
+
+    def is_told_to_stop(self, operator: str, group_id: str) -> bool:
+        return self.stopped
+
+    def lease_renewed_s(self, operator: str) -> float:
+        return self.renewed_s
+
+
+LEAVE = Leave(at_s=100.0, operator="operator-a", group_id="orders", members=(("m-1", "web-2"),))
+EFFECT = Effect(
+    at_s=100.0,
+    operator="operator-a",
+    group_id="orders",
+    member_id="m-1",
+    instance_id="web-2",
+    error_code=ErrorCode.NONE,
+)
+
+
+def judged(truth: Told, *, leave: Leave | None = None, effects: Sequence[Effect] = ()) -> list[str]:
+    found: list[Violation] = []
+    safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append)
+    if leave is not None:
+        safety.leave_sent(leave)
+    for effect in effects:
+        safety.leave_applied(effect)
+    return [violation.oracle for violation in found]
+
+
+def test_a_proper_removal_breaks_nothing() -> None:
+    assert judged(Told(), leave=LEAVE, effects=[EFFECT]) == []
+
+
+@pytest.mark.parametrize(
+    ("oracle", "truth", "leave"),
+    [
+        ("S3", Told(owner=None), LEAVE),
+        ("S4", Told(undesired_s=None), LEAVE),
+        ("S5", Told(), replace(LEAVE, members=(("", "web-2"),))),
+        ("S5", Told(), replace(LEAVE, members=(("m-1", None),))),
+        ("S9", Told(), replace(LEAVE, members=())),
+        ("S14", Told(stopped=True), LEAVE),
+        ("S14", Told(renewed_s=100.0 - 15.0 - LEASE_SLACK_S - 1), LEAVE),
+    ],
+)
+def test_leave_that_must_not_be_sent(oracle: str, truth: Told, leave: Leave) -> None:
+    assert judged(truth, leave=leave) == [oracle]
+
+
+def test_removal_of_a_live_member_breaks_s1() -> None:
+    assert judged(Told(alive={"m-1"}), effects=[EFFECT]) == ["S1"]
+    assert judged(Told(alive={"m-1"}), effects=[replace(EFFECT, error_code=ErrorCode.FENCED_INSTANCE_ID)]) == []
+
+
+def test_removal_without_a_written_proof_breaks_s2() -> None:
+    assert judged(Told(unproven=("uid-7",)), effects=[EFFECT]) == ["S2"]
+
+
+def test_second_effect_on_one_member_breaks_s10_unless_a_fail_over_brought_it_back() -> None:
+    assert judged(Told(), effects=[EFFECT, EFFECT]) == ["S10"]
+    assert judged(Told(), effects=[EFFECT, replace(EFFECT, coordinator_epoch=1)]) == []
+
+
+def versions(*statuses: dict[str, object], generation: int = 2) -> list[str]:
+    found: list[Violation] = []
+    history = StatusHistory(found.append)
+    for status in statuses:
+        history.written(1.0, {"metadata": {"uid": "sg-1", "generation": generation}, "status": status})
+    return [violation.oracle for violation in found]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"observedGeneration": 2}, {"observedGeneration": 1}),
+        ({"observedGeneration": 2}, {"observedGeneration": 3}),
+        ({"ledger": {"overflow": True}}, {"ledger": {"overflow": False}}),
+        ({"injected": {"scope": "aaaaaaaa"}}, {"injected": {"scope": "bbbbbbbb"}}),
+    ],
+)
+def test_status_that_takes_something_back_breaks_s11(before: dict[str, object], after: dict[str, object]) -> None:
+    assert versions(before, after) == ["S11"]
+    assert versions(before, before) == []
+
+
+def test_secret_is_found_wherever_it_is_shown() -> None:
+    assert secrets_shown("s3cret", {"events": "all is well", "metrics": "password=s3cret"}) == ["metrics"]
+
+
+REST = Rest(
+    at_s=900.0,
+    members={"web-0": "m-0", "web-9": "m-9"},
+    desired=frozenset({"web-0"}),
+    running=frozenset({"web-0"}),
+    zombies=frozenset({"web-9"}),
+    leaves_at_rest=0,
+)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "rest"),
+    [
+        ("L1", replace(REST, zombies=frozenset())),
+        ("L2", replace(REST, members={"web-9": "m-9"})),
+        ("L3", replace(REST, undeleted=("staticgroups/orders",))),
+        ("L4", replace(REST, leaves_at_rest=1)),
+        ("L5", replace(REST, blocked=1)),
+    ],
+)
+def test_rest_that_is_none(oracle: str, rest: Rest) -> None:
+    assert [v.oracle for v in judge_rest(rest, lambda i: True)] == [oracle]
+    assert judge_rest(REST, lambda i: True) == []
+
+
+def test_members_of_others_are_nobodys_business() -> None:
+    assert judge_rest(replace(REST, zombies=frozenset()), lambda i: i != "web-9") == []
