@@ -56,7 +56,7 @@ mutants: $(STAMP) ## Show that every shortcut of the evidence chain is caught by
 
 .PHONY: bench
 bench: $(STAMP) ## Benchmarks with a budget, as ratios within one run
-	PYTHONPATH=tests $(BIN)/python tests/bench/run.py
+	PYTHONPATH=operator:tests $(BIN)/python tests/bench/run.py
 
 .PHONY: full
 full: $(STAMP) ## test, mutants, and the tests of the ground itself

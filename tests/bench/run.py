@@ -1,8 +1,9 @@
 """Benchmarks with a budget: `make bench`.
 
-Seconds depend on the machine, so each budget is a ratio to work of the same kind done in the same run by the standard
-library (decoding or encoding the same JSON), or a size in bytes. The best of several repetitions counts, because noise
-only ever adds.
+Seconds depend on the machine, so the budgets of the operator are ratios to work of the same kind done in the same run
+by the standard library (decoding or encoding the same JSON), or sizes in bytes. The coordinator model and the simulation
+have budgets in microseconds and seconds of one core, because they say what a proof costs. The best of several repetitions
+counts, because noise only ever adds.
 """
 
 from __future__ import annotations
@@ -18,6 +19,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from coordinator_model.coordinator import GroupCoordinator
+from coordinator_model.image import TopicImage
+from coordinator_model.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+)
+from simulator import schedule
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.memory import to_remember
 from staticgroup.core.plan import plan
@@ -171,9 +183,85 @@ def rounds() -> list[Row]:
     ]
 
 
+def stable_coordinator() -> tuple[GroupCoordinator, dict[str, str]]:
+    """Return a coordinator with one stable classic group of three static members: instance id to member id."""
+    coordinator = GroupCoordinator()
+    ids = [f"web-{n}" for n in range(3)]
+    tickets = {coordinator.handle(JoinGroupRequest(group_id="g", group_instance_id=i), 0).ticket: i for i in ids}
+    members = {}
+    for completed in coordinator.expire(10_000).completed:
+        assert isinstance(completed.response, JoinGroupResponse)
+        members[tickets[completed.ticket]] = completed.response.member_id
+    for i, member_id in sorted(members.items(), reverse=True):
+        sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id, group_instance_id=i)
+        coordinator.handle(sync, 10_000)
+    assert coordinator.groups["g"].state == "Stable"
+    return coordinator, members
+
+
+def coordinator_model() -> list[Row]:
+    """Measure requests through `handle`: steady heartbeats of both protocols, and static members that come back."""
+    calls = 5_000
+    coordinator, members = stable_coordinator()
+    instance_id, member_id = next(iter(members.items()))
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id, group_instance_id=instance_id)
+    beats_s = best_s(lambda: [coordinator.handle(beat, 10_000) for _ in range(calls)]) / calls
+    assert coordinator.handle(beat, 10_000).response.error_code == 0  # type: ignore[union-attr]
+    join = JoinGroupRequest(group_id="g", group_instance_id=instance_id)
+    joins_s = best_s(lambda: [coordinator.handle(join, 10_000) for _ in range(calls)]) / calls
+    modern = GroupCoordinator(image=TopicImage({"orders": 12}))
+    hello = ConsumerGroupHeartbeatRequest(
+        group_id="m",
+        member_id="m-1",
+        subscribed_topic_names=("orders",),
+        topic_partitions=(),
+        rebalance_timeout_ms=1000,
+    )
+    joined = modern.handle(hello, 0).response
+    assert isinstance(joined, ConsumerGroupHeartbeatResponse)
+    steady = ConsumerGroupHeartbeatRequest(group_id="m", member_id="m-1", member_epoch=joined.member_epoch)
+    modern_s = best_s(lambda: [modern.handle(steady, 1_000) for _ in range(calls)]) / calls
+    assert modern.handle(steady, 1_000).response.error_code == 0  # type: ignore[union-attr]
+    figures = [
+        ("Heartbeat", beats_s, 10.0),
+        ("ConsumerGroupHeartbeat", modern_s, 10.0),
+        ("static rejoin", joins_s, 50.0),
+    ]
+    return [
+        Row(
+            what=f"coordinator model: {name}",
+            measured=s * 1e6,
+            budget=budget,
+            unit="us",
+            detail=f"{1 / s:,.0f} a second",
+        )
+        for name, s, budget in figures
+    ]
+
+
+def simulation() -> list[Row]:
+    """Measure schedules: ten busy virtual minutes with faults, and the rest after them."""
+    seeds = range(12)
+    gc.collect()
+    started = time.perf_counter()
+    verdicts = [schedule.run(seed) for seed in seeds]
+    each_s = (time.perf_counter() - started) / len(seeds)
+    assert not any(v.violations for v in verdicts)
+    hours = sum(v.virtual_s for v in verdicts) / 3600
+    return [
+        Row(
+            what="one schedule of the simulation",
+            measured=each_s,
+            budget=1.0,
+            unit="s",
+            detail=f"{1 / each_s:.2f} schedules a second, {hours:.1f} virtual hours",
+        )
+    ]
+
+
 def main() -> int:
     """Print the table; 1 when a budget is broken."""
-    rows = [*pod_ingest(), *rounds()]
+    rows = [*pod_ingest(), *rounds(), *coordinator_model(), *simulation()]
     for row in rows:
         print(
             f"{row.what:45} {row.measured:8.1f} {row.unit:2} budget {row.budget:6.1f}  {'kept' if row.is_kept else 'BROKEN':6} {row.detail}"

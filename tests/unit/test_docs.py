@@ -333,6 +333,17 @@ def test_every_module_has_its_line_in_the_design() -> None:
         assert (OPERATOR / path).exists() or (REPOSITORY / path).exists(), path
 
 
+@pytest.mark.parametrize("package", ["coordinator_model", "simulator"])
+def test_every_module_of_the_models_belongs_to_a_line_of_the_design(package: str) -> None:
+    root = OPERATOR.parent / package
+    _, _, table = read("design.md").partition(f"| files of `{package}` |")
+    patterns = re.findall(r"`([\w/*]+\.py)`", table.partition("\n\n")[0])
+    assert patterns
+    modules = {path.relative_to(root) for path in root.rglob("*.py")} - {Path("__init__.py"), Path("__main__.py")}
+    assert sorted(str(m) for m in modules if not any(m.match(p) for p in patterns)) == []
+    assert [p for p in patterns if not any(m.match(p) for m in modules)] == []
+
+
 def test_make_targets_that_pages_name_exist() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE.read_text(encoding="utf-8"), re.MULTILINE))
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
