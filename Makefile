@@ -39,16 +39,30 @@ down: $(STAMP) ## Take the development cluster and its broker away, leaving noth
 
 ##@ Test
 .PHONY: test
-test: $(STAMP) ## Everything a change must pass: check, then e2e (on a new cluster, which is taken away)
-	PYTHONPATH=tests $(BIN)/python -m support.suites check e2e
+test: $(STAMP) ## Everything a change must pass: check, simulate-ci, then real brokers and a real cluster
+	PYTHONPATH=tests $(BIN)/python -m support.suites check simulate brokers e2e
 
 .PHONY: check
-check: $(STAMP) ## Lint, types, rings, unit tests, generated files (no cluster)
+check: $(STAMP) ## Lint, types, rings, unit and model tests, generated files (no cluster, no broker)
 	PYTHONPATH=tests $(BIN)/python -m support.suites check
 
 .PHONY: e2e
 e2e: $(STAMP) ## The end-to-end tests on a real cluster and real brokers
 	PYTHONPATH=tests $(BIN)/python -m support.suites e2e
+
+.PHONY: conformance
+conformance: $(STAMP) ## The coordinator model against four versions of real brokers; prints the table of agreement
+	PYTHONPATH=operator:tests CONFORMANCE_BROKERS=4.4,4.1,4.0,3.9 CONFORMANCE_HISTORIES=$(N) \
+	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/conformance --timeout=900
+	PYTHONPATH=operator:tests $(BIN)/python -m conformance.table
+
+.PHONY: simulate-ci
+simulate-ci: $(STAMP) ## 500 schedules with faults, a crash at every await, and the exhaustive model
+	PYTHONPATH=tests $(BIN)/python -m support.suites simulate
+
+.PHONY: soak
+soak: $(STAMP) ## More schedules: make soak N=5000
+	$(BIN)/python -m simulator soak --schedules $(N)
 
 .PHONY: mutants
 mutants: $(STAMP) ## Show that every shortcut of the evidence chain is caught by a test
@@ -59,9 +73,9 @@ bench: $(STAMP) ## Benchmarks with a budget, as ratios within one run
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/run.py
 
 .PHONY: full
-full: $(STAMP) ## test, mutants, and the tests of the ground itself
-	PYTHONPATH=tests $(BIN)/python -m support.suites check e2e ground
-	$(MAKE) mutants
+full: $(STAMP) ## test, mutants, conformance on older brokers, and the tests of the ground itself
+	PYTHONPATH=tests $(BIN)/python -m support.suites check simulate brokers e2e ground
+	$(MAKE) mutants conformance
 
 ##@ Generate
 .PHONY: crds

@@ -1,7 +1,7 @@
 """Names of Kafka's broker and group properties for the fields of `BrokerSettings`.
 
-One idea: a property's name with underscores, less `group.` or `group.consumer.`, is the field; so `--set` and
-DescribeConfigs need no table.
+One idea: a property's name with underscores, less `group.`, is the field; so `--set` and DescribeConfigs need no table.
+The model's own switches, which no Kafka has, begin with `model.`; only `--set` knows them.
 Source: GroupCoordinatorConfig, GroupConfig.
 """
 
@@ -15,7 +15,10 @@ from .settings import BrokerSettings
 
 _GROUP_TYPES = ("consumer", "streams", "share")
 _GROUP_KEYS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms", "initial.rebalance.delay.ms")
-_NOT_KAFKAS = frozenset({"node_id", "host", "port", "is_denied", "new_member_join_timeout_ms"})
+_SWITCHES = frozenset(
+    {"static_self_rejoin", "first_consumer_epoch", "streams_static_membership", "pre_registration", "hot_standby"}
+)
+_HIDDEN = frozenset({"node_id", "host", "port", "is_denied", "new_member_join_timeout_ms"})
 
 
 class UnknownProperty(ValueError):
@@ -23,9 +26,9 @@ class UnknownProperty(ValueError):
 
 
 def properties(settings: BrokerSettings) -> dict[str, str]:
-    """Return all broker properties that the model knows, with their values."""
+    """Return all of Kafka's broker properties that the model knows, with their values."""
     fields = (field.name for field in dataclasses.fields(settings))
-    known = {name: getattr(settings, name) for name in fields if name not in _NOT_KAFKAS}
+    known = {name: getattr(settings, name) for name in fields if name not in _HIDDEN | _SWITCHES}
     return {_property(name): _text(value) for name, value in known.items() if isinstance(value, str | int | tuple)}
 
 
@@ -43,7 +46,7 @@ def with_properties(settings: BrokerSettings, changes: Mapping[str, str]) -> Bro
     ------
     UnknownProperty: the model has no such property, or the value is not a number where one is needed.
     """
-    fields = {_property(f.name): f.name for f in dataclasses.fields(settings) if f.name not in _NOT_KAFKAS}
+    fields = {_property(f.name): f.name for f in dataclasses.fields(settings) if f.name not in _HIDDEN}
     values: dict[str, Any] = {}
     for name, text in changes.items():
         if name not in fields:
@@ -73,6 +76,8 @@ def _property(field: str) -> str:
     if field == "migration_policy":
         return "group.consumer.migration.policy"
     dotted = field.replace("_", ".")
+    if field in _SWITCHES:
+        return f"model.{dotted}"
     return f"group.{dotted}" if field.split("_", maxsplit=1)[0] in _GROUP_TYPES else dotted
 
 

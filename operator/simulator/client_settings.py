@@ -81,7 +81,7 @@ class ConsumerSettings:
     session_timeout_ms: classic only, unless the environment variable says otherwise.
     heartbeat_s: classic only; None: a third of the session timeout.
     close: what a static member does when it is closed. default: nothing (classic) or epoch -2 (KIP-848); leave: it
-        leaves for good; remain: nothing. A dynamic member leaves unless it is to remain (KIP-1092).
+        leaves for good; remain: as default. A dynamic member leaves unless it is to remain (KIP-1092).
     poll_s: longest time between two polls; a classic member joins a rebalance, and a KIP-848 member takes its new
         assignment, at the next one.
     revoke_s: time that handing over partitions takes, as for a last commit.

@@ -22,6 +22,7 @@ from .world import GROUP, NAMESPACE, SYSTEM, TOPIC, WORKLOAD, RunningOperator, W
 
 Heal = Callable[[], None]
 Begin = Callable[[World, Random], Heal | None]
+USUAL_LATENCY_S: Final = 0.002
 OPERATOR_PRINCIPAL: Final = "User:operator"
 
 
@@ -389,6 +390,68 @@ def answers_of_kafka_get_lost(world: World, rng: Random) -> Heal | None:
     return heal
 
 
+def _at_next_leave(world: World, act: Callable[[RunningOperator], None]) -> Heal:
+    """Do something in the moment in which an operator puts its next LeaveGroup on the wire; once."""
+    hooks: list[tuple[RunningOperator, Callable[[object], None]]] = []
+
+    def heal() -> None:
+        for operator, hook in hooks:
+            operator.gateway.on_leave.remove(hook)
+        hooks.clear()
+
+    def arm(operator: RunningOperator) -> None:
+        def hook(_: object) -> None:
+            world.loop.world_call_later(0.0, heal)
+            act(operator)
+
+        operator.gateway.on_leave.append(hook)
+        hooks.append((operator, hook))
+
+    for operator in world.living:
+        arm(operator)
+    return heal
+
+
+@fault(weight=1.5, lasts_s=(60, 180))
+def answer_of_the_next_leave_gets_lost(world: World, rng: Random) -> Heal:
+    """The coordinator removes the member, and the operator does not hear of it."""
+
+    def act(operator: RunningOperator) -> None:
+        operator.gateway.link.answers_to_lose = 1
+
+    return _at_next_leave(world, act)
+
+
+@fault(weight=1.5, lasts_s=(60, 180))
+def coordinator_fails_over_after_the_next_leave(world: World, rng: Random) -> Heal:
+    """The leave is acknowledged and lost with the coordinator, unless it was persisted just in time."""
+    after_s = rng.choice((0.003, 0.01, 0.5))
+
+    def fail_over() -> None:
+        world.coordinator_epoch += 1
+        world.kafka.fail_over(GROUP, is_clean=False, outage_s=0.5, loading_s=0.0)
+
+    def act(operator: RunningOperator) -> None:
+        world.loop.world_call_later(after_s, fail_over)
+
+    return _at_next_leave(world, act)
+
+
+@fault(weight=1.5, lasts_s=(60, 180))
+def next_leave_is_overtaken(world: World, rng: Random) -> Heal:
+    """A LeaveGroup is long on its way; meanwhile its ordinal is wanted again and a new pod joins."""
+    slow_s = rng.uniform(3, 9)
+
+    def act(operator: RunningOperator) -> None:
+        link = operator.gateway.link
+        link.latency_s = slow_s
+        replicas = len(world.truth.desired(WORKLOAD)) + 2
+        _try(lambda: world.users.scale(NAMESPACE, WORKLOAD, replicas))
+        world.loop.world_call_later(0.1, lambda: setattr(link, "latency_s", USUAL_LATENCY_S))
+
+    return _at_next_leave(world, act)
+
+
 @fault(lasts_s=(5, 60))
 def kafka_is_slow(world: World, rng: Random) -> Heal | None:
     """Every request of the operator takes up to seconds."""
@@ -399,7 +462,7 @@ def kafka_is_slow(world: World, rng: Random) -> Heal | None:
     link.latency_s = rng.uniform(0.2, 4)
 
     def heal() -> None:
-        link.latency_s = 0.002
+        link.latency_s = USUAL_LATENCY_S
 
     return heal
 

@@ -49,9 +49,9 @@ class Kip848Consumer(Consumer):
                 raise Fatal(response.error_code)
 
     async def say_goodbye(self) -> None:
-        """Leave for good when dynamic, for a while when static; by KIP-1092 also the other way or not at all."""
+        """Leave for good when dynamic, for a while when static, also when told to remain (KIP-1092, isLeavingGroup)."""
         close, is_static = self.settings.close, self.instance_id is not None
-        if self.member_epoch <= 0 or close == "remain":
+        if self.member_epoch <= 0 or (close == "remain" and not is_static):
             return
         epoch = LEAVE_EPOCH if close == "leave" or not is_static else LEAVE_FOR_A_WHILE_EPOCH
         await self.try_once(

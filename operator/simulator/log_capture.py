@@ -32,4 +32,5 @@ def captured_logs() -> Iterator[list[str]]:
     try:
         yield keeper.lines
     finally:
-        logger.level, logger.propagate, logger.handlers = before
+        logger.setLevel(before[0])
+        logger.propagate, logger.handlers = before[1:]

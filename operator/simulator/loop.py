@@ -12,6 +12,7 @@ request that is already on the wire, is scheduled by `world_call_later`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import heapq
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar
@@ -225,6 +226,9 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     # -- the machine
 
+    def _write_to_self(self) -> None:
+        """Wake nobody: there is no other thread, and what a dropped generator schedules is found by itself."""
+
     def add_ready(self, handle: asyncio.Handle) -> None:
         """Put a callback that was held back among those that are due."""
         self._ready.append(handle)  # type: ignore[attr-defined]
@@ -302,12 +306,15 @@ class SimulationLoop(asyncio.BaseEventLoop):
             task.cancel()
         if pending:
             gathered = asyncio.gather(*pending, return_exceptions=True)
-            gathered.add_done_callback(lambda _: self.stop())
+            is_over = False
+            # Later it would stop the last steps below, and hide what the simulation failed with.
+            gathered.add_done_callback(lambda _: None if is_over else self.stop())
             try:
                 self._batches_now = BATCHES_AT_ONE_INSTANT_MAX - TEARDOWN_BATCHES_MAX
                 self.run_forever()
             except SimulationError:
                 gathered.cancel()
+            is_over = True
         for task in asyncio.all_tasks(self):
             _close(task)
         self.run_until_complete(self.shutdown_asyncgens())
@@ -360,10 +367,15 @@ def run(
         When it did not return; and every exception of a task or callback of the world.
     """
     loop = SimulationLoop(seed=seed, is_fifo=is_fifo)
+    collects = gc.isenabled()
+    # The collector closes forgotten generators at moments that depend on memory, not on the seed.
+    gc.disable()
     try:
         return loop.run_main(main, until_s)
     finally:
         loop.finish()
+        if collects:
+            gc.enable()
 
 
 def simulation() -> SimulationLoop:

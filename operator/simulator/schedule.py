@@ -15,10 +15,10 @@ from coordinator_model.settings import BrokerSettings
 
 from .api_server import ApiError
 from .faults import FAULTS, Fault
+from .log_capture import captured_logs
 from .loop import run as run_simulation
 from .objects import STATEFULSETS
 from .oracles import Violation
-from .trace import Trace
 from .world import NAMESPACE, WORKLOAD, World, WorldSettings
 
 BUSY_S = 600.0
@@ -41,6 +41,7 @@ class Verdict:
     faults: kind → how often it happened.
     removals: members that operators removed.
     holds_with_zombie: moments (10 s apart) in which a departed member was held while a process of its pod lived.
+    met: what the operators had to cope with → how often, so that faults which never bite are seen.
     trace: the readable history; "" unless something was violated or it was asked for.
     """
 
@@ -49,6 +50,7 @@ class Verdict:
     faults: Counter[str]
     removals: int
     holds_with_zombie: int
+    met: Counter[str]
     virtual_s: float
     trace: str = ""
 
@@ -60,13 +62,16 @@ class _Schedule:
     seed: int
     rng: Random = field(init=False)
     world: World = field(init=False)
+    log_lines: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     holds: int = 0
+    held_by: set[str] = field(default_factory=set)
 
     async def main(self) -> None:
         self.rng = Random(f"schedule/{self.seed}")
         self.world = World(_settings(self.rng), seed=self.seed)
         world = self.world
+        world.log_lines = self.log_lines
         try:
             await world.populate()
         except AssertionError as error:
@@ -142,7 +147,9 @@ class _Schedule:
         world = self.world
         while True:
             await asyncio.sleep(10)
-            held = {e.get("instanceId") for e in world.status.get("exceptions") or [] if e.get("kind") in HELD}
+            exceptions = [e for e in world.status.get("exceptions") or [] if e.get("kind") in HELD]
+            held = {e.get("instanceId") for e in exceptions}
+            self.held_by |= {str(e.get("reason")) for e in exceptions}
             members = world.members()
             self.holds += any(i in members and world.processes.pod_alive(members[i]) for i in held if i)
 
@@ -177,6 +184,32 @@ def _settings(rng: Random) -> WorldSettings:
     )
 
 
+COUNTED = {
+    "staticgroup_rounds_total": "round",
+    "staticgroup_leave_outcomes_total": "leave answered",
+    "staticgroup_kafka_problems_total": "Kafka problem",
+    "staticgroup_watch_gaps_total": "watch gap",
+}
+"""The operators' own counters which tell what they met."""
+
+
+def _met(world: World) -> Counter[str]:
+    """Count what the operators of a world had to cope with, living and dead ones."""
+    met: Counter[str] = Counter()
+    for running in world.operators:
+        for metric in running.operator.metrics.registry.collect():
+            for sample in metric.samples:
+                if sample.name in COUNTED and sample.value:
+                    label = " ".join((COUNTED[sample.name], *sample.labels.values()))
+                    met[label] += int(sample.value)
+        met["leave without an answer"] += sum(sent.returned_s is None for sent in running.gateway.leaves)
+    removed = {key[:3] for key in world.safety.effects}
+    met["member resurrected and removed again"] = len(world.safety.effects) - len(removed)
+    met["operator process ended by itself"] = sum(1 for _ in world.trace.select(what="operator ends"))
+    met["library gave its membership up"] = sum(1 for _ in world.trace.select(what="fatal error"))
+    return +met
+
+
 def run(seed: int, *, keep_trace: bool = False) -> Verdict:
     """Run one schedule to its end.
 
@@ -185,16 +218,15 @@ def run(seed: int, *, keep_trace: bool = False) -> Verdict:
     keep_trace: return the history also when nothing was violated.
     """
     schedule = _Schedule(seed)
-    trace = Trace()
-    try:
-        run_simulation(schedule.main, seed=seed, until_s=UNTIL_S)
-    except Exception as error:
-        if not hasattr(schedule, "world"):
+    with captured_logs() as lines:
+        schedule.log_lines = lines
+        try:
+            run_simulation(schedule.main, seed=seed, until_s=UNTIL_S)
+        except Exception as error:
+            if hasattr(schedule, "world"):
+                error.add_note(f"schedule {seed}\n{schedule.world.trace.text()[-6000:]}")
             raise
-        error.add_note(f"schedule {seed}\n{schedule.world.trace.text()[-6000:]}")
-        raise
     world = schedule.world
-    trace = world.trace
     violations = tuple(world.violations)
     return Verdict(
         seed=seed,
@@ -202,6 +234,7 @@ def run(seed: int, *, keep_trace: bool = False) -> Verdict:
         faults=schedule.faults,
         removals=world.safety.removals,
         holds_with_zombie=schedule.holds,
+        met=_met(world) + Counter(f"held by {reason}" for reason in schedule.held_by),
         virtual_s=world.loop.time(),
-        trace=trace.text() if violations or keep_trace else "",
+        trace=world.trace.text() if violations or keep_trace else "",
     )

@@ -175,12 +175,17 @@ class World:
         self.users.create(STATEFULSETS, body)
 
     async def populate(self, *, deadline_s: float = 180.0) -> None:
-        """Start an operator, let ids be issued, then start the workload and wait until all pods are members.
+        """Start an operator, unless the clients are dynamic, and bring everything up."""
+        if self.settings.is_static:
+            self.start_operator()
+        await self.bring_up(deadline_s=deadline_s)
+
+    async def bring_up(self, *, deadline_s: float = 180.0) -> None:
+        """Let ids be issued, then start the workload and wait until all pods are members.
 
         Without the operator (`is_static` False) there is only the workload, and its clients are dynamic.
         """
         if self.settings.is_static:
-            self.start_operator()
             self.create_group()
             await self.until(lambda: "injected" in self.status, deadline_s, "ids are issued")
             await asyncio.sleep(1.0)

@@ -7,7 +7,7 @@ guards against, a partition that two consumers work on or that a live one had to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from conformance.streams_app import TOPOLOGY, App
@@ -32,6 +32,15 @@ RESTART_S = 10.0
 def simulate(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a system test in virtual time."""
     run(main, seed=1, until_s=7_200.0)
+
+
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float) -> None:
+    """Look every half second; fail when the check still says no after the timeout."""
+    for _ in range(int(timeout_s / 0.5)):
+        if await check():
+            return
+        await asyncio.sleep(0.5)
+    raise AssertionError(f"{check} still says no after {timeout_s:g} s")
 
 
 class Fleet:
@@ -82,8 +91,10 @@ class Fleet:
         for number in numbers:
             self._starts += 1
             uid = self.uids[number] = f"uid-{number}-{self._starts}"
-            own = {} if self.is_static else {"KAFKA_GROUP_INSTANCE_ID": ""}
-            self.world.start(number, uid, **own)
+            if self.is_static:
+                self.world.start(number, uid)
+            else:
+                self.world.start(number, uid, KAFKA_GROUP_INSTANCE_ID="")
 
     async def start_all(self) -> None:
         """Start every pod and wait until the group is complete."""
@@ -106,9 +117,11 @@ class Fleet:
 
     async def all_in(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
         """Wait until the pods' processes, and nobody else, are the members, and the group has settled."""
-        async with asyncio.timeout(timeout_s):
-            while not await self._is_complete():
-                await asyncio.sleep(0.5)
+        await eventually(self._is_complete, timeout_s)
+
+    async def is_empty(self) -> bool:
+        """Tell whether the group has no members."""
+        return (await self.world.view()).state == "Empty"
 
     async def _is_complete(self) -> bool:
         view = await self.world.gateway.describe(CONNECTION, GROUP)
@@ -147,9 +160,11 @@ class Requests:
 
     def __init__(self, fleet: Fleet) -> None:
         self.sent: list[tuple[str, Request]] = []
-        fleet.world.cluster.shard(GROUP).on_request = self._note
+        shard = fleet.world.cluster.shard(GROUP)
+        self._next, shard.on_request = shard.on_request, self._note
 
     def _note(self, asking: Exchange | None, request: Request) -> None:
+        self._next(asking, request)
         if asking is not None:
             self.sent.append((asking.link.name.split("/")[0], request))
 

@@ -23,7 +23,7 @@ def lines() -> dict[str, tuple[str, str]]:
     return {c[1].strip(): (c[-3].strip(), c[-2].strip()) for c in cells}
 
 
-def tests() -> frozenset[str]:
+def known_tests() -> frozenset[str]:
     """Return the names of all test functions, and the rows that the wire suite knows."""
     names = set()
     for path in (REPOSITORY / "tests").rglob("*.py"):
@@ -39,9 +39,9 @@ def test_every_item_has_its_line() -> None:
 def test_line_has_a_mark_and_names_tests_that_exist(number: str) -> None:
     mark, shown_by = lines()[number]
     assert mark.startswith(MARKS), mark
-    known = tests()
+    known = known_tests()
     rows, named = ROW.findall(TEST.sub("", shown_by)), TEST.findall(shown_by)
-    assert rows or named, "nothing shows it"
+    assert rows or named or shown_by.startswith("nothing to show: "), "nothing shows it"
     missing = [n for n in named if n not in known]
     missing += [r for r in rows if not any(re.match(rf"test_(wire_)?{r}_", n) for n in known)]
     assert not missing

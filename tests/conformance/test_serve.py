@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from staticgroup.core.group import GroupType, GroupView, LeaveEntry, LeaveOutcome, LeaveResult
 from staticgroup.kafka.credentials import ConnectionSettings

@@ -93,7 +93,8 @@ def test_properties_have_kafkas_names() -> None:
         "group.streams.session.timeout.ms",
         "group.consumer.assignors",
     } <= names
-    assert all(name.startswith("group.") for name in names if "rejoin" not in name and "epoch" not in name) or names
+    assert all(name.startswith("group.") for name in names)
+    assert with_properties(BrokerSettings(), {"model.static.self.rejoin": "in_place"}).static_self_rejoin == "in_place"
 
 
 def test_properties_are_set_by_name() -> None:

@@ -1,4 +1,4 @@
-"""The suites of `make check`, `make e2e`, `make test` and `make full`: what runs, in which order, and in what time.
+"""The suites of `make check`, `make simulate-ci`, `make e2e`, `make test` and `make full`: what runs, in which order, and in what time.
 
 One table says it all. Each suite has a budget that is printed beside the time it took; a suite that overruns is
 reported, not failed, because a busy machine proves nothing. The figures that the end-to-end tests measured are printed
@@ -57,7 +57,20 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(name="rings", command=(str(BIN / "lint-imports"),), budget_s=15),
         Suite(name="generated", command=(PYTHON, "-m", "staticgroup.api.crd", "--check", "crds/"), budget_s=5),
         Suite(name="reference", command=(PYTHON, "docs/reference/generate.py", "--check"), budget_s=5),
-        Suite(name="unit", command=pytest("tests/unit", "--timeout=120"), budget_s=60),
+        Suite(name="unit", command=pytest("tests/unit", "--timeout=120"), budget_s=90),
+        Suite(
+            name="models",
+            command=pytest("tests/conformance", "tests/simulation", "-m", "not broker", "--timeout=300"),
+            budget_s=180,
+        ),
+    ),
+    "simulate": (
+        Suite(name="exhaustive model", command=(PYTHON, "-m", "simulator.evidence"), budget_s=90),
+        Suite(name="schedules", command=(PYTHON, "-m", "simulator", "soak", "--schedules", "500"), budget_s=180),
+        Suite(name="crash at every await", command=(PYTHON, "-m", "simulator", "crash"), budget_s=240),
+    ),
+    "brokers": (
+        Suite(name="conformance", command=pytest("tests/conformance", "-m", "broker", "--timeout=600"), budget_s=240),
     ),
     "e2e": (
         Suite(name="ground up", command=(PYTHON, "-m", "support.scene", "up", E2E_CLUSTER), budget_s=90),

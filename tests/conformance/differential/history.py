@@ -54,7 +54,7 @@ _CLASSIC = {
 _CONSUMER = {
     **{"cjoin": 8, "cbounce": 4, "away": 4, "cleave": 2, "cbeat": 8, "cbeat_slim": 2, "cbeat_ahead": 1},
     **{"cbeat_behind": 2, "cbeat_stale": 2, "crejoin": 2, "subscribe": 2, "config": 1, "config_bad": 1},
-    **{"ccommit": 2, "ccommit_wrong": 1, "clapse": 1, "csettle": 6, "cinvalid": 1, "assignor": 1},
+    **{"commit": 2, "commit_wrong": 1, "clapse": 1, "csettle": 6, "cinvalid": 1, "assignor": 1},
 }
 _SLOW = frozenset({"lapse", "clapse"})
 MAX_WAITS = 2

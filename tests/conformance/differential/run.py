@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from conformance.differential.duo import MAX_SIZE, Difference
 from conformance.differential.history import History, Op, draw
-from conformance.differential.play import MAX_SIZE, Difference, Player
+from conformance.differential.play import Player
 from conformance.differential.sides import ModelSide, RealSide
 from conformance.wire.client import WireClient
 from conformance.wire.targets import TOPICS, create_topics, model_settings, warm_up

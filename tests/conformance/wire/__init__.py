@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from conformance.wire.catalogue import Row
 
-_MODULES = ("rows_classic", "rows_leave", "rows_consumer", "rows_migration", "rows_streams", "rows_failover")
+_MODULES = (
+    "rows_classic",
+    "rows_leave",
+    "rows_consumer",
+    "rows_ours",
+    "rows_migration",
+    "rows_streams",
+    "rows_failover",
+)
 
 
 def all_rows() -> Mapping[str, Row]:

@@ -43,7 +43,7 @@ class Row:
     @property
     def name(self) -> str:
         """Return the row's name, which begins with its id."""
-        return self.body.__name__  # type: ignore[attr-defined]  # a function
+        return self.body.__name__
 
     @property
     def given(self) -> str:

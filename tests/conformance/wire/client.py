@@ -369,14 +369,15 @@ def _task_ids(rows: Any) -> st.TaskIds | None:
 
 
 def _streamed(body: Body, _version: int, _client: WireClient) -> m.Response:
-    roles = ("active_tasks", "standby_tasks", "warmup_tasks")
     return st.StreamsGroupHeartbeatResponse(
         error_code=ErrorCode(body["error_code"]),
         error_message=body["error_message"],
         member_id=body["member_id"],
         member_epoch=body["member_epoch"],
         heartbeat_interval_ms=body["heartbeat_interval_ms"],
-        **{role: _task_ids(body[role]) for role in roles},
+        active_tasks=_task_ids(body["active_tasks"]),
+        standby_tasks=_task_ids(body["standby_tasks"]),
+        warmup_tasks=_task_ids(body["warmup_tasks"]),
     )
 
 

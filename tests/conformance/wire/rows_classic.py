@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from conformance.wire.catalogue import row
 from conformance.wire.conversation import Conversation, E, Seat, subscription
@@ -279,16 +280,21 @@ async def I13_every_version_fences_or_has_no_instance_id(talk: Conversation) -> 
     protocols = [{"name": "range", "metadata": subscription("orders")}]
     low, high = talk.target.client.versions[Api.JOIN_GROUP]
     for version in range(max(low, 5), min(high, 9) + 1):
-        body = {"group_id": talk.group, "member_id": "other", "group_instance_id": "X", "protocols": protocols}
-        times = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "consumer"}
+        body = {"group_id": talk.group, "member_id": "other", "group_instance_id": "X"}
+        times: dict[str, Any] = {
+            "protocols": protocols,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "protocol_type": "consumer",
+        }
         answer = await talk.call(Api.JOIN_GROUP, version, **body, **times)
         assert answer["error_code"] == E.FENCED_INSTANCE_ID, version
     named = {"protocol_type": "consumer", "protocol_name": "range"}
     for api in (Api.SYNC_GROUP, Api.HEARTBEAT):
         low, high = talk.target.client.versions[api]
         for version in range(low, high + 1):
-            body = {"group_id": talk.group, "member_id": "other", "generation_id": x.generation}
-            answer = await talk.call(api, version, **body, group_instance_id="X", **named)
+            who: dict[str, Any] = {"group_id": talk.group, "member_id": "other", "generation_id": x.generation}
+            answer = await talk.call(api, version, **who, group_instance_id="X", **named)
             expected = E.FENCED_INSTANCE_ID if version >= 3 else E.UNKNOWN_MEMBER_ID
             assert answer["error_code"] == expected, (api, version)
     assert await talk.heartbeat(x) is E.NONE

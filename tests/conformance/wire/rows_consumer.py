@@ -1,4 +1,4 @@
-"""Rows of KIP-848 groups (catalogue §7.3, §7.6, §7.9)."""
+"""Rows of KIP-848 groups (catalogue §7.3, §7.6)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def N07_a_leave_for_good_bumps_the_epoch(talk: Conversation) -> None:
     assert len(y.partitions) == 6
 
 
-@row("N08", f"{GMMT}.testStaticMemberRejoinsWithSameMemberIdAndDifferentInstanceId", since="4.1")
+@row("N08", f"{GMMT}.testStaticMemberRejoinsWithSameMemberIdAndDifferentInstanceId", since="4.0")
 async def N08_same_member_id_with_another_instance_id(talk: Conversation) -> None:
     """m1/X left with -2: m1 joins as Y → accepted as Y."""
     x, _ = await consumer_group(talk, "X", "Z")
@@ -157,7 +157,7 @@ async def N14_a_full_group_refuses_new_members(talk: Conversation) -> None:
     assert (await members[0].beat()).error_code is E.NONE
 
 
-@row("N14", f"{GMMT}.testStaticMemberRejoinsWhenGroupIsFull (KAFKA-20601)", since="4.4")
+@row("N14", f"{GMMT}.testStaticMemberRejoinsWhenGroupIsFull (KAFKA-20601)", since="4.3")
 async def N14_a_full_group_takes_back_its_static_member(talk: Conversation) -> None:
     """Full: a static member that left with -2 comes back under a new id → NONE."""
     members = await consumer_group(talk, *(f"X{i}" for i in range(MAX_SIZE)))
@@ -169,20 +169,21 @@ async def N14_a_full_group_takes_back_its_static_member(talk: Conversation) -> N
 async def N15_the_session_ends_while_away(talk: Conversation) -> None:
     """-2 at once after the join, session over → removed, group epoch + 1."""
     assert (await talk.set_config(consumer_session_timeout_ms=2_000)).error_code is E.NONE
-    await _settings_apply()
+    await settings_apply()
     member = await Member(talk, "X").join()
     before = await talk.epoch()
     await talk.beat(member.member, -2, instance="X")
     assert len((await talk.describe_consumer()).members) == 1
-    await talk.until(lambda: _members(talk, 0))
+    await talk.until(lambda: has_members(talk, 0))
     assert await talk.epoch() == before + 1
 
 
-async def _members(talk: Conversation, count: int) -> bool:
+async def has_members(talk: Conversation, count: int) -> bool:
+    """Say whether the group shows so many members."""
     return len((await talk.describe_consumer()).members) == count
 
 
-async def _settings_apply() -> None:
+async def settings_apply() -> None:
     """A broker learns a group's setting from the metadata log, a moment after the controller's answer."""
     await asyncio.sleep(0.5)
 
@@ -191,12 +192,12 @@ async def _settings_apply() -> None:
 async def N16_each_heartbeat_restarts_the_session(talk: Conversation) -> None:
     """Heartbeats 1 s apart keep a session of 2.5 s for 4 s; silence ends it."""
     assert (await talk.set_config(consumer_session_timeout_ms=2_500)).error_code is E.NONE
-    await _settings_apply()
+    await settings_apply()
     member = await Member(talk, "X").join()
     for _ in range(4):
         await asyncio.sleep(1.0)
         assert (await member.beat()).error_code is E.NONE
-    took_s = await talk.until(lambda: _members(talk, 0))
+    took_s = await talk.until(lambda: has_members(talk, 0))
     assert 1.5 < took_s < 6.0
     assert (await member.beat()).error_code is E.UNKNOWN_MEMBER_ID
 
@@ -210,7 +211,7 @@ async def N17_an_unacknowledged_revocation_is_fenced(talk: Conversation) -> None
     told = await talk.beat("m1", joined.member_epoch)
     assert told.assignment is not None
     assert len(told.assignment[0][1]) == 3
-    await talk.until(lambda: _members(talk, 1))
+    await talk.until(lambda: has_members(talk, 1))
     assert (await talk.beat("m1", joined.member_epoch)).error_code is E.UNKNOWN_MEMBER_ID
     await settle(other)
     assert len(other.partitions) == 6
@@ -276,7 +277,7 @@ async def I01_a_topic_appears_and_the_member_bounces(talk: Conversation) -> None
 async def I02_an_unreleased_id_is_free_after_the_session(talk: Conversation) -> None:
     """A member stops without -2: another one with its X hears UNRELEASED_INSTANCE_ID until the session is over."""
     assert (await talk.set_config(consumer_session_timeout_ms=2_000)).error_code is E.NONE
-    await _settings_apply()
+    await settings_apply()
     silent = await Member(talk, "X").join()
     before = await talk.epoch()
     second = Member(talk, "X")
@@ -304,7 +305,7 @@ async def I03_all_return_with_another_assignor(talk: Conversation) -> None:
 
 
 @row("I04", "LeaveGroupRequestTest.testLeaveGroupWithNewConsumerGroupProtocolAndNewGroupCoordinator", since="4.0")
-async def I04_leave_group_removes_consumer_members(talk: Conversation) -> None:
+async def I04_leave_group_removes_consumerhas_members(talk: Conversation) -> None:
     """v3, v4, v5: {"", X0}, {m1, X1}, {m2, null} in one request → 3 × NONE, ids echoed, Empty."""
     for version in (3, 4, 5):
         _, second, third = await consumer_group(talk, "X0", "X1", "X2")
@@ -324,142 +325,13 @@ async def I05_removals_one_by_one_and_delete_consumer(talk: Conversation) -> Non
     assert await talk.leave(("", "unknown")) == [E.UNKNOWN_MEMBER_ID]
     assert (await talk.ask(delete)).results == ((talk.group, E.NON_EMPTY_GROUP),)
     assert (await talk.beat(dynamic.member, -1)).error_code is E.NONE
-    assert await _members(talk, 2)
+    assert await has_members(talk, 2)
     assert await talk.leave(("", "X")) == [E.NONE]
-    assert await _members(talk, 1)
+    assert await has_members(talk, 1)
     assert await talk.leave((second.member, "Y")) == [E.NONE]
-    assert await _members(talk, 0)
+    assert await has_members(talk, 0)
     assert (await talk.ask(delete)).results == ((talk.group, E.NONE),)
     assert (await talk.describe_consumer()).error_code is E.GROUP_ID_NOT_FOUND
-
-
-@row("A01", "ours: removal against the removed one's own late requests", since="4.0")
-async def A01_late_requests_of_the_removed_consumer(talk: Conversation) -> None:
-    """Removed: its late -2, -1 and heartbeat are UNKNOWN; with a new holder of X they are FENCED; never a double removal."""
-    x, y = await consumer_group(talk, "X", "Y")
-    assert await talk.leave((x.member, "X")) == [E.NONE]
-    after = await talk.epoch()
-    for epoch in (-2, -1, x.epoch):
-        assert (await talk.beat(x.member, epoch, instance="X")).error_code is E.UNKNOWN_MEMBER_ID
-    assert await talk.epoch() == after
-    back = await Member(talk, "X").join()
-    now = await talk.epoch()
-    for epoch in (-2, -1, x.epoch):
-        assert (await talk.beat(x.member, epoch, instance="X")).error_code is E.FENCED_INSTANCE_ID
-    assert await talk.leave((x.member, "X")) == [E.FENCED_INSTANCE_ID]
-    assert await talk.epoch() == now
-    await settle(back, y)
-
-
-@row("A02", "ours: -2 on behalf of a crashed member", since="4.0")
-async def A02_crash_release_by_a_third_party(talk: Conversation) -> None:
-    """A member crashed: wrong pair FENCED; -2 with its pair by somebody else → its successor joins, same partitions."""
-    x, _ = await consumer_group(talk, "X", "Y")
-    before = await talk.epoch()
-    assert (await Member(talk, "X").beat()).error_code is E.UNRELEASED_INSTANCE_ID
-    assert (await talk.beat("bogus", -2, instance="X")).error_code is E.FENCED_INSTANCE_ID
-    assert (await talk.beat(x.member, -2, instance="X")).member_epoch == -2
-    again = await Member(talk, "X").join()
-    assert (again.partitions, again.epoch, await talk.epoch()) == (x.partitions, x.epoch, before)
-    assert (await talk.beat(x.member, -2, instance="X")).error_code is E.FENCED_INSTANCE_ID
-
-
-@row("A03", "ours: the state while one is away (ConsumerGroup.maybeUpdateGroupState)", since="4.0")
-async def A03_a_member_away_reads_reconciling(talk: Conversation) -> None:
-    """One member at -2 → the group's state is Reconciling though group and assignment epoch agree; Stable when back."""
-    x, _ = await consumer_group(talk, "X", "Y")
-    assert (await talk.describe_consumer()).group_state == "Stable"
-    await talk.beat(x.member, -2, instance="X")
-    group = await talk.describe_consumer()
-    assert (group.group_state, group.group_epoch) == ("Reconciling", group.assignment_epoch)
-    await Member(talk, "X").join()
-    assert (await talk.describe_consumer()).group_state == "Stable"
-
-
-@row("A05", "ours: a static member that lost its join answer (apache/kafka pull request 23542)", since="4.0")
-async def A05_a_lost_join_answer_blocks_the_member_itself(talk: Conversation) -> None:
-    """Epoch 0 again with its own id and X → UNRELEASED_INSTANCE_ID; its own -2 heals it."""
-    member = await Member(talk, "X").join()
-    again = await talk.beat(member.member, 0, instance="X")
-    assert again.error_code is E.UNRELEASED_INSTANCE_ID
-    await talk.beat(member.member, -2, instance="X")
-    assert (await talk.beat(member.member, 0, instance="X")).error_code is E.NONE
-
-
-@row("A05", f"{GMMT}.testConsumerGroupDynamicMemberRejoins (KAFKA-19233)", since="4.4")
-async def A05_a_dynamic_member_may_join_again(talk: Conversation) -> None:
-    """Epoch 0 again of a known dynamic member → NONE, same epoch and partitions."""
-    member = await Member(talk).join()
-    again = await talk.beat(member.member, 0)
-    assert (again.error_code, again.member_epoch, again.assignment) == (E.NONE, member.epoch, member.owned)
-
-
-@row("A06", "ours: a changed session timeout counts from the next heartbeat", since="4.0")
-async def A06_the_absent_keep_their_old_timer(talk: Conversation) -> None:
-    """Session 2 s; X is away; raised to 60 s → X still goes after 2 s, Y who has beaten since stays."""
-    assert (await talk.set_config(consumer_session_timeout_ms=2_000)).error_code is E.NONE
-    await _settings_apply()
-    x = await Member(talk, "X").join()
-    y = await Member(talk, "Y").join()
-    await talk.beat(x.member, -2, instance="X")
-    assert (await talk.set_config(consumer_session_timeout_ms=60_000)).error_code is E.NONE
-    await asyncio.sleep(0.7)
-    assert (await y.beat()).error_code is E.NONE
-    await talk.until(lambda: _members(talk, 1))
-    await asyncio.sleep(2.5)
-    assert (await y.beat()).error_code is E.NONE
-
-
-@row("A06", "GroupConfigManagerTest: bounds", since="4.0")
-async def A06_settings_out_of_bounds_are_refused(talk: Conversation) -> None:
-    """Below the broker's minimum, above its maximum, unknown key → INVALID_CONFIG."""
-    assert (await talk.set_config(consumer_session_timeout_ms=999)).error_code is E.INVALID_CONFIG
-    assert (await talk.set_config(consumer_session_timeout_ms=600_001)).error_code is E.INVALID_CONFIG
-    assert (await talk.set_config(consumer_no_such_thing=1)).error_code is E.INVALID_CONFIG
-    assert (await talk.set_config(consumer_session_timeout_ms=600_000)).error_code is E.NONE
-
-
-@row("A08", "ours: one batch, one bump (KIP-848)", since="4.0")
-async def A08_batch_of_two_is_one_bump_consumer(talk: Conversation) -> None:
-    """5 members, 2 removed in one request → group epoch + 1; the others own everything."""
-    members = await consumer_group(talk, *(f"X{i}" for i in range(5)))
-    before = await talk.epoch()
-    assert await talk.leave((members[3].member, "X3"), ("", "X4")) == [E.NONE, E.NONE]
-    assert await talk.epoch() == before + 1
-    await settle(*members[:3])
-    assert await talk.epoch() == before + 1
-    assert sorted(len(member.partitions) for member in members[:3]) == [2, 2, 2]
-
-
-@row("A09", "ours: one by one, two bumps (KIP-848)", since="4.0")
-async def A09_one_by_one_is_two_bumps_consumer(talk: Conversation) -> None:
-    """5 members, 2 removed one after the other → group epoch + 2."""
-    members = await consumer_group(talk, *(f"X{i}" for i in range(5)))
-    before = await talk.epoch()
-    assert await talk.leave(("", "X3")) == [E.NONE]
-    assert await talk.leave(("", "X4")) == [E.NONE]
-    await settle(*members[:3])
-    assert await talk.epoch() == before + 2
-
-
-@row("A10", "ours: scale down and up again (KIP-848)", since="4.0")
-async def A10_late_removal_misses_the_returned_pod_consumer(talk: Conversation) -> None:
-    """3→2→3: the pod left with -2 and is back; the late removal with the old pair → FENCED, nobody is removed."""
-    *_, last = await consumer_group(talk, "X0", "X1", "X2")
-    await talk.beat(last.member, -2, instance="X2")
-    back = await Member(talk, "X2").join()
-    assert await talk.leave((last.member, "X2")) == [E.FENCED_INSTANCE_ID]
-    assert await _members(talk, 3)
-    assert (await back.beat()).error_code is E.NONE
-
-
-@row("A11", "ours: a pod with three members in one request", since="4.0")
-async def A11_three_members_of_a_pod_consumer(talk: Conversation) -> None:
-    """pod-1-1 … pod-1-3 are removed in one request → NONE × 3, one bump."""
-    members = await consumer_group(talk, "pod-0-1", *(f"pod-1-{i}" for i in (1, 2, 3)))
-    before = await talk.epoch()
-    assert await talk.leave(*((each.member, each.instance) for each in members[1:])) == [E.NONE] * 3
-    assert await talk.epoch() == before + 1
 
 
 @row("N20", f"{GMMT}.testConsumerGroupOffsetCommit / STALE_MEMBER_EPOCH", since="4.0")

@@ -30,7 +30,7 @@ async def M02_a_later_classic_member_follows(talk: Conversation) -> None:
     group = await talk.describe_consumer()
     assert {each.member_id for each in group.members} == {x.member, y.member}
     await settle(x, y)
-    assert (x.partitions, y.partitions) == ({("orders", 0)}, {("orders", 1)})
+    assert (x.owned, y.owned) == ((("orders", (0,)),), (("orders", (1,)),))
 
 
 @row("M02", f"{GMMT}.testClassicGroupHeartbeatToConsumerGroup…", since="4.0")
@@ -51,7 +51,7 @@ async def M02_classic_members_of_a_mixed_group_hear_of_the_rebalance(talk: Conve
     assert synced.assignment != b""
 
 
-@row("M03", f"{GMMT}.testLastStaticConsumerProtocolMemberReplacedByClassicMember", since="4.1")
+@row("M03", f"{GMMT}.testLastStaticConsumerProtocolMemberReplacedByClassicMember", since="4.0")
 async def M03_the_last_new_protocol_member_returns_as_classic(talk: Conversation) -> None:
     """The only member, static and new protocol, left with -2 and returns with JoinGroup → the group is classic again."""
     (x,) = await consumer_group(talk, "X")
@@ -62,7 +62,7 @@ async def M03_the_last_new_protocol_member_returns_as_classic(talk: Conversation
     assert [(each.group_instance_id, each.member_id) for each in group.members] == [("X", joined.member_id)]
 
 
-@row("M03", f"{GMMT}.testLastStaticConsumerProtocolMemberReplacedByClassicMember: no -2 before", since="4.1")
+@row("M03", f"{GMMT}.testLastStaticConsumerProtocolMemberReplacedByClassicMember: no -2 before", since="4.0")
 async def M03_a_classic_joiner_need_not_wait_for_the_release(talk: Conversation) -> None:
     """X is held by a new-protocol member that has not left: JoinGroup with X → replaced."""
     (x,) = await consumer_group(talk, "X")
@@ -71,7 +71,7 @@ async def M03_a_classic_joiner_need_not_wait_for_the_release(talk: Conversation)
     assert (await talk.beat(x.member, x.epoch, instance="X")).error_code in (E.GROUP_ID_NOT_FOUND, E.FENCED_INSTANCE_ID)
 
 
-@row("M04", f"{GMMT}.testLeavingLastConsumerProtocolMember… (KAFKA-18150)", since="4.1")
+@row("M04", f"{GMMT}.testLeavingLastConsumerProtocolMember… (KAFKA-18150)", since="4.0")
 async def M04_the_last_new_protocol_member_is_removed(talk: Conversation) -> None:
     """Classic Y, new protocol X: X is removed by LeaveGroup → the group is classic with the group epoch as generation."""
     (y,) = await talk.form("Y")
@@ -103,7 +103,7 @@ async def M06_a_full_consumer_group_and_a_classic_joiner(talk: Conversation) -> 
     assert (await talk.join("X0")).error_code is E.NONE
 
 
-@row("M08", "ConsumerProtocolMigrationTest (core): up and down with static members", since="4.1")
+@row("M08", "ConsumerProtocolMigrationTest (core): up and down with static members", since="4.0")
 async def M08_static_members_up_and_down_one_by_one(talk: Conversation) -> None:
     """Classic X, Y: each returns with the new protocol; then each returns with JoinGroup; the type follows."""
     await talk.form("X", "Y")

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from conformance.wire.catalogue import Outcome, Row, run_rows
-from conformance.wire.targets import MODEL, Report, Target, model_target, real_broker, real_target
-from support.devcluster.kafka_jars import version_key
+from conformance.wire.targets import MODEL, Target, model_target, real_broker, real_target
+from support.devcluster.kafka_jars import Report, version_key
 
 
 def outcomes(target: str, rows: Sequence[Row], report: Report = print) -> Mapping[str, Outcome]:

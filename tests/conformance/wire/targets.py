@@ -18,7 +18,7 @@ from coordinator_model.wire_codec import Api
 from support.devcluster import kafka_broker
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings as RealSettings
-from support.devcluster.kafka_jars import version_key
+from support.devcluster.kafka_jars import Report, version_key
 
 MODEL = "model"
 TOPICS: Mapping[str, int] = {"orders": 6, "payments": 4, "single": 1}
@@ -47,7 +47,6 @@ REAL_ONLY: Mapping[str, str] = {
 OFFSETS_PARTITIONS = 4
 """Of a test broker; each is a shard of the coordinator."""
 HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
-Report = kafka_broker.Report
 
 
 @dataclass(frozen=True, slots=True)
