@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from .crash import SCENARIOS, scenario_named
+from .crash_suite import replay_crash, run_suite
 from .soak import replay, soak
 
 
@@ -19,9 +21,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     c.add_argument("--seed", type=int, default=0)
     c = commands.add_parser("replay")
     c.add_argument("--seed", type=int, required=True)
+    c = commands.add_parser("crash")
+    c.add_argument("--scenario", choices=[s.name for s in SCENARIOS])
+    c.add_argument("--at", type=int)
+    c.add_argument("--jobs", type=int, default=2)
     chosen = parser.parse_args(arguments)
     if chosen.command == "soak":
         return soak(schedules=chosen.schedules, jobs=chosen.jobs, first_seed=chosen.seed)
+    if chosen.command == "crash":
+        scenarios = (scenario_named(chosen.scenario),) if chosen.scenario else SCENARIOS
+        return replay_crash(scenarios[0], chosen.at) if chosen.at else run_suite(scenarios, jobs=chosen.jobs)
     return replay(chosen.seed)
 
 

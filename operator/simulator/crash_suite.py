@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from .crash import SCENARIOS, CrashScenario, CrashVerdict, crash, scenario_named
 
 CHUNK = 8
-AWAITS_MIN = 100
+AWAITS_MIN = 60
 """A scenario with fewer awaits than this has lost its content."""
 
 
