@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 KIND := tests/support/devcluster/kind
 STAMP := $(VENV)/.installed
+PIPELINE := $(VENV)/.pipeline
 CLUSTER_NAME ?= sg-e2e
 N ?= 300
 
@@ -19,6 +20,10 @@ $(STAMP): tests/requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --require-hashes --requirement tests/requirements.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(PIPELINE): $(STAMP) tests/pipeline.lock
+	$(BIN)/pip install --quiet --require-hashes --requirement tests/pipeline.lock
 	touch $@
 
 .PHONY: install
@@ -91,6 +96,7 @@ lock: $(STAMP) ## Renew both lock files from pyproject.toml
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --quiet --generate-hashes --no-header --no-emit-index-url --upgrade -o operator/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --generate-hashes --no-header --no-emit-index-url --upgrade -o tests/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --quiet --extra pipeline-dev --generate-hashes --no-header --no-emit-index-url --upgrade --constraint tests/requirements.lock -o tests/pipeline.lock
 
 .PHONY: image
 image: $(STAMP) ## Build the operator's image with the development base image
