@@ -45,10 +45,10 @@ down: $(STAMP) ## Take the development cluster and its broker away, leaving noth
 ##@ Test
 .PHONY: test
 test: $(STAMP) ## Everything a change must pass: check, simulate-ci, then real brokers and a real cluster
-	PYTHONPATH=tests $(BIN)/python -m support.suites check simulate brokers e2e
+	PYTHONPATH=tests $(BIN)/python -m support.suites check models simulate brokers e2e
 
 .PHONY: check
-check: $(STAMP) ## Lint, types, rings, unit and model tests, generated files (no cluster, no broker)
+check: $(STAMP) ## Lint, types, rings, unit tests, generated files (no cluster, no broker)
 	PYTHONPATH=tests $(BIN)/python -m support.suites check
 
 .PHONY: e2e
@@ -62,8 +62,8 @@ conformance: $(STAMP) ## The coordinator model against four versions of real bro
 	PYTHONPATH=operator:tests $(BIN)/python -m conformance.table
 
 .PHONY: simulate-ci
-simulate-ci: $(STAMP) ## 500 schedules with faults, a crash at every await, and the exhaustive model
-	PYTHONPATH=tests $(BIN)/python -m support.suites simulate
+simulate-ci: $(STAMP) ## The models' tests, the exhaustive model, 500 schedules with faults, a crash at every await
+	PYTHONPATH=tests $(BIN)/python -m support.suites models simulate
 
 .PHONY: soak
 soak: $(STAMP) ## More schedules: make soak N=5000
@@ -79,7 +79,7 @@ bench: $(STAMP) ## Benchmarks with a budget, as ratios within one run
 
 .PHONY: full
 full: $(STAMP) ## test, mutants, conformance on older brokers, and the tests of the ground itself
-	PYTHONPATH=tests $(BIN)/python -m support.suites check simulate brokers e2e ground
+	PYTHONPATH=tests $(BIN)/python -m support.suites check models simulate brokers e2e ground
 	$(MAKE) mutants conformance
 
 ##@ Generate

@@ -1,4 +1,4 @@
-"""The suites of `make check`, `make simulate-ci`, `make e2e`, `make test` and `make full`: what runs, in which order, and in what time.
+"""The suites of `make check`, `make e2e`, `make test` and the like: what runs, in which order, and in what time.
 
 One table says it all. Each suite has a budget that is printed beside the time it took; a suite that overruns is
 reported, not failed, because a busy machine proves nothing. The figures that the end-to-end tests measured are printed
@@ -12,10 +12,13 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 REPOSITORY = Path(__file__).parents[2]
 FIGURES = REPOSITORY / "build" / "figures.jsonl"
@@ -33,11 +36,13 @@ class Suite:
     Parameters
     ----------
     budget_s: seconds on two cores, builds cached.
+    beside: keeps one core busy, so it runs at the same time as the suite before it; its output follows.
     """
 
     name: str
     command: tuple[str, ...]
     budget_s: int
+    beside: bool = False
 
 
 def pytest(*arguments: str) -> tuple[str, ...]:
@@ -58,10 +63,13 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(name="generated", command=(PYTHON, "-m", "staticgroup.api.crd", "--check", "crds/"), budget_s=5),
         Suite(name="reference", command=(PYTHON, "docs/reference/generate.py", "--check"), budget_s=5),
         Suite(name="unit", command=pytest("tests/unit", "--timeout=120"), budget_s=90),
+    ),
+    "models": (
         Suite(
             name="models",
             command=pytest("tests/conformance", "tests/simulation", "-m", "not broker", "--timeout=300"),
             budget_s=180,
+            beside=True,
         ),
     ),
     "simulate": (
@@ -124,17 +132,46 @@ def cluster_environment(name: str) -> dict[str, str]:
     }
 
 
-def run(suite: Suite) -> tuple[int, float]:
-    """Run one suite; returns its exit status and seconds."""
-    print(f"\n=== {suite.name} (budget {suite.budget_s} s): {shlex.join(suite.command)[:160]}", flush=True)
+def start(suite: Suite, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+    """Start one suite, its output to the terminal or to a file."""
     environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY / 'tests'}", "E2E_CLUSTER": E2E_CLUSTER}
-    started_s = time.monotonic()
-    status = subprocess.run(suite.command, cwd=REPOSITORY, env=environment, check=False).returncode
-    return status, time.monotonic() - started_s
+    return subprocess.Popen(suite.command, cwd=REPOSITORY, env=environment, stdout=output, stderr=output)
+
+
+def run(suites: Sequence[Suite]) -> list[tuple[Suite, int, float]]:
+    """Run one suite and those that go beside it; returns their exit statuses and seconds."""
+    began_s = time.monotonic()
+    first, *others = suites
+    with ExitStack() as files:
+        outputs = [files.enter_context(tempfile.TemporaryFile()) for _ in others]
+        processes = [start(s, output) for s, output in zip(others, outputs, strict=True)]
+        _announce(first)
+        rows = [(first, start(first).wait(), time.monotonic() - began_s)]
+        for suite, process, output in zip(others, processes, outputs, strict=True):
+            rows.append((suite, process.wait(), time.monotonic() - began_s))
+            _announce(suite)
+            output.seek(0)
+            print(output.read().decode(errors="replace"), flush=True)
+    return rows
+
+
+def _announce(suite: Suite) -> None:
+    print(f"\n=== {suite.name} (budget {suite.budget_s} s): {shlex.join(suite.command)[:160]}", flush=True)
+
+
+def stages(names: Sequence[str]) -> Iterator[list[Suite]]:
+    """Yield what runs at the same time, in order."""
+    stage: list[Suite] = []
+    for suite in (s for name in names for s in SUITES[name]):
+        if stage and not suite.beside:
+            yield stage
+            stage = []
+        stage.append(suite)
+    yield stage
 
 
 def main(names: Sequence[str]) -> int:
-    """Run the named groups of suites; stops a group at its first failure, except for what takes the ground away."""
+    """Run the named groups of suites; stops at the first failure, except for what takes the ground away."""
     unknown = [n for n in names if n not in SUITES]
     if unknown or not names:
         print(f"usage: python -m support.suites {' '.join(SUITES)}; unknown: {unknown}", file=sys.stderr)
@@ -142,11 +179,10 @@ def main(names: Sequence[str]) -> int:
     FIGURES.parent.mkdir(exist_ok=True)
     FIGURES.unlink(missing_ok=True)
     rows: list[tuple[Suite, int, float]] = []
-    for name in names:
-        for suite in SUITES[name]:
-            if any(status for _, status, _ in rows) and suite.name != "ground down":
-                continue
-            rows.append((suite, *run(suite)))
+    for stage in stages(names):
+        if any(status for _, status, _ in rows) and stage[0].name != "ground down":
+            continue
+        rows += run(stage)
     _print_figures()
     print("\nsuite                 seconds  budget")
     for suite, status, seconds in rows:
