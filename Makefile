@@ -57,9 +57,10 @@ e2e: $(STAMP) ## The end-to-end tests on a real cluster and real brokers
 
 .PHONY: conformance
 conformance: $(STAMP) ## The coordinator model against four versions of real brokers; prints the table of agreement
+	rm -f build/conformance.json
 	PYTHONPATH=operator:tests CONFORMANCE_BROKERS=4.4,4.1,4.0,3.9 CONFORMANCE_HISTORIES=$(N) \
-	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/conformance --timeout=900
-	PYTHONPATH=operator:tests $(BIN)/python -m conformance.table
+	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/conformance --timeout=900 || status=$$?; \
+	  PYTHONPATH=operator:tests $(BIN)/python -m conformance.table && exit $${status:-0}
 
 .PHONY: simulate-ci
 simulate-ci: $(STAMP) ## The models' tests, the exhaustive model, 500 schedules with faults, a crash at every await

@@ -89,9 +89,11 @@ def _text(value: str | int | tuple[str, ...]) -> str:
 
 def _value(name: str, text: str, before: object) -> object:
     if isinstance(before, bool):
+        if text not in ("true", "false"):
+            raise UnknownProperty(f"{name} is true or false, not {text!r}")
         return text == "true"
     if isinstance(before, int):
-        if not text.lstrip("-").isdigit():
-            raise UnknownProperty(f"{name} takes a number, not {text!r}")
+        if not (text.isascii() and text.isdigit()):
+            raise UnknownProperty(f"{name} takes a number from 0 on, not {text!r}")
         return int(text)
     return tuple(part.strip() for part in text.split(",")) if isinstance(before, tuple) else text

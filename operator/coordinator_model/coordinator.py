@@ -134,7 +134,9 @@ class GroupCoordinator:
     ----------
     groups: group id → group, of whatever type.
     offsets: group id → (topic, partition) → committed offset.
-    pending_offsets: producer id → (group id, topic, partition) → offset of its open transaction.
+    pending_offsets: producer id → (group id, topic, partition) → (place among all such commits, offset), while the
+        transaction is open and no later commit has made it void.
+    pending_commits: how many commits in transactions there have been.
     plans: group id → what was announced for it; always empty in Kafka (see `future`).
     write_error: the error with which the log refuses every append; None while it takes them.
     """
@@ -151,7 +153,8 @@ class GroupCoordinator:
         self.timers = Timers()
         self.groups: dict[str, Any] = {}
         self.offsets: dict[str, dict[tuple[str, int], int]] = {}
-        self.pending_offsets: dict[int, dict[tuple[str, str, int], int]] = {}
+        self.pending_offsets: dict[int, dict[tuple[str, str, int], tuple[int, int]]] = {}
+        self.pending_commits = 0
         self.group_configs: dict[str, dict[str, str]] = {}
         self.plans: dict[str, GroupPlan] = {}
         self.write_error: ErrorCode | None = None

@@ -121,7 +121,7 @@ def _field(field: dataclasses.Field[object], hint: object, flexible: bool, depth
     nested = next((o for o in typing.get_args(array) if dataclasses.is_dataclass(o)), None)
     if array is not None:
         inner = _scalar(str(kafka_type), flexible) if nested is None else _entity(typing.cast(type, nested), depth + 1)
-        return _array(inner, flexible)
+        return _array(inner, flexible, is_nullable=array is not hint)
     if kafka_type:
         return _scalar(str(kafka_type), flexible)
     structure = typing.cast(type, next(o for o in options if dataclasses.is_dataclass(o)))
@@ -155,9 +155,11 @@ def _scalar(kafka_type: str, flexible: bool) -> Walk:
     return walk_fixed
 
 
-def _array(inner: Walk, flexible: bool) -> Walk:
+def _array(inner: Walk, flexible: bool, is_nullable: bool) -> Walk:
     def walk(cursor: Cursor) -> None:
         count = cursor.length(flexible, wide=True)
+        if count < 0 and not is_nullable:  # kio lets it pass before the compact lengths
+            raise BadFrame("an array is null that may not be")
         cursor.left -= max(0, count)
         if count > len(cursor.frame) - cursor.offset or cursor.left < 0:
             raise BadFrame("an array claims more elements than the frame can hold")

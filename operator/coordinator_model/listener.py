@@ -12,6 +12,7 @@ import asyncio
 import dataclasses
 import struct
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Mapping
 
@@ -28,6 +29,7 @@ from .wire_codec import SERVED, Api, Body, decode, encode, request_type, respons
 from .wire_groups import GROUP_APIS, Peer, to_body, to_requests
 from .wire_values import TopicIds
 
+INTERNAL_ERROR = "internal error"
 MAX_FRAME_BYTES = 8 * 1024 * 1024
 Observer = Callable[[m.Request, m.Response], None]
 
@@ -173,11 +175,16 @@ class Listener:
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass  # the client has gone, or the listener stops
         except BadFrame as error:  # as in Kafka, it costs the connection
-            if self._complain:
-                self._complain(f"connection closed: {error}")
+            self._tell(f"connection closed: {error}")
+        except Exception:  # a mistake of the model's must not take other clients' connections along
+            self._tell(f"connection closed: {INTERNAL_ERROR}: {traceback.format_exc(limit=-6)}")
         finally:
             self._tasks.discard(task)
             writer.close()
+
+    def _tell(self, line: str) -> None:
+        if self._complain:
+            self._complain(line)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host = f"/{writer.get_extra_info('peername')[0]}"

@@ -80,15 +80,24 @@ def join_classic(coordinator: GroupCoordinator, step: Step, request: JoinGroupRe
         after = reconciled(coordinator, group, new, target, bump, owned, records)
         append(coordinator, step, records)
         group.hashed_image = coordinator.image
-        step.arm(("consumer-session", group.group_id, member_id), request.session_timeout_ms)
-        step.arm(("consumer-sync", group.group_id, member_id), request.rebalance_timeout_ms)
-    step.cancel(("consumer-join", group.group_id, member_id))
+        if coordinator.write_error is None or not records:
+            _await_sync(step, group, request, member_id)
     return JoinGroupResponse(
         generation_id=after.member_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=request.protocols[0].name,
         member_id=member_id,
     )
+
+
+def _await_sync(step: Step, group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> None:
+    """Start the session of an admitted joiner and the time it has for SyncGroup.
+
+    Kafka does this once the records are written; a joiner that could not be stored has no timers.
+    """
+    step.arm(("consumer-session", group.group_id, member_id), request.session_timeout_ms)
+    step.arm(("consumer-sync", group.group_id, member_id), request.rebalance_timeout_ms)
+    step.cancel(("consumer-join", group.group_id, member_id))
 
 
 def _require_admissible(

@@ -52,6 +52,13 @@ class OffsetCommitValue:
     producer_id: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionEnd:
+    """Value of a TRANSACTION_END record: whether the producer's offsets count."""
+
+    committed: bool
+
+
 def commit(coordinator: GroupCoordinator, step: Step, request: OffsetCommitRequest) -> Response:
     """Carry out OffsetCommit: all partitions or, when the member may not commit, none.
 
@@ -164,39 +171,59 @@ def offset_tombstones(coordinator: GroupCoordinator, group_id: str) -> list[Reco
 
 
 def end_transaction(coordinator: GroupCoordinator, step: Step, producer_id: int, *, committed: bool) -> None:
-    """End a producer's transaction: its offsets now count, or never will.
+    """End a producer's transaction: its offsets now count, or never will; one control record says which."""
+    record = Record(RecordType.TRANSACTION_END, (producer_id,), TransactionEnd(committed))
+    replay_end(coordinator, record)
+    step.records.append(record)
 
-    Kafka writes one control record; the model, which has none, writes the committed offsets again as plain records.
+
+def replay_end(coordinator: GroupCoordinator, record: Record) -> None:
+    """Take the end of a transaction from the log.
+
+    Of a mix of plain and transactional commits the one that was written last counts, whenever the transaction ended.
+    Source: OffsetMetadataManager.replayEndTransactionMarker.
     """
-    pending = coordinator.pending_offsets.pop(producer_id, {})
-    if not committed:
+    pending = coordinator.pending_offsets.pop(int(record.key[0]), {})
+    if not isinstance(record.value, TransactionEnd):
+        raise illegal_state(f"Not a TransactionEnd: {record.value!r}")
+    if not record.value.committed:
         return
-    for (group_id, topic, partition), offset in pending.items():
-        record = Record(RecordType.OFFSET_COMMIT, (group_id, topic, partition), OffsetCommitValue(offset))
-        replay_offset(coordinator, record)
-        step.records.append(record)
+    for (group_id, topic, partition), (order, offset) in pending.items():
+        coordinator.offsets.setdefault(group_id, {})[topic, partition] = offset
+        _drop_pending(coordinator, (group_id, topic, partition), before=order)
 
 
 def replay_offset(coordinator: GroupCoordinator, record: Record) -> None:
-    """Take an OFFSET_COMMIT record from the log; the group of an offset is created if it does not exist."""
+    """Take an OFFSET_COMMIT record from the log; the group of an offset is created if it does not exist.
+
+    A plain commit is newer than every pending one of its partition; those then never count.
+    """
     group_id, topic, partition = record.group_id, str(record.key[1]), int(record.key[2])
     if record.value is None:
         offsets = coordinator.offsets.get(group_id, {})
         offsets.pop((topic, partition), None)
         if not offsets:
             coordinator.offsets.pop(group_id, None)
-        for pending in coordinator.pending_offsets.values():
-            pending.pop((group_id, topic, partition), None)
+        _drop_pending(coordinator, (group_id, topic, partition))
         return
     if not isinstance(record.value, OffsetCommitValue):
         raise illegal_state(f"Not an OffsetCommitValue: {record.value!r}")
     if group_id not in coordinator.groups:
         coordinator.groups[group_id] = ClassicGroup(group_id)
-    if record.value.producer_id is not None:
-        pending = coordinator.pending_offsets.setdefault(record.value.producer_id, {})
-        pending[group_id, topic, partition] = record.value.offset
+    offset, producer_id = record.value.offset, record.value.producer_id
+    if producer_id is not None:
+        coordinator.pending_commits += 1
+        pending = coordinator.pending_offsets.setdefault(producer_id, {})
+        pending[group_id, topic, partition] = (coordinator.pending_commits, offset)
     else:
-        coordinator.offsets.setdefault(group_id, {})[topic, partition] = record.value.offset
+        coordinator.offsets.setdefault(group_id, {})[topic, partition] = offset
+        _drop_pending(coordinator, (group_id, topic, partition))
+
+
+def _drop_pending(coordinator: GroupCoordinator, key: tuple[str, str, int], before: int | None = None) -> None:
+    for pending in coordinator.pending_offsets.values():
+        if key in pending and (before is None or pending[key][0] < before):
+            del pending[key]
 
 
 def _group(coordinator: GroupCoordinator, group_id: str, generation_id: int, api_version: int) -> Any:
@@ -235,7 +262,10 @@ HANDLERS: dict[type[Request], Handler] = {
     TxnOffsetCommitRequest: commit_in_transaction,
     OffsetFetchRequest: fetch,
 }
-REPLAY: dict[RecordType, Replay] = {RecordType.OFFSET_COMMIT: replay_offset}
+REPLAY: dict[RecordType, Replay] = {
+    RecordType.OFFSET_COMMIT: replay_offset,
+    RecordType.TRANSACTION_END: replay_end,
+}
 ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {
     OffsetCommitRequest: _commit_refused,
     TxnOffsetCommitRequest: _commit_refused,

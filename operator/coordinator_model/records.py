@@ -11,8 +11,9 @@ from enum import IntEnum
 
 
 class RecordType(IntEnum):
-    """Key types of `__consumer_offsets`."""
+    """Key types of `__consumer_offsets`; TRANSACTION_END, which has none, is the control record of a transaction."""
 
+    TRANSACTION_END = -1
     OFFSET_COMMIT = 1
     CLASSIC_GROUP_METADATA = 2
     CONSUMER_GROUP_METADATA = 3
@@ -43,7 +44,7 @@ class Record:
 
     Parameters
     ----------
-    key: the group id, then what the key type adds (member id; topic and partition).
+    key: the group id, then what the key type adds (member id; topic and partition); of TRANSACTION_END the producer id.
     value: a frozen dataclass of the owning module; None is a tombstone.
     """
 

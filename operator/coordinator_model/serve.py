@@ -18,7 +18,9 @@ from .broker_config import UnknownProperty, parse_pairs, with_properties
 from .errors import ErrorCode
 from .listener import Listener
 from .settings import BrokerSettings
+from .wire_cluster import INVALID_TOPIC_EXCEPTION, MAX_PARTITIONS, topic_refusal
 
+MAX_PORT = 65_535
 _EXAMPLE = """example:
   python -m coordinator_model serve --listen 127.0.0.1:9092 --topic orders:12 \\
       --set group.initial.rebalance.delay.ms=0 --set group.consumer.session.timeout.ms=45000
@@ -42,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         host, port = _pair(options.listen, "--listen HOST:PORT")
-        topics = dict(_pair(topic, "--topic NAME:PARTITIONS") for topic in options.topic)
+        if port > MAX_PORT:
+            raise ValueError(f"--listen: a port is at most {MAX_PORT}, not {port}")
+        topics = _topics(options.topic)
         settings = with_properties(BrokerSettings(), parse_pairs(options.set))
     except (UnknownProperty, ValueError) as error:
         parser.error(str(error))
@@ -95,6 +99,22 @@ def _pair(text: str, form: str) -> tuple[str, int]:
     if not name or not number.isdigit():
         raise ValueError(f"{text!r} is not {form}")
     return name, int(number)
+
+
+def _topics(texts: Sequence[str]) -> dict[str, int]:
+    """Read the topics; refuses what Kafka's Topic.validate refuses, and more partitions than a model should hold."""
+    topics: dict[str, int] = {}
+    for text in texts:
+        name, count = _pair(text, "--topic NAME:PARTITIONS")
+        refusal = topic_refusal(name, count)
+        if refusal == INVALID_TOPIC_EXCEPTION:
+            raise ValueError(f"--topic: {name!r} is no name of a topic: at most 249 letters, digits, '.', '_' and '-'")
+        if refusal is not None:
+            raise ValueError(f"--topic: {name} needs 1 to {MAX_PARTITIONS} partitions, not {count}")
+        if name in topics:
+            raise ValueError(f"--topic: {name} is given twice")
+        topics[name] = count
+    return topics
 
 
 async def _serve(settings: BrokerSettings, topics: dict[str, int], host: str, port: int, *, quiet: bool) -> None:

@@ -6,6 +6,7 @@ Source: the message schemas of Kafka 4.4; ConfigHelper and ControllerApis for co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -23,7 +24,9 @@ STATIC_BROKER, DEFAULT, GROUP_CONFIG = 4, 5, 8
 """ConfigResource.Type and DescribeConfigsResponse.ConfigSource."""
 SET, DELETE = 0, 1
 """AlterConfigOp.OpType."""
-TOPIC_ALREADY_EXISTS = 36
+INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS = 17, 36, 37
+MAX_PARTITIONS = 10_000
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LEADER_EPOCH = 0
 
 
@@ -74,13 +77,13 @@ def metadata(broker: Broker, version: int, body: Body, _peer: Peer) -> Body:
         "brokers": [{"node_id": broker.node_id, "host": broker.host, "port": broker.port}],
         "cluster_id": CLUSTER_ID,
         "controller_id": broker.node_id,
-        "topics": [_topic(broker, name, topic_id) for name, topic_id in names],
+        "topics": [_topic(broker, version, name, topic_id) for name, topic_id in names],
     }
 
 
-def _topic(broker: Broker, name: str | None, topic_id: object) -> Body:
+def _topic(broker: Broker, version: int, name: str | None, topic_id: object) -> Body:
     if name is None:
-        return {"error_code": UNKNOWN_TOPIC_ID, "name": None, "topic_id": topic_id}
+        return {"error_code": UNKNOWN_TOPIC_ID, "name": None if version >= 12 else "", "topic_id": topic_id}
     count = broker.coordinator.image.partitions.get(name)
     if count is None:
         return {"error_code": int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "name": name}
@@ -99,17 +102,30 @@ def _topic(broker: Broker, name: str | None, topic_id: object) -> Body:
 
 
 def create_topics(broker: Broker, _version: int, body: Body, _peer: Peer) -> Body:
-    """Answer CreateTopics: the number of partitions is all that counts here."""
+    """Answer CreateTopics: the number of partitions is all that counts here; -1 is the broker's default, 1."""
     answers = []
     for topic in body["topics"]:
-        name, count = topic["name"], max(1, topic["num_partitions"])
-        if name in broker.coordinator.image.partitions:
-            answers.append({"name": name, "error_code": TOPIC_ALREADY_EXISTS})
+        name, count = topic["name"], 1 if topic["num_partitions"] == -1 else topic["num_partitions"]
+        refusal = topic_refusal(name, count)
+        if refusal is None and name in broker.coordinator.image.partitions:
+            refusal = TOPIC_ALREADY_EXISTS
+        if refusal is not None:
+            answers.append({"name": name, "error_code": refusal})
             continue
         if not body.get("validate_only"):
             broker.coordinator.image = broker.coordinator.image.with_topic(name, count)
         answers.append({"name": name, "topic_id": broker.ids.of(name), "num_partitions": count})
     return {"topics": answers}
+
+
+def topic_refusal(name: str, partitions: int) -> int | None:
+    """Return the error code for a topic that cannot be made; None when it can.
+
+    Source: Topic.validate; ReplicationControlManager.createTopic. The upper bound is the model's own.
+    """
+    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+        return INVALID_TOPIC_EXCEPTION
+    return None if 1 <= partitions <= MAX_PARTITIONS else INVALID_PARTITIONS
 
 
 def describe_cluster(broker: Broker, _version: int, _body: Body, _peer: Peer) -> Body:

@@ -136,11 +136,12 @@ def _plain(value: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Slot:
+class Field:
     """How one field is filled: under which name it is given, what it becomes, and its value when not given."""
 
     name: str
     given: str
+    kafka_type: str
     nested: type | None
     is_array: bool
     convert: Any
@@ -148,12 +149,13 @@ class _Slot:
 
 
 @cache
-def _slots(entity: type) -> tuple[_Slot, ...]:
+def fields_of(entity: type) -> tuple[Field, ...]:
+    """Return how the fields of an entity are filled, in their order on the wire."""
     hints = typing.get_type_hints(entity)
-    return tuple(_slot(field, hints[field.name]) for field in dataclasses.fields(entity))
+    return tuple(_field(field, hints[field.name]) for field in dataclasses.fields(entity))
 
 
-def _slot(field: dataclasses.Field[Any], hint: Any) -> _Slot:
+def _field(field: dataclasses.Field[Any], hint: Any) -> Field:
     is_nullable = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
     core = next(part for part in typing.get_args(hint) if part is not type(None)) if is_nullable else hint
     is_array = typing.get_origin(core) is tuple
@@ -170,7 +172,7 @@ def _slot(field: dataclasses.Field[Any], hint: Any) -> _Slot:
     if default is dataclasses.MISSING:
         default = None if is_nullable else _zero(kafka_type, nested, is_array)
     given = f"{field.name}_ms" if is_duration else field.name
-    return _Slot(field.name, given, typing.cast("type | None", nested), is_array, convert, default)
+    return Field(field.name, given, kafka_type, typing.cast("type | None", nested), is_array, convert, default)
 
 
 def _milliseconds(value: int) -> timedelta:
@@ -188,7 +190,7 @@ def _zero(kafka_type: str, nested: Any, is_array: bool) -> Any:
 
 def _fill(entity: type, body: Mapping[str, Any]) -> Any:
     content: Body = {}
-    for slot in _slots(entity):
+    for slot in fields_of(entity):
         if slot.given not in body:
             content[slot.name] = slot.default
             continue

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conformance import results
+from support.devcluster.kafka_jars import Report
 
 _ROW = re.compile(r"test_([A-Z]\d{2})_")
 _seen: dict[str, dict[str, str]] = {}
@@ -28,6 +29,18 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     )
     if report.failed:
         entry |= {"verdict": "differs", "text": str(report.longrepr)[-300:]}
+
+
+@pytest.fixture(scope="session")
+def progress(request: pytest.FixtureRequest) -> Report:
+    """Prints a line at once, past what pytest captures: runs against brokers take minutes."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def report(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(line, flush=True)
+
+    return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -33,13 +33,15 @@ def record_rows(target: str, rows: Mapping[str, Mapping[str, str]]) -> None:
     _update(change)
 
 
-def record_histories(broker: str, count: int, steps: int, differing: int) -> None:
-    """Keep the outcome of the largest run of random histories against a broker."""
+def record_histories(broker: str, count: int, steps: int, fail_overs: int, differing: int) -> None:
+    """Keep the outcome of the largest run of random histories against a broker; steps are those that did something."""
 
     def change(results: dict[str, Any]) -> None:
         before = results["histories"].get(broker, {"count": 0, "differing": 0})
         if differing or count >= before["count"] or before["differing"]:
-            results["histories"][broker] = {"count": count, "steps": steps, "differing": differing}
+            results["histories"][broker] = {
+                **{"count": count, "steps": steps, "fail_overs": fail_overs, "differing": differing}
+            }
 
     _update(change)
 

@@ -48,7 +48,8 @@ def _summary(recorded: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) 
             counts = ", ".join(f"{verdicts.count(v)} {word}" for v, word in _WORDS.items() if verdicts.count(v))
             lines.append(f"* {'the model' if target == MODEL else 'Kafka ' + target}: {counts}")
     for broker, run in sorted(recorded["histories"].items()):
-        text = f"{run['count']} random histories, {run['steps']} steps, compared after each step: {run['differing']} differ"
+        text = f"{run['count']} random histories, {run['steps']} steps ({run['fail_overs']} of them fail-overs between three"
+        text += f" brokers), compared after each step: {run['differing']} differ"
         lines.append(f"* the model against Kafka {broker}: {text}")
     return "\n".join(lines) + "\n"
 

@@ -13,6 +13,7 @@ from coordinator_model import wire_codec
 from coordinator_model.broker_config import UnknownProperty, group_defaults, parse_pairs, properties, with_properties
 from coordinator_model.frame_guard import BadFrame, check_frame
 from coordinator_model.settings import BrokerSettings
+from coordinator_model.wire_cluster import topic_refusal
 from coordinator_model.wire_codec import SERVED, Api, decode, encode, request_type, response_type
 
 ENTITIES = [
@@ -64,6 +65,13 @@ def test_an_array_may_claim_what_the_frame_can_hold() -> None:
         check_frame(describe, struct.pack(">ihx", 4, 0))
 
 
+def test_an_array_is_null_only_where_the_schema_lets_it() -> None:
+    """DescribeGroups v4 has no nullable groups; Metadata v4 asks for all topics with a null."""
+    assert decode(request_type(Api.METADATA, 4), struct.pack(">ib", -1, 0))[0]["topics"] is None
+    with pytest.raises(BadFrame, match="null"):
+        check_frame(request_type(Api.DESCRIBE_GROUPS, 4), struct.pack(">ib", -1, 0))
+
+
 def test_the_header_s_client_id_is_never_compact() -> None:
     """RequestHeader v2 is flexible but for the client id (KIP-482)."""
     header = request_type(Api.HEARTBEAT, 4).__header_schema__
@@ -110,3 +118,16 @@ def test_a_group_shows_the_broker_s_defaults() -> None:
     shown = group_defaults(BrokerSettings(consumer_session_timeout_ms=50_000))
     assert shown["consumer.session.timeout.ms"] == "50000"
     assert "group.max.size" not in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "partitions", "code"),
+    [
+        *[("orders", 1, None), ("a" * 249, 10_000, None)],
+        *[("a" * 250, 1, 17), ("", 1, 17), ("..", 1, 17), ("a/b", 1, 17)],
+        *[("orders", 0, 37), ("orders", -2, 37), ("orders", 10_001, 37)],
+    ],
+)
+def test_a_topic_needs_a_legal_name_and_partitions(name: str, partitions: int, code: int | None) -> None:
+    """Topic.validate: INVALID_TOPIC_EXCEPTION; ReplicationControlManager.createTopic: INVALID_PARTITIONS."""
+    assert topic_refusal(name, partitions) == code

@@ -6,6 +6,7 @@ CONFORMANCE_BROKERS names the brokers' versions, separated by commas; the defaul
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
@@ -15,7 +16,7 @@ from conformance.wire import all_rows
 from conformance.wire.catalogue import Outcome, Row
 from conformance.wire.runs import outcomes
 from conformance.wire.targets import MODEL
-from support.devcluster.kafka_jars import full_version
+from support.devcluster.kafka_jars import Report, full_version
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -30,14 +31,17 @@ CASES = [
 class Runs:
     """Runs the chosen rows of a target all at once when the first of them is asked for."""
 
-    def __init__(self, chosen: Mapping[str, list[Row]]) -> None:
+    def __init__(self, chosen: Mapping[str, list[Row]], report: Report) -> None:
         self._chosen = chosen
+        self._report = report
         self._done: dict[str, Mapping[str, Outcome]] = {}
 
     def outcome(self, row: Row, target: str) -> Outcome:
         """Return what came of a row."""
         if target not in self._done:
-            self._done[target] = outcomes(target, self._chosen[target])
+            self._done[target] = outcomes(target, self._chosen[target], self._report)
+            counts = Counter(outcome.verdict for outcome in self._done[target].values())
+            self._report(f"rows on {target}: {', '.join(f'{n} {verdict}' for verdict, n in sorted(counts.items()))}")
             rows = {row.name: row for row in self._chosen[target]}
             shown = {
                 name: {
@@ -51,14 +55,14 @@ class Runs:
 
 
 @pytest.fixture(scope="session")
-def runs(request: pytest.FixtureRequest) -> Runs:
+def runs(request: pytest.FixtureRequest, progress: Report) -> Runs:
     """The chosen rows by target."""
     chosen: dict[str, list[Row]] = {}
     for item in request.session.items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if isinstance(parameters.get("row"), Row):
             chosen.setdefault(parameters["target"], []).append(parameters["row"])
-    return Runs(chosen)
+    return Runs(chosen, progress)
 
 
 @pytest.mark.parametrize(("row", "target"), CASES)

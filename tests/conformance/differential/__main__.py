@@ -1,4 +1,4 @@
-"""`python -m conformance.differential FIRST COUNT [host:port]`: compare histories and print what differs."""
+"""`python -m conformance.differential FIRST COUNT`: compare histories with three brokers and print what differs."""
 
 from __future__ import annotations
 
@@ -6,29 +6,23 @@ import asyncio
 import os
 import sys
 import time
-from collections import Counter
 
-from conformance.differential.run import OVERRIDES, compare_all
-from conformance.wire.targets import real_broker
+from conformance.differential.cluster import three_brokers
+from conformance.differential.run import OVERRIDES, compare_all, summary
+from support.devcluster.kafka_jars import full_version
 
 
 def main(argv: list[str]) -> int:
-    """Return 1 when a history differs."""
-    seeds = range(int(argv[0]), int(argv[0]) + int(argv[1]))
-    with real_broker("4.4.0", "-histories", OVERRIDES) as brokers:
+    """Return 1 when a history differs, 2 when the arguments are wrong."""
+    if len(argv) != 2 or not all(word.isdigit() for word in argv):
+        print("usage: python -m conformance.differential FIRST COUNT", file=sys.stderr)
+        return 2
+    first, count = map(int, argv)
+    with three_brokers(full_version("4.4"), "-histories", OVERRIDES) as brokers:
         began_s = time.monotonic()
-        verdicts = asyncio.run(compare_all(*brokers.address(1), seeds, os.urandom(3).hex()))
-    for verdict in verdicts:
-        if verdict.difference:
-            history = verdict.history
-            print(f"=== seed {history.seed} ({history.family}, static {history.static}), {len(history.ops)} steps")
-            print("\n".join(verdict.transcript))
-    seen = sum((verdict.seen for verdict in verdicts), Counter())
-    print("\n".join(f"{count:6} {what}" for what, count in sorted(seen.items())))
-    differing = sum(bool(verdict.difference) for verdict in verdicts)
-    steps = sum(verdict.steps for verdict in verdicts)
-    print(f"{len(verdicts)} histories, {steps} steps, {differing} differ, {time.monotonic() - began_s:.1f} s")
-    return 1 if differing else 0
+        verdicts = asyncio.run(compare_all(brokers, range(first, first + count), os.urandom(3).hex()))
+    print(f"{summary(verdicts)}\n{time.monotonic() - began_s:.1f} s")
+    return 1 if any(verdict.difference for verdict in verdicts) else 0
 
 
 if __name__ == "__main__":

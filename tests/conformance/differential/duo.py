@@ -93,6 +93,7 @@ class Duo:
         self.real_ids: dict[str, str] = {}
         self.waiting: dict[int, _Waiting] = {}
         self.leader: str | None = None
+        self.led: dict[int, str] = {}
         self.was_consumer = False
         self.leader_is_open = False
         self.transcript: list[str] = []
@@ -125,6 +126,7 @@ class Duo:
         kind = getattr(group, "group_type", "")
         if self.was_consumer and kind == CLASSIC:
             self.leader, self.leader_is_open = None, True
+            self.led.clear()
         self.was_consumer = kind == CONSUMER
         if not self.leader_is_open or kind != CLASSIC or cast(Any, group).state != "Stable":
             return
@@ -175,6 +177,7 @@ class Duo:
         slot.generation = theirs.generation_id
         led = self._symbol(theirs.leader, self.real_ids)
         self._agree_on_leader(led, self._symbol(ours.leader, self.model_ids))
+        self.led[theirs.generation_id] = led
         slot.leads = bool(theirs.leader) and led == symbol
         if theirs.members:
             slot.listed = tuple(each.member_id for each in theirs.members)

@@ -45,7 +45,7 @@ class History:
     ops: tuple[Op, ...]
 
 
-_REMOVALS = {"leave": 2, "leave_instance": 2, "leave_stale": 2, "leave_batch": 2, "delete": 1}
+_ANY = {"leave": 2, "leave_instance": 2, "leave_stale": 2, "leave_batch": 2, "delete": 1, "fail_over": 2}
 _CLASSIC = {
     **{"join": 8, "rejoin": 4, "rejoin_changed": 2, "sync": 6, "beat": 4, "beat_wrong": 1, "beat_stale": 2},
     **{"beat_alone": 1, "join_stale": 2, "join_foreign": 1, "commit": 2, "commit_wrong": 1, "wrong_type": 1},
@@ -60,10 +60,11 @@ _SLOW = frozenset({"lapse", "clapse"})
 MAX_WAITS = 2
 """Steps of one history that wait for seconds of real time."""
 _WEIGHTS: Mapping[str, Mapping[str, int]] = {
-    CLASSIC: {**_CLASSIC, **_REMOVALS},
-    CONSUMER: {**_CONSUMER, **_REMOVALS},
-    MIXED: {**_CLASSIC, **_CONSUMER, **_REMOVALS},
+    CLASSIC: {**_CLASSIC, **_ANY},
+    CONSUMER: {**_CONSUMER, **_ANY},
+    MIXED: {**_CLASSIC, **_CONSUMER, **_ANY},
 }
+KINDS = frozenset(_WEIGHTS[MIXED])
 
 
 def draw(seed: int) -> History:

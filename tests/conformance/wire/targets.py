@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -110,10 +111,15 @@ async def model_target(overrides: Mapping[str, str] | None = None) -> AsyncItera
 
 @contextmanager
 def real_broker(
-    version: str, suffix: str = "", overrides: Mapping[str, str] | None = None, report: Report = print
+    version: str,
+    suffix: str = "",
+    overrides: Mapping[str, str] | None = None,
+    report: Report = print,
+    nodes: int = 1,
 ) -> Iterator[Brokers]:
-    """Run a real broker of this version for as long as the block lasts."""
-    settings = real_settings(f"wire-{HERE}-{version.replace('.', '-')}{suffix}", version, overrides)
+    """Run one real broker of this version, or three, for as long as the block lasts."""
+    name = f"wire-{HERE}-{version.replace('.', '-')}{suffix}"
+    settings = dataclasses.replace(real_settings(name, version, overrides), nodes=nodes)
     kafka_broker.down(settings.name, report)
     brokers = Brokers.up(settings, report)
     try:
@@ -160,12 +166,13 @@ async def warm_up(client: WireClient) -> None:
     async with asyncio.timeout(60.0):
         for number in range(4 * OFFSETS_PARTITIONS):
             attempt = 0
-            while not await _assigned(client, f"warm-up-{number}-{attempt}"):
+            while not await has_assignment(client, f"warm-up-{number}-{attempt}"):
                 attempt += 1
                 await asyncio.sleep(0.1)
 
 
-async def _assigned(client: WireClient, group: str) -> bool:
+async def has_assignment(client: WireClient, group: str) -> bool:
+    """Say whether a member that joins this KIP-848 group is assigned anything; it leaves again."""
     join = m.ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id="warm-up",
