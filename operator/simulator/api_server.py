@@ -25,6 +25,7 @@ from .objects import (
     Json,
     merged,
     time_text,
+    with_phase_owner,
 )
 from .watch_log import Event, EventLog, Selector, Subscription
 
@@ -234,13 +235,22 @@ class ApiServer:
         return self._store_update(resource, obj, present)
 
     def patch(
-        self, resource: str, namespace: str, name: str, patch: Json, *, subresource: str = "", uid: str = ""
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        patch: Json,
+        *,
+        subresource: str = "",
+        uid: str = "",
+        manager: str = "",
     ) -> Json:
         """Apply a merge patch to an object or its status.
 
         Parameters
         ----------
         uid: precondition; 409 when the object of that name is another one.
+        manager: field manager of the writer; a pod then tells who wrote its phase.
         """
         present = self._present(resource, namespace, name)
         self._check(present, (patch.get("metadata") or {}) | ({"uid": uid} if uid else {}))
@@ -248,7 +258,10 @@ class ApiServer:
             wanted = {key: value for key, value in patch.items() if key == "status"}
         else:
             wanted = {k: v for k, v in patch.items() if k != "status" or resource not in _HAS_STATUS}
-        return self._store_update(resource, merged(present, wanted), present)
+        after = merged(present, wanted)
+        if manager and resource == PODS and subresource == "status":
+            after = with_phase_owner(after, present, manager, self.now_s())
+        return self._store_update(resource, after, present)
 
     def apply_status(self, resource: str, namespace: str, name: str, body: Json) -> Json:
         """Apply a status server-side, for a manager that owns all of it.

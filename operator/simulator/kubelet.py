@@ -384,7 +384,13 @@ class Kubelet(Machine):
         if old_phase in ("Succeeded", "Failed") and status["phase"] not in ("Succeeded", "Failed"):
             return  # a terminal phase is never taken back
         worker.pod = self._server.patch(
-            PODS, worker.namespace, worker.name, {"status": status}, subresource="status", uid=worker.uid
+            PODS,
+            worker.namespace,
+            worker.name,
+            {"status": status},
+            subresource="status",
+            uid=worker.uid,
+            manager="kubelet",
         )
         if status["phase"] != old_phase:
             self._note("status written", pod=worker.name, uid=worker.uid[:8], phase=status["phase"])

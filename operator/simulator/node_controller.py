@@ -91,9 +91,10 @@ class NodeController:
             self._server.patch(NODES, "", name, {"spec": {"taints": taints}})
             self._silent_since[name] = now_s
         lost_s = self._silent_since.setdefault(name, now_s)
+        is_sworn = _taint(node, OUT_OF_SERVICE_TAINT) is not None  # NoExecute, and no pod tolerates it by default
         for pod in self._server.list(PODS, selector=Selector(fields=f"spec.nodeName={name}")):
             self._mark_not_ready(pod)
-            if not is_terminating(pod) and now_s - lost_s >= _toleration_s(pod):
+            if not is_terminating(pod) and (is_sworn or now_s - lost_s >= _toleration_s(pod)):
                 self._evict(pod)
 
     def _mark_not_ready(self, pod: Json) -> None:
@@ -147,34 +148,46 @@ class PodGarbageCollector:
             node_name = pod["spec"].get("nodeName")
             if not node_name:
                 if is_terminating(pod):
-                    self._delete(pod, "", None)
+                    self._delete(pod, "never bound")
             elif node_name not in nodes:
                 if now_s - self._missing_since.setdefault(node_name, now_s) >= QUARANTINE_S:
-                    self._delete(pod, "PodGC: node no longer exists", now_s)
+                    self._delete(pod, "node no longer exists", reason="DeletionByPodGC")
             elif is_terminating(pod) and _is_out_of_service(nodes[node_name]):
-                self._delete(pod, "PodGC: node is out of service", now_s)
+                self._delete(pod, "node is out of service")
 
-    def _delete(self, pod: Json, message: str, fail_at_s: float | None) -> None:
-        """Mark an unfinished pod as failed, in a write that is not a kubelet's, and remove its object at once."""
+    def _delete(self, pod: Json, why: str, *, reason: str = "") -> None:
+        """Mark an unfinished pod as failed, in a write that is not a kubelet's, and remove its object at once.
+
+        Only the pods of vanished nodes are told a reason (markFailedAndDeletePodWithCondition).
+        """
         namespace, name = namespace_of(pod), name_of(pod)
-        if fail_at_s is not None and pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            conditions = with_condition(
-                pod["status"].get("conditions") or [],
-                "DisruptionTarget",
-                "True",
-                fail_at_s,
-                reason="DeletionByPodGC",
-                message=message,
+        if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+            status: Json = {"phase": "Failed"}
+            if reason:
+                status["conditions"] = with_condition(
+                    pod["status"].get("conditions") or [],
+                    "DisruptionTarget",
+                    "True",
+                    self._loop.time(),
+                    reason=reason,
+                    message=f"PodGC: {why}",
+                )
+            self._server.patch(
+                PODS,
+                namespace,
+                name,
+                {"status": status},
+                subresource="status",
+                uid=uid_of(pod),
+                manager="kube-controller-manager",
             )
-            status = {"phase": "Failed", "conditions": conditions}
-            self._server.patch(PODS, namespace, name, {"status": status}, subresource="status", uid=uid_of(pod))
         self._trace.add(
             self._loop.time(),
             "pod gc",
             "pod object deleted",
             pod=name,
             uid=uid_of(pod)[:8],
-            why=message or "never bound",
+            why=why,
         )
         try:
             self._server.delete(PODS, namespace, name, grace_s=0, uid=uid_of(pod))

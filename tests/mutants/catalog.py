@@ -60,6 +60,8 @@ _KUBE = ("tests/unit/kube/test_gateway.py",)
 _BOOK = ("tests/unit/kube/test_incarnation_book.py",)
 _STORE = ("tests/unit/kube/test_pod_store.py",)
 _WIRE = ("tests/unit/kafka/test_wire.py",)
+_TRANSLATE = ("tests/unit/kube/test_translate.py",)
+_NODES = ("tests/unit/kube/test_node_store.py",)
 _GATEWAY = ("tests/unit/kafka/test_gateway.py",)
 
 
@@ -76,6 +78,22 @@ _CERTIFICATES = tuple(
     for name, *changes in (
         ("E1 without the phase rule", ("    if not version.is_terminal:\n", "    if False:\n")),
         ("phase written by PodGC accepted", ('if version.disruption_reason == "DeletionByPodGC":', "if False:")),
+        (
+            "phase written by the controller manager accepted",
+            ("    if version.phase_manager in PHASE_MANAGERS_REFUSED:\n", "    if False:\n"),
+        ),
+        (
+            "phase written by the PodGC of 1.26 accepted",
+            ('frozenset({"kube-controller-manager", "PodGC"})', 'frozenset({"kube-controller-manager"})'),
+        ),
+        (
+            "only a writer called kubelet believed",
+            (
+                "    if version.phase_manager in PHASE_MANAGERS_REFUSED:\n",
+                '    if version.phase_manager != "kubelet":\n',
+            ),
+        ),
+        ("node out of service accepted", ("    if node.is_out_of_service:\n", "    if False:\n")),
         ("hostPID pod accepted", ("    if version.host_pid:\n", "    if False:\n")),
         ("virtual-kubelet node accepted", ("    if node.is_virtual:\n", "    if False:\n")),
         ("old kubelet accepted", ("node.kubelet_minor < KUBELET_MINOR_MIN:", "node.kubelet_minor < 1:")),
@@ -121,6 +139,42 @@ _CERTIFICATES = tuple(
             ("    if ever_bound or version.node_name:\n", "    if version.node_name:\n"),
         ),
     )
+)
+
+_FACTS = (
+    _mutant(
+        "any owner of the status counts as the writer of the phase",
+        "kube/translate.py",
+        _TRANSLATE,
+        ('        if "f:phase" in owned and', "        if owned and"),
+    ),
+    _mutant(
+        "oldest owner of the phase believed",
+        "kube/translate.py",
+        _TRANSLATE,
+        ("at >= written_at:", "at <= (written_at or at):"),
+    ),
+    _mutant(
+        "out-of-service taint not read",
+        "kube/translate.py",
+        _TRANSLATE,
+        ('any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints)', "False"),
+    ),
+    _mutant(
+        "facts of a node that is gone forgotten",
+        "kube/node_store.py",
+        _NODES,
+        ("return self._nodes.get(name) or self._vanished.get(name)", "return self._nodes.get(name)"),
+    ),
+    _mutant(
+        "facts of a node asked once count for ever",
+        "kube/node_store.py",
+        _NODES,
+        (
+            "if self._asks_by_name and self._clock_s() - self._answered_s.get(name, -ASK_AGAIN_S) >= ASK_AGAIN_S:",
+            "if self._asks_by_name and name not in self._answered_s:",
+        ),
+    ),
 )
 
 _CHAINS = (
@@ -634,6 +688,7 @@ _SHELL = (
 
 MUTANTS: tuple[Mutant, ...] = (
     *_CERTIFICATES,
+    *_FACTS,
     *_CHAINS,
     *_GUARDS,
     *_VERIFICATION,

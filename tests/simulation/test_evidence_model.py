@@ -129,6 +129,14 @@ def test_all_variants_together_stay_affordable() -> None:
     assert sum(states) < STATES_IN_ALL_MAX
 
 
+def test_a_search_that_gives_up_has_shown_nothing() -> None:
+    """It counts neither as safe nor as a kill."""
+    outcome = search(Variant(name="any"), states_max=20)
+    assert outcome.violation == "the search gave up after 20 states"
+    assert not outcome.is_complete
+    assert not outcome.breaks_promise
+
+
 def test_a_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="needs the marks"):
         page_with_figures("# A page\n")

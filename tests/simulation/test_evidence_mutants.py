@@ -32,6 +32,7 @@ def test_mutant_is_killed(mutant: Mutant) -> None:
     with mutant.applied() as variant:
         outcome = search(variant)
     assert outcome.violation == PROMISES.get(mutant.name, LIVING)
+    assert outcome.breaks_promise
     assert outcome.trace
     if outcome.violation == LIVING:
         assert "LeaveGroup" in outcome.trace[-1]

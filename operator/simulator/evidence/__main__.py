@@ -55,8 +55,8 @@ def _search_mutants(names: Sequence[str]) -> int:
     for mutant in chosen:
         with mutant.applied() as variant:
             outcome = search(variant)
-        killed += bool(outcome.violation)
-        _say(f"{'killed' if outcome.violation else 'SURVIVED'}: {mutant.name} - {mutant.says}")
+        killed += outcome.breaks_promise
+        _say(f"{'killed' if outcome.breaks_promise else 'SURVIVED'}: {mutant.name} - {mutant.says}")
         _tell(outcome)
     _say(f"{killed} of {len(chosen)} mutants killed")
     return 0 if killed == len(chosen) else 1

@@ -19,6 +19,8 @@ from .world import World
 
 STATES_MAX = 1_000_000
 STUCK = "a departure that can be proven never ends in a removal"
+GAVE_UP = "the search gave up"
+"""Stands where a broken promise would, and breaks none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,11 @@ class Outcome:
     removals: int = 0
     departures: int = 0
     is_complete: bool = True
+
+    @property
+    def breaks_promise(self) -> bool:
+        """True when a promise is broken; a search that gave up has shown nothing."""
+        return bool(self.violation) and not self.violation.startswith(GAVE_UP)
 
 
 class Model:
@@ -142,7 +149,7 @@ def search(variant: Variant, *, states_max: int = STATES_MAX) -> Outcome:
         for move in model.moves(order[at]):
             transitions += 1
             if move.violation or len(order) > states_max:
-                why = move.violation or f"the search gave up after {states_max} states"
+                why = move.violation or f"{GAVE_UP} after {states_max} states"
                 return outcome(why, (*graph.trace(at), move.says), is_complete=False)
             after = canonical(move.after)
             to = found.get(after)

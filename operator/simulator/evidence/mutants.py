@@ -95,6 +95,18 @@ def _mutants() -> Iterator[Mutant]:
         "lost node",
         (certificate, "_phase_refusal", version_seen_as(phase_rule, lambda v: replace(v, disruption_reason=""))),
     )
+    yield mutant(
+        "controller manager",
+        "a phase written by the controller manager without a reason counts",
+        "out-of-service",
+        (certificate, "_phase_refusal", version_seen_as(phase_rule, lambda v: replace(v, phase_manager=""))),
+    )
+    yield mutant(
+        "oath",
+        "what is written for pods of an out-of-service node counts",
+        "out-of-service, one name",
+        kubelet_seen_as(is_out_of_service=False),
+    )
     yield mutant("hostpid", "the end of a hostPID pod counts", "hostPID", kubelet_seen_as())
     yield mutant(
         "old kubelet", "the word of a 1.26 kubelet counts", "old kubelet", (certificate, "KUBELET_MINOR_MIN", 1)
@@ -131,7 +143,7 @@ def _mutants() -> Iterator[Mutant]:
     yield mutant(
         "first container",
         "only the first container is asked",
-        "out-of-service",
+        "lost container",
         required(lambda v: replace(v, required=v.required[:1])),
     )
     yield mutant(

@@ -2,14 +2,15 @@
 
 The product's own translation reads them, so what the model checks begins where the API server's JSON begins.
 Sources: kubelet generateAPIPodStatus, rejectPod and the ContainerStatusUnknown rule of convertToAPIContainerStatuses;
-PodGCController.markFailedAndDeletePodWithCondition; the last object versions of an ended pod as seen on a 1.36 kubelet.
+PodGCController.markFailedAndDeletePodWithCondition; the last object versions of an ended pod, and the field managers in
+metadata.managedFields, as seen on a 1.36 cluster.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from staticgroup.api.names import INSTANCE_ID_ANNOTATION, POD_INDEX_LABEL
+from staticgroup.api.names import INSTANCE_ID_ANNOTATION, OUT_OF_SERVICE_TAINT, POD_INDEX_LABEL
 
 NAMESPACE = "shop"
 WORKLOAD = "web"
@@ -18,6 +19,8 @@ POD_NAME = f"{WORKLOAD}-{ORDINAL}"
 
 ABSENT, RUNNING, TERMINATED, NEVER_RAN, LOST = "absent", "running", "terminated", "never ran", "lost"
 PENDING, RUNS, FAILED = "Pending", "Running", "Failed"
+KUBELET, CONTROLLER_MANAGER, ONE_PROGRAM = "kubelet", "kube-controller-manager", "k3s"
+"""Field managers; the last is that of a distribution whose kubelet and controllers are one program."""
 
 
 class Pod(NamedTuple):
@@ -27,6 +30,7 @@ class Pod(NamedTuple):
     ----------
     uid: 1, 2, ... in order of creation. statuses: one entry for each container of the spec.
     reason: reason of the DisruptionTarget condition. labelled: it carries the pod index label.
+    by_gc: the pod garbage collector wrote the phase. sworn: its node is seen with the taint out-of-service.
     seq: versions of this uid so far; only counted where the operator restarts.
     """
 
@@ -36,6 +40,8 @@ class Pod(NamedTuple):
     deleting: bool = False
     statuses: tuple[str, ...] = (ABSENT,)
     reason: str = ""
+    by_gc: bool = False
+    sworn: bool = False
     labelled: bool = True
     seq: int = 0
 
@@ -50,12 +56,15 @@ def container_names(count: int) -> tuple[str, ...]:
     return ("sidecar", "app")[-count:]
 
 
-def raw_pod(pod: Pod, resource_version: int, instance_id: str, *, host_pid: bool) -> dict[str, Any]:
+def raw_pod(
+    pod: Pod, resource_version: int, instance_id: str, *, host_pid: bool, one_manager: bool = False
+) -> dict[str, Any]:
     """Return the Pod as the API server sends it.
 
     Parameters
     ----------
     resource_version: of this version. instance_id: what the admission policy wrote at creation.
+    one_manager: kubelet and controllers write under one name.
     """
     names = container_names(len(pod.statuses))
     metadata: dict[str, Any] = {
@@ -68,6 +77,9 @@ def raw_pod(pod: Pod, resource_version: int, instance_id: str, *, host_pid: bool
         "labels": {POD_INDEX_LABEL: str(ORDINAL)} if pod.labelled else {},
         "ownerReferences": [{"kind": "StatefulSet", "name": WORKLOAD, "uid": "set-1", "controller": True}],
     }
+    if pod.phase != PENDING:
+        manager = ONE_PROGRAM if one_manager else CONTROLLER_MANAGER if pod.by_gc else KUBELET
+        metadata["managedFields"] = [_wrote_phase(manager)]
     if pod.deleting:
         metadata |= {"deletionTimestamp": "2026-11-21T11:00:30Z", "deletionGracePeriodSeconds": 30}
     spec: dict[str, Any] = {"containers": [{"name": name} for name in names], "hostPID": host_pid}
@@ -78,6 +90,18 @@ def raw_pod(pod: Pod, resource_version: int, instance_id: str, *, host_pid: bool
     if pod.reason:
         status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": pod.reason}]
     return {"metadata": metadata, "spec": spec, "status": status}
+
+
+def _wrote_phase(manager: str) -> dict[str, Any]:
+    return {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": "v1",
+        "time": "2026-11-21T10:00:05Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:status": {"f:phase": {}}},
+        "subresource": "status",
+    }
 
 
 def _status(name: str, shown: str, uid: int) -> dict[str, Any]:
@@ -106,11 +130,12 @@ def node_name(uid: int) -> str:
     return f"node-{uid}"
 
 
-def raw_node(name: str, kubelet: str) -> dict[str, Any]:
-    """Return the Node object with the kubelet version that it reports."""
+def raw_node(name: str, kubelet: str, *, is_sworn: bool) -> dict[str, Any]:
+    """Return the Node object with the kubelet version that it reports, and with the taint out-of-service if sworn."""
+    taints = [{"key": OUT_OF_SERVICE_TAINT, "value": "nodeshutdown", "effect": "NoExecute"}] if is_sworn else []
     return {
         "metadata": {"name": name, "uid": f"{name}-uid"},
-        "spec": {},
+        "spec": {"taints": taints},
         "status": {
             "nodeInfo": {"kubeletVersion": kubelet, "bootID": "boot-1", "machineID": name},
             "conditions": [{"type": "Ready", "status": "True"}],

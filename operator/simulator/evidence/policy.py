@@ -21,7 +21,7 @@ from staticgroup.core.snapshot import FreshRead, History, Injected, Snapshot
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube import incarnation_book, translate
 
-from .objects import NAMESPACE, ORDINAL, POD_NAME, WORKLOAD, Pod, raw_node, raw_pod, uid_of
+from .objects import NAMESPACE, ORDINAL, POD_NAME, WORKLOAD, Pod, node_name, raw_node, raw_pod, uid_of
 from .questions import (
     COORDINATOR,
     EPOCH,
@@ -48,6 +48,7 @@ class Policy:
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
         self._keeps_versions = variant.restarts > 0
+        self._sworn_nodes: dict[str, bool] = {}
         self._books: list[Book] = [Book()]
         self._index: dict[Book, int] = {Book(): 0}
         self._taken: dict[tuple[int, Event], tuple[int, bool]] = {}
@@ -161,11 +162,15 @@ class Policy:
         return book
 
     def _node_of(self, name: str) -> NodeView | None:
-        view = translate.node_view(raw_node(name, self._variant.kubelet)) if name else None
+        is_sworn = self._sworn_nodes.get(name, False)
+        view = translate.node_view(raw_node(name, self._variant.kubelet, is_sworn=is_sworn)) if name else None
         return view if isinstance(view, NodeView) else None
 
     def _version(self, pod: Pod, resource_version: int) -> PodVersion:
-        raw = raw_pod(pod, resource_version, self._base_id, host_pid=self._variant.host_pid)
+        """Translate a version about to be judged, with its node as it is seen by then."""
+        v = self._variant
+        self._sworn_nodes[node_name(pod.uid)] = pod.sworn
+        raw = raw_pod(pod, resource_version, self._base_id, host_pid=v.host_pid, one_manager=v.one_manager)
         version = translate.pod_version(raw)
         if not isinstance(version, PodVersion):
             raise TypeError(f"the model wrote a pod that cannot be read: {version}")

@@ -32,7 +32,8 @@ class Variant:
     max_percent_of_group, hold_seconds: of spec.removal; whether the hold is over is then open at every plan.
     intent: watch over unwanted removals as well as over dangerous ones.
     progress: show too that every departure that can be proven ends in a removal.
-    fresh_statuses: a node is cut off only after its kubelet has posted what runs.
+    one_manager: kubelet and controllers write under one name, as one program. taint_unseen: a taint out-of-service
+        comes into the operator's sight too late, if ever.
     rejects_unposted: a kubelet may restart and reject a pod whose start it never posted.
     steps: the operator's order; only mutants change it, and the fields below.
     lags: the watch may lag behind at every step; without it events are delivered at once except between the read of
@@ -69,7 +70,8 @@ class Variant:
     hold_seconds: int = 0
     intent: bool = False
     progress: bool = False
-    fresh_statuses: bool = False
+    one_manager: bool = False
+    taint_unseen: bool = False
     rejects_unposted: bool = False
     steps: tuple[str, ...] = STEPS
     lags: bool = False
@@ -101,27 +103,42 @@ VARIANTS = (
     ),
     Variant(
         name="lost node",
-        says="crash with a stale end, partition, Node deleted, PodGC",
+        says="crash with a stale end, partition, Node deleted, PodGC; one program is kubelet and controllers",
         toggles=1,
+        one_manager=True,
         crashes=1,
         partitions=1,
         node_deletions=1,
     ),
     Variant(
         name="out-of-service",
-        says="an oath that is false, statuses that are fresh, a sidecar",
+        says="an oath that is false over a stale end or an unposted start, its taint not seen in time",
         toggles=1,
-        containers=2,
+        taint_unseen=True,
+        crashes=1,
         partitions=1,
         outages=1,
-        fresh_statuses=True,
+    ),
+    Variant(
+        name="out-of-service, one name",
+        says="the same where one program is kubelet and controllers, the taint in sight",
+        toggles=1,
+        one_manager=True,
+        crashes=1,
+        partitions=1,
+        outages=1,
     ),
     Variant(
         name="rejection", says="pods without container statuses, label edits", toggles=2, rejections=1, label_edits=1
     ),
     Variant(name="reboot", says="processes end and start again in place, partition", reboots=1, partitions=1),
     Variant(name="crash", says="stale ends, in-place restarts", crashes=2, forces=1, toggles=1),
-    Variant(name="lost container", says="ContainerStatusUnknown of a container that runs", losses=1),
+    Variant(
+        name="lost container",
+        says="ContainerStatusUnknown of a container that runs beside one that ended",
+        containers=2,
+        losses=1,
+    ),
     Variant(name="old kubelet", says="1.26: a terminal phase too early", kubelet="v1.26.9", crashes=1),
     Variant(name="virtual kubelet", says="statuses of no real kubelet", kubelet="v1.31.0-vk-2", crashes=1),
     Variant(name="unknown kubelet", says="a version that cannot be read", kubelet="", crashes=1),
@@ -160,20 +177,12 @@ VARIANTS = (
 
 ASSUMPTIONS = (
     Variant(
-        name="oath with stale statuses",
-        says="out-of-service on a running node, after a crash whose end was posted: PodGC's Failed has no reason",
+        name="oath unseen under one name",
+        says="kubelet and controllers are one program, and PodGC's Failed is seen before the out-of-service taint is",
         pods=1,
         toggles=1,
-        crashes=1,
-        partitions=1,
-        outages=1,
-        fresh_statuses=True,
-    ),
-    Variant(
-        name="oath before the first status",
-        says="out-of-service on a running node whose kubelet never posted that the pod runs (E1')",
-        pods=1,
-        toggles=1,
+        one_manager=True,
+        taint_unseen=True,
         partitions=1,
         outages=1,
     ),

@@ -3,8 +3,8 @@
 Every certificate that the product sees comes from one of these writes. Sources: the StatefulSet controller (one object
 per name, condemned and failed pods are deleted); the kubelet since 1.27 withholds a terminal phase while containers may
 run (status_manager mergePodStatus); Kubelet.rejectPod writes a status without containers; PodGCController writes Failed
-and deletes with grace 0, with DeletionByPodGC only for orphans (gcOrphaned), without any reason for pods on nodes
-tainted out-of-service (gcTerminating).
+under the controllers' name and deletes with grace 0, with DeletionByPodGC only for orphans (gcOrphaned), without any
+reason for pods on nodes tainted out-of-service (gcTerminating).
 """
 
 from __future__ import annotations
@@ -93,15 +93,14 @@ class World(Actors):
             yield Move(f"node controller evicts pod {pod.uid} of the lost node", self.write(state, deleting=True))
         if pod.bound and not process.has_node:
             if pod.phase != FAILED:
-                after = self.write(state, phase=FAILED, reason="DeletionByPodGC")
+                after = self.write(state, phase=FAILED, reason="DeletionByPodGC", by_gc=True)
                 yield Move(f"PodGC writes Failed on orphaned pod {pod.uid}", after)
             else:
                 yield Move(f"PodGC deletes orphaned pod {pod.uid}", self.delete(state))
         elif state.spent[OUTAGE] and pod.deleting and not process.linked:
             if pod.phase != FAILED:
-                yield Move(
-                    f"PodGC writes Failed on pod {pod.uid} of the out-of-service node", self.write(state, phase=FAILED)
-                )
+                after = self.write(state, phase=FAILED, by_gc=True)
+                yield Move(f"PodGC writes Failed on pod {pod.uid} of the out-of-service node", after)
             else:
                 yield Move(f"PodGC deletes pod {pod.uid} of the out-of-service node", self.delete(state))
 
@@ -191,7 +190,7 @@ class World(Actors):
             after = self.write(state, phase=FAILED, statuses=(NEVER_RAN,) * count)
             yield Move(f"kubelet posts that pod {uid} never ran", after, is_fair=True)
         elif process.life == ALIVE and state.spent[LOSS] < self.variant.losses:
-            after = self.write(state, phase=FAILED, statuses=(LOST,) * count)
+            after = self.write(state, phase=FAILED, statuses=(*(TERMINATED,) * (count - 1), LOST))
             says = f"kubelet lost the running container of pod {uid}: Failed, ContainerStatusUnknown"
             yield Move(says, after._replace(spent=self.spend(state, LOSS)))
         elif self.variant.host_pid and process.life == ALIVE:
@@ -218,9 +217,6 @@ class World(Actors):
             yield Move(f"the node of pod {uid} reboots", after._replace(spent=self.spend(state, REBOOT)))
         pod = state.pod if state.pod is not None and state.pod.uid == uid else None
         if process.linked and spent[PARTITION] < v.partitions and (pod is None or pod.bound):
-            shown = pod.statuses[-1] if pod is not None else ABSENT
-            if v.fresh_statuses and (shown == ABSENT or (process.life == ALIVE and shown != RUNNING)):
-                return
             after = self.with_process(state, uid, linked=False)
             yield Move(
                 f"the node of pod {uid} loses the API server", after._replace(spent=self.spend(state, PARTITION))
@@ -235,9 +231,10 @@ class World(Actors):
                     f"somebody deletes the Node of pod {uid}", after._replace(spent=self.spend(state, NODE_DELETION))
                 )
             if spent[OUTAGE] < v.outages:
+                sworn = pod and pod._replace(sworn=not v.taint_unseen)
                 yield Move(
                     f"somebody taints the node of pod {uid} out-of-service while it still runs",
-                    state._replace(spent=self.spend(state, OUTAGE)),
+                    state._replace(spent=self.spend(state, OUTAGE), pod=sworn or state.pod),
                 )
 
     # etcd -----------------------------------------------------------------------------------------------------------

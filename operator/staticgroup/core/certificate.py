@@ -7,7 +7,8 @@ attacking the rule, so each is a mutant that the tests must kill.
 
 Source: the kubelet withholds a terminal phase while containers may still run since 1.27
 (kubernetes/kubernetes PR 115331); StatefulSet at-most-one semantics and force deletion (KEP-3329, task
-"Force Delete StatefulSet Pods").
+"Force Delete StatefulSet Pods"); PodGCController writes Failed in the kubelet's place, for pods of vanished nodes
+with the reason DeletionByPodGC (gcOrphaned) and for pods of out-of-service nodes with none (gcTerminating).
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from .pod import ContainerPhase, NodeView, PodVersion
 
 KUBELET_MINOR_MIN = 27
 """Kubelets before 1.27 could post a terminal phase before the containers had stopped."""
+
+PHASE_MANAGERS_REFUSED = frozenset({"kube-controller-manager", "PodGC"})
+"""Field managers of the pod garbage collector, "PodGC" up to 1.26. Denied by name rather than allowing "kubelet" alone,
+because in some distributions (k3s, MicroK8s) kubelet and controllers are one program with one name."""
 
 
 class CertificateKind(StrEnum):
@@ -57,6 +62,8 @@ def _phase_refusal(version: PodVersion) -> Refusal | None:
         return Refusal(clause=f"phase is {version.phase or 'unset'}, not Succeeded or Failed")
     if version.disruption_reason == "DeletionByPodGC":
         return Refusal(clause="the terminal phase was written by the pod garbage collector, not by the kubelet")
+    if version.phase_manager in PHASE_MANAGERS_REFUSED:
+        return Refusal(clause=f"the terminal phase was written by {version.phase_manager}, not by the kubelet")
     return None
 
 
@@ -68,6 +75,8 @@ def _kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | No
         return Refusal(clause=f"node {version.node_name} is not readable, so its kubelet cannot be judged")
     if node.is_virtual:
         return Refusal(clause=f"node {node.name} is a virtual-kubelet node")
+    if node.is_out_of_service:
+        return Refusal(clause=f"node {node.name} is out of service, so its pods are ended without its kubelet")
     if node.kubelet_minor is None or node.kubelet_minor < KUBELET_MINOR_MIN:
         return Refusal(
             clause=f"kubelet {node.kubelet_version or 'of unknown version'} is older than 1.{KUBELET_MINOR_MIN}"

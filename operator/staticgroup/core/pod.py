@@ -61,6 +61,7 @@ class PodVersion:
     required: one entry for *every* container the spec names that may hold a client: containers,
         restartable init containers (sidecars) and ephemeral containers; entries without a status are ABSENT.
     shows_container_id: True when any status entry of any kind, init containers included, shows a containerID.
+    phase_manager: field manager that wrote the phase (metadata.managedFields); "" when the object does not tell.
     disruption_reason: reason of the DisruptionTarget condition with status True; "" when there is none.
     ready_since_s: lastTransitionTime of Ready=True; None when not ready.
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
@@ -74,6 +75,7 @@ class PodVersion:
     ordinal: int | None = None
     node_name: str = ""
     phase: str = ""
+    phase_manager: str = ""
     created_at_s: float = 0.0
     is_deleting: bool = False
     deletion_grace_s: int | None = None
@@ -104,6 +106,8 @@ class NodeView:
     ----------
     kubelet_minor: minor of the kubelet's version 1.x; None when it cannot be read.
     is_virtual: True for a virtual-kubelet node, whose pod statuses are not written by a real kubelet.
+    is_out_of_service: it carries the taint by which an administrator swears that nothing runs there any more; the
+        pod garbage collector then ends its pods in the kubelet's place.
     """
 
     name: str
@@ -113,4 +117,5 @@ class NodeView:
     kubelet_version: str = ""
     kubelet_minor: int | None = None
     is_virtual: bool = False
+    is_out_of_service: bool = False
     is_ready: bool = True

@@ -2,7 +2,8 @@
 
 A death certificate rests on the word of a kubelet, so it needs that kubelet's version, and it may be asked for after
 the node has left. Three ways to know, the best that the operator's rights allow: LIST and WATCH; a GET per name, kept
-for a while; nothing at all, and then `is_readable` is False and no certificate that needs a kubelet is given.
+for a minute, since a taint may have come meanwhile; nothing at all, and then `is_readable` is False and no certificate
+that needs a kubelet is given. A node that is gone is remembered as it was last seen, with the taints it had.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ VANISHED_MAX: Final = 1_000
 _RETRY_DELAY_S: Final = 1.0
 _RETRY_DELAY_MAX_S: Final = 60.0
 _STALL_TIMEOUT_S: Final = 75.0
-_ASK_AGAIN_S: Final = 60.0
+ASK_AGAIN_S: Final = 60.0
 
 
 class NodeStore:
@@ -26,7 +27,7 @@ class NodeStore:
 
     Parameters
     ----------
-    on_change: (node name) facts are new or different; certificates that waited for them can be judged again.
+    on_change: (node name) facts are new, different or read afresh; certificates that waited for them can be judged.
     clock_s: monotonic seconds.
     """
 
@@ -42,6 +43,7 @@ class NodeStore:
         self._nodes: dict[str, NodeView] = {}
         self._vanished: dict[str, NodeView] = {}
         self._asked_s: dict[str, float] = {}
+        self._answered_s: dict[str, float] = {}
         self._asking: set[asyncio.Task[None]] = set()
         self._asks_by_name = False
         self._listed = asyncio.Event()
@@ -52,14 +54,15 @@ class NodeStore:
 
         Notes
         -----
-        Without the right to list nodes the first question for a name starts a GET; `on_change` tells its answer.
+        Without the right to list nodes a question for a name starts a GET unless its last answer is younger than
+        `ASK_AGAIN_S`; `on_change` tells its answer.
         """
         if not name:
             return None
-        known = self._nodes.get(name) or self._vanished.get(name)
-        if known is None and self._asks_by_name:
+        if self._asks_by_name and self._clock_s() - self._answered_s.get(name, -ASK_AGAIN_S) >= ASK_AGAIN_S:
             self._ask(name)
-        return known
+            return None
+        return self._nodes.get(name) or self._vanished.get(name)
 
     def present(self) -> tuple[NodeView, ...]:
         """Return the nodes that exist, as far as they can be listed."""
@@ -156,7 +159,7 @@ class NodeStore:
 
     def _ask(self, name: str) -> None:
         now_s = self._clock_s()
-        if now_s - self._asked_s.get(name, -_ASK_AGAIN_S) < _ASK_AGAIN_S:
+        if now_s - self._asked_s.get(name, -ASK_AGAIN_S) < ASK_AGAIN_S:
             return
         self._asked_s[name] = now_s
         task = asyncio.create_task(self._get(name))
@@ -166,10 +169,23 @@ class NodeStore:
     async def _get(self, name: str) -> None:
         raw = await self._transport.call("get", NODES, name=name)
         if isinstance(raw, KubeProblem):
-            if raw.kind is KubeProblemKind.FORBIDDEN:
-                self.is_readable = False
+            self._take_refusal(name, raw)
             return
         self.is_readable = True
         view = node_view(raw)
         if isinstance(view, NodeView):
-            self._put(view)
+            self._answered_s[name] = self._clock_s()
+            self._nodes[name] = view
+            self._vanished.pop(name, None)
+            self._on_change(name)
+
+    def _take_refusal(self, name: str, problem: KubeProblem) -> None:
+        if problem.kind is KubeProblemKind.FORBIDDEN:
+            self.is_readable = False
+        elif problem.kind is KubeProblemKind.NOT_FOUND:
+            self._answered_s[name] = self._clock_s()
+            if name in self._nodes:
+                self._remember_vanished(name)
+            self._on_change(name)
+        else:
+            del self._asked_s[name]

@@ -16,7 +16,7 @@ from sys import intern
 from typing import Any, Final
 
 from ..api.identifiers import InvalidInstanceIdError, validate_instance_id
-from ..api.names import INSTANCE_ID_ANNOTATION, POD_INDEX_LABEL
+from ..api.names import INSTANCE_ID_ANNOTATION, OUT_OF_SERVICE_TAINT, POD_INDEX_LABEL
 from ..core.pod import ContainerPhase, ContainerView, NodeView, OwnerView, PodVersion
 from ..core.workload import ContainerBudget, WorkloadView
 
@@ -156,6 +156,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         ordinal=int(index) if isinstance(index, str) and index.isascii() and index.isdigit() else None,
         node_name=intern(_text(spec, "nodeName", "spec")),
         phase=intern(_text(status, "phase", "status")),
+        phase_manager=_phase_manager(metadata),
         created_at_s=_time_s(metadata, "creationTimestamp", "metadata") or 0.0,
         is_deleting=bool(_text(metadata, "deletionTimestamp", "metadata")),
         deletion_grace_s=None if grace_s is None else _whole(metadata, "deletionGracePeriodSeconds", "metadata"),
@@ -182,6 +183,18 @@ def _owner(metadata: Json) -> OwnerView | None:
                 uid=intern(_text(reference, "uid", path)),
             )
     return None
+
+
+def _phase_manager(metadata: Json) -> str:
+    """Return who owns status.phase. An Update takes a changed field from everybody else, so the newest entry wrote it."""
+    manager, written_at = "", ""
+    path = "metadata.managedFields[]"
+    for entry in _objects(metadata, "managedFields", "metadata"):
+        owned = _object(_object(entry, "fieldsV1", path), "f:status", f"{path}.fieldsV1")
+        at = _text(entry, "time", path)  # whole seconds in UTC, which sort as text
+        if "f:phase" in owned and entry.get("subresource") == "status" and at >= written_at:
+            manager, written_at = intern(_text(entry, "manager", path)), at
+    return manager
 
 
 def _disruption_reason(conditions: Iterable[Json]) -> str:
@@ -404,6 +417,7 @@ def _node_view(raw: Json) -> NodeView:
         or any(taint.get("key") == "virtual-kubelet.io/provider" for taint in taints)
         or bool(_VIRTUAL_VERSION.search(version))
     )
+    is_out_of_service = any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints)
     conditions = _objects(status, "conditions", "status")
     return NodeView(
         name=_required_text(metadata, "name", "metadata"),
@@ -413,5 +427,6 @@ def _node_view(raw: Json) -> NodeView:
         kubelet_version=version,
         kubelet_minor=int(minor[1]) if minor else None,
         is_virtual=is_virtual,
+        is_out_of_service=is_out_of_service,
         is_ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions),
     )

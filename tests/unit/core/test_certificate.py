@@ -68,6 +68,33 @@ def test_phase_written_by_the_pod_garbage_collector_is_no_evidence() -> None:
     assert "garbage collector" in verdict.clause
 
 
+@pytest.mark.parametrize("manager", ["kube-controller-manager", "PodGC"])
+def test_phase_written_by_the_controller_manager_is_no_evidence_even_without_a_reason(manager: str) -> None:
+    """PodGCController.gcTerminating fails pods of out-of-service nodes without a condition, over a stale `terminated`;
+    up to 1.26 under the name PodGC. Only managedFields tell."""
+    refusals = (
+        judged(ended(phase="Failed", phase_manager=manager)),
+        judged(replace(never_started(), phase_manager=manager), ever=False, birth=True),
+    )
+    for refusal in refusals:
+        assert isinstance(refusal, Refusal)
+        assert f"written by {manager}" in refusal.clause
+
+
+@pytest.mark.parametrize("manager", ["kubelet", "k3s", "kubelite", ""])
+def test_phase_of_any_other_writer_keeps_the_kubelets_word(manager: str) -> None:
+    """k3s and MicroK8s run kubelet and controllers as one program under one name; managedFields may be absent."""
+    assert isinstance(judged(ended(phase_manager=manager)), Certificate)
+
+
+def test_nothing_is_certified_on_a_node_that_is_out_of_service() -> None:
+    """The taint is an oath that nothing runs there, and PodGC acts on it; the node may run on all the same (KEP-2268)."""
+    node = replace(NODE, is_out_of_service=True)
+    for refusal in (judged(ended(), node), judged(never_started(), node, ever=False, birth=True)):
+        assert isinstance(refusal, Refusal)
+        assert "out of service" in refusal.clause
+
+
 def test_other_disruptions_keep_the_kubelets_word() -> None:
     assert isinstance(judged(ended(disruption_reason="EvictionByEvictionAPI")), Certificate)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from staticgroup.core.chain import ChainClause, Incarnation, IncarnationState, confirm_unbound, fold, judge, vanish
 
-from .builders import NODE, NOW_S, ended, id_of, incarnation, pod_version
+from .builders import NODE, NOW_S, ended, id_of, incarnation, pod_version, terminated
 
 DEAD, LIVE, SUSPECT = IncarnationState.DEAD, IncarnationState.LIVE, IncarnationState.SUSPECT
 
@@ -36,6 +38,24 @@ def test_force_delete_makes_a_suspect_that_names_what_was_last_seen() -> None:
 
 def test_certificate_is_never_taken_back_by_a_later_version() -> None:
     assert folded(pod_version(), ended(), pod_version(resource_version=120)).state is DEAD
+
+
+def test_certificate_given_before_an_oath_outlives_it_and_none_is_given_under_it() -> None:
+    """What a kubelet has proven stays proven when its node is tainted out-of-service later; a new end proves nothing."""
+    oath = replace(NODE, is_out_of_service=True)
+    before = fold(folded(pod_version(), ended()), ended(resource_version=120), oath, from_birth=True, now_s=NOW_S)
+    under = fold(folded(pod_version()), ended(), oath, from_birth=True, now_s=NOW_S)
+    assert (before.state, under.state) == (DEAD, LIVE)
+    assert vanish(under, now_s=NOW_S).state is SUSPECT
+
+
+def test_failed_of_the_out_of_service_path_of_podgc_ends_as_a_suspect() -> None:
+    """A crash's stale `terminated`, then PodGC's Failed without a reason, then its deletion with grace 0."""
+    crashed = pod_version(required=(terminated(),))
+    failed = ended(phase="Failed", phase_manager="kube-controller-manager")
+    gone = vanish(folded(pod_version(), crashed, failed), now_s=NOW_S)
+    assert gone.state is SUSPECT
+    assert "written by kube-controller-manager" in gone.refusal
 
 
 def test_ids_only_accumulate_so_an_edited_annotation_cannot_hide_an_incarnation() -> None:

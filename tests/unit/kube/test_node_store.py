@@ -1,7 +1,7 @@
 """Node facts: followed, asked by name, or known to be unreadable."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,9 +13,26 @@ from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 
+OUT_OF_SERVICE = [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]
 
-def node(name: str = "node-a", *, version: str = "v1.36.3", boot_id: str = "b1") -> dict[str, Any]:
-    return {"metadata": {"name": name}, "status": {"nodeInfo": {"kubeletVersion": version, "bootID": boot_id}}}
+
+def node(
+    name: str = "node-a", *, version: str = "v1.36.3", boot_id: str = "b1", taints: list[dict[str, str]] | None = None
+) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name}, "spec": {"taints": taints or []},
+        "status": {"nodeInfo": {"kubeletVersion": version, "bootID": boot_id}},
+    }
+
+
+class Clock:
+    """Seconds that pass only when told."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
 
 
 @pytest.fixture
@@ -25,10 +42,13 @@ async def server() -> AsyncIterator[FakeApiServer]:
 
 
 @asynccontextmanager
-async def following(server: FakeApiServer) -> AsyncIterator[tuple[NodeStore, list[str]]]:
+async def following(
+    server: FakeApiServer, clock_s: Callable[[], float] | None = None
+) -> AsyncIterator[tuple[NodeStore, list[str]]]:
     transport = connect(server.configuration())
     changed: list[str] = []
-    store = NodeStore(transport, on_change=changed.append, clock_s=asyncio.get_running_loop().time, retry_delay_s=0.002)
+    clock_s = clock_s or asyncio.get_running_loop().time
+    store = NodeStore(transport, on_change=changed.append, clock_s=clock_s, retry_delay_s=0.002)
     task = asyncio.create_task(store.run())
     try:
         async with asyncio.timeout(5):
@@ -78,7 +98,74 @@ async def test_without_the_right_to_list_each_name_is_asked_for_once(server: Fak
         await eventually(lambda: store.node_of("node-a"))
         assert changed == ["node-a"]
         assert store.is_readable
-        assert sum(path == "/api/v1/nodes/node-a" for _, path in server.requests) == 1
+        assert gets(server) == 1
+
+
+def gets(server: FakeApiServer) -> int:
+    return sum(path == "/api/v1/nodes/node-a" for _, path in server.requests)
+
+
+async def test_taint_is_followed_and_remembered_when_the_node_is_deleted(server: FakeApiServer) -> None:
+    """A node under an oath may be deleted before its pods' last versions are judged."""
+    server.put(node(), "nodes")
+    async with following(server) as (store, changed):
+        await eventually(lambda: server.watches)
+        server.put(node(taints=OUT_OF_SERVICE), "nodes")
+        await eventually(lambda: changed == ["node-a", "node-a"])
+        server.remove("", "node-a", "nodes")
+        await eventually(lambda: not store.present())
+        gone = store.node_of("node-a")
+        assert gone is not None
+        assert gone.is_out_of_service
+
+
+async def test_facts_asked_by_name_are_asked_again_after_a_minute(server: FakeApiServer) -> None:
+    """A taint may have come meanwhile, so older facts do not count until they are confirmed."""
+    server.denied.add(("list", "nodes"))
+    server.put(node(), "nodes")
+    clock_s = Clock()
+    async with following(server, clock_s) as (store, changed):
+        assert store.node_of("node-a") is None
+        await eventually(lambda: changed == ["node-a"])
+        server.put(node(taints=OUT_OF_SERVICE), "nodes")
+        clock_s.now_s += node_store.ASK_AGAIN_S - 1
+        young = store.node_of("node-a")
+        assert young is not None
+        assert not young.is_out_of_service
+        clock_s.now_s += 1
+        assert store.node_of("node-a") is None
+        await eventually(lambda: changed == ["node-a", "node-a"])
+        fresh = store.node_of("node-a")
+        assert fresh is not None
+        assert fresh.is_out_of_service
+        assert gets(server) == 2
+
+
+async def test_node_asked_by_name_that_is_gone_keeps_its_last_facts(server: FakeApiServer) -> None:
+    server.denied.add(("list", "nodes"))
+    server.put(node(), "nodes")
+    clock_s = Clock()
+    async with following(server, clock_s) as (store, changed):
+        store.node_of("node-a")
+        await eventually(lambda: changed == ["node-a"])
+        server.remove("", "node-a", "nodes")
+        clock_s.now_s += node_store.ASK_AGAIN_S
+        assert store.node_of("node-a") is None
+        await eventually(lambda: changed == ["node-a", "node-a"])
+        assert store.node_of("node-a") is not None
+        assert store.present() == ()
+
+
+async def test_question_that_got_no_answer_is_asked_again(server: FakeApiServer) -> None:
+    server.denied.add(("list", "nodes"))
+    server.put(node(), "nodes")
+    async with following(server, Clock()) as (store, changed):
+        server.failing_status = 503
+        store.node_of("node-a")
+        await eventually(lambda: any(path == "/api/v1/nodes/node-a" for _, path in server.requests))
+        server.failing_status = 0
+        await eventually(lambda: store.node_of("node-a"))
+        assert changed == ["node-a"]
 
 
 async def test_without_any_right_nodes_are_unreadable(server: FakeApiServer) -> None:

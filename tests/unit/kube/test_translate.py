@@ -186,6 +186,53 @@ def test_statefulset_deleted_with_the_orphan_finalizer_is_orphaning() -> None:
     assert (orphaning.is_orphaning, foreground.is_orphaning, foreground.is_deleting) == (True, False, True)
 
 
+def wrote(manager: str, at: str, *, subresource: str = "status", field: str = "f:phase") -> dict[str, Any]:
+    entry = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": at, "fieldsType": "FieldsV1",
+             "fieldsV1": {"f:status": {field: {}}}}
+    return entry | ({"subresource": subresource} if subresource else {})
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        (None, ""),
+        ([], ""),
+        ([wrote("kubelet", "2026-01-01T00:00:09Z")], "kubelet"),
+        ([wrote("kube-controller-manager", "2026-01-01T00:00:09Z"), wrote("kubelet", "2026-01-01T00:00:01Z")],
+         "kube-controller-manager"),
+        ([wrote("kubelet", "2026-01-01T00:00:01Z"), wrote("PodGC", "2026-01-01T00:00:09Z")], "PodGC"),
+        ([wrote("kubelet", "2026-01-01T00:00:01Z"),
+          wrote("kube-controller-manager", "2026-01-01T00:00:09Z", field="f:conditions")], "kubelet"),
+        ([wrote("kubelet", "2026-01-01T00:00:01Z"), wrote("somebody", "2026-01-01T00:00:09Z", subresource="")], "kubelet"),
+    ],
+    ids=["absent", "none", "kubelet", "newest first", "newest last", "conditions only", "not the subresource"],
+)
+def test_writer_of_the_phase_is_the_newest_owner_of_the_field(entries: Any, expected: str) -> None:
+    """metadata.managedFields of Update entries; the shape is what a 1.36.3 API server sends."""
+    assert version(pod() if entries is None else pod(managedFields=entries)).phase_manager == expected
+
+
+def test_managed_fields_of_the_wrong_shape_make_the_pod_malformed() -> None:
+    found = pod_version(at(pod(managedFields=[{"fieldsV1": "f:phase"}]), 7))
+    assert found == MalformedObject(kind="Pod", field="metadata.managedFields[].fieldsV1", found="str")
+
+
+@pytest.mark.parametrize(
+    ("taints", "expected"),
+    [
+        (None, False),
+        ([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}], False),
+        ([{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}], True),
+        ([{"key": "node.kubernetes.io/out-of-service", "effect": "NoSchedule"}], True),
+    ],
+)
+def test_node_tells_whether_it_is_out_of_service(taints: Any, expected: bool) -> None:
+    """PodGCController.gcTerminating asks for the taint's key alone."""
+    found = node_view({"metadata": {"name": "n", "uid": "u"}, "spec": {"taints": taints}})
+    assert isinstance(found, NodeView)
+    assert found.is_out_of_service is expected
+
+
 @pytest.mark.parametrize(
     ("version_text", "labels", "taints", "expected"),
     [

@@ -78,6 +78,11 @@ def judged(world: PlainWorld, raw: Json, *, node: Json | None = None) -> Certifi
     )
 
 
+def anonymous(raw: Json) -> Json:
+    """Return the object without the names of its writers."""
+    return {**raw, "metadata": {k: v for k, v in raw["metadata"].items() if k != "managedFields"}}
+
+
 def states(raw: Json) -> list[str]:
     """Name the state of each container."""
     status = raw["status"]
@@ -609,6 +614,47 @@ def test_out_of_service_frees_terminating_pods_of_a_lost_node() -> None:
         assert uid_of(world.pods[2]) == uid_of(pod)
         world.users.taint_out_of_service(name)
         await world.until(lambda: is_up(world, 3) and uid_of(world.pods[2]) != uid_of(pod))
+
+    in_world(body)
+
+
+def test_false_oath_fails_a_running_pod_without_a_reason_and_only_its_writer_tells() -> None:
+    """gcTerminating: no DisruptionTarget of its own; metadata.managedFields names who wrote the phase."""
+
+    async def body(world: PlainWorld) -> None:
+        pod = world.pods[2]
+        name = pod["spec"]["nodeName"]
+        untainted = world.server.get(NODES, "", name)
+        world.cluster.nodes[name].cut()
+        await asyncio.sleep(70)
+        world.users.delete_pod("shop", "web-2")
+        found = versions_of(world)
+        world.users.taint_out_of_service(name)
+        await world.until(lambda: any(kind == "DELETED" for kind, _ in found))
+        failed = next(o for _, o in found if o["status"]["phase"] == "Failed")
+        assert world.processes.is_running(uid_of(pod), "app")
+        assert condition(failed, "DisruptionTarget") is None
+        by_writer, by_oath = judged(world, failed, node=untainted), judged(world, anonymous(failed))
+        assert isinstance(by_writer, Refusal)
+        assert "written by kube-controller-manager" in by_writer.clause
+        assert isinstance(by_oath, Refusal)
+        assert "out of service" in by_oath.clause
+
+    in_world(body)
+
+
+def test_phase_belongs_to_who_changed_it_last() -> None:
+    """An Update takes the fields whose values it changes; the node controller's conditions leave the phase alone."""
+
+    async def body(world: PlainWorld) -> None:
+        def managers() -> list[str]:
+            return [entry["manager"] for entry in world.pods[2]["metadata"]["managedFields"]]
+
+        assert managers() == ["kubelet"]
+        world.cluster.nodes[world.pods[2]["spec"]["nodeName"]].cut()
+        await asyncio.sleep(100)
+        assert not is_true(world.pods[2], "Ready"), "written by the node controller"
+        assert managers() == ["kubelet"]
 
     in_world(body)
 
