@@ -76,6 +76,8 @@ class Link:
         self.process = process
         self.faults = ClientFaults()
         self.open: list[Connection] = []
+        self.on_request: list[Callable[[str, str], None]] = []
+        """Called with verb and resource of each request, in the moment in which it is sent."""
 
     @property
     def is_dead(self) -> bool:

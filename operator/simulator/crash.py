@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .kafka_requests import AppliedLeave
 from .log_capture import captured_logs
+from .loop import Process
 from .loop import run as run_simulation
 from .objects import PODS, is_true, uid_of
 from .oracles import Violation
@@ -23,6 +25,12 @@ GOAL_WITHIN_S = 200.0
 """Also by session expiry, after a crash that cost the evidence."""
 AFTER_GOAL_S = 8.0
 """The crash is also tried here, while the operator verifies and reports."""
+STANDBY_AFTER_S = 1.0
+"""The second operator starts so much later, so that the first one leads."""
+OUTAGE_S, FAIL_OVER_S = 0.5, 1.0
+"""A coordinator fails over within `FAIL_OVER_S`."""
+FROZEN_S = 25.0
+"""Longer than the Lease, so that the standby takes over meanwhile."""
 SETTLE_S, QUIET_S = 70.0, 30.0
 UNTIL_S = 3000.0
 
@@ -35,13 +43,15 @@ class CrashScenario:
 
     Parameters
     ----------
-    victim: which operator is killed; operator-b exists only where `operators` is 2.
+    removals: without a crash; another number means that the scenario does not happen any more.
+    victim: which operator is killed; operator-b exists only where `operators` is 2, and begins as the standby.
     """
 
     name: str
     says: str
     protocol: str
     story: Story
+    removals: int
     operators: int = 1
     victim: str = "operator-a"
 
@@ -92,14 +102,22 @@ def _all_replaced(world: World, before: set[str]) -> bool:
 
 async def _fail_over_after_the_leave(world: World) -> None:
     """The removal is acknowledged and lost with the coordinator: the member is back, and is removed again."""
+    departed = world.id_of(1)
 
     def lose(applied: AppliedLeave) -> None:
         if applied.group_id == GROUP and not world.coordinator_epoch:
             world.coordinator_epoch += 1
-            world.loop.world_call_later(0.003, lambda: world.kafka.fail_over(GROUP, is_clean=False, outage_s=0.5))
+            world.loop.world_call_later(0.003, lambda: world.kafka.fail_over(GROUP, is_clean=False, outage_s=OUTAGE_S))
 
     world.kafka.on_applied.append(lose)
-    await _scale_down(world)
+    world.users.scale(NAMESPACE, WORKLOAD, 1)
+    await world.until(
+        lambda: world.coordinator_epoch or departed not in world.members(),
+        GOAL_WITHIN_S,
+        f"{departed} is removed a first time, or its session runs out",
+    )
+    await asyncio.sleep(FAIL_OVER_S)
+    await world.until(lambda: departed not in world.members(), GOAL_WITHIN_S, f"{departed} is no member any more")
 
 
 async def _take_over(world: World) -> None:
@@ -107,35 +125,49 @@ async def _take_over(world: World) -> None:
     departed = world.id_of(1)
     world.users.scale(NAMESPACE, WORKLOAD, 1)
     await asyncio.sleep(0.3)
-    frozen = world.living[0].process
-    frozen.freeze()
-    await asyncio.sleep(25.0)
-    frozen.thaw()
+    leader = world.leader()
+    if leader is not None:
+        leader.process.freeze()
+        world.loop.world_call_later(FROZEN_S, leader.process.thaw)
+    await asyncio.sleep(FROZEN_S + 1.0)
     await world.until(lambda: departed not in world.members(), GOAL_WITHIN_S, f"{departed} is no member any more")
 
 
 SCENARIOS: tuple[CrashScenario, ...] = (
-    CrashScenario(name="scale-down", says="scale-down of a classic group", protocol="classic", story=_scale_down),
+    CrashScenario(
+        name="scale-down", says="scale-down of a classic group", protocol="classic", story=_scale_down, removals=1
+    ),
     CrashScenario(
         name="scale-down-two",
         says="the same with a standby",
         protocol="classic",
         story=_scale_down,
+        removals=1,
         operators=2,
     ),
-    CrashScenario(name="scale-down-kip848", says="scale-down of a KIP-848 group", protocol="consumer", story=_scale_down),
-    CrashScenario(name="roll", says="a roll, after which nobody is removed", protocol="classic", story=_roll),
+    CrashScenario(
+        name="scale-down-kip848",
+        says="scale-down of a KIP-848 group",
+        protocol="consumer",
+        story=_scale_down,
+        removals=1,
+    ),
+    CrashScenario(
+        name="roll", says="a roll, after which nobody is removed", protocol="classic", story=_roll, removals=0
+    ),
     CrashScenario(
         name="fail-over",
         says="the coordinator loses an acknowledged removal",
         protocol="classic",
         story=_fail_over_after_the_leave,
+        removals=2,
     ),
     CrashScenario(
         name="fail-over-two",
         says="the same with a standby",
         protocol="classic",
         story=_fail_over_after_the_leave,
+        removals=2,
         operators=2,
     ),
     CrashScenario(
@@ -143,6 +175,7 @@ SCENARIOS: tuple[CrashScenario, ...] = (
         says="the standby takes over a leader that stands still, and the leader is killed",
         protocol="classic",
         story=_take_over,
+        removals=1,
         operators=2,
     ),
     CrashScenario(
@@ -150,6 +183,7 @@ SCENARIOS: tuple[CrashScenario, ...] = (
         says="the same, and the standby is killed",
         protocol="consumer",
         story=_take_over,
+        removals=1,
         operators=2,
         victim="operator-b",
     ),
@@ -205,18 +239,22 @@ class _Run:
 
     async def _story(self, world: World) -> None:
         for name in ("operator-a", "operator-b")[: self.scenario.operators]:
+            if name != "operator-a":
+                await asyncio.sleep(STANDBY_AFTER_S)
             at = self.at if name == self.scenario.victim else 0
             operator = world.start_operator(name, crash_at_resumption=at)
             if at:
-                operator.process.on_death.append(lambda name=name: self._died(world, name))  # type: ignore[misc]
+                operator.process.on_death.append(partial(self._died, world, operator.process))
         await world.bring_up()
         await self.scenario.story(world)
         await asyncio.sleep(AFTER_GOAL_S)
 
-    def _died(self, world: World, name: str) -> None:
+    def _died(self, world: World, process: Process) -> None:
+        if process.resumptions != self.at:
+            return  # it ended by itself, as after the loss of its Lease
         self.crashed = True
-        world.trace.add(world.loop.time(), name, "operator killed", resumption=self.at)
-        world.loop.world_call_later(RESTART_PAUSE_S, world.restart_operator, name)
+        world.trace.add(world.loop.time(), process.name, "operator killed", resumption=self.at)
+        world.loop.world_call_later(RESTART_PAUSE_S, world.restart_operator, process.name)
 
     def _victim(self, world: World) -> Any:
         return next(o.process for o in world.operators if o.name == self.scenario.victim)

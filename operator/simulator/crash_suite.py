@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from .crash import SCENARIOS, CrashScenario, CrashVerdict, crash, scenario_named
 
 CHUNK = 8
-AWAITS_MIN = 60
+AWAITS_MIN = 100
 """A scenario with fewer awaits than this has lost its content."""
 
 
@@ -71,9 +71,17 @@ def run_suite(scenarios: Sequence[CrashScenario] = SCENARIOS, *, jobs: int) -> i
 
 
 def replay_crash(scenario: CrashScenario, at: int) -> int:
-    """Run one scenario with one crash and print its history; returns 1 when something was violated."""
+    """Run one scenario with one crash and print its history.
+
+    Returns
+    -------
+    1 when something was violated, 2 when the scenario has no such await.
+    """
     verdict = crash(scenario, at, keep_trace=True)
     _say(verdict.trace.rstrip())
+    if not verdict.crashed and not verdict.violations:
+        _say(f"{scenario.name} has only {verdict.resumptions} awaits; nobody was killed at {at}")
+        return 2
     for violation in verdict.violations:
         _say(f"VIOLATION: {violation}")
     _say(f"{scenario.name} killed at await {at}: {'violated' if verdict.violations else 'nothing violated'}")
@@ -85,6 +93,8 @@ def _measured(scenario: CrashScenario) -> Row:
     row = Row(scenario=scenario, awaits=whole.resumptions, removals=whole.removals)
     if whole.violations:
         row.bad.append((0, str(whole.violations[0])))
+    elif whole.removals != scenario.removals:
+        row.bad.append((0, f"{whole.removals} removals without a crash instead of {scenario.removals}"))
     return row
 
 
@@ -95,9 +105,7 @@ def _one(work: tuple[str, int]) -> tuple[tuple[str, int], CrashVerdict | str]:
         return work, traceback.format_exc()
 
 
-def _results(
-    work: Iterable[tuple[str, int]], jobs: int
-) -> Iterator[tuple[tuple[str, int], CrashVerdict | str]]:
+def _results(work: Iterable[tuple[str, int]], jobs: int) -> Iterator[tuple[tuple[str, int], CrashVerdict | str]]:
     if jobs <= 1:
         yield from map(_one, work)
         return

@@ -62,18 +62,18 @@ def _pod(world: World, rng: Random) -> str | None:
     return rng.choice(names) if names else None
 
 
-def _node(world: World, rng: Random) -> Kubelet:
+def draw_node(world: World, rng: Random) -> Kubelet:
     """Draw a machine, rather one that runs a pod."""
     pod = _pod(world, rng)
     found = world.kubernetes.node_of(NAMESPACE, pod) if pod is not None else None
     return found or world.kubernetes.nodes[rng.choice(sorted(world.kubernetes.nodes))]
 
 
-def _operator(world: World, rng: Random) -> RunningOperator | None:
+def draw_operator(world: World, rng: Random) -> RunningOperator | None:
     return rng.choice(world.living) if world.living else None
 
 
-def _try(action: Callable[[], object]) -> None:
+def attempt(action: Callable[[], object]) -> None:
     """Do what a user does, who is told when the object is not there."""
     try:
         action()
@@ -87,7 +87,7 @@ def _try(action: Callable[[], object]) -> None:
 @fault(weight=1.5, lasts_s=(10, 120))
 def node_freezes(world: World, rng: Random) -> Heal:
     """The machine stands still; its processes are silent and alive."""
-    node = _node(world, rng)
+    node = draw_node(world, rng)
     node.freeze()
     return node.thaw
 
@@ -95,7 +95,7 @@ def node_freezes(world: World, rng: Random) -> Heal:
 @fault(lasts_s=(10, 120))
 def kubelet_freezes(world: World, rng: Random) -> Heal:
     """The kubelet stands still; the processes run on."""
-    node = _node(world, rng)
+    node = draw_node(world, rng)
     node.freeze_kubelet()
     return node.thaw_kubelet
 
@@ -103,7 +103,7 @@ def kubelet_freezes(world: World, rng: Random) -> Heal:
 @fault(weight=1.5, lasts_s=(20, 200))
 def node_is_cut_off(world: World, rng: Random) -> Heal:
     """The node does not reach the API server; the processes reach Kafka."""
-    node = _node(world, rng)
+    node = draw_node(world, rng)
     node.cut()
     return node.heal
 
@@ -113,32 +113,32 @@ def zombie_of_a_lost_node(world: World, rng: Random) -> Heal:
     """A node is cut off, its pods are force-deleted and no longer wanted: their processes live on."""
     ordinals = world.truth.desired(WORKLOAD)
     node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-{ordinals[-1]}") if len(ordinals) > 1 else None
-    node = node or _node(world, rng)
+    node = node or draw_node(world, rng)
     node.cut()
     if len(ordinals) > 1:
-        _try(lambda: world.users.scale(NAMESPACE, WORKLOAD, len(ordinals) - 1))
+        attempt(lambda: world.users.scale(NAMESPACE, WORKLOAD, len(ordinals) - 1))
     for pod in world.server.list(PODS, NAMESPACE):
         if pod["spec"].get("nodeName") == node.name:
             name = pod["metadata"]["name"]
-            _try(lambda name=name: world.users.delete_pod(NAMESPACE, name, grace_s=0))  # type: ignore[misc]
+            attempt(lambda name=name: world.users.delete_pod(NAMESPACE, name, grace_s=0))  # type: ignore[misc]
     return node.heal
 
 
 @fault(lasts_s=(0, 0))
 def node_reboots(world: World, rng: Random) -> None:
     """The machine restarts: processes end and nobody writes it down."""
-    _node(world, rng).reboot(rng.uniform(5, 60))
+    draw_node(world, rng).reboot(rng.uniform(5, 60))
 
 
 @fault(lasts_s=(30, 150))
 def node_is_out_of_service(world: World, rng: Random) -> Heal:
     """The machine has no power, and an administrator says so."""
-    node = _node(world, rng)
+    node = draw_node(world, rng)
     node.power_off()
-    _try(lambda: world.users.taint_out_of_service(node.name))
+    attempt(lambda: world.users.taint_out_of_service(node.name))
 
     def heal() -> None:
-        _try(lambda: world.users.untaint_out_of_service(node.name))
+        attempt(lambda: world.users.untaint_out_of_service(node.name))
         node.power_on()
 
     return heal
@@ -147,9 +147,9 @@ def node_is_out_of_service(world: World, rng: Random) -> Heal:
 @fault(lasts_s=(30, 150))
 def node_object_is_deleted(world: World, rng: Random) -> Heal:
     """Somebody deletes the Node object of a machine that is cut off and goes on."""
-    node = _node(world, rng)
+    node = draw_node(world, rng)
     node.cut()
-    _try(lambda: world.users.delete_node(node.name))
+    attempt(lambda: world.users.delete_node(node.name))
 
     def heal() -> None:
         node.heal()
@@ -162,7 +162,23 @@ def node_object_is_deleted(world: World, rng: Random) -> Heal:
 @fault(lasts_s=(0, 0))
 def kubelet_restarts(world: World, rng: Random) -> None:
     """The kubelet's process is replaced; pods do not notice."""
-    _node(world, rng).restart_kubelet(rng.uniform(0.5, 10))
+    draw_node(world, rng).restart_kubelet(rng.uniform(0.5, 10))
+
+
+@fault(weight=1.5, lasts_s=(10, 40))
+def kubelet_rejects_running_pods(world: World, rng: Random) -> Heal:
+    """A restarted kubelet finds no room for pods that run and fails them; one of them is no longer wanted."""
+    node, ordinals = draw_node(world, rng), world.truth.desired(WORKLOAD)
+    if len(ordinals) > 1:
+        node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-{ordinals[-1]}") or node
+        attempt(lambda: world.users.scale(NAMESPACE, WORKLOAD, len(ordinals) - 1))
+    node.rejections = rng.randint(1, 2)
+    node.restart_kubelet(rng.uniform(0.1, 2))
+
+    def heal() -> None:
+        node.rejections = 0
+
+    return heal
 
 
 @fault(weight=1.5, lasts_s=(0, 0))
@@ -170,7 +186,7 @@ def pod_is_force_deleted(world: World, rng: Random) -> None:
     """kubectl delete --force: the object is gone before the process."""
     pod = _pod(world, rng)
     if pod is not None:
-        _try(lambda: world.users.delete_pod(NAMESPACE, pod, grace_s=0))
+        attempt(lambda: world.users.delete_pod(NAMESPACE, pod, grace_s=0))
 
 
 @fault(lasts_s=(5, 60))
@@ -179,8 +195,8 @@ def pod_leaves_the_selector(world: World, rng: Random) -> Heal | None:
     pod = _pod(world, rng)
     if pod is None:
         return None
-    _try(lambda: world.users.label_pod(NAMESPACE, pod, {"app": None}))
-    return lambda: _try(lambda: world.users.label_pod(NAMESPACE, pod, {"app": WORKLOAD}))
+    attempt(lambda: world.users.label_pod(NAMESPACE, pod, {"app": None}))
+    return lambda: attempt(lambda: world.users.label_pod(NAMESPACE, pod, {"app": WORKLOAD}))
 
 
 @fault(weight=1.5, lasts_s=(0, 0))
@@ -197,7 +213,7 @@ def pod_is_evicted(world: World, rng: Random) -> None:
     """kubectl drain evicts a pod."""
     pod = _pod(world, rng)
     if pod is not None:
-        _try(lambda: world.users.drain_pod(NAMESPACE, pod))
+        attempt(lambda: world.users.drain_pod(NAMESPACE, pod))
 
 
 # API server ---------------------------------------------------------------------------------------------------------
@@ -206,7 +222,7 @@ def pod_is_evicted(world: World, rng: Random) -> None:
 @fault(weight=1.5, lasts_s=(0, 0))
 def watches_break(world: World, rng: Random) -> None:
     """Every watch of an operator is cut."""
-    operator = _operator(world, rng)
+    operator = draw_operator(world, rng)
     if operator is not None:
         operator.transport.link.break_watches()
 
@@ -221,7 +237,7 @@ def watch_position_is_too_old(world: World, rng: Random) -> None:
 @fault(weight=1.5, lasts_s=(5, 60))
 def watch_lags(world: World, rng: Random) -> Heal | None:
     """The API server's cache is behind: events come late, cached reads are old."""
-    operator = _operator(world, rng)
+    operator = draw_operator(world, rng)
     if operator is None:
         return None
     faults = operator.transport.link.faults
@@ -236,7 +252,7 @@ def watch_lags(world: World, rng: Random) -> Heal | None:
 @fault(lasts_s=(5, 60))
 def api_server_is_slow(world: World, rng: Random) -> Heal | None:
     """Every request takes up to some seconds."""
-    operator = _operator(world, rng)
+    operator = draw_operator(world, rng)
     if operator is None:
         return None
     faults = operator.transport.link.faults
@@ -251,7 +267,7 @@ def api_server_is_slow(world: World, rng: Random) -> Heal | None:
 @fault(weight=1.5, lasts_s=(5, 90))
 def operator_is_cut_off(world: World, rng: Random) -> Heal | None:
     """The operator does not reach the API server."""
-    operator = _operator(world, rng)
+    operator = draw_operator(world, rng)
     if operator is None:
         return None
     operator.transport.link.faults.is_cut = True
@@ -261,7 +277,7 @@ def operator_is_cut_off(world: World, rng: Random) -> Heal | None:
 @fault(lasts_s=(2, 40))
 def api_server_fails(world: World, rng: Random) -> Heal | None:
     """Every request is answered 503, or refused."""
-    operator = _operator(world, rng)
+    operator = draw_operator(world, rng)
     if operator is None:
         return None
     link = operator.transport.link
@@ -278,7 +294,7 @@ def api_server_fails(world: World, rng: Random) -> Heal | None:
 @fault(lasts_s=(0, 0))
 def answers_of_the_api_server_get_lost(world: World, rng: Random) -> None:
     """Writes are carried out and nobody hears of it; others find that somebody was faster."""
-    operator = _operator(world, rng)
+    operator = draw_operator(world, rng)
     if operator is not None:
         operator.transport.link.faults.lost_answers = rng.randint(1, 3)
         operator.transport.link.faults.conflicts = rng.randint(0, 3)
@@ -318,7 +334,7 @@ def etcd_is_restored(world: World, rng: Random) -> Heal:
 @fault(weight=2.0, lasts_s=(1, 30))
 def operator_crashes(world: World, rng: Random) -> Heal | None:
     """An operator is killed and starts again."""
-    operator = _operator(world, rng)
+    operator = draw_operator(world, rng)
     if operator is None:
         return None
     world.crash_operator(operator)
@@ -328,7 +344,7 @@ def operator_crashes(world: World, rng: Random) -> Heal | None:
 @fault(lasts_s=(3, 45))
 def operator_freezes(world: World, rng: Random) -> Heal | None:
     """An operator stands still, perhaps beyond its Lease, and goes on as if nothing had been."""
-    operator = _operator(world, rng)
+    operator = draw_operator(world, rng)
     if operator is None:
         return None
     operator.process.freeze()
@@ -345,7 +361,7 @@ def second_operator_starts(world: World, rng: Random) -> None:
 @fault(weight=0.7, lasts_s=(0, 0))
 def lease_is_deleted(world: World, rng: Random) -> None:
     """Somebody deletes the Lease, and with it the stored position of the watch."""
-    _try(lambda: world.server.delete(LEASES, SYSTEM, "staticgroup-operator"))
+    attempt(lambda: world.server.delete(LEASES, SYSTEM, "staticgroup-operator"))
 
 
 # Kafka ----------------------------------------------------------------------------------------------------------------
@@ -378,7 +394,7 @@ def all_brokers_are_down(world: World, rng: Random) -> Heal:
 @fault(weight=1.5, lasts_s=(5, 40))
 def answers_of_kafka_get_lost(world: World, rng: Random) -> Heal | None:
     """The coordinator acts, and the operator does not hear of it."""
-    operator = _operator(world, rng)
+    operator = draw_operator(world, rng)
     if operator is None:
         return None
     link = operator.gateway.link
@@ -390,72 +406,10 @@ def answers_of_kafka_get_lost(world: World, rng: Random) -> Heal | None:
     return heal
 
 
-def _at_next_leave(world: World, act: Callable[[RunningOperator], None]) -> Heal:
-    """Do something in the moment in which an operator puts its next LeaveGroup on the wire; once."""
-    hooks: list[tuple[RunningOperator, Callable[[object], None]]] = []
-
-    def heal() -> None:
-        for operator, hook in hooks:
-            operator.gateway.on_leave.remove(hook)
-        hooks.clear()
-
-    def arm(operator: RunningOperator) -> None:
-        def hook(_: object) -> None:
-            world.loop.world_call_later(0.0, heal)
-            act(operator)
-
-        operator.gateway.on_leave.append(hook)
-        hooks.append((operator, hook))
-
-    for operator in world.living:
-        arm(operator)
-    return heal
-
-
-@fault(weight=1.5, lasts_s=(60, 180))
-def answer_of_the_next_leave_gets_lost(world: World, rng: Random) -> Heal:
-    """The coordinator removes the member, and the operator does not hear of it."""
-
-    def act(operator: RunningOperator) -> None:
-        operator.gateway.link.answers_to_lose = 1
-
-    return _at_next_leave(world, act)
-
-
-@fault(weight=1.5, lasts_s=(60, 180))
-def coordinator_fails_over_after_the_next_leave(world: World, rng: Random) -> Heal:
-    """The leave is acknowledged and lost with the coordinator, unless it was persisted just in time."""
-    after_s = rng.choice((0.003, 0.01, 0.5))
-
-    def fail_over() -> None:
-        world.coordinator_epoch += 1
-        world.kafka.fail_over(GROUP, is_clean=False, outage_s=0.5, loading_s=0.0)
-
-    def act(operator: RunningOperator) -> None:
-        world.loop.world_call_later(after_s, fail_over)
-
-    return _at_next_leave(world, act)
-
-
-@fault(weight=1.5, lasts_s=(60, 180))
-def next_leave_is_overtaken(world: World, rng: Random) -> Heal:
-    """A LeaveGroup is long on its way; meanwhile its ordinal is wanted again and a new pod joins."""
-    slow_s = rng.uniform(3, 9)
-
-    def act(operator: RunningOperator) -> None:
-        link = operator.gateway.link
-        link.latency_s = slow_s
-        replicas = len(world.truth.desired(WORKLOAD)) + 2
-        _try(lambda: world.users.scale(NAMESPACE, WORKLOAD, replicas))
-        world.loop.world_call_later(0.1, lambda: setattr(link, "latency_s", USUAL_LATENCY_S))
-
-    return _at_next_leave(world, act)
-
-
 @fault(lasts_s=(5, 60))
 def kafka_is_slow(world: World, rng: Random) -> Heal | None:
     """Every request of the operator takes up to seconds."""
-    operator = _operator(world, rng)
+    operator = draw_operator(world, rng)
     if operator is None:
         return None
     link = operator.gateway.link
@@ -515,19 +469,19 @@ def stranger_joins(world: World, rng: Random) -> None:
 @fault(lasts_s=(10, 90))
 def group_is_suspended(world: World, rng: Random) -> Heal:
     """The user says stop, and go on later."""
-    _try(lambda: world.users.edit_group(NAMESPACE, GROUP, {"suspend": True}))
-    return lambda: _try(lambda: world.users.edit_group(NAMESPACE, GROUP, {"suspend": False}))
+    attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"suspend": True}))
+    return lambda: attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"suspend": False}))
 
 
 @fault(weight=0.7, lasts_s=(10, 90))
 def mode_is_observe(world: World, rng: Random) -> Heal:
     """The user wants to look first."""
-    _try(lambda: world.users.edit_group(NAMESPACE, GROUP, {"mode": "Observe"}))
-    return lambda: _try(lambda: world.users.edit_group(NAMESPACE, GROUP, {"mode": "Manage"}))
+    attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"mode": "Observe"}))
+    return lambda: attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"mode": "Manage"}))
 
 
 @fault(weight=0.5, lasts_s=(1, 40))
 def group_is_created_anew(world: World, rng: Random) -> Heal:
     """The StaticGroup is deleted and created again under the same name."""
-    _try(lambda: world.users.delete_group(NAMESPACE, GROUP))
-    return lambda: _try(world.create_group)
+    attempt(lambda: world.users.delete_group(NAMESPACE, GROUP))
+    return lambda: attempt(world.create_group)

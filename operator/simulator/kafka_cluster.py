@@ -7,7 +7,7 @@ are methods: the schedule calls them, and clients and the operator meet them as 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from coordinator_model.coordinator import GroupCoordinator
@@ -318,9 +318,10 @@ class ModelKafkaCluster:
                     for group in self._described(ConsumerGroupDescribeRequest(group_ids=(group_id,)), exchange)
                 )
             )
+        holders = self._holders(request.group_id) if isinstance(request, LeaveGroupRequest) else {}
         response = self.shard(group_of(request)).handle(request, exchange)
         if isinstance(request, LeaveGroupRequest) and isinstance(response, LeaveGroupResponse):
-            self._note_leave(request, response, exchange)
+            self._note_leave(request, response, exchange, holders)
         return response
 
     def _described(self, request: Any, exchange: Exchange) -> Any:
@@ -339,13 +340,23 @@ class ModelKafkaCluster:
                 groups += listed.groups
         return ListGroupsResponse(groups=tuple(groups))
 
-    def _note_leave(self, request: LeaveGroupRequest, response: LeaveGroupResponse, exchange: Exchange) -> None:
+    def _holders(self, group_id: str) -> dict[str, str]:
+        """Return instance id → member id."""
+        return dict(getattr(self.coordinator(group_id).groups.get(group_id), "static_members", ()))
+
+    def _note_leave(
+        self,
+        request: LeaveGroupRequest,
+        response: LeaveGroupResponse,
+        exchange: Exchange,
+        holders: Mapping[str, str],
+    ) -> None:
         for member in response.members:
             applied = AppliedLeave(
                 at_s=self.loop.time(),
                 client=exchange.link.name,
                 group_id=request.group_id,
-                member_id=member.member_id,
+                member_id=member.member_id or holders.get(member.group_instance_id or "", ""),
                 instance_id=member.group_instance_id,
                 error_code=member.error_code,
             )

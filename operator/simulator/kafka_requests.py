@@ -21,6 +21,7 @@ class AppliedLeave:
     Parameters
     ----------
     client: name of the link that the request came over.
+    member_id: of the member concerned, also when the request named only the instance id; "" when there was none.
     error_code: NONE: the member was removed at `at_s`.
     """
 

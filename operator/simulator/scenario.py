@@ -60,6 +60,7 @@ class Scenario(Strict):
     stop_seconds: seconds from SIGTERM to the end of the process.
     session_timeout_seconds: of the members with the operator; without it the clients are dynamic and use
         `dynamic_session_timeout_seconds`.
+    heartbeat_seconds: heartbeat.interval.ms of a classic group; a member hears of a rebalance no sooner.
     pod_management_policy: of the StatefulSet.
     """
 
@@ -70,20 +71,24 @@ class Scenario(Strict):
     library: Literal["java", "librdkafka", "sarama"] = "java"
     restart_seconds: tuple[Seconds, Seconds] = (3.0, 8.0)
     stop_seconds: Seconds = 1.0
-    session_timeout_seconds: Annotated[float, Field(ge=6, le=1800)] = 120.0
+    session_timeout_seconds: Annotated[float, Field(ge=6, le=1800)] = 60.0
     dynamic_session_timeout_seconds: Annotated[float, Field(ge=6, le=1800)] = 45.0
+    heartbeat_seconds: Annotated[float, Field(ge=0.5, le=600)] = 3.0
     pod_management_policy: Literal["OrderedReady", "Parallel"] = "OrderedReady"
     happenings: Annotated[tuple[Happening, ...], Field(max_length=200)] = (
         Happening(at_seconds=30, what="roll"),
-        Happening(at_seconds=240, what="scale", replicas=3),
-        Happening(at_seconds=420, what="crash", pod=1),
-        Happening(at_seconds=540, what="lose_node", pod=2),
+        Happening(at_seconds=180, what="scale", replicas=4),
+        Happening(at_seconds=300, what="crash", pod=1),
+        Happening(at_seconds=420, what="lose_node", pod=3),
+        Happening(at_seconds=420, what="scale", replicas=3),
     )
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Scenario:
         if self.restart_seconds[0] > self.restart_seconds[1]:
             raise ValueError("restart_seconds: the first number must not be above the second")
+        if self.heartbeat_seconds >= min(self.session_timeout_seconds, self.dynamic_session_timeout_seconds):
+            raise ValueError("heartbeat_seconds: must be below both session timeouts")
         for n, happening in enumerate(self.happenings):
             if happening.pod is not None and happening.pod >= self.pods:
                 raise ValueError(f"happenings[{n}].pod: there are only the ordinals 0 to {self.pods - 1}")

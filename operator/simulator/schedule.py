@@ -13,8 +13,9 @@ from random import Random
 
 from coordinator_model.settings import BrokerSettings
 
+from .ambushes import FAULTS
 from .api_server import ApiError
-from .faults import FAULTS, Fault
+from .faults import Fault
 from .log_capture import captured_logs
 from .loop import run as run_simulation
 from .objects import STATEFULSETS
@@ -78,23 +79,13 @@ class _Schedule:
             world.violations.append(Violation("L2", world.loop.time(), f"never came up: {error}"))
             return
         start_s = world.loop.time()
-        plan = self._plan(start_s)
+        plan = draw_faults(self.rng, start_s)
         sampler = world.loop.spawn(self._sample(), name="sampler")
         healing = [world.loop.spawn(self._carry_out(at_s, f), name=f.kind) for at_s, f in plan]
         work = world.loop.spawn(self._work(start_s + BUSY_S), name="users")
         await asyncio.gather(work, *healing)
         await self._rest()
         sampler.cancel()
-
-    def _plan(self, start_s: float) -> list[tuple[float, Fault]]:
-        """Draw when which fault begins; at least `KINDS_MIN` kinds."""
-        count = self.rng.randint(FAULTS_MIN, FAULTS_MAX)
-        names = sorted(FAULTS)
-        weights = [FAULTS[n].weight for n in names]
-        drawn = self.rng.choices(names, weights, k=count)
-        while len(set(drawn)) < KINDS_MIN:
-            drawn[self.rng.randrange(count)] = self.rng.choice(names)
-        return [(start_s + self.rng.uniform(0, BUSY_S), FAULTS[name]) for name in drawn]
 
     async def _carry_out(self, at_s: float, fault: Fault) -> None:
         world = self.world
@@ -165,6 +156,29 @@ class _Schedule:
         leaves = world.leaves_sent
         await asyncio.sleep(QUIET_S)
         world.violations += world.rest(since_leaves=leaves)
+
+
+def draw_faults(rng: Random, start_s: float) -> list[tuple[float, Fault]]:
+    """Draw when which fault begins: at least `FAULTS_MIN` faults of at least `KINDS_MIN` kinds.
+
+    Parameters
+    ----------
+    start_s: of the busy time, in virtual seconds.
+    """
+    count = rng.randint(FAULTS_MIN, FAULTS_MAX)
+    names = sorted(FAULTS)
+    weights = [FAULTS[n].weight for n in names]
+    drawn = rng.choices(names, weights, k=count)
+    while len(set(drawn)) < KINDS_MIN:
+        drawn[rng.randrange(count)] = rng.choice(names)
+    return [(start_s + rng.uniform(0, BUSY_S), FAULTS[name]) for name in drawn]
+
+
+def kinds(seed: int) -> set[str]:
+    """Return the kinds of faults that the schedule of a seed has, without running it."""
+    rng = Random(f"schedule/{seed}")
+    _settings(rng)
+    return {fault.kind for _, fault in draw_faults(rng, 0.0)}
 
 
 def _settings(rng: Random) -> WorldSettings:

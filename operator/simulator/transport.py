@@ -161,6 +161,8 @@ class ModelTransport(Transport):
         request = _Request(
             verb=verb, label=label, namespace=namespace, act=act, answer=loop.create_future(), sent_s=loop.time()
         )
+        for hook in tuple(link.on_request):
+            hook(verb, label)
         faults = link.faults
         if faults.is_cut or faults.lost_requests > 0:
             faults.lost_requests = max(0, faults.lost_requests - 1)

@@ -19,6 +19,7 @@ from coordinator_model.messages import Request
 from coordinator_model.settings import BrokerSettings
 from staticgroup.api import names
 from staticgroup.kube.translate import MalformedObject, workload_view
+from staticgroup.runtime.journal import MemorySink
 from staticgroup.runtime.operator import Operator, Sources
 from staticgroup.runtime.settings import Settings
 
@@ -31,7 +32,7 @@ from .kafka_network import ConnectionLost, KafkaLink
 from .kafka_requests import AppliedLeave
 from .kubernetes import Kubernetes
 from .loop import Process, SimulationLoop, simulation
-from .objects import EPOCH_S, EVENTS, KAFKA_CONNECTIONS, SECRETS, STATEFULSETS, STATIC_GROUPS, Json
+from .objects import EPOCH_S, EVENTS, KAFKA_CONNECTIONS, LEASES, SECRETS, STATEFULSETS, STATIC_GROUPS, Json
 from .oracles import Effect, Leave, Rest, Safety, StatusHistory, Violation, judge_rest, secrets_shown
 from .partition_meter import GroupMeter, PartitionMeter
 from .processes import ProcessTable
@@ -59,6 +60,7 @@ class WorldSettings:
     is_static: False: plain dynamic clients, for the comparison without the operator.
     threads: consumers of each pod.
     startup_s: (least, most) seconds from the start of a container to its first join.
+    heartbeat_s: classic only; None: a third of the session timeout.
     """
 
     protocol: str = "classic"
@@ -69,6 +71,7 @@ class WorldSettings:
     threads: int = 1
     parallel: bool = False
     session_timeout_s: int = 60
+    heartbeat_s: float | None = None
     startup_s: tuple[float, float] = (1.0, 3.0)
     close_s: float = 0.5
     nodes: tuple[str, ...] = ("n1", "n2", "n3")
@@ -100,6 +103,7 @@ class World:
     operators: living and dead, in the order of their start.
     violations: what the oracles found.
     log_lines: what operators logged, when somebody captures it.
+    journal: where the operators started from now on tell what they saw; None: nowhere.
     """
 
     def __init__(self, settings: WorldSettings, *, seed: object) -> None:
@@ -111,6 +115,7 @@ class World:
         self.operators: list[RunningOperator] = []
         self.coordinator_epoch = 0
         self.log_lines: list[str] = []
+        self.journal: MemorySink | None = None
         self.kafka = ModelKafkaCluster(
             self.loop,
             settings=settings.brokers,
@@ -148,6 +153,7 @@ class World:
             library=LIBRARIES[s.library],
             threads=s.threads,
             session_timeout_ms=s.session_timeout_s * 1000,
+            heartbeat_s=s.heartbeat_s,
         )
         return ContainerSettings(consumers=(consumer,), startup_s=s.startup_s, close_s=s.close_s)
 
@@ -171,7 +177,13 @@ class World:
     def create_workload(self) -> None:
         """Create the StatefulSet."""
         policy = "Parallel" if self.settings.parallel else "OrderedReady"
-        body = stateful_set(NAMESPACE, WORKLOAD, self.settings.replicas, podManagementPolicy=policy, grace_s=10)
+        body = stateful_set(
+            NAMESPACE,
+            WORKLOAD,
+            self.settings.replicas,
+            podManagementPolicy=policy,
+            grace_s=max(10, round(self.settings.close_s) + 5),
+        )
         self.users.create(STATEFULSETS, body)
 
     async def populate(self, *, deadline_s: float = 180.0) -> None:
@@ -181,7 +193,7 @@ class World:
         await self.bring_up(deadline_s=deadline_s)
 
     async def bring_up(self, *, deadline_s: float = 180.0) -> None:
-        """Let ids be issued, then start the workload and wait until all pods are members.
+        """Let ids be issued, then start the workload and wait until all pods are members of a stable group.
 
         Without the operator (`is_static` False) there is only the workload, and its clients are dynamic.
         """
@@ -190,7 +202,7 @@ class World:
             await self.until(lambda: "injected" in self.status, deadline_s, "ids are issued")
             await asyncio.sleep(1.0)
         self.create_workload()
-        await self.until(self.is_settled, deadline_s, "all pods are members")
+        await self.until(lambda: self.is_settled() and self.is_stable(), deadline_s, "all pods are members")
 
     # operators ------------------------------------------------------------------------------------------------------
 
@@ -206,7 +218,10 @@ class World:
             now_s=lambda: EPOCH_S + self.loop.time(), monotonic_s=self.loop.time, rng=self._rng(f"{name}/operator")
         )
         settings = Settings(identity=name, namespace=SYSTEM)
-        operator = process.call(lambda: Operator(settings, transport, sources=sources, kafka=gateway))
+        sinks = (self.journal,) if self.journal is not None else None
+        operator = process.call(
+            lambda: Operator(settings, transport, sources=sources, kafka=gateway, journal_sinks=sinks)
+        )
         running = RunningOperator(name, process, operator, transport, gateway)
         self.operators.append(running)
         process.on_death.append(gateway.kill)
@@ -262,6 +277,12 @@ class World:
     def living(self) -> list[RunningOperator]:
         """Operators that have not been killed."""
         return [o for o in self.operators if o.is_alive]
+
+    def leader(self) -> RunningOperator | None:
+        """Return the living operator that the Lease names; None when there is none."""
+        lease = self.server.get(LEASES, SYSTEM, Settings().lease_name)
+        holder = lease["spec"].get("holderIdentity") if lease else None
+        return next((o for o in self.living if o.name == holder), None)
 
     # what oracles are told --------------------------------------------------------------------------------------------
 
@@ -343,6 +364,11 @@ class World:
         suffixes = [""] if self.settings.threads == 1 else [f"-{n}" for n in range(1, self.settings.threads + 1)]
         wanted = {f"{WORKLOAD}-{n}.{self.scope()}{suffix}" for n in self.truth.desired(WORKLOAD) for suffix in suffixes}
         return wanted == set(self.members()) and bool(self.scope())
+
+    def is_stable(self) -> bool:
+        """True when no rebalance is under way, so that the members are in the coordinator's log."""
+        group = self.kafka.coordinator(GROUP).groups.get(GROUP)
+        return getattr(group, "state", "") == "Stable"
 
     async def ask_once(self, link: KafkaLink, request: Request) -> None:
         """Send one request on behalf of somebody who does not care for the answer."""

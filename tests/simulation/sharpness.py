@@ -1,0 +1,201 @@
+"""Products with one rule broken, and the schedule in which an oracle of the simulation is known to notice it.
+
+The oracles are only worth what they catch. After a change that makes schedules run otherwise, find new seeds with
+`python -m simulation.sharpness` (from the repository, with `operator` and `tests` on the path).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mutants.catalog import Mutant
+from simulator.schedule import kinds
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+OPERATOR = REPOSITORY / "operator"
+SEARCHED = range(600)
+SEEDS_MAX = 3
+JUDGE = """
+import sys
+import staticgroup
+from simulator.schedule import run
+assert staticgroup.__file__.startswith(sys.argv[1]), staticgroup.__file__
+for seed in map(int, sys.argv[3:]):
+    found = [v for v in run(seed).violations if v.oracle == sys.argv[2]]
+    if found:
+        print(seed)
+        print(found[0])
+        break
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """One broken rule.
+
+    Parameters
+    ----------
+    oracle: which must notice, in the schedule of one of these seeds.
+    needs: the kind of fault in which the rule matters.
+    """
+
+    mutant: Mutant
+    oracle: str
+    needs: str
+    seeds: tuple[int, ...]
+
+
+def _broken(name: str, oracle: str, needs: str, seeds: tuple[int, ...], path: str, *changes: tuple[str, str]) -> Broken:
+    mutant = Mutant(name=name, path=path, changes=changes, tests=())
+    return Broken(mutant=mutant, oracle=oracle, needs=needs, seeds=seeds)
+
+
+BROKEN: tuple[Broken, ...] = (
+    _broken(
+        "every chain is proven",
+        "S1",
+        "zombie_of_a_lost_node",
+        (0,),
+        "core/chain.py",
+        (
+            "    if not continuous:\n",
+            '    if chain:\n        return verdict(ChainClause.PROVEN, "")\n    if not continuous:\n',
+        ),
+    ),
+    _broken(
+        "a pod that vanished is dead",
+        "S1",
+        "zombie_of_a_lost_node",
+        (0,),
+        "core/chain.py",
+        (
+            "        state=IncarnationState.SUSPECT,\n        object_present=False,",
+            "        state=IncarnationState.DEAD,\n        object_present=False,",
+        ),
+    ),
+    _broken(
+        "a gap of the watch is ignored",
+        "S2",
+        "zombie_is_born_in_a_gap",
+        (52, 98),
+        "core/chain.py",
+        ("    if not continuous:\n", "    if False:\n"),
+    ),
+    _broken(
+        "the containers are not asked",
+        "S2",
+        "kubelet_rejects_running_pods",
+        (1, 17, 24),
+        "core/certificate.py",
+        ("    against = _container_refusal(version)\n", "    against = None\n"),
+    ),
+    _broken(
+        "the barrier is dropped",
+        "S2",
+        "zombie_is_born_behind_a_slow_watch",
+        (81,),
+        "core/guards.py",
+        ("    no_barrier,\n", ""),
+    ),
+    _broken(
+        "intent and pod are not read afresh",
+        "S1",
+        "zombie_is_born_behind_a_slow_watch",
+        (81,),
+        "core/guards.py",
+        ("    not_read_afresh,\n    expected_again,\n    pod_present,\n    no_barrier,\n", ""),
+    ),
+    _broken(
+        "members leave by instance id alone",
+        "S5",
+        "zombie_of_a_lost_node",
+        (0,),
+        "kafka/wire.py",
+        ("member_id=e.member_id,", 'member_id="",'),
+    ),
+    _broken(
+        "the Lease is not asked",
+        "S14",
+        "operator_freezes_while_it_reads",
+        (25, 48),
+        "kube/lease.py",
+        ("return self._renewed_s is not None and self._clock_s() - self._renewed_s <", "return True or 0 <"),
+    ),
+    _broken(
+        "suspension is ignored",
+        "S14",
+        "group_is_suspended",
+        (96,),
+        "runtime/reconciler.py",
+        ("if group.spec.suspend:", "if False:"),
+        (
+            'return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec',
+            'return spec.model_copy(update={"suspend": False})',
+        ),
+    ),
+    _broken(
+        "mode Observe acts",
+        "S14",
+        "mode_is_observe",
+        (12,),
+        "runtime/reconciler.py",
+        ("if spec.mode is Mode.OBSERVE:", "if False:"),
+    ),
+)
+
+
+def judged(broken: Broken, seeds: Sequence[int]) -> tuple[int, str] | None:
+    """Run a broken product through schedules until the oracle notices.
+
+    Returns
+    -------
+    (seed, the first violation); None when it did not notice.
+
+    Raises
+    ------
+    MutantNotApplicable: the source has moved on.
+    subprocess.CalledProcessError: a schedule ended with an exception.
+    """
+    with tempfile.TemporaryDirectory(prefix="sharpness-") as room:
+        shutil.copytree(OPERATOR / "staticgroup", Path(room) / "staticgroup")
+        broken.mutant.apply(Path(room))
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join((room, str(OPERATOR)))}
+        command = [sys.executable, "-c", JUDGE, room, broken.oracle, *map(str, seeds)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=1800)
+    if not done.stdout:
+        return None
+    seed, violation = done.stdout.splitlines()
+    return int(seed), violation
+
+
+def candidates(broken: Broken) -> list[int]:
+    """Return the seeds whose schedules have the fault in which the rule matters."""
+    return [seed for seed in SEARCHED if broken.needs in kinds(seed)]
+
+
+def main(names: Sequence[str]) -> int:
+    """Print for each broken product the first schedules in which the oracle notices it; 1 when one is never noticed."""
+    missed = 0
+    for broken in BROKEN:
+        if names and broken.mutant.name not in names:
+            continue
+        seeds: list[int] = []
+        left = candidates(broken)
+        while len(seeds) < SEEDS_MAX and (found := judged(broken, left)) is not None:
+            seeds.append(found[0])
+            left = left[left.index(found[0]) + 1 :]
+            print(f"{broken.mutant.name:40} {found[0]:>4}  {found[1]}", flush=True)
+        missed += not seeds
+        print(f"{broken.mutant.name:40} {tuple(seeds) or 'NEVER NOTICED'}", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,146 @@
+"""A schedule is as busy as it claims, comes out the same each time, and the runner tells a hollow run from a good one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from simulator.ambushes import FAULTS
+from simulator.oracles import Violation
+from simulator.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, Verdict, draw_faults, kinds, run
+from simulator.soak import Failure, Tally, replay, replay_command, soak
+
+SEEDS = range(5)
+
+
+def verdict(
+    seed: int, *, removals: int = 1, holds: int = 1, faults: Counter[str] | None = None, violated: bool = False
+) -> Verdict:
+    """Make up what became of a schedule."""
+    return Verdict(
+        seed=seed,
+        violations=(Violation("S1", 12.0, "operator-a removed live member m"),) if violated else (),
+        faults=Counter(sorted(FAULTS)) if faults is None else faults,
+        removals=removals,
+        holds_with_zombie=holds,
+        met=Counter(),
+        virtual_s=700.0,
+    )
+
+
+def tally(*results: Verdict | Failure) -> Tally:
+    """Count schedules."""
+    counted = Tally()
+    for result in results:
+        counted.add(result)
+    return counted
+
+
+class Stubborn(Random):
+    """Draws the same kind of fault again and again."""
+
+    def choices(self, population: Any, *arguments: Any, k: int = 1, **keywords: Any) -> list[Any]:
+        return [population[0]] * k
+
+
+@pytest.mark.parametrize("make", [Random, Stubborn])
+def test_a_schedule_has_at_least_eight_faults_of_four_kinds_in_ten_minutes(make: type[Random]) -> None:
+    """The definition of a schedule holds for each seed, not on average, and for the most one-sided draw."""
+    for seed in range(300):
+        drawn = draw_faults(make(seed), 100.0)
+        assert len(drawn) >= FAULTS_MIN == 8
+        assert len({fault.kind for _, fault in drawn}) >= KINDS_MIN == 4
+        assert all(100.0 <= at_s <= 100.0 + BUSY_S for at_s, _ in drawn)
+    assert BUSY_S >= 600.0
+
+
+def test_every_kind_of_fault_is_drawn_in_five_hundred_schedules() -> None:
+    """A kind that never happens proves nothing about the operator."""
+    drawn = {fault.kind for seed in range(500) for _, fault in draw_faults(Random(seed), 0.0)}
+    assert drawn == set(FAULTS)
+    assert len(FAULTS) >= 20
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_violated(seed: int) -> None:
+    """S1-S14 and L1-L5 hold in the first schedules; the suite runs 500."""
+    result = run(seed)
+    assert result.violations == (), result.trace
+    assert result.faults.total() >= FAULTS_MIN
+    assert len(result.faults) >= KINDS_MIN
+    assert result.faults.keys() == kinds(seed)
+    assert result.virtual_s >= BUSY_S
+    assert result.met["round done"] > 50
+
+
+def test_the_same_seed_is_the_same_history() -> None:
+    """Otherwise the command that replays a failure would show another one."""
+    first, second = run(3, keep_trace=True), run(3, keep_trace=True)
+    assert first.trace == second.trace
+    assert first == second
+    assert len(first.trace.splitlines()) > 200
+
+
+def test_a_run_as_it_should_be_has_no_complaints() -> None:
+    """Removals in 30 % and living zombies held in 20 % of the schedules are enough."""
+    busy = [verdict(n, removals=int(n < 3), holds=int(n < 2)) for n in range(10)]
+    assert tally(*busy).complaints() == []
+
+
+def test_a_violation_is_a_complaint_that_names_the_seed() -> None:
+    """Whoever reads it wants to replay it."""
+    counted = tally(verdict(1), verdict(17, violated=True))
+    assert counted.complaints() == ["schedule 17: S1 at 12.000 s: operator-a removed live member m"]
+    assert replay_command(17) == "python -m simulator replay --seed 17"
+
+
+def test_a_schedule_that_ends_with_an_exception_is_a_complaint() -> None:
+    """A run that did not happen is no proof."""
+    counted = tally(verdict(1), Failure(seed=5, error="Traceback\nDeadlock: nothing is ready\n"))
+    assert counted.complaints() == ["schedule 5: Deadlock: nothing is ready"]
+
+
+def test_schedules_without_removals_are_a_complaint() -> None:
+    """An operator that never removes anybody is safe and useless."""
+    assert tally(*(verdict(n, removals=int(n < 2)) for n in range(10))).complaints() == [
+        "only 2 of 10 schedules reached a removal"
+    ]
+
+
+def test_schedules_without_living_zombies_are_a_complaint() -> None:
+    """The danger itself must be there often enough."""
+    assert tally(*(verdict(n, holds=int(n < 1)) for n in range(10))).complaints() == [
+        "only 1 of 10 schedules held the member of a living zombie"
+    ]
+
+
+def test_a_kind_of_fault_that_never_happened_is_a_complaint_in_a_long_run_only() -> None:
+    """Twenty schedules need not have seen everything; five hundred must."""
+    without = Counter(kind for kind in FAULTS if kind != "node_reboots")
+    short = tally(*(verdict(n, faults=without) for n in range(20)))
+    long = tally(*(verdict(n, faults=without) for n in range(500)))
+    assert short.complaints() == []
+    assert long.complaints() == ["the fault node_reboots never happened"]
+
+
+def test_soak_counts_and_ends_with_its_status(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table shows each fault, both shares and the speed; a share that is too low ends with 1."""
+    status = soak(schedules=2, jobs=1, first_seed=0)
+    shown = capsys.readouterr().out
+    assert "what the operators met" in shown
+    assert "with a removal: " in shown
+    assert "with a hold of a living zombie: " in shown
+    assert "schedules a second" in shown
+    assert status == (1 if "FAILED" in shown else 0)
+
+
+def test_replay_prints_the_history(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who did what at which virtual second, then what it was made of."""
+    assert replay(0) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["0.000", "kubelet/n1", "node", "registered"]
+    assert any(" operator-a " in line and "operator starts" in line for line in lines)
+    assert any(line.startswith("faults: ") for line in lines)
