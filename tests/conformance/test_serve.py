@@ -231,12 +231,11 @@ def test_a_batch_removes_all_and_the_admin_client_describes_and_deletes(
 ) -> None:
     group = make_group(f"batch-{protocol}", protocol)
     members = [group.start(f"x{i}") for i in range(3)]
-    wait(lambda: settled(*members))
+    wait(lambda: settled(*members) and [len(owned(member)) for member in members] == [2, 2, 2])
     admin = AdminClient({"bootstrap.servers": server.address})
     described = admin.describe_consumer_groups([group.name])[group.name].result(10)
     assert sorted(member.group_instance_id for member in described.members) == ["x0", "x1", "x2"]
-    held = [len(member.assignment.topic_partitions) for member in described.members]
-    assert held == [2, 2, 2]
+    assert [len(member.assignment.topic_partitions) for member in described.members] == [2, 2, 2]
     listed = admin.list_consumer_groups().result(10)
     assert group.name in {each.group_id for each in listed.valid}
 
