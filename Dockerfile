@@ -17,7 +17,7 @@ RUN set -e; \
     find "$site" -type d \( -name tests -o -name test -o -name __pycache__ \) -prune -exec rm -rf {} +; \
     find "$site" -type f \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \) -delete; \
     /opt/staticgroup/bin/python -m compileall -q --invalidation-mode unchecked-hash "$site"; \
-    /opt/staticgroup/bin/python -c 'import aiokafka, kio, kopf, kubernetes, prometheus_client, pydantic, staticgroup'
+    /opt/staticgroup/bin/python -c 'import aiokafka, confluent_kafka, kio, kopf, kubernetes, prometheus_client, pydantic, staticgroup'
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="staticgroup" \

@@ -70,6 +70,10 @@ simulate-ci: $(STAMP) ## The models' tests, the exhaustive model, 500 schedules 
 soak: $(STAMP) ## More schedules: make soak N=5000
 	$(BIN)/python -m simulator soak --schedules $(N)
 
+.PHONY: pipeline
+pipeline: $(PIPELINE) ## The tests of the fleet learner, with Spark
+	PYTHONPATH=tests $(BIN)/python -m support.suites pipeline
+
 .PHONY: mutants
 mutants: $(STAMP) ## Show that every shortcut of the evidence chain is caught by a test
 	$(BIN)/python tests/mutants/run.py
@@ -95,7 +99,7 @@ manifests: crds ## Write deploy/ and the chart's copies
 .PHONY: lock
 lock: $(STAMP) ## Renew both lock files from pyproject.toml
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --quiet --generate-hashes --no-header --no-emit-index-url --upgrade -o operator/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --quiet --extra journal --generate-hashes --no-header --no-emit-index-url --upgrade -o operator/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --generate-hashes --no-header --no-emit-index-url --upgrade -o tests/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra pipeline-dev --generate-hashes --no-header --no-emit-index-url --upgrade --constraint tests/requirements.lock -o tests/pipeline.lock
 

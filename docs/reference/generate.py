@@ -64,6 +64,8 @@ _METRICS_OUTRO: Final = """
 | `outcome` of `staticgroup_leave_outcomes_total` | Removed, Fenced, UnknownMember, NotAuthorized, Retry |
 | `reason` of `staticgroup_kafka_problems_total` | the kinds in [troubleshooting](../guide/troubleshooting.md#connected) |
 | `result` of `staticgroup_rounds_total` | done, failed |
+| `sink` of the journal's counters | kafka, files |
+| `reason` of `staticgroup_journal_dropped_total` | those in [the journal](../guide/journal.md#counters) |
 
 ## Alerts worth having
 
@@ -203,6 +205,8 @@ def chart_values() -> dict[str, str]:
     text = CHART_ENVIRONMENT.read_text(encoding="utf-8")
     found = dict(re.findall(r"- name: (STATICGROUP_\w+)\n  value: \{\{ \$operator\.(\w+) ", text))
     values = {variable: f"`operator.{name}`" for variable, name in found.items()}
+    found = dict(re.findall(r"- name: (STATICGROUP_JOURNAL_\w+)\n  value: \{\{ \$journal\.([\w.]+) ", text))
+    values |= {variable: f"`journal.{name}`" for variable, name in found.items()}
     if re.search(r'STATICGROUP_WATCH_NAMESPACES\n  value: \{\{ join "," \.Values\.watchNamespaces', text):
         values[f"{PREFIX}WATCH_NAMESPACES"] = "`watchNamespaces`"
     return values

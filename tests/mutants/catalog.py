@@ -62,6 +62,7 @@ _STORE = ("tests/unit/kube/test_pod_store.py",)
 _WIRE = ("tests/unit/kafka/test_wire.py",)
 _TRANSLATE = ("tests/unit/kube/test_translate.py",)
 _NODES = ("tests/unit/kube/test_node_store.py",)
+_PULLER = ("tests/unit/runtime/test_recommendations.py",)
 _GATEWAY = ("tests/unit/kafka/test_gateway.py",)
 
 
@@ -408,6 +409,114 @@ _TIMEOUT = (
     ),
 )
 
+_RECOMMENDATIONS = tuple(
+    _mutant(name, path, tests, *changes)
+    for path, tests, name, *changes in (
+        (
+            "core/advice.py",
+            _TIMEOUTS,
+            "recommended timeout not clamped",
+            ("bounds.clamped_ms(quantised(record.recommended_ms))", "quantised(record.recommended_ms)"),
+        ),
+        (
+            "core/advice.py",
+            _TIMEOUTS,
+            "recommended timeout not quantised",
+            ("bounds.clamped_ms(quantised(record.recommended_ms))", "bounds.clamped_ms(record.recommended_ms)"),
+        ),
+        (
+            "core/advice.py",
+            _TIMEOUTS,
+            "kept timeout not clamped",
+            ("present_ms = bounds.clamped_ms(kept_ms) if", "present_ms = kept_ms if"),
+        ),
+        (
+            "core/advice.py",
+            _TIMEOUTS,
+            "recommendation taken though the bounds leave no room",
+            ("    if not bounds.is_feasible:\n", "    if False:\n"),
+        ),
+        (
+            "core/advice.py",
+            _TIMEOUTS,
+            "recommendation for another setting taken",
+            ("    if record.setting is not setting:\n", "    if False:\n"),
+        ),
+        (
+            "core/advice.py",
+            _TIMEOUTS,
+            "recommendation taken before its canary wave",
+            ("    if not record.released:\n", "    if False:\n"),
+        ),
+        (
+            "core/timeouts.py",
+            _TIMEOUTS,
+            "three heartbeats do not bind a recommendation",
+            ("heartbeat_interval_ms=heartbeat_interval_s * 1000", "heartbeat_interval_ms=0"),
+        ),
+        (
+            "core/timeouts.py",
+            _TIMEOUTS,
+            "the brokers' maximum does not bind a recommendation",
+            ("        broker_maximum_ms=broker_max_ms,\n", ""),
+        ),
+        (
+            "core/plan.py",
+            _PLAN,
+            "recommendation changes the budget of removals",
+            ("    allowed = max(1, len(", "    allowed = 1 if snapshot.advice else max(1, len("),
+        ),
+        (
+            "core/memory.py",
+            _PULLER,
+            "recommended value forgotten at a restart",
+            ("        fleet_timeout_ms=_fleet_timeout_ms(status),\n", ""),
+        ),
+        (
+            "runtime/recommendations.py",
+            _PULLER,
+            "expired snapshot used",
+            (" and now_ms < good.manifest.expires_ms:", ":"),
+        ),
+        (
+            "runtime/recommendations.py",
+            _PULLER,
+            "expired record used",
+            ("if not record.is_valid_at(now_ms):", "if False:"),
+        ),
+        (
+            "runtime/recommendations.py",
+            _PULLER,
+            "unneeded shard not verified",
+            ("        if digest != shard.sha256:\n", "        if False:\n"),
+        ),
+        (
+            "runtime/recommendations.py",
+            _PULLER,
+            "unknown model used",
+            ('if manifest.model_version.partition(".")[0] != MODEL_MAJOR:', "if False:"),
+        ),
+        (
+            "runtime/recommendations.py",
+            _PULLER,
+            "redirect followed",
+            ("allow_redirects=False", "allow_redirects=True"),
+        ),
+        (
+            "api/recommendation.py",
+            _PULLER,
+            "shard not verified",
+            ("    if hashlib.sha256(payload).hexdigest() != shard.sha256:\n", "    if False:\n"),
+        ),
+        (
+            "api/recommendation.py",
+            _PULLER,
+            "manifest not verified",
+            ("    if not is_whole:\n", "    if False:\n"),
+        ),
+    )
+)
+
 _ORDER = tuple(
     _mutant(name, "runtime/reconciler.py", _ROUNDS, *changes)
     for name, *changes in (
@@ -694,6 +803,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_VERIFICATION,
     *_DURABLE,
     *_TIMEOUT,
+    *_RECOMMENDATIONS,
     *_ORDER,
     *_EDGES,
     *_SHELL,

@@ -55,11 +55,46 @@ def test_values_arrive_at_the_operator_with_their_units() -> None:
         relist_s=86_400,
         barrier_patience_s=0,
         secret_max_age_s=600,
+        journal_kafka_connection="kafka/journal",
+        journal_kafka_topic="staticgroup.journal.v1",
+        journal_files_path="/var/lib/staticgroup/journal",
+        journal_files_max_mib=1024,
+        journal_files_count=1000,
+        journal_queue=1_000_000,
+        recommendations_source="/recommendations/fleet",
+        recommendations_poll_s=60,
     )
     namespaced = settings.from_environment(environment(render("namespaced")))
     assert namespaced.watch_namespaces == ("team-a", "team-b")
     assert namespaced.policy_name == injection(render("namespaced"))[0]["metadata"]["name"]
     assert settings.from_environment(environment(render("observe"))).force_observe is True
+
+
+@pytest.mark.parametrize(
+    ("options", "volume"),
+    [
+        ((), {"emptyDir": {"sizeLimit": "1Gi"}}),
+        (("--set", "journal.files.volume.hostPath.path=/j"), {"hostPath": {"path": "/j"}}),
+    ],
+)
+def test_files_of_the_journal_have_a_volume_of_their_own(options: tuple[str, ...], volume: Manifest) -> None:
+    """The root file system is read-only."""
+    manifests = render("default", "--set", "journal.files.enabled=true", *options)
+    (deployment,) = of_kind(manifests, "Deployment")
+    volumes = {v.pop("name"): v for v in deployment["spec"]["template"]["spec"]["volumes"]}
+    mounts = {m["name"]: m["mountPath"] for m in container(manifests)["volumeMounts"]}
+    assert volumes["journal"] == volume
+    assert mounts["journal"] == environment(manifests)["STATICGROUP_JOURNAL_FILES_PATH"]
+
+
+def test_recommendations_are_mounted_read_only_where_they_are_looked_for() -> None:
+    manifests = render("everything")
+    (deployment,) = of_kind(manifests, "Deployment")
+    volumes = {v.pop("name"): v for v in deployment["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["recommendations"] == {"persistentVolumeClaim": {"claimName": "fleet", "readOnly": True}}
+    (mount,) = [m for m in container(manifests)["volumeMounts"] if m["name"] == "recommendations"]
+    assert mount == {"name": "recommendations", "mountPath": "/recommendations", "readOnly": True}
+    assert environment(manifests)["STATICGROUP_RECOMMENDATIONS_SOURCE"].startswith(mount["mountPath"] + "/")
 
 
 def test_extra_variables_come_after_the_settings() -> None:

@@ -105,11 +105,18 @@ def test_every_object_has_a_name_and_says_whose_it_is(variant: str) -> None:
         ("watchNamespaces={a,a}", "'/watchNamespaces': items at 0 and 1 are equal"),
         ("replicas=9", "'/replicas': maximum: got 9, want 5"),
         ("podDisruptionBudget.maxUnavailable=0", "'/podDisruptionBudget/maxUnavailable': minimum: got 0, want 1"),
+        ("journal.kafka.connection=kafka", "'/journal/kafka/connection': 'kafka' does not match pattern"),
+        ("journal.files.count=1", "'/journal/files/count': minimum: got 1, want 2"),
         ("replicaCount=2", "additional properties 'replicaCount' not allowed"),
         ("operator.leaderElection=false", "operator.leaderElection: false needs replicas: 1"),
         (
             "operator.leaseRetrySeconds=10",
             "leaseDurationSeconds > leaseRenewDeadlineSeconds > leaseRetrySeconds must hold",
+        ),
+        ("recommendations.source=fleet", "'/recommendations/source': 'fleet' does not match pattern"),
+        (
+            "recommendations.volume.emptyDir.medium=Memory",
+            "recommendations.source: with recommendations.volume it must be /recommendations or a folder in it",
         ),
         ("extraEnv[0].name=STATICGROUP_CONCURRENCY", "STATICGROUP_CONCURRENCY is a setting of the operator"),
         ("serviceAccount.create=false", "serviceAccount.name: required when serviceAccount.create is false"),

@@ -61,8 +61,15 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(name="types", command=(str(BIN / "mypy"),), budget_s=40),
         Suite(name="rings", command=(str(BIN / "lint-imports"),), budget_s=15),
         Suite(name="generated", command=(PYTHON, "-m", "staticgroup.api.crd", "--check", "crds/"), budget_s=5),
+        Suite(
+            name="journal",
+            command=(PYTHON, "-m", "staticgroup.api.journal", "--check", "docs/reference/journal"),
+            budget_s=5,
+        ),
         Suite(name="reference", command=(PYTHON, "docs/reference/generate.py", "--check"), budget_s=5),
-        Suite(name="unit", command=pytest("tests/unit", "--timeout=120"), budget_s=90),
+        Suite(
+            name="unit", command=pytest("tests/unit", "--ignore=tests/unit/fleet_learner", "--timeout=120"), budget_s=90
+        ),
     ),
     "models": (
         Suite(
@@ -70,6 +77,12 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             command=pytest("tests/conformance", "tests/simulation", "-m", "not broker", "--timeout=300"),
             budget_s=180,
             beside=True,
+        ),
+    ),
+    "pipeline": (
+        Suite(name="pipeline, pure", command=pytest("tests/unit/fleet_learner", "--timeout=300"), budget_s=60),
+        Suite(
+            name="pipeline, Spark", command=pytest("tests/pipeline", "-m", "not broker", "--timeout=900"), budget_s=360
         ),
     ),
     "simulate": (
@@ -82,7 +95,11 @@ SUITES: dict[str, tuple[Suite, ...]] = {
     ),
     "e2e": (
         Suite(name="ground up", command=(PYTHON, "-m", "support.scene", "up", E2E_CLUSTER), budget_s=90),
-        Suite(name="kafka gateway", command=pytest("tests/e2e/test_kafka_gateway.py", "--timeout=300"), budget_s=60),
+        Suite(
+            name="kafka gateway",
+            command=pytest("tests/e2e/test_kafka_gateway.py", "tests/e2e/test_journal.py", "--timeout=300"),
+            budget_s=90,
+        ),
         Suite(
             name="operator",
             command=pytest(
@@ -90,8 +107,9 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 "--timeout=900",
                 *(
                     f"--ignore=tests/e2e/{f}.py"
-                    for f in ("test_kafka_gateway", "test_brokers", "test_ground", "test_install")
+                    for f in ("test_kafka_gateway", "test_journal", "test_brokers", "test_ground", "test_install")
                 ),
+                "--ignore=tests/e2e/pipeline",
             ),
             budget_s=1200,
         ),

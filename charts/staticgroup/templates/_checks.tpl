@@ -7,6 +7,11 @@
 {{- if not (and (gt (float64 $operator.leaseDurationSeconds) (float64 $operator.leaseRenewDeadlineSeconds)) (gt (float64 $operator.leaseRenewDeadlineSeconds) (float64 $operator.leaseRetrySeconds))) -}}
 {{- fail "operator: leaseDurationSeconds > leaseRenewDeadlineSeconds > leaseRetrySeconds must hold" -}}
 {{- end -}}
+{{- with .Values.recommendations -}}
+{{- if and .volume (not (or (eq .source .mountPath) (hasPrefix (printf "%s/" .mountPath) .source))) -}}
+{{- fail (printf "recommendations.source: with recommendations.volume it must be %s or a folder in it" .mountPath) -}}
+{{- end -}}
+{{- end -}}
 {{- range .Values.extraEnv -}}
 {{- if hasPrefix "STATICGROUP_" .name -}}
 {{- fail (printf "extraEnv: %s is a setting of the operator; use the value below `operator` that sets it" .name) -}}

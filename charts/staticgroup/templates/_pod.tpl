@@ -1,6 +1,7 @@
 {{/* Settings: one variable for each field of staticgroup.runtime.settings.Settings. */}}
 {{- define "staticgroup.env" -}}
 {{- $operator := .Values.operator -}}
+{{- $journal := .Values.journal -}}
 - name: STATICGROUP_NAMESPACE
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 - name: STATICGROUP_IDENTITY
@@ -37,6 +38,22 @@
   value: {{ $operator.logLevel | quote }}
 - name: STATICGROUP_LOG_FORMAT
   value: {{ $operator.logFormat | quote }}
+- name: STATICGROUP_JOURNAL_KAFKA_CONNECTION
+  value: {{ $journal.kafka.connection | quote }}
+- name: STATICGROUP_JOURNAL_KAFKA_TOPIC
+  value: {{ $journal.kafka.topic | quote }}
+- name: STATICGROUP_JOURNAL_FILES_PATH
+  value: {{ $journal.files.enabled | ternary "/var/lib/staticgroup/journal" "" | quote }}
+- name: STATICGROUP_JOURNAL_FILES_MAX_MIB
+  value: {{ $journal.files.maxMebibytes | quote }}
+- name: STATICGROUP_JOURNAL_FILES_COUNT
+  value: {{ $journal.files.count | quote }}
+- name: STATICGROUP_JOURNAL_QUEUE
+  value: {{ $journal.queue | int | quote }}
+- name: STATICGROUP_RECOMMENDATIONS_SOURCE
+  value: {{ .Values.recommendations.source | quote }}
+- name: STATICGROUP_RECOMMENDATIONS_POLL_S
+  value: {{ .Values.recommendations.pollSeconds | quote }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

@@ -25,6 +25,7 @@ class ConditionType(StrEnum):
     MEMBERSHIP_COMPLETE = "MembershipComplete"
     TIMEOUT_SUFFICIENT = "TimeoutSufficient"
     REMOVAL_SETTLED = "RemovalSettled"
+    RECOMMENDATION_CURRENT = "RecommendationCurrent"
 
 
 class ConditionStatus(StrEnum):
@@ -96,6 +97,16 @@ class Reason(StrEnum):
     UNSCOPED_IDS = "UnscopedIds"
     REMOVAL_REFUSED = "RemovalRefused"
     LEDGER_FULL = "LedgerFull"
+    # RecommendationCurrent
+    RECOMMENDATION_USED = "RecommendationUsed"
+    RECOMMENDATION_SHOWN = "RecommendationShown"
+    RECOMMENDATION_ABSENT = "RecommendationAbsent"
+    RECOMMENDATION_INFEASIBLE = "RecommendationInfeasible"
+    RECOMMENDATION_UNREACHABLE = "RecommendationUnreachable"
+    RECOMMENDATION_CORRUPT = "RecommendationCorrupt"
+    RECOMMENDATION_UNSUPPORTED = "RecommendationUnsupported"
+    RECOMMENDATION_STALE = "RecommendationStale"
+    RECOMMENDATION_FROM_THE_FUTURE = "RecommendationFromTheFuture"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,8 +344,8 @@ _REMOVAL_TEXTS: Final[Mapping[Reason, ReasonText]] = {
     ),
     Reason.DEATH_NOT_PROVEN: _no(
         "{count} departed members are kept because the process of {pod} on node {node} is not proven dead. It settles "
-        "when the node is back or its session expires; or, if you know it is dead, taint the node "
-        "node.kubernetes.io/out-of-service.",
+        "when the node is back or its session expires; `staticgroup explain` tells which proof is missing, see also the "
+        "guide to scaling down.",
         _T.REMOVAL_SETTLED,
     ),
     Reason.WATCH_GAP: _no(
@@ -359,6 +370,51 @@ _REMOVAL_TEXTS: Final[Mapping[Reason, ReasonText]] = {
     ),
 }
 
+_KEPT = "The session timeout stays as it is."
+
+_RECOMMENDATION_TEXTS: Final[Mapping[Reason, ReasonText]] = {
+    Reason.RECOMMENDATION_USED: _yes(
+        "The session timeout is the one that the fleet learner recommends: {cause}.", _T.RECOMMENDATION_CURRENT
+    ),
+    Reason.RECOMMENDATION_SHOWN: _yes(
+        "There is a recommendation of the fleet learner, and it is not in force: {cause}.",
+        _T.RECOMMENDATION_CURRENT,
+    ),
+    Reason.RECOMMENDATION_ABSENT: _unknown(
+        "There is no recommendation for this group: {cause}. " + _KEPT + " It appears once the fleet learner has read "
+        "enough of the journal of this group.",
+        _T.RECOMMENDATION_CURRENT,
+    ),
+    Reason.RECOMMENDATION_INFEASIBLE: _no(
+        "The recommendation is not used because no session timeout is within all bounds: at least {minimum_ms} ms, at "
+        "most {maximum_ms} ms. Raise spec.sessionTimeout.maxSeconds or the brokers' maximum, or lower the minimum.",
+        _T.RECOMMENDATION_CURRENT,
+    ),
+    Reason.RECOMMENDATION_UNREACHABLE: _no(
+        "The recommendations cannot be read: {cause}. " + _KEPT + " Check the operator's setting "
+        "STATICGROUP_RECOMMENDATIONS_SOURCE and that the fleet learner has published there.",
+        _T.RECOMMENDATION_CURRENT,
+    ),
+    Reason.RECOMMENDATION_CORRUPT: _no(
+        "The recommendations are refused as a whole: {cause}. " + _KEPT + " Publish them "
+        "again and check that every file arrives; while a copy is under way this passes by itself.",
+        _T.RECOMMENDATION_CURRENT,
+    ),
+    Reason.RECOMMENDATION_UNSUPPORTED: _no(
+        "The recommendations are of a version that this operator does not read: {cause}. " + _KEPT + " Upgrade the older "
+        "of the two, operator or fleet learner.",
+        _T.RECOMMENDATION_CURRENT,
+    ),
+    Reason.RECOMMENDATION_STALE: _no(
+        "The recommendations are out of date: {cause}. " + _KEPT + " Run the fleet learner again and see that it publishes.",
+        _T.RECOMMENDATION_CURRENT,
+    ),
+    Reason.RECOMMENDATION_FROM_THE_FUTURE: _no(
+        "The recommendations are newer than the operator's clock: {cause}. " + _KEPT + " Set the clocks of both machines.",
+        _T.RECOMMENDATION_CURRENT,
+    ),
+}
+
 REASON_TEXTS: Final[Mapping[Reason, ReasonText]] = MappingProxyType(
     {
         **_READY_TEXTS,
@@ -367,6 +423,7 @@ REASON_TEXTS: Final[Mapping[Reason, ReasonText]] = MappingProxyType(
         **_MEMBERSHIP_TEXTS,
         **_TIMEOUT_TEXTS,
         **_REMOVAL_TEXTS,
+        **_RECOMMENDATION_TEXTS,
     }
 )
 """What each reason stands for; a test holds it complete."""

@@ -34,6 +34,7 @@ POD_UIDS_MAX: Final = 16
 TEMPLATES_MAX: Final = 8
 INJECTED_IDS_MAX: Final = 8
 INJECTED_ENV_MAX: Final = 16
+RECOMMENDATION_REASONS_MAX: Final = 20
 
 PodName = Annotated[str, StringConstraints(max_length=253)]
 NodeName = Annotated[str, StringConstraints(max_length=253)]
@@ -41,6 +42,8 @@ Uid = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 ShortText = Annotated[str, StringConstraints(max_length=300)]
 IdTemplate = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 ResourceVersion = Annotated[str, StringConstraints(max_length=64)]
+# No enum: a status with a word that an older schema does not list would be refused as a whole.
+CamelCaseWord = Annotated[str, StringConstraints(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")]
 AnnotationKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
 
 
@@ -93,6 +96,13 @@ class TimeoutSource(StrEnum):
     FIXED = "Fixed"
     STRUCTURAL = "Structural"
     BROKER = "Broker"
+    FLEET = "Fleet"
+
+
+class RecommendationSource(StrEnum):
+    """Say who recommends a session timeout."""
+
+    STRUCTURAL = "Structural"
     FLEET = "Fleet"
 
 
@@ -268,6 +278,20 @@ class Recommended(ApiModel):
     target_ms: TimeoutMs = Field(description="The recommended session timeout, in milliseconds, inside all bounds.")
     upper_ms: TimeoutMs = Field(description="Upper end of the estimate, in milliseconds.")
     uncapped_ms: TimeoutMs = Field(description="What would be recommended without any bound, in milliseconds.")
+    source: RecommendationSource = Field(
+        RecommendationSource.STRUCTURAL,
+        description="Structural: estimated from the pod template. Fleet: from the restarts that the fleet learner saw.",
+    )
+    valid_until: Timestamp | None = Field(
+        None,
+        description="Until when the fleet's recommendation may be used; null for a structural estimate.",
+        json_schema_extra=NULLABLE,
+    )
+    reasons: Annotated[list[CamelCaseWord], Field(max_length=RECOMMENDATION_REASONS_MAX)] = Field(
+        [],
+        description="What shaped the fleet's recommendation, in the order in which it applied, at most 20.",
+        json_schema_extra=ATOMIC,
+    )
 
 
 class Timeout(ApiModel):
@@ -296,7 +320,8 @@ class StaticGroupStatus(ApiModel):
     conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
         [],
         description="Ready sums up; WorkloadFound, Connected, Authorized, Injected, MembershipComplete, "
-        "TimeoutSufficient and RemovalSettled say where it fails. True is always the good answer.",
+        "TimeoutSufficient, RemovalSettled and, where recommendations are read, RecommendationCurrent say where it fails. "
+        "True is always the good answer.",
         json_schema_extra=list_map("type"),
     )
     protocol: GroupProtocol | None = Field(None, description="Protocol that the brokers report for the group.")

@@ -33,7 +33,14 @@ def history_from(status: api.StaticGroupStatus | None) -> History:
         removals=tuple(_record_from(s) for s in status.settling),
         issued_ordinals=frozenset(ordinals),
         templates=tuple(issued.templates) if issued else (),
+        fleet_timeout_ms=_fleet_timeout_ms(status),
     )
+
+
+def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
+    """Return the fleet learner's value that the next pods get; None when the value is somebody else's."""
+    is_fleet = status.timeout is not None and status.timeout.source is api.TimeoutSource.FLEET
+    return status.injected.session_timeout_ms if is_fleet and status.injected is not None else None
 
 
 def ledger_from(namespace: str, status: api.StaticGroupStatus | None) -> tuple[Incarnation, ...]:

@@ -92,9 +92,21 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     """
     group = snapshot.group
     protocol = protocol_of(spec, group)
-    timeout = plan_timeout(spec.session_timeout, snapshot.workload, protocol, snapshot.bounds)
+    timeout = plan_timeout(
+        spec.session_timeout,
+        snapshot.workload,
+        protocol,
+        snapshot.bounds,
+        advice=snapshot.advice,
+        kept_ms=history.fleet_timeout_ms,
+    )
     injection = plan_injection(spec, snapshot, history, timeout)
-    history = replace(history, injected=injection.injected, templates=injection.templates)
+    history = replace(
+        history,
+        injected=injection.injected,
+        templates=injection.templates,
+        fleet_timeout_ms=timeout.fleet_ms,
+    )
     try:
         identity = identity_of(spec, history)
         expected = expected_ids(identity, snapshot)

@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from ..api import status as api
 from ..api.conditions import Condition, set_condition
 from ..api.reasons import ConditionType
+from ..api.schema import INT32_MAX
 from ..api.staticgroup import StaticGroupSpec
+from .advice import moment
 from .chain import Incarnation
 from .exceptions import MESSAGE_MAX, exceptions_of
 from .group import GroupType, GroupView, KafkaProblem, LeaveOutcome
@@ -22,6 +24,7 @@ from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
 from .plan import Plan, Removal
 from .snapshot import Snapshot
 from .statements import conditions_of
+from .timeouts import TimeoutPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +71,12 @@ def project(
     A complete status; equal to `before` when nothing but time has passed.
     """
     previous = before or api.StaticGroupStatus()
-    conditions: tuple[Condition, ...] = tuple(previous.conditions)
-    for condition in conditions_of(spec, snapshot, plan, executed, now):
+    stated = conditions_of(spec, snapshot, plan, executed, now)
+    is_advised = any(c.type == ConditionType.RECOMMENDATION_CURRENT for c in stated)
+    conditions: tuple[Condition, ...] = tuple(
+        c for c in previous.conditions if is_advised or c.type != ConditionType.RECOMMENDATION_CURRENT
+    )
+    for condition in stated:
         conditions = set_condition(conditions, condition, now)
     order = [kind.value for kind in ConditionType]
     group = snapshot.group
@@ -147,17 +154,44 @@ def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
     t = plan.timeout
     if t is None:
         return previous.timeout
-    target_ms = t.inject_ms if t.inject_ms is not None else t.target_ms
+    recommended, samples = _recommended(t, previous.timeout)
     return api.Timeout(
         effective_ms=t.effective_ms,
-        recommended=api.Recommended(
-            lower_ms=t.need_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms
-        ),
-        samples=0,
+        recommended=recommended,
+        samples=samples,
         source=api.TimeoutSource(t.source.value),
         broker_min_ms=t.broker_min_ms,
         broker_max_ms=t.broker_max_ms,
     )
+
+
+def _recommended(t: TimeoutPlan, previous: api.Timeout | None) -> tuple[api.Recommended, int]:
+    """Report what is recommended, and from how many restarts; the fleet's word stays while nothing newer can be read."""
+    record = t.advice.record if t.advice is not None else None
+    if t.advice is not None and record is not None and t.advice.recommended_ms is not None:
+        target_ms = t.advice.recommended_ms
+        return api.Recommended(
+            lower_ms=target_ms if record.lower_ms is None else record.lower_ms,
+            target_ms=target_ms,
+            upper_ms=target_ms if record.upper_ms is None else record.upper_ms,
+            uncapped_ms=target_ms if record.uncapped_ms is None else record.uncapped_ms,
+            source=api.RecommendationSource.FLEET,
+            valid_until=moment(t.advice.valid_until_ms),
+            reasons=[reason.value for reason in record.reasons[: api.RECOMMENDATION_REASONS_MAX]],
+        ), min(record.evidence.stops, INT32_MAX)
+    before = previous.recommended if previous is not None else None
+    if (
+        t.advice is not None
+        and record is None
+        and previous is not None
+        and before is not None
+        and before.source is api.RecommendationSource.FLEET
+    ):
+        return before, previous.samples
+    target_ms = t.inject_ms if t.inject_ms is not None else t.target_ms
+    return api.Recommended(
+        lower_ms=t.structural_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms
+    ), 0
 
 
 def utc(seconds: float) -> datetime:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .advice import Advice
 from .chain import Incarnation
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .workload import WorkloadView
@@ -49,6 +50,7 @@ class Snapshot:
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
+    advice: what the fleet learner recommends for the group; None while recommendations are not read.
     """
 
     namespace: str
@@ -66,6 +68,7 @@ class Snapshot:
     overlaps: tuple[str, ...] = ()
     policy_served: bool = True
     ledger_overflow: bool = False
+    advice: Advice | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,7 @@ class History:
     Parameters
     ----------
     injected, removals, issued_ordinals, templates: durable, in the StaticGroup's status.
+    fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
     departed_since_s: per id, since when it is known to be unwanted; lost at a restart, which only lengthens holds.
     sightings: per id, (member_id, uid of the newest incarnation, since_s) in order of first sight; lost at a restart.
     """
@@ -121,6 +125,7 @@ class History:
     removals: tuple[RemovalRecord, ...] = ()
     issued_ordinals: frozenset[int] = frozenset()
     templates: tuple[str, ...] = ()
+    fleet_timeout_ms: int | None = None
     departed_since_s: Mapping[str, float] = field(default_factory=dict)
     sightings: Mapping[str, tuple[tuple[str, str, float], ...]] = field(default_factory=dict)
 

@@ -56,7 +56,7 @@ _SUMMED_UP_WHEN_OBSERVING = (_T.WORKLOAD_FOUND, _T.CONNECTED, _T.AUTHORIZED)
 def conditions_of(
     spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed, now: datetime
 ) -> tuple[Condition, ...]:
-    """Return every condition of one round, Ready first."""
+    """Return every condition of one round, Ready first; RecommendationCurrent only while recommendations are read."""
     parts = (
         _workload_found(spec, snapshot, now),
         _connected(snapshot, executed, now),
@@ -65,6 +65,7 @@ def conditions_of(
         _membership(spec, snapshot, plan, now),
         _timeout(snapshot, plan, now),
         _removal(spec, snapshot, plan, executed, now),
+        *_recommendation(snapshot, plan, now),
     )
     return (_ready(spec, snapshot, parts, now), *parts)
 
@@ -296,11 +297,14 @@ def _timeout(snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
         message = t.message if t else "The session timeout in force is not known yet."
         return _say(kind, Reason.TIMEOUT_UNKNOWN, ConditionStatus.UNKNOWN, _sentence(message), snapshot, now)
     if t.verdict is TimeoutVerdict.SUFFICIENT:
+        needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart is estimated to take"
+        if t.is_from_fleet:
+            needed = f"reaches the {-(-t.need_ms // 1000)} s that the fleet learner recommends"
         return _say(
             kind,
             Reason.TIMEOUT_FITS,
             ConditionStatus.TRUE,
-            f"The session timeout of {(t.effective_ms or 0) // 1000} s outlasts the {-(-t.need_ms // 1000)} s that a restart is estimated to take.",
+            f"The session timeout of {(t.effective_ms or 0) // 1000} s {needed}.",
             snapshot,
             now,
         )
@@ -310,6 +314,17 @@ def _timeout(snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
         TimeoutVerdict.BELOW_NEED: Reason.TIMEOUT_BELOW_NEED,
     }
     return _say(kind, reasons[t.verdict], ConditionStatus.FALSE, _sentence(t.message), snapshot, now)
+
+
+def _recommendation(snapshot: Snapshot, plan: Plan, now: datetime) -> tuple[Condition, ...]:
+    """Say what became of the fleet learner's recommendation; nothing while none are read. Ready does not depend on it."""
+    verdict = plan.timeout.advice if plan.timeout is not None else None
+    if verdict is None:
+        return ()
+    generation = snapshot.metadata_generation
+    kind = _T.RECOMMENDATION_CURRENT
+    facts = dict(verdict.facts)
+    return (condition(kind, verdict.reason, observed_generation=generation, now=now, status=None, **facts),)
 
 
 def _removal(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed, now: datetime) -> Condition:

@@ -1,17 +1,20 @@
 """Session timeouts: how long a pod may be away, and what the broker lets us ask for.
 
-Without history the need is estimated from the structure of the pod template. The number goes into the next
-pods of a classic group by injection; a KIP-848 group has one value at the broker, which is read and judged,
-never written here. A value outside the broker's bounds kills a classic client at start
-(INVALID_SESSION_TIMEOUT), so nothing outside them ever leaves this module.
+Without history the need is estimated from the structure of the pod template; in mode Auto the fleet learner's
+recommendation takes its place, inside every bound. The number goes into the next pods of a classic group by injection;
+a KIP-848 group has one value at the broker, which is read and judged, never written here. A value outside the broker's
+bounds kills a classic client at start (INVALID_SESSION_TIMEOUT), so nothing outside them ever leaves this module.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from ..api.reasons import Reason
+from ..api.recommendation import Setting, TimeoutBounds
 from ..api.staticgroup import SessionTimeout, TimeoutMode
+from .advice import STEP_MS, Advice, AdviceVerdict, judge_advice
 from .group import BrokerBounds, GroupType
 from .workload import WorkloadView
 
@@ -24,7 +27,6 @@ HEARTBEAT_INTERVAL_S = 3
 """heartbeat.interval.ms of classic clients; the last heartbeat may be this old when the process stops."""
 CONSUMER_HEARTBEAT_INTERVAL_S = 5
 """group.consumer.heartbeat.interval.ms of KIP-848 groups."""
-STEP_MS = 5_000
 ASSUMED_MIN_MS = 6_000
 ASSUMED_MAX_MS = 300_000
 """Bounds assumed while the broker's are unreadable: the default minimum, and the maximum that vendors often set."""
@@ -36,6 +38,7 @@ class TimeoutSource(StrEnum):
     FIXED = "Fixed"
     STRUCTURAL = "Structural"
     BROKER = "Broker"
+    FLEET = "Fleet"
 
 
 class TimeoutVerdict(StrEnum):
@@ -57,8 +60,11 @@ class TimeoutPlan:
     ----------
     inject_ms: value for the next pods; None where it must not be injected (KIP-848, or unknown protocol).
     effective_ms: what holds now; None when unknown.
-    need_ms: estimated time away of one restart, without headroom.
-    target_ms: need with headroom, before any bound.
+    need_ms: what the timeout must reach: the estimated time away of one restart, without headroom, or what the
+        fleet learner recommends.
+    target_ms: structural need with headroom, before any bound.
+    structural_ms: the structural need, whatever the source.
+    advice: what became of the recommendation; None while no recommendations are read.
     message: what is short, and which setting to raise to what; "" when sufficient.
     """
 
@@ -71,6 +77,18 @@ class TimeoutPlan:
     message: str = ""
     broker_min_ms: int | None = None
     broker_max_ms: int | None = None
+    structural_ms: int
+    advice: AdviceVerdict | None = None
+
+    @property
+    def is_from_fleet(self) -> bool:
+        """Whether `need_ms` is what the fleet learner recommends."""
+        return self.advice is not None and self.advice.fleet_ms is not None and self.source is not TimeoutSource.FIXED
+
+    @property
+    def fleet_ms(self) -> int | None:
+        """The fleet's value that classic pods get and that is kept when recommendations fail; None: it is not used."""
+        return self.advice.fleet_ms if self.advice is not None and self.source is TimeoutSource.FLEET else None
 
 
 def structural_need_ms(workload: WorkloadView | None, *, heartbeat_interval_s: int = HEARTBEAT_INTERVAL_S) -> int:
@@ -99,7 +117,13 @@ def _quantised(value_ms: int, lower_ms: int, upper_ms: int) -> int:
 
 
 def plan_timeout(
-    spec: SessionTimeout, workload: WorkloadView | None, group_type: GroupType | None, bounds: BrokerBounds | None
+    spec: SessionTimeout,
+    workload: WorkloadView | None,
+    group_type: GroupType | None,
+    bounds: BrokerBounds | None,
+    *,
+    advice: Advice | None = None,
+    kept_ms: int | None = None,
 ) -> TimeoutPlan:
     """Choose the session timeout of the next pods and judge the one that holds.
 
@@ -107,24 +131,39 @@ def plan_timeout(
     ----------
     group_type: CLASSIC or CONSUMER once the protocol is known; None while it is not.
     bounds: what the broker reports now; None or None-fields when it could not be read.
+    advice: what the fleet learner's recommendations say of the group; None while they are not read.
+    kept_ms: the fleet's value in use, which holds on while there is advice but no record to use; None: none is.
     """
     if group_type is GroupType.CONSUMER:
-        return _judge_consumer(spec, workload, bounds or BrokerBounds())
-    return _plan_classic(spec, workload, group_type, bounds or BrokerBounds())
+        return _judge_consumer(spec, workload, bounds or BrokerBounds(), advice)
+    return _plan_classic(spec, workload, group_type, bounds or BrokerBounds(), advice, kept_ms)
 
 
 def _plan_classic(
-    spec: SessionTimeout, workload: WorkloadView | None, group_type: GroupType | None, bounds: BrokerBounds
+    spec: SessionTimeout,
+    workload: WorkloadView | None,
+    group_type: GroupType | None,
+    bounds: BrokerBounds,
+    advice: Advice | None,
+    kept_ms: int | None,
 ) -> TimeoutPlan:
-    need_ms = structural_need_ms(workload)
+    structural_ms = need_ms = structural_need_ms(workload)
     target_ms = need_ms * (100 + spec.headroom_percent) // 100
     is_fixed = spec.mode is TimeoutMode.FIXED and spec.seconds is not None
     wanted_ms = spec.seconds * 1000 if is_fixed and spec.seconds is not None else target_ms
     readable = bounds.classic_min_ms is not None and bounds.classic_max_ms is not None
     broker_min_ms = bounds.classic_min_ms if bounds.classic_min_ms is not None else ASSUMED_MIN_MS
     broker_max_ms = bounds.classic_max_ms if bounds.classic_max_ms is not None else ASSUMED_MAX_MS
+    judged = None
+    if advice is not None:
+        limits = _limits(spec, broker_min_ms, broker_max_ms, HEARTBEAT_INTERVAL_S)
+        judged = judge_advice(advice, spec, Setting.SESSION_TIMEOUT, limits, kept_ms)
+    is_fleet = judged is not None and judged.fleet_ms is not None
     if is_fixed:
         chosen_ms = max(broker_min_ms, min(wanted_ms, broker_max_ms))
+    elif judged is not None and judged.fleet_ms is not None:
+        chosen_ms = judged.fleet_ms
+        need_ms = judged.asked_ms if judged.reason is Reason.RECOMMENDATION_USED and judged.asked_ms else chosen_ms
     else:
         lower_ms = max(spec.min_seconds * 1000, broker_min_ms)
         chosen_ms = _quantised(
@@ -135,6 +174,7 @@ def _plan_classic(
         chosen_ms=chosen_ms,
         need_ms=need_ms,
         is_fixed=is_fixed,
+        is_fleet=is_fleet,
         readable=readable,
         broker_min_ms=broker_min_ms,
         broker_max_ms=broker_max_ms,
@@ -144,14 +184,38 @@ def _plan_classic(
         effective_ms=chosen_ms if group_type is GroupType.CLASSIC else None,
         need_ms=need_ms,
         target_ms=target_ms,
-        source=TimeoutSource.FIXED if is_fixed else TimeoutSource.STRUCTURAL,
+        source=TimeoutSource.FIXED if is_fixed else TimeoutSource.FLEET if is_fleet else TimeoutSource.STRUCTURAL,
         verdict=verdict if group_type is GroupType.CLASSIC else TimeoutVerdict.UNKNOWN,
         message=message
         if group_type is GroupType.CLASSIC
         else "the group's protocol is not known yet, so no session timeout is injected; set spec.protocol to decide it now",
         broker_min_ms=bounds.classic_min_ms,
         broker_max_ms=bounds.classic_max_ms,
+        structural_ms=structural_ms,
+        advice=_until_known(judged) if group_type is None else judged,
     )
+
+
+def _limits(
+    spec: SessionTimeout, broker_min_ms: int | None, broker_max_ms: int | None, heartbeat_interval_s: int
+) -> TimeoutBounds:
+    """Gather every bound on what the fleet learner may set; the spec's hold in mode Auto only, as its documentation says."""
+    is_auto = spec.mode is TimeoutMode.AUTO
+    return TimeoutBounds(
+        spec_minimum_ms=spec.min_seconds * 1000 if is_auto else None,
+        spec_maximum_ms=spec.max_seconds * 1000 if is_auto else None,
+        broker_minimum_ms=broker_min_ms,
+        broker_maximum_ms=broker_max_ms,
+        heartbeat_interval_ms=heartbeat_interval_s * 1000,
+    )
+
+
+def _until_known(judged: AdviceVerdict | None) -> AdviceVerdict | None:
+    """Say that a recommendation waits, while the protocol is not known and nothing is injected."""
+    if judged is None or judged.reason is not Reason.RECOMMENDATION_USED:
+        return judged
+    text = f"{judged.recommended_ms} ms are recommended, and the group's protocol is not known yet"
+    return replace(judged, reason=Reason.RECOMMENDATION_SHOWN, facts=(("cause", text),))
 
 
 def _classic_verdict(
@@ -160,6 +224,7 @@ def _classic_verdict(
     chosen_ms: int,
     need_ms: int,
     is_fixed: bool,
+    is_fleet: bool,
     readable: bool,
     broker_min_ms: int,
     broker_max_ms: int,
@@ -181,7 +246,7 @@ def _classic_verdict(
             fix = f"raise {field_name} to at least {-(-need_ms // 1000)}"
         return (
             TimeoutVerdict.BELOW_NEED,
-            f"a restart may keep a member away for {need_ms} ms but its session ends after {chosen_ms} ms; {fix}",
+            f"{_need(need_ms, is_fleet=is_fleet)} but its session ends after {chosen_ms} ms; {fix}",
         )
     if not readable:
         return TimeoutVerdict.BOUNDS_UNREADABLE, (
@@ -191,11 +256,23 @@ def _classic_verdict(
     return TimeoutVerdict.SUFFICIENT, ""
 
 
-def _judge_consumer(spec: SessionTimeout, workload: WorkloadView | None, bounds: BrokerBounds) -> TimeoutPlan:
+def _need(need_ms: int, *, is_fleet: bool) -> str:
+    if is_fleet:
+        return f"the fleet learner recommends that a member may be away for {need_ms} ms"
+    return f"a restart may keep a member away for {need_ms} ms"
+
+
+def _judge_consumer(
+    spec: SessionTimeout, workload: WorkloadView | None, bounds: BrokerBounds, advice: Advice | None
+) -> TimeoutPlan:
     """Judge the value of a KIP-848 group; clients of such groups refuse to start with session.timeout.ms set."""
-    need_ms = structural_need_ms(workload, heartbeat_interval_s=CONSUMER_HEARTBEAT_INTERVAL_S)
+    structural_ms = need_ms = structural_need_ms(workload, heartbeat_interval_s=CONSUMER_HEARTBEAT_INTERVAL_S)
     target_ms = need_ms * (100 + spec.headroom_percent) // 100
     holds_ms = bounds.consumer_session_ms
+    judged = None if advice is None else _consumer_advice(advice, spec, bounds)
+    is_fleet = judged is not None and judged.fleet_ms is not None
+    if judged is not None and judged.fleet_ms is not None:
+        need_ms = judged.fleet_ms
     if holds_ms is None:
         verdict, message = (
             TimeoutVerdict.BOUNDS_UNREADABLE,
@@ -207,7 +284,7 @@ def _judge_consumer(spec: SessionTimeout, workload: WorkloadView | None, bounds:
     else:
         verdict = TimeoutVerdict.GROUP_CONFIG_TOO_SHORT
         message = (
-            f"a restart may keep a member away for {need_ms} ms but the group's session ends after {holds_ms} ms; "
+            f"{_need(need_ms, is_fleet=is_fleet)} but the group's session ends after {holds_ms} ms; "
         )
         if bounds.consumer_max_ms is not None and need_ms > bounds.consumer_max_ms:
             message += f"raise group.consumer.max.session.timeout.ms on the brokers to at least {need_ms} (needs a broker restart), then "
@@ -222,4 +299,16 @@ def _judge_consumer(spec: SessionTimeout, workload: WorkloadView | None, bounds:
         message=message,
         broker_min_ms=bounds.consumer_min_ms,
         broker_max_ms=bounds.consumer_max_ms,
+        structural_ms=structural_ms,
+        advice=judged,
     )
+
+
+def _consumer_advice(advice: Advice, spec: SessionTimeout, bounds: BrokerBounds) -> AdviceVerdict:
+    """Judge a recommendation for a KIP-848 group, whose setting a person or a program with the right to it makes."""
+    limits = _limits(spec, bounds.consumer_min_ms, bounds.consumer_max_ms, CONSUMER_HEARTBEAT_INTERVAL_S)
+    judged = judge_advice(advice, spec, Setting.CONSUMER_SESSION_TIMEOUT, limits, None)
+    if judged.reason is not Reason.RECOMMENDATION_USED or judged.fleet_ms == bounds.consumer_session_ms:
+        return judged
+    text = f"set consumer.session.timeout.ms={judged.fleet_ms} on the group"
+    return replace(judged, reason=Reason.RECOMMENDATION_SHOWN, facts=(("cause", text),))

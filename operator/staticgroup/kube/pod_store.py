@@ -68,6 +68,7 @@ class PodStoreHooks:
     on_change: (namespace, owner name, pod name) has changed in a way that decisions can see.
     on_gap: continuity ended, with the reason in words.
     on_anchor: the store is complete and continuous, with its epoch.
+    on_object: a raw pod as a watch or a LIST showed it, and its translation, before it is folded.
     """
 
     node_of: NodeOf
@@ -75,6 +76,7 @@ class PodStoreHooks:
     on_change: Callable[[str, str, str], None]
     on_gap: Callable[[str], None]
     on_anchor: Callable[[str], None] = field(default=lambda epoch: None)
+    on_object: Callable[[object, PodVersion], None] = field(default=lambda raw, version: None)
 
 
 class PodStore:
@@ -168,6 +170,8 @@ class PodStore:
         version = pod_version(raw, env_names=self._settings.env_names)
         if isinstance(version, MalformedObject):
             _log.error("pod object cannot be read", extra={"field": version.field, "found": version.found})
+        else:
+            self._hooks.on_object(raw, version)
         return version
 
     def take_event(self, stream: PodStream, version: PodVersion, *, is_deleted: bool) -> None:

@@ -62,7 +62,7 @@ async def examine(settings: Settings, namespace: str) -> int:
     0 when nothing fatal is missing, else 1.
     """
     transport = await kube_client.connected()
-    operator = Operator(settings, transport)
+    operator = Operator(settings, transport, journal_sinks=())
     logs.configure("ERROR", "text", operator.connections.secret_texts)
     fatal = 0
     try:

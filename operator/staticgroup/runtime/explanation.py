@@ -45,9 +45,12 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
     if decided.timeout is not None:
         t = decided.timeout
         effective = f"{t.effective_ms / 1000:g} s" if t.effective_ms is not None else "unknown"
-        yield f"Session timeout: {effective} ({t.source.value}), a restart is estimated to take {t.need_ms / 1000:g} s."
+        yield f"Session timeout: {effective} ({t.source.value}), a restart is estimated to take {t.structural_ms / 1000:g} s."
         if t.message:
             yield f"  {t.message}."
+        if t.advice is not None:
+            said = ", ".join(f"{name} {fact}" if name != "cause" else str(fact) for name, fact in t.advice.facts)
+            yield f"Recommendation: {t.advice.reason.value}{f'; {said}' if said else ''}."
     if snapshot.overlaps:
         yield f"Conflict: {', '.join(snapshot.overlaps)} issue the same ids."
 

@@ -32,7 +32,7 @@ async def explain(settings: Settings, namespace: str, name: str, snapshot_path: 
     0; or 1 when the StaticGroup or the cluster cannot be read.
     """
     transport = await kube_client.connected()
-    operator = Operator(settings, transport)
+    operator = Operator(settings, transport, journal_sinks=())
     logs.configure("WARNING", "text", operator.connections.secret_texts)
     try:
         async with asyncio.timeout(ANCHOR_TIMEOUT_S):
@@ -59,6 +59,10 @@ async def _explain(operator: Operator, namespace: str, name: str, snapshot_path:
     group = StaticGroup.from_wire(body)
     async with operator.watching():
         operator.reconciler.cluster_uid = await operator.read_cluster_uid()
+        if operator.recommendations is not None:
+            cluster_id = operator.stores.kafka_cluster_id((namespace, group.spec.connection_ref.name))
+            operator.recommendations.advice(cluster_id, group.spec.group_id)  # it reads only what was asked for
+            await operator.recommendations.poll()
         spec, snapshot = await operator.reconciler.picture_of(group)
         history = history_from(group.status)
         now_s = operator.sources.now_s()

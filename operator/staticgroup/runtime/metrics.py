@@ -61,6 +61,21 @@ class Metrics:
             "Time since the pod watch last heard from the API server.",
             registry=self.registry,
         )
+        self.journal_records = Counter(
+            "staticgroup_journal_records_total", "Journal records handed to a sink.", ("sink",), registry=self.registry
+        )
+        self.journal_dropped = Counter(
+            "staticgroup_journal_dropped_total",
+            "Journal records that were lost.",
+            ("sink", "reason"),
+            registry=self.registry,
+        )
+        self.recommendation_polls = Counter(
+            "staticgroup_recommendation_polls_total",
+            "Looks at the fleet learner's recommendations.",
+            ("result",),
+            registry=self.registry,
+        )
         self.leader = Gauge("staticgroup_lease_held", "1 while this replica may write.", registry=self.registry)
         self.queue_length = Gauge(
             "staticgroup_queue_length", "StaticGroups that wait or are being worked on.", registry=self.registry

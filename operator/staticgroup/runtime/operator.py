@@ -10,13 +10,14 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..api import names
 from ..core.memory import ledger_from
+from ..core.pod import PodVersion
 from ..core.workload import WorkloadView
 from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kube.continuity import Continuity
@@ -28,8 +29,11 @@ from ..kube.problem import KubeProblem, KubeProblemKind
 from ..kube.transport import Transport
 from .connection_reporter import ConnectionReporter
 from .connections import Connections
+from .journal import Journal, Sink
+from .journal_sinks import sinks_of
 from .metrics import Metrics
 from .narrator import Narrator
+from .recommendations import recommendations_of
 from .reconciler import Reconciler
 from .settings import Settings
 from .stores import Stores
@@ -61,6 +65,7 @@ class Operator:
     ----------
     transport: connected to the API server.
     kafka: the gateway to Kafka; None makes the real one.
+    journal_sinks: where the journal goes; None takes what the settings name, which is nothing by default.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class Operator:
         *,
         sources: Sources | None = None,
         kafka: KafkaGateway | None = None,
+        journal_sinks: Sequence[Sink] | None = None,
     ) -> None:
         sources = sources or Sources()
         self.settings = settings
@@ -79,6 +85,14 @@ class Operator:
         self.kube = AioKubeGateway(transport, instance=settings.identity, now_s=sources.now_s)
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s)
         self.nodes = NodeStore(transport, on_change=self._node_changed, clock_s=sources.monotonic_s)
+        self.connections = Connections(
+            kube=self.kube, stores=self.stores, monotonic_s=sources.monotonic_s, max_age_s=settings.secret_max_age_s
+        )
+        operator_id = f"{settings.identity}.{int(sources.now_s() * 1000)}"
+        if journal_sinks is None:
+            journal_sinks = sinks_of(settings, operator_id, settings_of=self.connections.settings, metrics=self.metrics)
+        self.journal = self._journal(operator_id, journal_sinks) if journal_sinks else None
+        self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
         self.lease = ActiveLease(
             transport,
@@ -87,9 +101,6 @@ class Operator:
             continuity=self._storable_continuity,
             clock_s=sources.monotonic_s,
             now_s=sources.now_s,
-        )
-        self.connections = Connections(
-            kube=self.kube, stores=self.stores, monotonic_s=sources.monotonic_s, max_age_s=settings.secret_max_age_s
         )
         self.policy_served = False
         self._policy_known = asyncio.Event()
@@ -107,6 +118,16 @@ class Operator:
         )
         self.connection_queue = WorkQueue(self.connection_reporter.reconcile, concurrency=4)
 
+    def _journal(self, operator_id: str, sinks: Sequence[Sink]) -> Journal:
+        return Journal(
+            operator_id=operator_id,
+            sinks=sinks,
+            stores=self.stores,
+            metrics=self.metrics,
+            may_write=self._may_write,
+            now_s=self.sources.now_s,
+        )
+
     def _pod_store(self, transport: Transport) -> PodStore:
         hooks = PodStoreHooks(
             node_of=self.nodes.node_of,
@@ -114,6 +135,7 @@ class Operator:
             on_change=self._pod_changed,
             on_gap=self._gap_opened,
             on_anchor=self._anchored,
+            on_object=self._pod_seen,
         )
         return PodStore(
             transport,
@@ -154,6 +176,8 @@ class Operator:
             monotonic_s=self.sources.monotonic_s,
             force_observe=self.settings.force_observe,
             group_poll_s=self.settings.group_poll_s,
+            journal=self.journal,
+            recommendations=self.recommendations,
         )
 
     # what the watches say -------------------------------------------------------------------------------------
@@ -193,7 +217,13 @@ class Operator:
             self.stores.workloads[key] = view
         self._look_at_all(self.stores.groups_of_workload(*key))
 
+    def _pod_seen(self, raw: object, version: PodVersion) -> None:
+        if self.journal is not None:
+            self.journal.pod_seen(raw, version)
+
     def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
+        if self.journal is not None:
+            self.journal.pod_changed(namespace, pod_name, self.pods)
         for name in sorted({owner_name, _workload_of(pod_name)}):
             self._look_at_all(self.stores.groups_of_workload(namespace, name))
 
@@ -228,11 +258,17 @@ class Operator:
         LeaseLost: another replica holds the Lease, or it could not be renewed in time.
         """
         self.reconciler.cluster_uid = await self.read_cluster_uid()
+        if self.journal is not None:
+            self.journal.k8s_cluster_uid = self.reconciler.cluster_uid
         resume = await self._resumable()
         self.queue.start()
         self.connection_queue.start()
         try:
             async with asyncio.TaskGroup() as tasks:
+                if self.journal is not None:
+                    tasks.create_task(self.journal.run_sinks(), name="journal sinks")
+                if self.recommendations is not None:
+                    tasks.create_task(self.recommendations.run(), name="recommendations")
                 tasks.create_task(self.nodes.run(), name="nodes")
                 await self.nodes.wait_listed()
                 tasks.create_task(self.pods.run(resume), name="pods")
@@ -277,6 +313,8 @@ class Operator:
         self._look_at_all(frozenset(self.stores.groups))
         for key in self.stores.connections:
             self.connection_queue.add(key)
+        if self.journal is not None:
+            await self.journal.beat_forever(lambda: self.pods.epoch)
 
     def _lease_lost(self) -> None:
         self._is_active = False

@@ -19,6 +19,7 @@ from ..api.conditions import set_condition
 from ..api.identifiers import InvalidInstanceIdError
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
+from ..core.advice import Advice
 from ..core.chain import Incarnation, IncarnationState, judge
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
@@ -36,8 +37,10 @@ from ..kube.gateway import KubeGateway
 from ..kube.pod_store import PodStore
 from ..kube.problem import KubeProblem
 from .connections import Connections
+from .journal import Journal, Round
 from .metrics import Metrics
 from .narrator import Narrator
+from .recommendations import Recommendations
 from .stores import Stores
 from .work_queue import Key, Outcome
 
@@ -72,6 +75,8 @@ class Reconciler:
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     force_observe: plan and report only, whatever the spec says.
+    journal: told each round; None while it is off.
+    recommendations: asked in each round; None while they are not read.
     """
 
     kube: KubeGateway
@@ -88,6 +93,8 @@ class Reconciler:
     monotonic_s: Callable[[], float]
     force_observe: bool = False
     group_poll_s: float = 30.0
+    journal: Journal | None = None
+    recommendations: Recommendations | None = None
     _memory: dict[Key, _Memory] = field(default_factory=dict)
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -108,11 +115,24 @@ class Reconciler:
             return Outcome(failed=True)
         if group.spec.suspend:
             return await self._report_suspended(key, group, memory)
-        spec = self._effective(group.spec)
+        spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
         snapshot = await self.observe(group, spec, memory)
         decided = plan(spec, snapshot, memory.history, self.now_s())
         executed, decided = await self.execute(group, spec, decided)
         memory.history = decided.history
+        if self.journal is not None:
+            self.journal.round(
+                key,
+                Round(
+                    group=group,
+                    spec=spec,
+                    snapshot=snapshot,
+                    plan=decided,
+                    executed=executed,
+                    before=before,
+                    began_s=began_s,
+                ),
+            )
         written = await self.report(key, group, spec, snapshot, decided, executed, memory)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
@@ -128,10 +148,14 @@ class Reconciler:
         self._memory.pop(key, None)
         self.narrator.forget(key)
         self.metrics.forget(*key)
+        if self.journal is not None:
+            self.journal.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so the status is read again."""
         self._memory.clear()
+        if self.journal is not None:
+            self.journal.forget_all()
 
     async def picture_of(self, group: StaticGroup) -> tuple[StaticGroupSpec, Snapshot]:
         """Observe once without remembering or writing anything, for `explain`."""
@@ -185,7 +209,14 @@ class Reconciler:
             overlaps=self.stores.overlaps((namespace, name)),
             policy_served=self.policy_served(),
             ledger_overflow=memory.overflow,
+            advice=self._advice(connection_key, spec),
         )
+
+    def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
+        """Return what the fleet learner recommends; None while recommendations are not read."""
+        if self.recommendations is None:
+            return None
+        return self.recommendations.advice(self.stores.kafka_cluster_id(connection_key), spec.group_id)
 
     async def _read_afresh(
         self,

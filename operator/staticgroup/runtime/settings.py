@@ -6,10 +6,13 @@ same names. An unknown or malformed value stops the process with the variable's 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from urllib.parse import urlsplit
 
 PREFIX = "STATICGROUP_"
+TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class SettingsError(ValueError):
@@ -39,6 +42,16 @@ class Settings:
     log_format: json, or text for people.
     health_port: /healthz, /readyz and /metrics, 1-65535.
     log_level: DEBUG, INFO, WARNING or ERROR. log_format: json or text.
+    journal_kafka_connection: `<namespace>/<name>` of the KafkaConnection to whose cluster the journal goes; empty: no
+        topic.
+    journal_kafka_topic: topic of the journal, which must exist.
+    journal_files_path: directory of the journal's files; empty: no files.
+    journal_files_max_mib: size at which a file is full, 1-1024 MiB.
+    journal_files_count: files that are kept, 2-1000.
+    recommendations_source: where the fleet learner publishes: a directory (absolute path) or an http(s) base URL without
+        credentials; empty: recommendations are not read.
+    recommendations_poll_s: how often a new snapshot is looked for, 10-86400 s.
+    journal_queue: records that may wait for the brokers or the disk before others are dropped, 100-1000000.
     """
 
     force_observe: bool = False
@@ -59,6 +72,14 @@ class Settings:
     health_port: int = 8080
     log_level: str = "INFO"
     log_format: str = "json"
+    journal_kafka_connection: str = ""
+    journal_kafka_topic: str = "staticgroup-journal"
+    journal_files_path: str = ""
+    journal_files_max_mib: int = 64
+    journal_files_count: int = 8
+    journal_queue: int = 20_000
+    recommendations_source: str = ""
+    recommendations_poll_s: float = 300.0
 
     def __post_init__(self) -> None:
         _bounded("concurrency", self.concurrency, 1, 256)
@@ -67,6 +88,21 @@ class Settings:
         _bounded("barrier_patience_s", self.barrier_patience_s, 0, 5)
         _bounded("secret_max_age_s", self.secret_max_age_s, 1, 600)
         _bounded("health_port", self.health_port, 1, 65_535)
+        _bounded("journal_files_max_mib", self.journal_files_max_mib, 1, 1024)
+        _bounded("journal_files_count", self.journal_files_count, 2, 1000)
+        _bounded("journal_queue", self.journal_queue, 100, 1_000_000)
+        _bounded("recommendations_poll_s", self.recommendations_poll_s, 10, 86_400)
+        _recommendations(self.recommendations_source)
+        namespace, slash, name = self.journal_kafka_connection.partition("/")
+        if self.journal_kafka_connection and not (namespace and slash and name and "/" not in name):
+            raise SettingsError(
+                f"{PREFIX}JOURNAL_KAFKA_CONNECTION must be <namespace>/<name>, got {self.journal_kafka_connection!r}"
+            )
+        if not TOPIC.fullmatch(self.journal_kafka_topic) or self.journal_kafka_topic in (".", ".."):
+            raise SettingsError(
+                f"{PREFIX}JOURNAL_KAFKA_TOPIC must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', "
+                f"got {self.journal_kafka_topic!r}"
+            )
         if not self.lease_duration_s > self.lease_renew_deadline_s > self.lease_retry_s > 0:
             raise SettingsError(
                 f"{PREFIX}LEASE_DURATION_S > {PREFIX}LEASE_RENEW_DEADLINE_S > {PREFIX}LEASE_RETRY_S > 0 must hold, got "
@@ -81,6 +117,21 @@ class Settings:
 def _bounded(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise SettingsError(f"{PREFIX}{name.upper()} must be between {low} and {high}, got {value}")
+
+
+def _recommendations(source: str) -> None:
+    """Refuse a source that is neither an absolute path nor an http(s) URL; the text itself may hold a password."""
+    try:
+        url = urlsplit(source)
+        is_url = url.scheme in ("http", "https") and url.hostname and (url.port is None or url.port > 0)
+        is_url = is_url and not (url.query or url.fragment or "@" in url.netloc)
+    except ValueError:
+        is_url = False
+    if source and not is_url and not source.startswith("/"):
+        raise SettingsError(
+            f"{PREFIX}RECOMMENDATIONS_SOURCE must be an absolute path, or an http:// or https:// URL without user, query "
+            "and fragment"
+        )
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:

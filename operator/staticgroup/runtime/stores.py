@@ -104,6 +104,21 @@ class Stores:
         self.connections.pop(key, None)
         self.invalid_connections.pop(key, None)
 
+    def kafka_cluster_id(self, connection_key: Key) -> str | None:
+        """Return what the brokers of a connection call their cluster.
+
+        Returns
+        -------
+        None while they were never reached; "" when they were and do not tell.
+        """
+        connection = self.connections.get(connection_key)
+        if connection is None:
+            return None
+        status = connection.status
+        if status is not None and status.cluster_id is None and status.brokers:
+            return ""
+        return (status.cluster_id if status is not None else None) or connection.spec.cluster_id
+
     def groups_of_workload(self, namespace: str, workload_name: str) -> frozenset[Key]:
         """Return the StaticGroups that point at a workload."""
         return frozenset(self.by_workload.get((namespace, workload_name), ()))

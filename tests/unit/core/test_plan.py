@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from staticgroup.api.reasons import Reason
+from staticgroup.core.advice import Advice
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveOutcome, MemberView
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import with_outcomes
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
+from support.recommendations import advices, durations_ms
 
 from .builders import (
     COORDINATOR,
@@ -370,6 +373,36 @@ def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(o
     decided = planned(world)
     assert removed(decided) == {(f"m{n}", id_of(n)) for n in range(replicas, 6) if states[n] is DEAD}
     assert decided == planned(replace(world, group=group(*(member(n) for n in range(6)))))
+
+
+@settings(deadline=None)
+@given(
+    told=st.one_of(advices, st.sampled_from(Reason).map(lambda reason: Advice(reason=reason, cause="c"))),
+    kept=durations_ms,
+    protocol=st.sampled_from(["Auto", "Classic", "Consumer"]),
+    policy=st.sampled_from(["WhenDead", "Never"]),
+    states=st.lists(st.sampled_from([DEAD, LIVE, SUSPECT]), min_size=6, max_size=6),
+    replicas=st.integers(0, 6),
+    overlaps=st.sampled_from([(), ("shop/twin",)]),
+)
+def test_recommendation_changes_no_removal(told, kept, protocol, policy, states, replicas, overlaps) -> None:
+    """A recommendation is a number: the same actions, holds and memory of removals with and without it."""
+    world = departure(
+        workload=workload(replicas, status_replicas=0),
+        group=group(*(member(n) for n in range(6))),
+        chains={id_of(n): (incarnation(n, f"u{n}", states[n]),) for n in range(6)},
+        fresh={id_of(n): fresh(n) for n in range(6)},
+        pods=(),
+        overlaps=overlaps,
+    )
+    wishes = spec(protocol=protocol, removal={"policy": policy})
+    without = plan(wishes, world, history(), NOW_S)
+    told_so = plan(wishes, replace(world, advice=told), history(fleet_timeout_ms=kept), NOW_S)
+    ignored = {"timeout": None, "injection": None, "history": History()}
+    assert replace(told_so, **ignored) == replace(without, **ignored)
+    assert told_so.history.removals == without.history.removals
+    assert told_so.history.issued_ordinals == without.history.issued_ordinals
+    assert told_so.history.departed_since_s == without.history.departed_since_s
 
 
 def test_leave_entry_without_both_ids_cannot_be_made() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from staticgroup.api.reasons import Reason
+from staticgroup.api.recommendation import RecommendationReason, Setting
 from staticgroup.api.staticgroup import SessionTimeout
+from staticgroup.core.advice import Advice
 from staticgroup.core.group import BrokerBounds, GroupType
 from staticgroup.core.timeouts import (
     ASSUMED_MAX_MS,
@@ -17,6 +21,7 @@ from staticgroup.core.timeouts import (
     structural_need_ms,
 )
 from staticgroup.core.workload import ContainerBudget
+from support.recommendations import advice, advices, durations_ms
 
 from .builders import workload
 
@@ -143,3 +148,173 @@ def test_estimate_is_rounded_up_to_the_next_five_seconds() -> None:
     view = workload(2, termination_grace_s=30, containers=(ContainerBudget(name="app", startup_budget_s=20),))
     chosen = plan_timeout(wish, view, GroupType.CLASSIC, free)
     assert (chosen.target_ms, chosen.inject_ms) == (109_500, 110_000)
+
+
+# recommendations -------------------------------------------------------------------------------------------------
+
+WIDE = BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
+STALE = Advice(reason=Reason.RECOMMENDATION_STALE, cause="the snapshot has expired")
+AUTO = SessionTimeout.model_validate({"mode": "Auto", "minSeconds": 10, "maxSeconds": 1800})
+STRUCTURAL_MS = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE).inject_ms
+
+
+def reason_of(chosen) -> tuple[Reason, str]:
+    facts = dict(chosen.advice.facts)
+    return chosen.advice.reason, str(facts.get("cause", ""))
+
+
+@settings(deadline=None)
+@given(
+    wish=wishes,
+    view=st.one_of(st.none(), workloads),
+    bounds=bounds_ms,
+    told=st.one_of(advices, st.just(STALE)),
+    kept=durations_ms,
+)
+def test_whatever_is_recommended_the_value_stays_within_every_bound(wish, view, bounds, told, kept) -> None:
+    """The law of `api.recommendation.TimeoutBounds`: max(spec, broker, 3 heartbeats) to min(spec, broker)."""
+    low, high = bounds
+    held = BrokerBounds(classic_min_ms=low, classic_max_ms=high)
+    chosen = plan_timeout(wish, view, GroupType.CLASSIC, held, advice=told, kept_ms=kept)
+    assert chosen.inject_ms is not None
+    assert low <= chosen.inject_ms <= high
+    if chosen.source is TimeoutSource.FLEET:
+        floor_ms, ceiling_ms = max(low, wish.min_seconds * 1000, 9_000), min(high, wish.max_seconds * 1000)
+        assert floor_ms <= chosen.inject_ms <= ceiling_ms
+        assert chosen.inject_ms % STEP_MS == 0 or chosen.inject_ms in {floor_ms, ceiling_ms, kept}
+        assert chosen.fleet_ms == chosen.inject_ms
+    else:
+        assert chosen.fleet_ms is None
+        assert chosen.inject_ms == plan_timeout(wish, view, GroupType.CLASSIC, held).inject_ms
+
+
+@settings(deadline=None)
+@given(
+    told=advices, kept=durations_ms, wish=wishes, session=st.none() | st.integers(1, 10**7), high=st.integers(1, 10**7)
+)
+def test_a_recommendation_injects_nothing_into_kip_848_clients(told, kept, wish, session, high) -> None:
+    """ConsumerConfig refuses session.timeout.ms with group.protocol=consumer: the client would not start."""
+    held = BrokerBounds(consumer_session_ms=session, consumer_max_ms=high)
+    chosen = plan_timeout(wish, workload(2), GroupType.CONSUMER, held, advice=told, kept_ms=kept)
+    assert (chosen.inject_ms, chosen.effective_ms, chosen.fleet_ms) == (None, session, None)
+    assert chosen.source is TimeoutSource.BROKER
+
+
+@settings(deadline=None)
+@given(told=advices, kept=durations_ms, seconds=st.integers(1, 1800), bounds=bounds_ms)
+def test_mode_fixed_never_takes_one(told, kept, seconds, bounds) -> None:
+    wish = SessionTimeout.model_validate({"mode": "Fixed", "seconds": seconds})
+    held = BrokerBounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
+    chosen = plan_timeout(wish, workload(2), GroupType.CLASSIC, held, advice=told, kept_ms=kept)
+    assert chosen.inject_ms == plan_timeout(wish, workload(2), GroupType.CLASSIC, held).inject_ms
+    assert chosen.source is TimeoutSource.FIXED
+    assert chosen.advice is not None
+    assert chosen.advice.reason is not Reason.RECOMMENDATION_USED
+
+
+def test_recommended_value_takes_the_place_of_the_estimate() -> None:
+    chosen = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, advice=advice())
+    assert (chosen.inject_ms, chosen.source, chosen.verdict) == (60_000, TimeoutSource.FLEET, TimeoutVerdict.SUFFICIENT)
+    assert chosen.inject_ms != STRUCTURAL_MS
+    assert reason_of(chosen) == (
+        Reason.RECOMMENDATION_USED,
+        "60000 ms from 312 stops (CostOptimum, StepLimited), valid until 2027-01-17T08:00:00Z",
+    )
+
+
+@pytest.mark.parametrize(
+    ("recommended_ms", "wish", "bounds", "injected_ms"),
+    [
+        (61_001, {}, (6_000, 1_800_000), 65_000),
+        (1, {}, (6_000, 1_800_000), 10_000),
+        (1, {"minSeconds": 1}, (6_000, 1_800_000), 9_000),
+        (1, {"minSeconds": 1}, (12_345, 1_800_000), 12_345),
+        (600_000, {"maxSeconds": 90}, (6_000, 1_800_000), 90_000),
+        (600_000, {}, (6_000, 300_000), 300_000),
+    ],
+    ids=["grid", "spec minimum", "three heartbeats", "broker minimum", "spec maximum", "broker maximum"],
+)
+def test_each_bound_binds(recommended_ms: int, wish: dict[str, int], bounds, injected_ms: int) -> None:
+    held = BrokerBounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
+    spec = SessionTimeout.model_validate({"mode": "Auto"} | wish)
+    chosen = plan_timeout(
+        spec, workload(2), GroupType.CLASSIC, held, advice=advice(recommended_ms=recommended_ms), kept_ms=45_000
+    )
+    assert (chosen.inject_ms, chosen.source) == (injected_ms, TimeoutSource.FLEET)
+
+
+def test_bound_that_cuts_a_recommendation_is_named_with_what_to_raise() -> None:
+    held = BrokerBounds(classic_min_ms=6_000, classic_max_ms=40_000)
+    chosen = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, held, advice=advice())
+    assert (chosen.inject_ms, chosen.verdict) == (40_000, TimeoutVerdict.BELOW_NEED)
+    assert "recommends that a member may be away for 60000 ms" in chosen.message
+    assert "raise group.max.session.timeout.ms on the brokers to at least 60000" in chosen.message
+
+
+def test_bounds_without_room_leave_the_estimate() -> None:
+    wish = SessionTimeout.model_validate({"mode": "Auto", "minSeconds": 120, "maxSeconds": 1800})
+    held = BrokerBounds(classic_min_ms=6_000, classic_max_ms=60_000)
+    chosen = plan_timeout(wish, workload(2), GroupType.CLASSIC, held, advice=advice(), kept_ms=90_000)
+    assert (chosen.source, chosen.fleet_ms) == (TimeoutSource.STRUCTURAL, None)
+    assert chosen.advice is not None
+    assert chosen.advice.reason is Reason.RECOMMENDATION_INFEASIBLE
+    assert dict(chosen.advice.facts) == {"minimum_ms": 120_000, "maximum_ms": 60_000}
+
+
+def test_value_in_use_is_kept_while_there_is_nothing_to_use_and_dropped_when_reading_is_off() -> None:
+    kept = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, advice=STALE, kept_ms=45_000)
+    assert (kept.inject_ms, kept.source, kept.verdict) == (45_000, TimeoutSource.FLEET, TimeoutVerdict.SUFFICIENT)
+    assert reason_of(kept) == (Reason.RECOMMENDATION_STALE, "the snapshot has expired")
+    off = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, kept_ms=45_000)
+    assert (off.inject_ms, off.source, off.advice) == (STRUCTURAL_MS, TimeoutSource.STRUCTURAL, None)
+
+
+def test_group_that_never_had_one_keeps_its_estimate_while_there_is_nothing_to_use() -> None:
+    chosen = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, advice=STALE)
+    assert (chosen.inject_ms, chosen.source) == (STRUCTURAL_MS, TimeoutSource.STRUCTURAL)
+
+
+@pytest.mark.parametrize(
+    ("changes", "injected_ms", "says"),
+    [
+        ({"released": False}, 45_000, "60000 ms wait for this group's canary wave"),
+        (
+            {"released": False, "reasons": (RecommendationReason.CANARY_ROLLED_BACK,)},
+            STRUCTURAL_MS,
+            "its canary wave was rolled back",
+        ),
+        ({"recommended_ms": None, "reasons": (RecommendationReason.TOO_FEW,)}, 45_000, "keep the present value (TooFew)"),
+    ],
+    ids=["canary", "rolled back", "nothing recommended"],
+)
+def test_record_that_must_not_act_is_shown_only(changes, injected_ms: int, says: str) -> None:
+    chosen = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, advice=advice(**changes), kept_ms=45_000)
+    assert chosen.inject_ms == injected_ms
+    reason, cause = reason_of(chosen)
+    assert reason is Reason.RECOMMENDATION_SHOWN
+    assert says in cause
+
+
+def test_record_for_another_protocol_is_not_taken() -> None:
+    """A group that was upgraded from KIP-848's setting, or Connect's delay under the same name."""
+    for setting in set(Setting) - {Setting.SESSION_TIMEOUT}:
+        chosen = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, advice=advice(setting=setting))
+        assert (chosen.source, reason_of(chosen)[0]) == (TimeoutSource.STRUCTURAL, Reason.RECOMMENDATION_ABSENT)
+
+
+def test_kip_848_group_is_told_which_setting_to_make_and_is_content_when_it_is_made() -> None:
+    told = advice(setting=Setting.CONSUMER_SESSION_TIMEOUT, recommended_ms=52_000)
+    held = BrokerBounds(consumer_session_ms=45_000, consumer_min_ms=45_000, consumer_max_ms=60_000)
+    short = plan_timeout(AUTO, workload(2), GroupType.CONSUMER, held, advice=told)
+    assert reason_of(short) == (Reason.RECOMMENDATION_SHOWN, "set consumer.session.timeout.ms=55000 on the group")
+    assert short.verdict is TimeoutVerdict.GROUP_CONFIG_TOO_SHORT
+    assert "set consumer.session.timeout.ms=55000 on the group" in short.message
+    made = BrokerBounds(consumer_session_ms=55_000, consumer_min_ms=45_000, consumer_max_ms=60_000)
+    content = plan_timeout(AUTO, workload(2), GroupType.CONSUMER, made, advice=told)
+    assert (reason_of(content)[0], content.verdict) == (Reason.RECOMMENDATION_USED, TimeoutVerdict.SUFFICIENT)
+
+
+def test_recommendation_waits_while_the_protocol_is_unknown_and_the_value_in_use_is_remembered() -> None:
+    chosen = plan_timeout(AUTO, workload(2), None, WIDE, advice=advice(), kept_ms=45_000)
+    assert (chosen.inject_ms, chosen.fleet_ms) == (None, 60_000)
+    assert reason_of(chosen)[0] is Reason.RECOMMENDATION_SHOWN

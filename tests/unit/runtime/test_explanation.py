@@ -10,6 +10,7 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
 from staticgroup.runtime.explanation import explained
+from support.recommendations import advice
 from unit.core.builders import COORDINATOR, NOW_S, departure, group, history, id_of, incarnation, member, spec
 
 DEAD, SUSPECT = IncarnationState.DEAD, IncarnationState.SUSPECT
@@ -81,3 +82,10 @@ def test_verification_is_told_with_its_attempt() -> None:
     )
     text = words(departure(group=group(member(0), member(1), state="PreparingRebalance")), history(removals=(record,)))
     assert f"Verifying: {id_of(2)} was removed, attempt 2; not yet seen to last." in text
+
+
+def test_recommendation_is_told_with_what_became_of_it() -> None:
+    text = words(replace(departure(), advice=advice()))
+    assert "Session timeout: 60 s (Fleet)" in text
+    assert "Recommendation: RecommendationUsed; 60000 ms from 312 stops" in text
+    assert "Recommendation" not in words(departure())

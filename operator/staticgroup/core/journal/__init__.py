@@ -1,0 +1,60 @@
+"""What one round has to tell the journal: facts, from the picture before, the snapshot, the plan and its outcomes.
+
+Two kinds of facts need different care. A *state* (a member is departed, a removal is held or acknowledged) is told
+once while it lasts; told again after a restart it has the same id, so readers drop the copy. A *change* (another
+holder, a rebalance, another size) exists only between two looks: its bounds are the beginning of the look that still
+saw the former state and the end of the one that saw the new. An id is built from what the world numbers itself:
+pod UIDs, member ids, group epochs, generations; only where it numbers nothing, from the time of the look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...api.journal import Protocol
+from ...api.staticgroup import ProtocolChoice
+from ..group import GroupType, GroupView
+from .group import tell_holders, tell_rebalances
+from .picture import Fact, GroupPicture, Look, Picture, Rollout, Teller
+from .pods import tell_runs
+from .states import tell_states
+from .workload import tell_timeout, tell_workload
+
+__all__ = ["Fact", "GroupPicture", "Look", "Picture", "Rollout", "facts_of_round"]
+
+
+def facts_of_round(before: Picture | None, look: Look) -> tuple[Picture, tuple[Fact, ...]]:
+    """Say what one round has to tell.
+
+    Parameters
+    ----------
+    before: the picture after the last round; None at the first look of this process.
+
+    Returns
+    -------
+    The picture to remember, and the facts in the order in which they are told.
+    """
+    group_key = f"{look.kafka_cluster_id}/{look.spec.group_id}"
+    if before is not None and (before.uid, before.group_key) != (look.snapshot.uid, group_key):
+        before = None  # another StaticGroup of this name, or its connection leads to another cluster now
+    known = before or Picture(uid=look.snapshot.uid, group_key=group_key, seen_ms=look.began_ms)
+    teller = Teller(look, replace(known, protocol=_protocol(known, look)), is_first=before is None)
+    tell_runs(teller)
+    group = look.snapshot.group
+    if isinstance(group, GroupView):
+        tell_rebalances(teller, group)
+        tell_holders(teller, group)
+        tell_states(teller, group)
+    tell_workload(teller)
+    tell_timeout(teller)
+    return replace(teller.picture, seen_ms=look.began_ms), tuple(teller.facts)
+
+
+def _protocol(picture: Picture, look: Look) -> str:
+    """Return the protocol in force; an absent group says nothing, so what was known stays."""
+    group = look.snapshot.group
+    if isinstance(group, GroupView) and group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER):
+        return group.group_type.value
+    if picture.protocol != Protocol.UNKNOWN.value or look.spec.protocol is ProtocolChoice.AUTO:
+        return picture.protocol
+    return Protocol(look.spec.protocol.value).value

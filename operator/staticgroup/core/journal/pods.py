@@ -1,0 +1,66 @@
+"""Ends and starts of processes: one fact for each id that a process holds, since a pod may hold several members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from ...api import journal as api
+from ...api.identifiers import InvalidInstanceIdError, Ordinal
+from ...api.injection import env_entries
+from ...api.staticgroup import StaticGroupSpec
+from ..membership import Identity
+from ..runs import RETOLD_MS, RunChange
+from .picture import Teller, short
+
+
+def tell_runs(teller: Teller) -> None:
+    """Tell the ends and starts of processes, one record for each id that the process holds."""
+    identity = teller.look.plan.identity
+    for change in teller.look.runs if identity is not None else ():
+        if teller.look.ended_ms - change.observed_at_ms > RETOLD_MS:
+            continue
+        for instance_id in _ids_of(change, identity, teller.look.spec) if identity is not None else ():
+            _tell_run(teller, change, instance_id)
+
+
+def _tell_run(teller: Teller, change: RunChange, instance_id: str) -> None:
+    pod, timeout = change.pod, teller.look.plan.timeout
+    effective_ms = timeout.effective_ms if timeout is not None else None
+    injected_ms = pod.session_timeout_ms if teller.picture.protocol != api.Protocol.CONSUMER.value else None
+    teller.tell(
+        f"{pod.uid}/{change.restart_count}/{instance_id}/{'up' if change.is_up else 'down'}",
+        api.MemberUp if change.is_up else api.MemberDown,
+        observed_at_ms=change.observed_at_ms,
+        source_time_ms=change.source_time_ms,
+        time_lo_ms=change.lo_ms,
+        time_hi_ms=change.hi_ms,
+        instance_id=instance_id,
+        pod_name=pod.pod_name,
+        pod_uid=pod.uid,
+        restart_count=change.restart_count,
+        node_name=pod.node_name,
+        image_digest=short(change.container.image_digest),
+        rollout_id=short(pod.rollout_id),
+        reason=short(change.reason),
+        session_timeout_ms=injected_ms if injected_ms is not None else effective_ms,
+    )
+
+
+def _ids_of(change: RunChange, identity: Identity, spec: StaticGroupSpec) -> Iterator[str]:
+    """Yield the ids that the members in this container hold: those of the entry that names it, as the pod carries them."""
+    index = change.pod.pod_name.rpartition("-")[2]
+    if not (index.isascii() and index.isdigit()):
+        return
+    seen: set[str] = set()
+    for entry in env_entries(spec.identity):
+        if entry.container != change.container.name and not (entry.container is None and change.container.is_first):
+            continue
+        for scheme in identity.schemes:
+            if entry.suffix not in scheme.env_suffixes:
+                continue
+            with suppress(InvalidInstanceIdError):
+                base = str(scheme.base_id(Ordinal(int(index)), entry.suffix))
+                if base in change.pod.instance_ids:
+                    seen.update(base + added for added in scheme.suffixes)
+    yield from sorted(seen)

@@ -1,0 +1,120 @@
+"""States that last: departed, removed, held. Told once while they last; a restarted process tells them with the same id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ...api import journal as api
+from ..chain import IncarnationState
+from ..group import GroupView, LeaveOutcome
+from ..plan import Removal
+from ..snapshot import RemovalRecord
+from .picture import Teller, short
+
+_State = tuple[str, type[api.GroupData], dict[str, Any]]
+
+
+def tell_states(teller: Teller, group: GroupView) -> None:
+    """Tell what is departed, removed, fenced or held and was not told yet."""
+    told = teller.picture.told
+    states = [*_departed(teller), *_removed(teller, group), *_held(teller)]
+    for fact_id, data_type, fields in states:
+        if fact_id not in told:
+            teller.tell(fact_id, data_type, **fields)
+    teller.picture = replace(teller.picture, told=frozenset(fact_id for fact_id, _, _ in states))
+    executed = teller.look.executed
+    for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
+        if outcome is LeaveOutcome.FENCED:
+            member_id = short(removal.entry.member_id)
+            teller.tell(
+                f"{teller.group_key}/{member_id}/fenced",
+                api.MemberFenced,
+                time_lo_ms=teller.look.began_ms,
+                time_hi_ms=teller.look.ended_ms,
+                instance_id=removal.entry.instance_id,
+                member_id=member_id,
+            )
+
+
+def _departed(teller: Teller) -> Iterator[_State]:
+    """List the newest end of each departed id whose incarnations are all proven dead."""
+    membership = teller.look.plan.membership
+    for member in membership.departed if membership is not None else ():
+        i = member.instance_id or ""
+        chain = teller.look.snapshot.chains.get(i, ())
+        carriers = [p for p in chain if i in p.instance_ids]
+        if not carriers or any(p.state is not IncarnationState.DEAD for p in chain):
+            continue
+        newest = max(carriers, key=lambda p: (p.resource_version, p.uid))
+        if newest.certificate is not None:
+            fields = {
+                "instance_id": i,
+                "pod_uid": newest.uid,
+                "certificate": newest.certificate.kind.value,
+                "time_hi_ms": int(newest.since_s * 1000),
+            }
+            yield f"{newest.uid}/{i}/departed", api.MemberDeparted, fields
+
+
+def _removed(teller: Teller, group: GroupView) -> Iterator[_State]:
+    """List the acknowledged removals, which the status remembers, and those that did not last."""
+    sent = {r.entry.member_id: r for r in teller.look.executed.removed}
+    described = {m.member_id for m in group.members}
+    for record in teller.look.plan.history.removals:
+        removal = sent.get(record.member_id)
+        for attempt in range(max(1, record.attempts - 1), record.attempts + 1):
+            is_last = attempt == record.attempts
+            yield _removal(teller, record, attempt, removal if is_last else None)
+            # What is sent again was described again.
+            if not is_last or (removal is None and record.member_id in described):
+                yield _resurrection(teller, record, attempt)
+
+
+def _removal(teller: Teller, record: RemovalRecord, attempt: int, removal: Removal | None) -> _State:
+    acknowledged_ms = int(record.acknowledged_at_s * 1000)
+    proofs = removal.chain.incarnations if removal is not None else ()
+    certificates = [f"{p.uid} {p.certificate.kind.value}" for p in proofs if p.certificate is not None]
+    member_id = short(record.member_id)
+    fields = {
+        "instance_id": record.instance_id,
+        "member_id": member_id,
+        "attempt": attempt,
+        "outcome": api.RemovalOutcome.REMOVED.value,
+        "time_lo_ms": acknowledged_ms if attempt == record.attempts else None,
+        "time_hi_ms": acknowledged_ms,
+        "certificates": certificates[: api.CERTIFICATES_MAX],
+        "reason": removal.entry.reason if removal is not None else "",
+    }
+    return f"{teller.group_key}/{member_id}/{attempt}/removed", api.MemberRemoved, fields
+
+
+def _resurrection(teller: Teller, record: RemovalRecord, attempt: int) -> _State:
+    member_id = short(record.member_id)
+    fields = {
+        "instance_id": record.instance_id,
+        "member_id": member_id,
+        "attempt": attempt,
+        "outcome": api.RemovalOutcome.RESURRECTED.value,
+        "time_hi_ms": teller.look.ended_ms,
+    }
+    return f"{teller.group_key}/{member_id}/{attempt}/resurrected", api.MemberRemoved, fields
+
+
+def _held(teller: Teller) -> Iterator[_State]:
+    """List the departed members that a guard keeps."""
+    for held in teller.look.plan.held:
+        member_id = short(held.member_id)
+        yield (
+            f"{teller.group_key}/{member_id}/{held.guard.value}/held",
+            api.RemovalHeld,
+            {
+                "instance_id": held.instance_id,
+                "member_id": member_id,
+                "guard": held.guard.value,
+                "message": short(held.message),
+                "time_lo_ms": teller.group_seen_ms,
+                "time_hi_ms": teller.look.ended_ms,
+            },
+        )

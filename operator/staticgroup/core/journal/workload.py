@@ -1,0 +1,98 @@
+"""Scaling, rollouts and the session timeout: what people and the plan change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ...api import journal as api
+from ..workload import WorkloadView
+from .picture import Rollout, Teller
+
+
+def tell_workload(teller: Teller) -> None:
+    """Tell scaling and rollouts; a StatefulSet that cannot be read is no news."""
+    now, before = teller.look.snapshot.workload, teller.picture.workload
+    if now is None:
+        return
+    if before is not None and before.uid != now.uid:
+        before = None
+        teller.picture = replace(teller.picture, rollout=None)
+    if before is not None and before.replicas != now.replicas:
+        _tell_of_workload(
+            teller,
+            f"{now.uid}/{now.metadata_generation}/scaled",
+            api.WorkloadScaled,
+            replicas_before=before.replicas,
+            replicas_after=now.replicas,
+        )
+    _tell_rollout(teller, before, now)
+    teller.picture = replace(teller.picture, workload=now)
+
+
+def _tell_rollout(teller: Teller, before: WorkloadView | None, now: WorkloadView) -> None:
+    running, is_rolling = teller.picture.rollout, _is_rolling(now)
+    went_by = before is not None and bool(before.update_revision) and before.update_revision != now.update_revision
+    if running is None or running.revision != now.update_revision:
+        if not is_rolling and not went_by:
+            teller.picture = replace(teller.picture, rollout=None)
+            return
+        running = Rollout(
+            revision=now.update_revision,
+            metadata_generation=now.metadata_generation,
+            rebalances=teller.picture.rebalances,
+        )
+        _tell_of_workload(
+            teller,
+            f"{now.uid}/{now.metadata_generation}/{running.revision}/rollout-started",
+            api.RolloutStarted,
+            rollout_id=running.revision,
+            replicas=now.replicas,
+        )
+    if not is_rolling:
+        _tell_of_workload(
+            teller,
+            f"{now.uid}/{running.metadata_generation}/{running.revision}/rollout-finished",
+            api.RolloutFinished,
+            rollout_id=running.revision,
+            replicas=now.replicas,
+            rebalances=teller.picture.rebalances - running.rebalances,
+        )
+    teller.picture = replace(teller.picture, rollout=running if is_rolling else None)
+
+
+def _tell_of_workload(teller: Teller, fact_id: str, data_type: type[api.GroupData], **fields: Any) -> None:
+    lo_ms = None if teller.is_first else teller.picture.seen_ms
+    bounds = {"time_lo_ms": lo_ms, "time_hi_ms": teller.look.ended_ms}
+    teller.tell(f"{teller.look.snapshot.uid}/{fact_id}", data_type, **(bounds | fields))
+
+
+def tell_timeout(teller: Teller) -> None:
+    """Tell another session timeout than the status had."""
+    timeout, before_ms = teller.look.plan.timeout, teller.look.timeout_before_ms
+    after_ms = timeout.effective_ms if timeout is not None else None
+    if timeout is None or after_ms is None or after_ms == before_ms:
+        return
+    generation = teller.look.snapshot.metadata_generation
+    fact_id = f"{generation}/timeout-changed/{after_ms}"
+    if before_ms is not None:  # it may have been this one before, so only the time tells the two changes apart
+        fact_id = f"{generation}/timeout-changed/{before_ms}-{after_ms}/{teller.look.ended_ms}"
+    _tell_of_workload(
+        teller,
+        fact_id,
+        api.TimeoutChanged,
+        session_timeout_ms_before=before_ms,
+        session_timeout_ms_after=after_ms,
+        timeout_source=timeout.source.value,
+    )
+
+
+def _is_rolling(workload: WorkloadView) -> bool:
+    """True while pods of the update revision are missing or not Ready (status as the StatefulSet controller writes it).
+
+    `currentRevision` is no measure of the end: with a partition it never becomes the update revision.
+    """
+    if workload.update_revision == workload.current_revision:
+        return False
+    wanted = max(0, workload.replicas - workload.partition)
+    return workload.updated_replicas < wanted or workload.ready_replicas < workload.replicas

@@ -1,0 +1,122 @@
+"""Ends and starts of containers are told once, by the kubelet's clock, however versions of the pod arrive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from staticgroup.core.runs import RETOLD_MS, ContainerRuns, PodRuns, Run, RunChange, Told, gone, look
+
+NOW_MS = 1_800_000_000_000
+
+
+def pod(*runs: Run, **changes: Any) -> PodRuns:
+    container = ContainerRuns(name="app", is_first=True, image_digest="sha256:a", runs=runs)
+    values: dict[str, Any] = {
+        "namespace": "shop", "pod_name": "web-0", "uid": "u0", "node_name": "n1", "rollout_id": "r1",
+        "instance_ids": ("web-0.x",), "session_timeout_ms": 60_000, "deletion_asked_ms": None, "is_evicted": False,
+        "containers": (container,),
+    }  # fmt: skip
+    return PodRuns(**(values | changes))
+
+
+def up(n: int, at_ms: int = NOW_MS) -> Run:
+    return Run(restart_count=n, started_ms=at_ms)
+
+
+def over(n: int, at_ms: int = NOW_MS, reason: str = "Error") -> Run:
+    return Run(restart_count=n, started_ms=at_ms - 1_000, ended_ms=at_ms, is_over=True, reason=reason)
+
+
+def told_by(*versions: PodRuns) -> list[tuple[str, int, str]]:
+    """Return (up or down, restartCount, reason) of everything told of these versions, one second apart."""
+    told: Told | None = None
+    changes: list[RunChange] = []
+    for n, version in enumerate(versions):
+        told, more = look(told, version, NOW_MS + 1_000 * n)
+        changes += more
+    return [("up" if c.is_up else "down", c.restart_count, c.reason) for c in changes]
+
+
+def test_restart_in_place_is_an_end_and_a_start_with_the_kubelets_times() -> None:
+    """The version between the two runs may never be seen: lastState tells the end."""
+    first, _ = look(None, pod(up(0)), NOW_MS)
+    _, changes = look(first, pod(over(0, NOW_MS + 5_000), up(1, NOW_MS + 7_000)), NOW_MS + 9_000)
+    assert [(c.is_up, c.restart_count, c.source_time_ms) for c in changes] == [
+        (False, 0, NOW_MS + 5_000),
+        (True, 1, NOW_MS + 7_000),
+    ]
+    assert {(c.lo_ms, c.hi_ms, c.observed_at_ms) for c in changes} == {(None, None, NOW_MS + 9_000)}
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    versions = (pod(up(0)), pod(over(0), up(1)), pod(up(0)), pod(over(0), up(1)), pod(over(0), up(1)))
+    assert told_by(*versions) == [("up", 0, ""), ("down", 0, "Error"), ("up", 1, "")]
+
+
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(0, 4), max_size=12))
+def test_any_order_of_versions_tells_every_start_and_end_at_most_once(order: list[int]) -> None:
+    """A relist and a watch may show versions late or twice."""
+    life = [pod(up(0)), pod(over(0)), pod(over(0), up(1)), pod(over(0), over(1)), pod(over(1), up(2))]
+    told = [(kind, n) for kind, n, _ in told_by(*(life[i] for i in order))]
+    assert len(told) == len(set(told))
+
+
+def test_of_a_pod_seen_for_the_first_time_only_the_last_hour_is_told() -> None:
+    """A restarted operator tells what it missed and does not repeat the life of every pod."""
+    old, recent = NOW_MS - RETOLD_MS - 1, NOW_MS - RETOLD_MS
+    assert told_by(pod(over(3, old), up(4, recent))) == [("up", 4, "")]
+    assert told_by(pod(over(3, old), up(4, old)), pod(over(4), up(5))) == [("down", 4, "Error"), ("up", 5, "")]
+
+
+def test_crash_loop_tells_the_run_between_two_looks() -> None:
+    """CrashLoopBackOff: the state is waiting, lastState shows the newest run."""
+    assert told_by(pod(up(0)), pod(over(1))) == [("up", 0, ""), ("up", 1, ""), ("down", 1, "Error")]
+
+
+def test_reason_is_the_pods_end_only_when_the_process_ended_after_it_was_asked_for() -> None:
+    """A process that crashed before its pod was deleted has not ended because of that, whoever looks when."""
+    asked = NOW_MS - 10_000
+    for at_ms, reason in ((asked - 1, "Error"), (asked, "Deleted"), (NOW_MS, "Deleted")):
+        assert told_by(pod(up(0)), pod(over(0, at_ms), deletion_asked_ms=asked))[-1] == ("down", 0, reason)
+    assert told_by(pod(up(0)), pod(over(0), deletion_asked_ms=asked, is_evicted=True))[-1] == ("down", 0, "Evicted")
+    assert told_by(pod(up(0)), pod(over(0, reason="OOMKilled")))[-1] == ("down", 0, "OOMKilled")
+    assert told_by(pod(up(0)), pod(over(0, reason="")))[-1] == ("down", 0, "Unknown")
+
+
+def test_end_without_a_time_has_the_bounds_of_the_looks() -> None:
+    first, _ = look(None, pod(up(0)), NOW_MS)
+    ended = Run(restart_count=0, started_ms=NOW_MS, is_over=True)
+    _, (change,) = look(first, pod(ended), NOW_MS + 4_000)
+    assert (change.source_time_ms, change.lo_ms, change.hi_ms) == (None, NOW_MS, NOW_MS + 4_000)
+
+
+def test_pod_that_vanished_running_ended_between_the_look_before_its_last_and_now() -> None:
+    """Its last version is that of the DELETED event itself, which may come long after the end."""
+    told, _ = look(None, pod(up(0)), NOW_MS)
+    told, _ = look(told, pod(up(0)), NOW_MS + 1_000)
+    (change,) = gone(told, NOW_MS + 1_001)
+    assert (change.is_up, change.restart_count, change.reason) == (False, 0, "Deleted")
+    assert (change.source_time_ms, change.lo_ms, change.hi_ms) == (None, NOW_MS, NOW_MS + 1_001)
+
+
+def test_pod_that_ended_before_it_vanished_is_not_told_again() -> None:
+    told, _ = look(None, pod(up(0)), NOW_MS)
+    told, _ = look(told, pod(over(0)), NOW_MS)
+    assert gone(told, NOW_MS) == ()
+
+
+def test_containers_are_told_apart() -> None:
+    app = ContainerRuns(name="app", is_first=True, image_digest="", runs=(up(0),))
+    sidecar = ContainerRuns(name="proxy", is_first=False, image_digest="", runs=(over(0), up(1)))
+    _, changes = look(None, replace(pod(), containers=(app, sidecar)), NOW_MS)
+    assert [(c.container.name, c.is_up, c.restart_count) for c in changes] == [
+        ("app", True, 0),
+        ("proxy", True, 0),
+        ("proxy", False, 0),
+        ("proxy", True, 1),
+    ]
