@@ -1,0 +1,138 @@
+"""Put a report together from the tables: what `report.gather` collects and `report.build` computes, and data quality."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import files, gold, quality, schemas
+from .gold import Silver
+from .histories import Advised, Terms, group_features, history
+from .manifest import Manifest, Warehouse
+from .report import build, gather
+from .report.axis import amount, count, percent
+from .report.model import GroupKey, ImageDrift, QualityCheck, Report, Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def feature_rows(tables: Silver, days: DataFrame, groups: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return the rows of `group_features` of a few groups."""
+    keys = [GroupKey(kafka_cluster_id=cluster, group_id=group) for cluster, group in groups]
+    few = Silver(
+        start_ms=tables.start_ms,
+        as_of_ms=tables.as_of_ms,
+        member_events=gather.of_groups(tables.member_events, keys),
+        group_events=gather.of_groups(tables.group_events, keys),
+        outages=gather.of_groups(tables.outages, keys),
+        beats=tables.beats,
+        blind_windows=tables.blind_windows,
+    )
+    return [row.asDict(recursive=True) for row in group_features(few, gather.of_groups(days, keys)).collect()]
+
+
+def assemble(
+    spark: SparkSession,
+    journal: Warehouse,
+    learned: Warehouse,
+    manifest: Manifest,
+    tables: Silver,
+    days: DataFrame,
+    advised: Sequence[Advised],
+) -> Report:
+    """Make the report of published facts.
+
+    Parameters
+    ----------
+    manifest: of the facts.
+    tables, days: silver and gold/group_day of its window.
+    advised: the recommendations of the same facts.
+    """
+    terms = Terms.of_settings(manifest.plan.settings)
+    window = Window(start_ms=tables.start_ms, end_ms=tables.as_of_ms)
+    histories = gather.group_histories(days, window)
+    records = {each.record.key: each.record for each in advised}
+    dynamic = {each.record.key: each.dynamic_ms_per_day for each in advised}
+    keys = [row.key for row in build.worth_acting_on(build.group_rows(histories, records, dynamic))]
+    seen = gold.read_learned(spark, learned, manifest, schemas.REBALANCES)
+    timelines = gather.timelines(
+        keys,
+        window,
+        member_events=tables.member_events,
+        group_events=tables.group_events,
+        outages=tables.outages,
+        rebalances=seen,
+    )
+    by_pair = {(key.kafka_cluster_id, key.group_id): key for key in keys}
+    details = {}
+    for row in feature_rows(tables, days, list(by_pair)) if by_pair else []:
+        known, _ = history(row, terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
+        key = by_pair[(known.kafka_cluster_id, known.group_id)]
+        details[key] = build.GroupDetail(
+            gaps_ms=known.sample.gaps_ms,
+            is_returned=known.sample.is_returned,
+            rates=known.rates,
+            timeline=timelines[key],
+        )
+    return build.build_report(
+        created_ms=tables.as_of_ms,
+        run_id=manifest.plan.run,
+        window=window,
+        histories=histories,
+        recommendations=records,
+        details=details,
+        dynamic_ms_per_day=dynamic,
+        days=gather.day_costs(days),
+        drift=_drift(histories, advised),
+        quality=_quality(spark, journal, manifest, tables),
+    )
+
+
+def _drift(histories: Sequence[build.GroupHistory], advised: Sequence[Advised]) -> list[ImageDrift]:
+    keys = {(each.key.kafka_cluster_id, each.key.group_id): each.key for each in histories}
+    found = [
+        ImageDrift(
+            key=keys[each.record.key],
+            image_digest=each.slower.image_digest,
+            since_ms=each.slower.since_ms,
+            median_before_ms=each.slower.median_before_ms,
+            median_after_ms=each.slower.median_after_ms,
+        )
+        for each in advised
+        if each.slower is not None
+    ]
+    return sorted(found, key=lambda d: d.median_before_ms / max(d.median_after_ms, 1))[: build.PAGES]
+
+
+def _quality(spark: SparkSession, journal: Warehouse, manifest: Manifest, tables: Silver) -> list[QualityCheck]:
+    source = journal.read(manifest.plan.sources[gold.SOURCE]["end"])
+    rows = {name: table.rows for name, table in source.tables.items()}
+    lost = quality.lost_records(
+        *(files.read(spark, t, journal.paths(source, t.name))
+          for t in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS))
+    ).agg({"missing": "sum"}).collect()[0][0] or 0  # fmt: skip
+    odd = quality.member_event_findings(tables.member_events)
+    ends = quality.outage_findings(tables.outages)
+    refused, taken = rows.get(schemas.QUARANTINE.name, 0), max(rows.get(schemas.EVENTS.name, 0), 1)
+    outages = max(sum(ends[kind] for kind in ("returned", "removed", "open", "blind")), 1)
+
+    def check(name: str, value: str, is_good: bool, meaning: str, worse: str = "warning") -> QualityCheck:
+        return QualityCheck(name=name, value=value, verdict="good" if is_good else worse, meaning=meaning)
+
+    return [
+        check("Conservation", f"{taken:,} records", True,
+              "Every record read is in the tables, in quarantine or a copy; a run that breaks this stops."),
+        check("Quarantine", count(refused, "record"), refused / taken <= 0.001,
+              "Records that are not of the journal's form, kept with the reason.", "bad"),
+        check("Lost records", f"{lost:,}", lost == 0, "Holes in the operators' own numbering: written and never read."),
+        check("Blind outages", f"{percent(ends['blind'] / outages)} of {amount(outages)}", ends["blind"] <= 0.05 * outages,
+              "Nobody was watching for part of these, so their length is not used."),
+        check("Clocks", count(odd["clock_skew"], "record"), odd["clock_skew"] <= 0.01 * outages,
+              "Kubelet's and operator's clock are more than a minute apart, or the record was written late."),
+        check("Bounds", count(odd["bounds_reversed"], "record"), odd["bounds_reversed"] == 0,
+              "Facts that were bounded the wrong way round.", "bad"),
+        check("Outages above a day", f"{ends['longer_than_a_day']:,}", True, "Members that stayed away for long."),
+        check("Late records", f"{source.counts.get('late_rows', 0):,}", not source.counts.get("late_rows"),
+              "Older than what the last run made anew; apply them with fleet-learner backfill."),
+    ]  # fmt: skip

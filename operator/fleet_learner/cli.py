@@ -1,0 +1,171 @@
+"""The command line of the fleet learner.
+
+The one idea: parse, and hand over to `jobs`. Nothing heavy is imported before a command runs, so help and errors are
+quick, and a machine without the extra `pipeline` is told what to install.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+EXIT_FINDING = 1
+EXIT_USAGE = 2
+EXIT_CONFLICT = 3
+_EXTRA = ("pyspark", "pyarrow", "numpy", "scipy", "confluent_kafka")
+_EXAMPLES = """\
+examples:
+  fleet-learner demo --root ./fleet-demo
+      A simulated fleet of 500 groups over 30 days, from its journal to the report.
+  fleet-learner run --root /data/fleet --journal-files /data/journal
+      Take in new journal files, count, estimate, recommend and write the report.
+  fleet-learner run --config fleet.toml --bootstrap kafka:9092 --topic staticgroup.journal
+      The same from a Kafka topic; flags win over the file.
+  fleet-learner backfill --config fleet.toml --from 2026-10-01
+      Make all outages from that day on anew, for records that came too late.
+  fleet-learner what-if --config fleet.toml --group kafka-01/team-07.orders
+      What other timeouts would cost one group.
+  fleet-learner audit --config fleet.toml --bootstrap kafka:9092 --cluster kafka-01
+      Compare the journal with Kafka's own log of groups.
+
+exit status: 0 good, 1 a finding or failure, 2 wrong usage, 3 another run was faster
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status (see the help)."""
+    options = _parser().parse_args(arguments)
+    missing = [name for name in _EXTRA if find_spec(name) is None]
+    if missing:
+        sys.stderr.write(f"fleet-learner needs {', '.join(missing)}: pip install 'staticgroup[pipeline]'\n")
+        return EXIT_USAGE
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from . import jobs
+    from .configuration import ConfigurationError, read_configuration
+    from .errors import JobError
+    from .gold import NothingIngestedError
+    from .manifest import ConflictError
+
+    try:
+        configuration = read_configuration(options.config, _flags(options))
+        status: int = getattr(jobs, options.job)(configuration, **_job_options(options))
+    except ConfigurationError as error:
+        return _failed(str(error), EXIT_USAGE)
+    except ConflictError as error:
+        return _failed(f"another run was faster: {error}", EXIT_CONFLICT)
+    except (NothingIngestedError, JobError) as error:
+        return _failed(str(error), EXIT_FINDING)
+    return status
+
+
+def _failed(text: str, status: int) -> int:
+    sys.stderr.write(f"fleet-learner: {text}\n")
+    return status
+
+
+def _flags(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the configuration that flags give; None where a flag is missing."""
+    names = ("root", "journal_files", "output", "master", "window_days")
+    flags: dict[str, Any] = {name: getattr(options, name, None) for name in names}
+    kafka = {"bootstrap_servers": getattr(options, "bootstrap", None), "topic": getattr(options, "topic", None)}
+    given = {name: value for name, value in kafka.items() if value is not None}
+    return flags | ({"kafka": given} if given else {})
+
+
+def _job_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the command's own flags say."""
+    return {name: getattr(options, name) for name in options.own}
+
+
+def instant_ms(text: str) -> int:
+    """Read a day or an instant as Unix milliseconds: `2026-10-01`, `2026-10-01T12:00:00Z`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        When it is neither, or lies before 1970.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day or an instant (ISO 8601)") from None
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    if aware.timestamp() < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} lies before 1970")
+    return round(aware.timestamp() * 1000)
+
+
+def group_name(text: str) -> tuple[str, str]:
+    """Read `<Kafka cluster id>/<group id>`; the group id may hold slashes.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        When one of the two is missing.
+    """
+    cluster, slash, group = text.partition("/")
+    if not (cluster and slash and group):
+        raise argparse.ArgumentTypeError(f"{text!r} is not CLUSTER/GROUP")
+    return cluster, group
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fleet-learner",
+        description="From a fleet's restart history to the right session timeout of every group, on Spark.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = _command(commands, "run", "ingest, count, estimate, recommend and report", "run", "as_of_ms")
+    _as_of(run)
+    backfill = _command(commands, "backfill", "make old outages anew", "backfill", "from_ms", "as_of_ms")
+    backfill.add_argument(
+        "--from", dest="from_ms", type=instant_ms, required=True, metavar="DAY", help="first day (UTC)"
+    )
+    _as_of(backfill)
+    audit = _command(
+        commands, "audit", "compare the journal with __consumer_offsets", "audit", "kafka_cluster_id", "offsets_topic"
+    )
+    audit.add_argument(
+        "--cluster", dest="kafka_cluster_id", required=True, metavar="ID", help="id of the Kafka cluster"
+    )
+    audit.add_argument("--offsets-topic", default="__consumer_offsets", help="default: %(default)s")
+    what_if = _command(commands, "what-if", "price other timeouts for one group", "what_if", "group")
+    what_if.add_argument("--group", type=group_name, required=True, metavar="CLUSTER/GROUP")
+    _command(commands, "report", "write the report from the tables", "report")
+    demo = _command(commands, "demo", "simulate a fleet and run everything on it", "demo", "groups", "days", "seed")
+    demo.add_argument("--groups", type=int, default=500, help="default: %(default)s")
+    demo.add_argument("--days", type=int, default=30, help="default: %(default)s")
+    demo.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    return parser
+
+
+def _command(commands: Any, name: str, text: str, job: str, *own: str) -> argparse.ArgumentParser:
+    """Add a command with the flags that all have."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.set_defaults(job=job, own=own)
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML or YAML; flags win over it")
+    parser.add_argument("--root", type=Path, metavar="FOLDER", help="folder of the tables")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="for report and recommendations")
+    parser.add_argument("--journal-files", type=Path, metavar="FOLDER", help="folder with journal files")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka bootstrap servers of the journal's topic")
+    parser.add_argument("--topic", help="the journal's topic")
+    parser.add_argument("--master", help="Spark master, such as local[2] (default: local[*])")
+    parser.add_argument("--window-days", type=int, metavar="DAYS", help="how far back facts are counted")
+    return parser
+
+
+def _as_of(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--as-of", dest="as_of_ms", type=instant_ms, metavar="INSTANT",
+        help="end of the window (UTC); default: now",
+    )  # fmt: skip

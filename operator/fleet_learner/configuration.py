@@ -1,0 +1,129 @@
+"""What a run of the fleet learner is told: one file, and flags that win over it.
+
+The one idea: every figure that a result depends on is here, with a default and a unit in its name, so the configuration
+and the tables together explain a result. Files are TOML or YAML, by their name.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+PositiveInt = Annotated[int, Field(gt=0)]
+
+
+class ConfigurationError(ValueError):
+    """The configuration cannot be used; the text says why in one line."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KafkaJournal(_Section):
+    """The journal's topic."""
+
+    bootstrap_servers: str = Field(min_length=1)
+    topic: str = Field("staticgroup.journal", min_length=1)
+    options: dict[str, str] = Field({}, description="More options of the source, such as kafka.security.protocol.")
+    records_per_run: PositiveInt | None = None
+
+
+class Stops(_Section):
+    """How long a stopped partition is without a consumer in one rebalance."""
+
+    eager_ms: PositiveInt = 3_000
+    cooperative_ms: PositiveInt = 300
+    classic_is_cooperative: bool = False
+
+
+class BrokerBounds(_Section):
+    """What the brokers of a Kafka cluster and its clients allow; Kafka's defaults."""
+
+    classic_minimum_ms: PositiveInt = 6_000
+    classic_maximum_ms: PositiveInt = 1_800_000
+    consumer_minimum_ms: PositiveInt = 45_000
+    consumer_maximum_ms: PositiveInt = 60_000
+    classic_heartbeat_ms: PositiveInt = 3_000
+    consumer_heartbeat_ms: PositiveInt = 5_000
+
+
+class Configuration(_Section):
+    """Everything a run is told.
+
+    Parameters
+    ----------
+    root: folder of the tables; every process of the run must see it.
+    journal_files: folder with journal files; searched with all folders below it.
+    kafka: the journal's topic.
+    output: folder for reports and recommendations; default: below the root.
+    window_days: how far back facts are counted and estimates look.
+    rewrite_days: outages are made anew at least so far back, for late records.
+    valid_days: how long a recommendation may be used.
+    brokers: bounds by Kafka cluster id; `default` is for all that are not named.
+    is_replayed: compare with dynamic members by replaying the timeline, the dearest part of a run.
+    master: Spark's master; None leaves it to spark-submit.
+    spark: more of Spark's settings.
+    """
+
+    root: Path
+    journal_files: Path | None = None
+    kafka: KafkaJournal | None = None
+    output: Path | None = None
+    window_days: PositiveInt = 30
+    rewrite_days: PositiveInt = 3
+    valid_days: PositiveInt = 7
+    stops: Stops = Stops()
+    brokers: dict[str, BrokerBounds] = {}
+    is_replayed: bool = True
+    master: str | None = "local[*]"
+    spark: dict[str, str] = {}
+
+    @property
+    def output_folder(self) -> Path:
+        """Return where reports and recommendations go."""
+        return self.output or self.root / "output"
+
+
+def read_configuration(path: Path | None, flags: Mapping[str, Any]) -> Configuration:
+    """Read a file and lay the flags over it.
+
+    Parameters
+    ----------
+    path: a `.toml`, `.yaml` or `.yml` file; None: there are only flags.
+    flags: settings by name; None stands for a flag that was not given. `kafka` is merged field by field.
+
+    Raises
+    ------
+    ConfigurationError
+        When the file cannot be read, or a setting is unknown, missing or out of its range.
+    """
+    settings = dict(_parsed(path)) if path is not None else {}
+    for name, value in flags.items():
+        if value is None:
+            continue
+        is_section = isinstance(value, Mapping) and isinstance(settings.get(name), Mapping)
+        settings[name] = {**settings[name], **value} if is_section else value
+    try:
+        return Configuration.model_validate(settings)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = ".".join(str(part) for part in first["loc"]) or "configuration"
+        raise ConfigurationError(f"{name}: {first['msg']}") from None
+
+
+def _parsed(path: Path) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        parsed = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path}: {str(error).splitlines()[0]}") from None
+    if not isinstance(parsed, Mapping):
+        raise ConfigurationError(f"{path}: not a table of settings")
+    return parsed

@@ -1,0 +1,409 @@
+"""Replay a group's stops through Kafka's coordinator with static and with dynamic members, and compare.
+
+The one idea: the question "what would dynamic members have cost?" is not answered by "twice the restarts": stops
+overlap, rebalances merge, sessions run out. So the same timeline goes through `coordinator_model` twice, with clients
+that react as Java clients do, and the difference is paired. Between stops nothing happens in a group that is stable and
+complete: that time is cut out (no timer of the coordinator runs in it that heartbeats would not put back), which makes
+a month of a group a matter of milliseconds for each stop.
+Source: KIP-345, KIP-848; `coordinator_model.shell_clients` for the clients.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from coordinator_model import messages as m
+from coordinator_model.coordinator import GroupCoordinator
+from coordinator_model.errors import ErrorCode
+from coordinator_model.image import TopicImage
+from coordinator_model.result import Result
+from coordinator_model.settings import BrokerSettings
+from coordinator_model.shell_clients import ClassicClient, Client, ConsumerClient
+
+from .estimates.cost import CostRates, evictions_per_day
+from .estimates.laws import Law
+
+GROUP = "group"
+TOPIC = "topic"
+SETTLE_MS_MAX = 3_600_000
+"""A group that is not stable an hour after its last stop is an error of the model, not a long rebalance."""
+
+BACK_OFF_MS, BACK_OFF_MS_MAX = 10_000, 300_000
+"""CrashLoopBackOff of the kubelet: 10 s, doubled each time, five minutes at most."""
+
+
+class Membership(StrEnum):
+    """Name the world that is replayed."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
+class Rebalancing(StrEnum):
+    """Name how the group rebalances."""
+
+    EAGER = "eager"
+    COOPERATIVE = "cooperative"
+    CONSUMER = "consumer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Hold one stop.
+
+    Parameters
+    ----------
+    member: from 0.
+    down_ms, up_ms: any clock; up_ms None: it does not come back.
+    is_clean: the process closed its client (a rollout), rather than being killed (a crash).
+    removed_ms: when the operator removed it; None: it did not. Static members only.
+    """
+
+    member: int
+    down_ms: int
+    up_ms: int | None
+    is_clean: bool = True
+    removed_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSetup:
+    """Describe the group.
+
+    Parameters
+    ----------
+    session_timeout_ms, heartbeat_interval_ms: of every member.
+    leaves_on_close: whether a dynamic member leaves when its client is closed (consumers do; Kafka Streams did not).
+    """
+
+    members: int
+    partitions: int
+    rebalancing: Rebalancing
+    session_timeout_ms: int
+    heartbeat_interval_ms: int = 3_000
+    leaves_on_close: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """Say what a timeline cost.
+
+    Parameters
+    ----------
+    rebalances: generations or group epochs after the group was formed.
+    evictions: members that came back to a group that had expelled them.
+    idle_partition_ms: ∫ partitions that nobody consumes dt.
+    """
+
+    rebalances: int
+    evictions: int
+    idle_partition_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Hold the same timeline in both worlds."""
+
+    static: Replayed
+    dynamic: Replayed
+
+    @property
+    def rebalances_avoided(self) -> int:
+        """Count what static membership saved; below 0 when it cost."""
+        return self.dynamic.rebalances - self.static.rebalances
+
+
+def compare(
+    setup: GroupSetup, stops: Sequence[Stop], *, dynamic_session_timeout_ms: int = 45_000, seed: int = 0
+) -> Comparison:
+    """Replay a timeline with static and with dynamic members.
+
+    Parameters
+    ----------
+    setup: of the static group.
+    stops: of one group; no member stops while it is away.
+    dynamic_session_timeout_ms: of the dynamic members, who have no reason for a long one.
+    seed: of the phases of the heartbeats, the same in both worlds.
+
+    Returns
+    -------
+    Comparison
+    """
+    dynamic = GroupSetup(
+        members=setup.members,
+        partitions=setup.partitions,
+        rebalancing=setup.rebalancing,
+        session_timeout_ms=dynamic_session_timeout_ms,
+        heartbeat_interval_ms=setup.heartbeat_interval_ms,
+        leaves_on_close=setup.leaves_on_close,
+    )
+    return Comparison(
+        static=replay(setup, stops, Membership.STATIC, seed=seed),
+        dynamic=replay(dynamic, stops, Membership.DYNAMIC, seed=seed),
+    )
+
+
+def replay(setup: GroupSetup, stops: Sequence[Stop], membership: Membership, *, seed: int = 0) -> Replayed:
+    """Replay a timeline in one world.
+
+    Returns
+    -------
+    Replayed
+
+    Raises
+    ------
+    RuntimeError
+        When the group does not come to rest.
+    """
+    return _Replay(setup, membership, seed).run(stops)
+
+
+def expected_rebalances(law: Law, rates: CostRates, timeout_ms: float, stops: int) -> float:
+    """Compute the closed form for stops that do not overlap: 2 for each eviction, none for a restart in time."""
+    per_stop = float(evictions_per_day(law, rates, np.array([timeout_ms]))[0]) / rates.stops_per_day
+    return 2.0 * stops * per_stop
+
+
+class _CooperativeClient(ClassicClient):
+    """Join once more after giving partitions up, as ConsumerCoordinator.onJoinComplete does: KIP-429's second step."""
+
+    def _synced(self, answer: m.SyncGroupResponse) -> None:
+        before = _flat(self.owned)
+        super()._synced(answer)
+        if self.state == "running" and before - _flat(self.owned):
+            self._join()
+
+
+def _flat(owned: m.TopicPartitions) -> set[tuple[str, int]]:
+    return {(topic, partition) for topic, partitions in owned for partition in partitions}
+
+
+class _Replay:
+    """One coordinator, its clients, and the time that is left when quiet stretches are cut out."""
+
+    def __init__(self, setup: GroupSetup, membership: Membership, seed: int) -> None:
+        self.setup = setup
+        self.membership = membership
+        self.image = TopicImage({TOPIC: setup.partitions})
+        timeout = setup.session_timeout_ms
+        self.coordinator = GroupCoordinator(
+            BrokerSettings(
+                group_min_session_timeout_ms=1,
+                group_max_session_timeout_ms=86_400_000,
+                group_initial_rebalance_delay_ms=0,
+                consumer_session_timeout_ms=timeout,
+                consumer_min_session_timeout_ms=1,
+                consumer_max_session_timeout_ms=86_400_000,
+                consumer_heartbeat_interval_ms=setup.heartbeat_interval_ms,
+                consumer_min_heartbeat_interval_ms=1,
+                consumer_max_heartbeat_interval_ms=max(15_000, setup.heartbeat_interval_ms),
+            ),
+            image=self.image,
+        )
+        rng = np.random.Generator(np.random.Philox(key=[seed, setup.members]))
+        self.phases = rng.integers(0, setup.heartbeat_interval_ms, setup.members).tolist()
+        self.clients = [self._client(index) for index in range(setup.members)]
+        self.alive = [True] * setup.members
+        self.last_beat_ms = [0] * setup.members
+        self.waiting: dict[int, Client] = {}
+        self.now_ms = 0
+        self.skipped_ms = 0
+        self.ids = 0
+        self.refused = [0] * setup.members
+        self.restart_ms: dict[int, int] = {}
+        self.evictions = 0
+        self.idle_partition_ms = 0
+
+    def _client(self, index: int) -> Client:
+        settings: dict[str, Any] = {
+            "network": self,
+            "name": f"member-{index:04d}",
+            "group_id": GROUP,
+            "instance_id": f"member-{index:04d}" if self.membership is Membership.STATIC else None,
+            "topics": (TOPIC,),
+            "session_ms": self.setup.session_timeout_ms,
+        }
+        match self.setup.rebalancing:
+            case Rebalancing.CONSUMER:
+                return ConsumerClient(**settings)
+            case Rebalancing.COOPERATIVE:
+                return _CooperativeClient(**settings, assignors=("cooperative-sticky",))
+            case Rebalancing.EAGER:
+                return ClassicClient(**settings, assignors=("range",))
+
+    # what the clients need ------------------------------------------------------------------------------------------
+
+    def send(self, client: Client, request: m.Request) -> m.Response | None:
+        """Hand a request to the coordinator."""
+        result = self.coordinator.handle(request, self.now_ms)
+        if result.ticket is not None:
+            self.waiting[result.ticket] = client
+        self._deliver(result)
+        return result.response
+
+    def new_member_id(self, client: Client) -> str:
+        """Return an id that no process had."""
+        self.ids += 1
+        return f"{client.name}-{self.ids}"
+
+    def _deliver(self, result: Result) -> None:
+        for completed in result.completed:
+            client = self.waiting.pop(completed.ticket, None)
+            if client is not None and self.alive[self.clients.index(client)]:
+                client.hear(completed.response)
+
+    # time ------------------------------------------------------------------------------------------------------------
+
+    def run(self, stops: Sequence[Stop]) -> Replayed:
+        for index, client in enumerate(self.clients):
+            self.last_beat_ms[index] = 0
+            client.start()
+        self._until(None)
+        formed, self.idle_partition_ms, origin = self._epoch, 0, min((stop.down_ms for stop in stops), default=0)
+        self.skipped_ms = origin - 2 * self.setup.heartbeat_interval_ms - self.now_ms
+        events = self._events(stops)
+        while events:
+            moment, _, kind, stop = heapq.heappop(events)
+            self._until(moment)
+            self._carry_out(kind, stop)
+        self._until(None)
+        return Replayed(
+            rebalances=self._epoch - formed, evictions=self.evictions, idle_partition_ms=self.idle_partition_ms
+        )
+
+    def _events(self, stops: Sequence[Stop]) -> list[tuple[int, int, str, Stop]]:
+        events: list[tuple[int, int, str, Stop]] = []
+        for stop in stops:
+            phase, interval = self.phases[stop.member], self.setup.heartbeat_interval_ms
+            last_beat = (stop.down_ms - phase) // interval * interval + phase
+            events.append((last_beat, 0, "beat", stop))
+            events.append((stop.down_ms, 1, "down", stop))
+            if stop.up_ms is not None:
+                events.append((stop.up_ms, 3, "up", stop))
+            if stop.removed_ms is not None and self.membership is Membership.STATIC:
+                events.append((stop.removed_ms, 2, "removed", stop))
+        ordered = [
+            (moment, rank * len(stops) + number, kind, stop) for number, (moment, rank, kind, stop) in enumerate(events)
+        ]
+        heapq.heapify(ordered)
+        return ordered
+
+    def _carry_out(self, kind: str, stop: Stop) -> None:
+        client = self.clients[stop.member]
+        if kind == "beat":
+            self._beat(stop.member)
+        elif kind == "down":
+            leaves = self.membership is Membership.STATIC or self.setup.leaves_on_close
+            self.alive[stop.member] = False
+            self.restart_ms.pop(stop.member, None)
+            self.refused[stop.member] = 0
+            if stop.is_clean and leaves:
+                client.stop(for_good=False)
+            client.state = "away"
+        elif kind == "removed":
+            self.send(client, client.leave_request())
+        else:
+            self.alive[stop.member] = True
+            self._start(stop.member, was_removed=stop.removed_ms is not None)
+
+    def _start(self, index: int, *, was_removed: bool = False) -> None:
+        """Start a process; one that its own former life keeps out is started again by the kubelet, later each time."""
+        client = self.clients[index]
+        is_known = client.member_id in self._group.members
+        if self.membership is Membership.STATIC and not is_known and not was_removed:
+            self.evictions += 1
+        self.last_beat_ms[index] = self.now_ms
+        former, client.state = client.member_id, "starting"
+        client.start()
+        if client.state != ErrorCode.UNRELEASED_INSTANCE_ID.name:
+            self.refused[index] = 0
+            self.restart_ms.pop(index, None)
+            return
+        # The broker still waits for the killed process: nothing of the new one is in the group.
+        client.member_id = former
+        self.restart_ms[index] = self.now_ms + min(BACK_OFF_MS << self.refused[index], BACK_OFF_MS_MAX)
+        self.refused[index] = self.refused[index] + 1
+
+    def _until(self, moment: int | None) -> None:
+        """Let time pass until a moment of the timeline; None: until the group is at rest."""
+        given_up_ms = self.now_ms + SETTLE_MS_MAX
+        while True:
+            target = None if moment is None else moment - self.skipped_ms
+            if self._is_at_rest():
+                if target is not None and target > self.now_ms:
+                    self.skipped_ms += target - self.now_ms
+                return
+            due = self._next_ms()
+            if target is not None and target <= due:
+                self._pass(max(target, self.now_ms))
+                return
+            if target is None and due > given_up_ms:
+                raise RuntimeError(f"the group is {self._group.state} an hour after the last stop")
+            self._pass(due)
+
+    def _next_ms(self) -> int:
+        deadline = self.coordinator.timers.next_deadline_ms()
+        beats = (self._next_beat_ms(index) for index, is_alive in enumerate(self.alive) if is_alive)
+        moments = (*beats, *self.restart_ms.values(), *(() if deadline is None else (deadline,)))
+        return max(min(moments), self.now_ms)
+
+    def _next_beat_ms(self, index: int) -> int:
+        """Return when a client's heartbeat matters: at its next turn while something happens, else before it expires."""
+        interval = self.setup.heartbeat_interval_ms
+        if self._group.state == "Stable" and self.setup.session_timeout_ms > 2 * interval:
+            return self.last_beat_ms[index] + self.setup.session_timeout_ms - 2 * interval
+        since = self.now_ms + self.skipped_ms - self.phases[index]
+        return self.now_ms + interval - since % interval
+
+    def _pass(self, until_ms: int) -> None:
+        self.idle_partition_ms += (until_ms - self.now_ms) * self._idle_partitions()
+        self.now_ms = until_ms
+        turns = [i for i, is_alive in enumerate(self.alive) if is_alive and self._is_turn(i)]
+        self._deliver(self.coordinator.expire(self.now_ms))
+        for index in turns:
+            self._beat(index)
+        for index in [each for each, moment in self.restart_ms.items() if moment <= self.now_ms]:
+            self._start(index)
+
+    def _is_turn(self, index: int) -> bool:
+        interval = self.setup.heartbeat_interval_ms
+        on_grid = (self.now_ms + self.skipped_ms - self.phases[index]) % interval == 0
+        is_quiet = self._group.state == "Stable"
+        is_late = self.now_ms - self.last_beat_ms[index] >= self.setup.session_timeout_ms - 2 * interval
+        return is_late or (on_grid and not is_quiet)
+
+    def _beat(self, index: int) -> None:
+        self.last_beat_ms[index] = self.now_ms
+        if self.clients[index].state == "running":
+            self.clients[index].beat()
+
+    # the group -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _group(self) -> Any:
+        return self.coordinator.groups[GROUP]
+
+    @property
+    def _epoch(self) -> int:
+        group = self._group
+        return int(group.group_epoch if self.setup.rebalancing is Rebalancing.CONSUMER else group.generation_id)
+
+    def _is_at_rest(self) -> bool:
+        """Say whether the group is stable and consists of the living clients, all of them running."""
+        running = sum(client.state == "running" for client in self.clients)
+        return self._group.state in {"Stable", "Empty"} and running == sum(self.alive) == len(self._group.members)
+
+    def _idle_partitions(self) -> int:
+        """Count partitions that nobody consumes: an eager member that joins has given its own up."""
+        keeps = self.setup.rebalancing is not Rebalancing.EAGER
+        owned = 0
+        for client, is_alive in zip(self.clients, self.alive, strict=True):
+            if is_alive and (client.state == "running" or (keeps and client.state == "starting")):
+                owned += sum(len(partitions) for _, partitions in client.owned)
+        return max(self.setup.partitions - owned, 0)

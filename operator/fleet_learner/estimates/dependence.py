@@ -1,0 +1,119 @@
+"""Say how much less a hundred stops of one rollout tell than a hundred stops of a hundred rollouts.
+
+The one idea: pods of one rollout share image, registry and node pool, so their gaps resemble each other. With
+intraclass correlation ρ and m stops in a rollout, n stops are worth n / (1 + (m−1)ρ). Intervals that ignore this are too
+narrow; the design effect widens them, and a bootstrap draws whole rollouts.
+Sources: Kish, Survey Sampling, §5.4 (design effect); Donner & Koval 1980 (ANOVA estimate of ρ); Field & Welsh 2007
+(bootstrap of clusters).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+CORRELATION_ASSUMED = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Hold the sums of squares of one workload, which add up over workloads.
+
+    Parameters
+    ----------
+    number, clusters: stops and rollouts, each stop outside a rollout counted as its own.
+    cluster_size: Σm²/n, the size of the rollout that a stop finds itself in.
+    between, within: sums of squares of the rollouts' means, and inside rollouts.
+    """
+
+    number: int
+    clusters: int
+    cluster_size: float
+    between: float
+    within: float
+
+    def design_effect(self, correlation: float) -> float:
+        """Return by what the variance of the mean is larger: 1 + (m−1)ρ."""
+        return 1.0 + (self.cluster_size - 1.0) * correlation
+
+    def degrees(self, correlation: float) -> float:
+        """Return what the variance is worth as degrees of freedom; correlated squares weigh by ρ²."""
+        return max(self.number - 1.0, 0.0) / (1.0 + (self.cluster_size - 1.0) * correlation**2)
+
+    def variance_factor(self, correlation: float) -> float:
+        """Return by what to multiply the sample's variance, which misses what its few rollouts have in common."""
+        if self.number < 2:
+            return 1.0
+        return 1.0 / max(1.0 - correlation * (self.cluster_size - 1.0) / (self.number - 1.0), 0.1)
+
+
+def spread(values: NDArray[np.float64], cluster: NDArray[np.int64]) -> Spread:
+    """Take one workload's stops apart by rollout.
+
+    Parameters
+    ----------
+    values: (n,) usually ln gap; n ≥ 1.
+    cluster: (n,) code of the rollout; a stop outside a rollout has a code of its own.
+    """
+    _, code, size = np.unique(cluster, return_inverse=True, return_counts=True)
+    means = np.bincount(code, values) / size
+    return Spread(
+        number=values.size,
+        clusters=size.size,
+        cluster_size=float((size**2).sum() / values.size),
+        between=float((size * (means - values.mean()) ** 2).sum()),
+        within=float(((values - means[code]) ** 2).sum()),
+    )
+
+
+def intraclass_correlation(spreads: Sequence[Spread]) -> float:
+    """Estimate ρ by analysis of variance over one workload or all workloads of a class.
+
+    Returns
+    -------
+    float
+        0..1; 0 when no rollout has two stops. CORRELATION_ASSUMED when no workload has two rollouts: then nothing
+        tells what a rollout's stops have in common from what the workload's have.
+
+    Notes
+    -----
+    One workload has a handful of rollouts, of which ρ cannot be told; a class has hundreds.
+    """
+    between_degrees = sum(each.clusters - 1 for each in spreads)
+    within_degrees = sum(each.number - each.clusters for each in spreads)
+    if within_degrees == 0:
+        return 0.0
+    if between_degrees == 0:
+        return CORRELATION_ASSUMED
+    between = sum(each.between for each in spreads) / between_degrees
+    within = sum(each.within for each in spreads) / within_degrees
+    size = sum(each.number - each.cluster_size for each in spreads) / between_degrees
+    total = between + (size - 1.0) * within
+    return min(max((between - within) / total, 0.0), 1.0) if total > 0 else 0.0
+
+
+def rollout_bootstrap(cluster: NDArray[np.int64], replicates: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Draw rollouts with replacement.
+
+    Parameters
+    ----------
+    cluster: (n,) code of the rollout of each stop.
+    replicates: how many samples.
+
+    Returns
+    -------
+    list of arrays of int64
+        For each sample the indexes of its stops; a rollout that is drawn twice is in it twice.
+    """
+    order = np.argsort(cluster, kind="stable")
+    _, start, size = np.unique(cluster[order], return_index=True, return_counts=True)
+    samples = []
+    for _ in range(replicates):
+        drawn = rng.integers(0, start.size, start.size)
+        counts = size[drawn]
+        offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        samples.append(order[np.repeat(start[drawn], counts) + offset])
+    return samples

@@ -1,0 +1,344 @@
+"""Draw a fleet of consumer groups and everything that happens to its pods: the truth behind a simulated journal.
+
+The one idea: each group is drawn from a key of its own (Philox, seed and number of the group), so a group is the same
+whatever else is drawn, in whatever order or process. Stops have the causes that real pods have: rollouts that replace
+one pod after the other, crashes, drained and lost nodes, scale-downs. Gaps are a mixture of lognormal laws with a slow
+tail, and stops of one rollout resemble each other. No I/O, no clock.
+Figures: docs/reference/fleet-learner.md, section "The simulated fleet".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+DAY_MS = 86_400_000
+START_MS = 1_790_985_600_000
+"""2026-10-03T00:00:00Z."""
+SETTLE_MS = 15_000
+"""From a pod's start to its being ready, when the StatefulSet controller replaces the next one."""
+
+
+class GroupKind(StrEnum):
+    """Name how a group rebalances."""
+
+    EAGER = "eager"
+    COOPERATIVE = "cooperative"
+    CONSUMER = "consumer"
+    STREAMS = "streams"
+
+
+class Cause(StrEnum):
+    """Name why a member stopped; the value is the reason that its record carries."""
+
+    ROLLOUT = "Deleted"
+    CRASH = "Error"
+    MEMORY = "OOMKilled"
+    DRAIN = "Evicted"
+    NODE_LOST = "Unknown"
+    SCALE_DOWN = "Completed"
+
+
+CAUSES = tuple(Cause)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSettings:
+    """Say how large a fleet is.
+
+    Parameters
+    ----------
+    seed: of everything.
+    groups, days: size and length.
+    k8s_clusters: each with one active operator.
+    start_ms: Unix milliseconds.
+    outages_per_operator: times in which an operator does not look, in the whole time.
+    """
+
+    seed: int = 1
+    groups: int = 500
+    days: int = 30
+    k8s_clusters: int = 3
+    start_ms: int = START_MS
+    outages_per_operator: int = 4
+
+    @property
+    def end_ms(self) -> int:
+        """Return the end of the simulated time, Unix milliseconds."""
+        return self.start_ms + self.days * DAY_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Hold the truth of one group; rates are per day and, for crashes and drains, per member.
+
+    Parameters
+    ----------
+    median_ms, deviation: of the usual restart gap and of its logarithm.
+    correlation: share of the variance of ln gap that stops of one rollout have in common.
+    slow_share, slow_factor: share of gaps that take so many times longer (image pulls).
+    slow_image_ms, slow_image_factor: from then on new images start slower; end of time and 1: never.
+    rebalance_ms: how long consumption rests in a rebalance, restored state included.
+    """
+
+    index: int
+    k8s_cluster: int
+    kafka_cluster_id: str
+    namespace: str
+    name: str
+    kind: GroupKind
+    members: int
+    partitions: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    rollouts_per_day: float
+    crashes_per_day: float
+    drains_per_day: float
+    scale_downs_per_day: float
+    median_ms: float
+    deviation: float
+    correlation: float
+    slow_share: float
+    slow_factor: float
+    slow_image_ms: int
+    slow_image_factor: float
+    rebalance_ms: int
+    scope: str
+
+    @property
+    def group_id(self) -> str:
+        """Return the consumer group's id."""
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def protocol(self) -> str:
+        """Return the protocol as the journal names it."""
+        return "Consumer" if self.kind is GroupKind.CONSUMER else "Classic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollouts:
+    """Hold a group's rollouts: (r,) each, in time; `image` counts the group's images from 0."""
+
+    start_ms: NDArray[np.int64]
+    end_ms: NDArray[np.int64]
+    image: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stops:
+    """Hold a group's stops: (n,) each, in the order of `down_ms`.
+
+    Parameters
+    ----------
+    cause: index into CAUSES.
+    down_ms, up_ms: Unix milliseconds; a scaled-down member comes up when its place is wanted again.
+    rollout: number of the rollout that caused it; -1: none.
+    image: number of the image that the stopped process ran.
+    """
+
+    member: NDArray[np.int64]
+    cause: NDArray[np.int64]
+    down_ms: NDArray[np.int64]
+    up_ms: NDArray[np.int64]
+    rollout: NDArray[np.int64]
+    image: NDArray[np.int64]
+
+    def take(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Stops:
+        """Return the chosen stops."""
+        return Stops(**{name: getattr(self, name)[index] for name in self.__slots__})
+
+
+def group_rng(seed: int, index: int, purpose: int) -> np.random.Generator:
+    """Return the generator of one group and purpose, whatever else is drawn."""
+    return np.random.Generator(np.random.Philox(key=[seed, (index << 8) | purpose]))
+
+
+def draw_groups(settings: FleetSettings) -> list[Group]:
+    """Draw the fleet's groups.
+
+    Returns
+    -------
+    list[Group]
+        In the order of their index; the first n of a larger fleet with the same seed are the same.
+    """
+    return [_draw_group(settings, index) for index in range(settings.groups)]
+
+
+def _draw_group(settings: FleetSettings, index: int) -> Group:
+    rng = group_rng(settings.seed, index, 0)
+    kind = list(GroupKind)[int(rng.choice(4, p=[0.4, 0.25, 0.2, 0.15]))]
+    members = int(np.clip(round(6 * math.exp(0.7 * rng.standard_normal())), 2, 100))
+    partitions = members * int(rng.integers(1, 7))
+    consumer_timeouts, classic_timeouts = [45_000, 45_000, 60_000], [10_000, 30_000, 45_000, 45_000, 60_000, 120_000]
+    timeouts = consumer_timeouts if kind is GroupKind.CONSUMER else classic_timeouts
+    is_slow = rng.random() < 0.06
+    slow_after = int(rng.uniform(0.4, 0.7) * settings.days * DAY_MS)
+    rebalance_s = {
+        GroupKind.EAGER: rng.uniform(2, 6),
+        GroupKind.COOPERATIVE: rng.uniform(0.2, 1),
+        GroupKind.CONSUMER: rng.uniform(0.1, 0.5),
+        GroupKind.STREAMS: rng.uniform(15, 60),
+    }[kind]
+    team = int(rng.integers(0, 20))
+    return Group(
+        index=index,
+        k8s_cluster=index % settings.k8s_clusters,
+        kafka_cluster_id=f"kafka-{index % (2 * settings.k8s_clusters):02d}",
+        namespace=f"team-{team:02d}",
+        name=f"{kind.value}-{index:05d}",
+        kind=kind,
+        members=members,
+        partitions=partitions,
+        session_timeout_ms=timeouts[int(rng.integers(0, len(timeouts)))],
+        heartbeat_interval_ms=5_000 if kind is GroupKind.CONSUMER else 3_000,
+        rollouts_per_day=float(np.clip(0.6 * math.exp(0.7 * rng.standard_normal()), 0.05, 4)),
+        crashes_per_day=float(0.02 * math.exp(rng.standard_normal())),
+        drains_per_day=0.03,
+        scale_downs_per_day=0.1 if rng.random() < 0.3 else 0.0,
+        median_ms=float(25_000 * math.exp(0.5 * rng.standard_normal())),
+        deviation=float(rng.uniform(0.25, 0.6)),
+        correlation=float(rng.uniform(0.1, 0.5)),
+        slow_share=float(rng.uniform(0.0, 0.02)),
+        slow_factor=6.0,
+        slow_image_ms=settings.start_ms + slow_after if is_slow else settings.end_ms,
+        slow_image_factor=2.0 if is_slow else 1.0,
+        rebalance_ms=int(1000 * rebalance_s),
+        scope=f"{int(rng.integers(0, 2**32)):08x}",
+    )
+
+
+def draw_stops(settings: FleetSettings, group: Group) -> tuple[Stops, Rollouts]:
+    """Draw everything that stops a group's members.
+
+    Returns
+    -------
+    tuple[Stops, Rollouts]
+        No member stops again before it is up for `SETTLE_MS`; what would have is left out.
+    """
+    rng = group_rng(settings.seed, group.index, 1)
+    rolled, rollouts = _rolled(settings, group, rng)
+    others = [_single(settings, group, rng, cause) for cause in CAUSES if cause is not Cause.ROLLOUT]
+    joined = {name: np.concatenate([getattr(each, name) for each in (rolled, *others)]) for name in Stops.__slots__}
+    stops = Stops(**joined)
+    stops = stops.take(np.lexsort((stops.cause, stops.down_ms, stops.member)))
+    stops = stops.take(_not_overlapping(stops))
+    stops = stops.take((stops.down_ms < settings.end_ms) & (stops.down_ms >= settings.start_ms))
+    stops = stops.take(np.lexsort((stops.member, stops.down_ms)))
+    # A rollout's own stops end processes of the image before it, whichever of its pods comes first.
+    images = np.concatenate(([0], rollouts.image))
+    ran = images[np.where(stops.rollout >= 0, stops.rollout, np.searchsorted(rollouts.start_ms, stops.down_ms))]
+    return Stops(
+        member=stops.member,
+        cause=stops.cause,
+        down_ms=stops.down_ms,
+        up_ms=stops.up_ms,
+        rollout=stops.rollout,
+        image=ran,
+    ), rollouts
+
+
+def gaps_ms(
+    group: Group,
+    number: int,
+    shared: NDArray[np.float64],
+    factor: NDArray[np.float64] | float,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Draw restart gaps.
+
+    Parameters
+    ----------
+    shared: (number,) standard normal, equal for stops of one rollout.
+    factor: by what the gaps are longer, because of a slow image.
+
+    Returns
+    -------
+    (number,) int64, milliseconds, at least 500.
+    """
+    own = rng.standard_normal(number)
+    mixed = math.sqrt(group.correlation) * shared + math.sqrt(1 - group.correlation) * own
+    gaps = group.median_ms * np.exp(group.deviation * mixed) * factor
+    gaps = np.where(rng.random(number) < group.slow_share, gaps * group.slow_factor, gaps)
+    return np.maximum(gaps, 500).astype(np.int64)
+
+
+def _rolled(settings: FleetSettings, group: Group, rng: np.random.Generator) -> tuple[Stops, Rollouts]:
+    """Replace pods one after the other, from the highest ordinal down, as a StatefulSet's RollingUpdate does."""
+    wanted = int(rng.poisson(group.rollouts_per_day * settings.days))
+    starts = np.sort(rng.integers(settings.start_ms, settings.end_ms, wanted))
+    image = np.cumsum(rng.random(wanted) < 0.7)
+    members = np.arange(group.members)[::-1]
+    shared: NDArray[np.float64] = np.repeat(rng.standard_normal(wanted), group.members)
+    factor: NDArray[np.float64] = np.repeat(
+        np.where(starts >= group.slow_image_ms, group.slow_image_factor, 1.0), group.members
+    )
+    gaps = gaps_ms(group, wanted * group.members, shared, factor, rng).reshape(wanted, group.members)
+    offset = np.cumsum(gaps + SETTLE_MS, axis=1) - (gaps + SETTLE_MS)
+    ends = starts + offset[:, -1] + gaps[:, -1] if wanted else starts
+    # A rollout that would begin before the last one ended is what Kubernetes makes one rollout of: it is left out.
+    kept: NDArray[np.bool_] = np.ones(wanted, dtype=bool)
+    free_from = 0
+    for index in range(wanted):
+        kept[index] = starts[index] >= free_from
+        free_from = int(ends[index]) + SETTLE_MS if kept[index] else free_from
+    down = (starts[:, None] + offset)[kept]
+    number = int(kept.sum())
+    stops = Stops(
+        member=np.tile(members, number),
+        cause=np.zeros(down.size, dtype=np.int64),
+        down_ms=down.ravel(),
+        up_ms=(down + gaps[kept]).ravel(),
+        rollout=np.repeat(np.arange(number), group.members),
+        image=np.zeros(down.size, dtype=np.int64),
+    )
+    return stops, Rollouts(start_ms=starts[kept], end_ms=ends[kept], image=image[kept])
+
+
+def _single(settings: FleetSettings, group: Group, rng: np.random.Generator, cause: Cause) -> Stops:
+    rate = {
+        Cause.CRASH: group.crashes_per_day * group.members,
+        Cause.MEMORY: 0.2 * group.crashes_per_day * group.members,
+        Cause.DRAIN: group.drains_per_day * group.members,
+        Cause.NODE_LOST: 0.002 * group.members,
+        Cause.SCALE_DOWN: group.scale_downs_per_day,
+    }[cause]
+    number = int(rng.poisson(rate * settings.days))
+    down = rng.integers(settings.start_ms, settings.end_ms, number)
+    factor = np.where(down >= group.slow_image_ms, group.slow_image_factor, 1.0)
+    gaps = gaps_ms(group, number, rng.standard_normal(number), factor, rng)
+    member = rng.integers(0, group.members, number)
+    if cause is Cause.NODE_LOST:
+        gaps = gaps + 120_000 + (780_000 * rng.standard_exponential(number)).astype(np.int64)
+    elif cause is Cause.SCALE_DOWN:
+        gaps = gaps + (DAY_MS * rng.standard_exponential(number)).astype(np.int64)
+        member = np.full(number, group.members - 1)
+    elif cause in {Cause.CRASH, Cause.MEMORY}:
+        gaps = np.maximum(gaps // 4, 500)  # the same pod, on the same node: nothing to schedule or pull
+    return Stops(
+        member=member,
+        cause=np.full(number, CAUSES.index(cause)),
+        down_ms=down,
+        up_ms=down + gaps,
+        rollout=np.full(number, -1),
+        image=np.zeros(number, dtype=np.int64),
+    )
+
+
+def _not_overlapping(stops: Stops) -> NDArray[np.bool_]:
+    """Keep, of stops sorted by member and time, those that begin after the member's last kept one has settled."""
+    kept = np.ones(stops.member.size, dtype=bool)
+    last_member, free_from = -1, 0
+    for index, (member, down, up) in enumerate(
+        zip(stops.member.tolist(), stops.down_ms.tolist(), stops.up_ms.tolist(), strict=True)
+    ):
+        if member != last_member:
+            last_member, free_from = member, 0
+        kept[index] = down >= free_from
+        if kept[index]:
+            free_from = up + SETTLE_MS
+    return kept

@@ -1,0 +1,325 @@
+"""From tables to recommendations: one row per group with its stops, one task per class of workloads.
+
+The one idea: similar workloads learn from each other, so all groups of a class go to one task, which builds the
+histories and asks `recommend`. A class is a protocol: the journal says neither the node pool nor the image's size.
+Nothing is drawn from a partition's number or a clock, so the records are the same with any number of cores.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from staticgroup.api.recommendation import Recommendation, TimeoutBounds
+
+from . import policy
+from .estimates.drift import BASELINE_MIN, Drift, age_weights, rollout_means, slower_since
+from .estimates.gap_law import GapSample
+from .facts import DAY_MS, StopDurations
+from .recommend import GroupHistory, recommend_fleet
+from .schemas import EndKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from .gold import Silver
+
+_ROLLED: Final = "Deleted"
+_ADVISED: Final = "kafka_cluster_id string, group_id string, group_key bigint, advised string"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What brokers and clients allow, in milliseconds; Kafka's defaults.
+
+    Source: `GroupCoordinatorConfig` (group.min/max.session.timeout.ms, group.consumer.min/max.session.timeout.ms).
+    """
+
+    classic_minimum_ms: int = 6_000
+    classic_maximum_ms: int = 1_800_000
+    consumer_minimum_ms: int = 45_000
+    consumer_maximum_ms: int = 60_000
+    classic_heartbeat_ms: int = 3_000
+    consumer_heartbeat_ms: int = 5_000
+
+    def of(self, protocol: str) -> TimeoutBounds:
+        """Return the bounds of one protocol."""
+        is_consumer = protocol == "Consumer"
+        return TimeoutBounds(
+            broker_minimum_ms=self.consumer_minimum_ms if is_consumer else self.classic_minimum_ms,
+            broker_maximum_ms=self.consumer_maximum_ms if is_consumer else self.classic_maximum_ms,
+            heartbeat_interval_ms=self.consumer_heartbeat_ms if is_consumer else self.classic_heartbeat_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What recommendations depend on besides the tables.
+
+    Parameters
+    ----------
+    bounds: by Kafka cluster id; "" for all others.
+    valid_ms: how long a recommendation holds.
+    """
+
+    durations: StopDurations
+    bounds: Mapping[str, Bounds]
+    valid_ms: int
+
+    def to_settings(self) -> dict[str, Any]:
+        """Return the terms as JSON values, for a plan."""
+        bounds = {name: asdict(each) for name, each in sorted(self.bounds.items())}
+        return {"durations": asdict(self.durations), "bounds": bounds, "valid_ms": self.valid_ms}
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Read the terms of a plan."""
+        return cls(
+            durations=StopDurations(**settings["durations"]),
+            bounds={name: Bounds(**each) for name, each in settings["bounds"].items()},
+            valid_ms=settings["valid_ms"],
+        )
+
+    def bounds_of(self, kafka_cluster_id: str, protocol: str) -> TimeoutBounds:
+        """Return the bounds of a group."""
+        return self.bounds.get(kafka_cluster_id, self.bounds.get("", Bounds())).of(protocol)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowerRestarts:
+    """Restarts that became slower: since when, under which image, and the median gaps before and since."""
+
+    since_ms: int
+    image_digest: str
+    median_before_ms: int
+    median_after_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advised:
+    """A recommendation, and what was found on the way.
+
+    Parameters
+    ----------
+    dynamic_ms_per_day: what the group would lose with dynamic members that leave, partition-milliseconds.
+    """
+
+    record: Recommendation
+    slower: SlowerRestarts | None
+    dynamic_ms_per_day: int
+
+
+def group_features(tables: Silver, group_day: DataFrame) -> DataFrame:
+    """Return one row per group of the window with everything that a history needs.
+
+    Parameters
+    ----------
+    group_day: gold/group_day of the same window.
+
+    Returns
+    -------
+    One row per group; `stops` is sorted by (down_ms, event_id), null without any.
+    """
+    from pyspark.sql import functions as F
+
+    stops = tables.outages.groupBy("group_key").agg(
+        F.array_sort(
+            F.collect_list(
+                F.struct("down_ms", "event_id", "gap_ms", "end_kind", "reason", "rollout_id", "image_digest")
+            )
+        ).alias("stops"),
+        F.max_by("session_timeout_ms", F.when(F.col("session_timeout_ms").isNotNull(), F.col("down_ms"))).alias(
+            "seen_timeout_ms"
+        ),
+    )
+    changed = (
+        tables.group_events.where(F.col("kind") == "timeout.changed")
+        .groupBy("group_key")
+        .agg(
+            F.max_by("session_timeout_ms_after", F.struct("event_ms", "event_id")).alias("set_timeout_ms"),
+            F.max(F.when(F.col("session_timeout_ms_before").isNotNull(), F.col("event_ms"))).alias("changed_ms"),
+        )
+    )
+    moved = (
+        tables.group_events.where(F.col("partitions_moved").isNotNull())
+        .groupBy("group_key")
+        .agg(F.sum("partitions_moved").alias("moved"), F.sum("partitions_total").alias("of_partitions"))
+    )
+    images = (
+        tables.member_events.where(F.col("kind") == "member.up")
+        .groupBy("group_key")
+        .agg(F.max_by("image_digest", F.struct("event_ms", "event_id")).alias("image_digest"))
+    )
+    groups = group_day.groupBy("group_key").agg(
+        *(F.max_by(name, "day_ms").alias(name) for name in ("kafka_cluster_id", "group_id", "protocol")),
+        F.sum("members").alias("members"),
+        F.sum("partitions").alias("partitions"),
+        F.count("*").alias("days"),
+        F.min("day_ms").alias("first_ms"),
+        F.sum("covered_ms").alias("covered_ms"),
+    )
+    for other in (stops, changed, moved, images):
+        groups = groups.join(other, on="group_key", how="left")
+    return groups
+
+
+def recommendations(tables: Silver, group_day: DataFrame, terms: Terms) -> list[Advised]:
+    """Recommend for every group of the window.
+
+    Returns
+    -------
+    list[Advised]
+        In the order of (Kafka cluster, group).
+    """
+    from pyspark.sql import functions as F
+
+    start_ms, as_of_ms = tables.start_ms, tables.as_of_ms
+
+    def of_class(rows: pa.Table) -> pa.Table:
+        import pyarrow as pa
+
+        found = rows.to_pylist()
+        keys = {(row["kafka_cluster_id"], row["group_id"]): row["group_key"] for row in found}
+        advised = advise_class(found, terms, start_ms=start_ms, as_of_ms=as_of_ms)
+        texts = [_text(each) for each in advised]
+        clusters, groups = [e.record.kafka_cluster_id for e in advised], [e.record.group_id for e in advised]
+        numbers = [keys[e.record.key] for e in advised]
+        return pa.table({"kafka_cluster_id": clusters, "group_id": groups, "group_key": numbers, "advised": texts})
+
+    rows = (
+        group_features(tables, group_day)
+        .withColumn("workload_class", F.coalesce("protocol", F.lit("Unknown")))
+        .groupBy("workload_class")
+        .applyInArrow(of_class, _ADVISED)
+        .orderBy("kafka_cluster_id", "group_id")
+        .collect()
+    )
+    return [_advised(row["advised"]) for row in rows]
+
+
+def _text(advised: Advised) -> str:
+    slower = None if advised.slower is None else asdict(advised.slower)
+    record = advised.record.model_dump(mode="json")
+    return json.dumps({"record": record, "slower": slower, "dynamic_ms_per_day": advised.dynamic_ms_per_day})
+
+
+def _advised(text: str) -> Advised:
+    document = json.loads(text)
+    slower = document["slower"]
+    return Advised(
+        record=Recommendation.model_validate(document["record"]),
+        slower=None if slower is None else SlowerRestarts(**slower),
+        dynamic_ms_per_day=document["dynamic_ms_per_day"],
+    )
+
+
+def advise_class(rows: Sequence[Mapping[str, Any]], terms: Terms, *, start_ms: int, as_of_ms: int) -> list[Advised]:
+    """Recommend for all groups of one class.
+
+    Parameters
+    ----------
+    rows: of `group_features`.
+    start_ms, as_of_ms: the window, Unix milliseconds.
+    """
+    made = [history(row, terms, start_ms=start_ms, as_of_ms=as_of_ms) for row in rows]
+    slower = {(each.kafka_cluster_id, each.group_id): found for each, found in made}
+    canary = policy.CanaryState(wave=policy.WAVES[-1], began_ms=start_ms)
+    records = recommend_fleet((each for each, _ in made), now_ms=as_of_ms, valid_ms=terms.valid_ms, canary=canary)
+    dynamic = {
+        (each.kafka_cluster_id, each.group_id): each.rates.stops_per_day * each.rates.eviction_partition_seconds
+        for each, _ in made
+    }
+    return [Advised(record=r, slower=slower[r.key], dynamic_ms_per_day=round(1000 * dynamic[r.key])) for r in records]
+
+
+def history(
+    row: Mapping[str, Any], terms: Terms, *, start_ms: int, as_of_ms: int
+) -> tuple[GroupHistory, SlowerRestarts | None]:
+    """Turn one row of `group_features` into what `recommend` needs, and say whether its restarts became slower."""
+    protocol = row["protocol"] or "Unknown"
+    stops = row["stops"] or []
+    usable = [s for s in stops if s["end_kind"] in {EndKind.RETURNED, EndKind.OPEN}]
+    sample = _sample(usable, as_of_ms)
+    drift, slower = _slower(usable, sample)
+    from_ms = max(start_ms, row["first_ms"])
+    is_eager = protocol == "Classic" and not terms.durations.classic_is_cooperative
+    stop_ms = terms.durations.eager_ms if is_eager else terms.durations.cooperative_ms
+    moved = min(1.0, row["moved"] / row["of_partitions"]) if row["of_partitions"] else 1.0
+    return GroupHistory(
+        kafka_cluster_id=row["kafka_cluster_id"],
+        group_id=row["group_id"],
+        protocol=protocol,
+        workload_class=protocol,
+        members=row["members"] / row["days"],
+        partitions=row["partitions"] / row["days"],
+        rebalance_seconds=stop_ms / 1000,
+        stopped_share=1.0 if is_eager else moved,
+        sample=sample,
+        removed=sum(s["end_kind"] == EndKind.REMOVED for s in stops),
+        blind=sum(s["end_kind"] == EndKind.BLIND for s in stops),
+        from_ms=from_ms,
+        to_ms=as_of_ms,
+        coverage=min(1.0, row["covered_ms"] / max(as_of_ms - from_ms, 1)),
+        state=_state(row, stops),
+        bounds=terms.bounds_of(row["kafka_cluster_id"], protocol),
+        drift=drift,
+    ), slower
+
+
+def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy.GroupState:
+    changed_ms = row["changed_ms"]
+    known = [s["image_digest"] for s in stops]
+    current_ms = row["set_timeout_ms"] if row["set_timeout_ms"] is not None else row["seen_timeout_ms"]
+    return policy.GroupState(
+        current_ms=current_ms,
+        changed_ms=changed_ms,
+        stops_since_change=sum(changed_ms is None or s["down_ms"] >= changed_ms for s in stops),
+        # No process of it has stopped yet, so nobody knows how it comes back.
+        image_is_new=row["image_digest"] is not None and row["image_digest"] not in known and bool(known),
+    )
+
+
+def _sample(stops: Sequence[Mapping[str, Any]], as_of_ms: int) -> GapSample:
+    """Bring stops into arrays; those of one rollout share a code, any other has a code of its own."""
+    codes: dict[str, int] = {}
+    cluster = [
+        codes.setdefault(
+            s["rollout_id"] if s["reason"] == _ROLLED and s["rollout_id"] else f"{index} alone", len(codes)
+        )
+        for index, s in enumerate(stops)
+    ]
+    ages = np.array([(as_of_ms - s["down_ms"]) / DAY_MS for s in stops], dtype=np.float64)
+    return GapSample(
+        gaps_ms=np.array([s["gap_ms"] for s in stops], dtype=np.float64),
+        is_returned=np.array([s["end_kind"] == EndKind.RETURNED for s in stops], dtype=np.bool_),
+        cluster=np.array(cluster, dtype=np.int64),
+        weights=age_weights(ages) if stops else None,
+    )
+
+
+def _slower(stops: Sequence[Mapping[str, Any]], sample: GapSample) -> tuple[Drift | None, SlowerRestarts | None]:
+    """Compare the later rollouts with the first half of them."""
+    rolled = [i for i, s in enumerate(stops) if s["reason"] == _ROLLED and sample.is_returned[i]]
+    gaps, codes = sample.gaps_ms[rolled], sample.cluster[rolled]
+    _, first = np.unique(codes, return_index=True)
+    baseline = max(BASELINE_MIN, first.size // 3)
+    drift = slower_since(rollout_means(np.log(np.maximum(gaps, 1.0)), codes), baseline=baseline) if rolled else None
+    if drift is None:
+        return None, None
+    begin = int(np.sort(first)[drift.begin])
+    since = stops[rolled[begin]]
+    # A stopped process still ran the image before: the one that is slow is the first that was not there before.
+    known = {stops[i]["image_digest"] for i in rolled[:begin]}
+    later = (stops[i]["image_digest"] for i in rolled[begin:])
+    image = next((each for each in later if each and each not in known), since["image_digest"] or "")
+    return drift, SlowerRestarts(
+        since_ms=since["down_ms"],
+        image_digest=image,
+        median_before_ms=round(float(np.median(gaps[:begin]))),
+        median_after_ms=round(float(np.median(gaps[begin:]))),
+    )

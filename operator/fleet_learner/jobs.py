@@ -1,0 +1,329 @@
+"""The jobs behind the command line: each is a few stages over one Spark session, and prints what it found.
+
+The one idea: a stage reads what the stage before published and publishes its own; a job that is run again after a crash
+finds what is done and goes on. Jobs take a configuration and nothing else that results depend on, but the end of the
+window.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from . import files, gold, schemas
+from .assembly import assemble, feature_rows
+from .configuration import Configuration
+from .errors import JobError
+from .estimates.kaplan_meier import kaplan_meier
+from .facts import DAY_MS, StopDurations
+from .gold import Silver
+from .histories import Advised, Bounds, Terms, history, recommendations
+from .ingest import Horizon, Source, ingest
+from .manifest import Manifest, Warehouse
+from .progress import Progress
+from .recommend import MODEL_VERSION
+from .report import build
+from .report.advice import advise
+from .report.axis import amount, count, duration, partition_time, percent
+from .report.model import Report
+from .report.tables import write_report
+from .session import new_session
+from .snapshot import write_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SNAPSHOTS: Final = "recommendations"
+REPORTS: Final = "report"
+
+
+def say(text: str) -> None:
+    """Print one line of a result."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+@dataclass(slots=True)
+class Job:
+    """One job's session, tables and progress."""
+
+    configuration: Configuration
+    spark: SparkSession
+    progress: Progress
+
+    @property
+    def journal(self) -> Warehouse:
+        """Return the journal's tables."""
+        return Warehouse(self.configuration.root)
+
+    @property
+    def learned(self) -> Warehouse:
+        """Return the facts' tables."""
+        return gold.learned_warehouse(self.journal)
+
+    @property
+    def terms(self) -> Terms:
+        """Return what recommendations depend on."""
+        stops = self.configuration.stops
+        bounds = {
+            "" if name == "default" else name: Bounds(**each.model_dump())
+            for name, each in self.configuration.brokers.items()
+        }
+        return Terms(
+            durations=StopDurations(**stops.model_dump()),
+            bounds=bounds,
+            valid_ms=self.configuration.valid_days * DAY_MS,
+        )
+
+    def sources(self) -> list[Source]:
+        """Return the sources of the configuration.
+
+        Raises
+        ------
+        JobError
+            When there is none.
+        """
+        from .sources.files import JournalFiles
+        from .sources.journal_topic import JournalTopic
+
+        found: list[Source] = []
+        if self.configuration.journal_files is not None:
+            found.append(JournalFiles(self.configuration.journal_files))
+        kafka = self.configuration.kafka
+        if kafka is not None:
+            options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": kafka.topic, **kafka.options}
+            found.append(JournalTopic(options, kafka.records_per_run))
+        if not found:
+            raise JobError("name a source: --journal-files or --bootstrap")
+        return found
+
+
+@contextmanager
+def opened(configuration: Configuration, name: str) -> Iterator[Job]:
+    """Open a session for a job and close it afterwards; one that is open already is used and left open."""
+    from pyspark.sql import SparkSession
+
+    mine = SparkSession.getActiveSession() is None
+    spark = new_session(name, master=configuration.master, settings=configuration.spark)
+    try:
+        with Progress(spark) as progress:
+            yield Job(configuration=configuration, spark=spark, progress=progress)
+    finally:
+        if mine:
+            spark.stop()
+
+
+# jobs ----------------------------------------------------------------------------------------------------------------
+
+
+def run(configuration: Configuration, *, as_of_ms: int | None = None) -> int:
+    """Take in what is new, learn from it, and write recommendations and the report; returns the exit status."""
+    with opened(configuration, "run") as job:
+        _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days))
+        _learn_and_tell(job)
+    return 0
+
+
+def backfill(configuration: Configuration, *, from_ms: int, as_of_ms: int | None = None) -> int:
+    """Make all outages from a day on anew, then the same as `run`; returns the exit status."""
+    with opened(configuration, "backfill") as job:
+        _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days, backfill_from_ms=from_ms))
+        _learn_and_tell(job)
+    return 0
+
+
+def report(configuration: Configuration) -> int:
+    """Write the report from the facts that are published; returns the exit status."""
+    with opened(configuration, "report") as job:
+        manifest = job.learned.latest()
+        if manifest is None:
+            raise JobError(f"nothing was learned in {configuration.root} yet: fleet-learner run")
+        _tell(job, manifest)
+    return 0
+
+
+def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
+    """Print what other timeouts would cost one group; returns the exit status."""
+    from pyspark.sql import functions as F
+
+    with opened(configuration, "what-if") as job:
+        manifest = job.learned.latest()
+        if manifest is None:
+            raise JobError(f"nothing was learned in {configuration.root} yet: fleet-learner run")
+        tables = _silver_of(job, manifest)
+        days = gold.read_learned(job.spark, job.learned, manifest, schemas.GROUP_DAY)
+        rows = feature_rows(tables, days, [group])
+        if not rows:
+            raise JobError(f"no group {group[1]} in Kafka cluster {group[0]} within the window")
+        found = [e for e in recommendations(tables, days.where(F.col("protocol").eqNullSafe(rows[0]["protocol"])), job.terms)
+                 if e.record.key == group]  # fmt: skip
+        known, _ = history(rows[0], job.terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
+        curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
+        say(f"{'what if':<44}{'evictions/day':>14}{'rebalances/day':>16}{'lost/day':>22}")
+        for line in build.what_if(curve, known.rates, found[0].record):
+            lost = partition_time(line.lost_partition_ms_per_day)
+            say(f"{line.label:<44}{amount(line.evictions_per_day):>14}{amount(line.rebalances_per_day):>16}{lost:>22}")
+        say(advise(found[0].record, found[0].dynamic_ms_per_day).action)
+    return 0
+
+
+def audit(configuration: Configuration, *, kafka_cluster_id: str, offsets_topic: str) -> int:
+    """Hold the journal of one Kafka cluster against its `__consumer_offsets`; returns 1 when they differ."""
+    from .audit import compare, group_logs
+    from .sources import kafka
+
+    if configuration.kafka is None:
+        raise JobError("name the brokers whose log is to be read: --bootstrap")
+    options = {"kafka.bootstrap.servers": configuration.kafka.bootstrap_servers, "subscribe": offsets_topic}
+    with opened(configuration, "audit") as job:
+        source = job.journal.latest()
+        if source is None:
+            raise JobError(f"nothing was ingested into {configuration.root} yet: fleet-learner run")
+        kafka.register(job.spark)
+        records = job.spark.read.format(kafka.FORMAT).options(**configuration.kafka.options, **options).load()
+        logs = group_logs(records)
+        found = compare(logs, *_journal_account(job, source, kafka_cluster_id))
+    say(f"{'group':<44}{'rebalances':>22}{'gone':>14}{'absorbed':>10}")
+    say(f"{'':<44}{'journal':>11}{'log':>11}{'journal':>7}{'log':>7}{'log':>10}")
+    for each in found:
+        log = each.log
+        theirs = ("-", "-", "-") if log is None else (log.rebalances, log.gone, log.absorbed)
+        mark = "" if each.agrees else "  differs"
+        say(
+            f"{each.group_id:<44}{each.rebalances:>11}{theirs[0]:>11}{each.removals:>7}{theirs[1]:>7}{theirs[2]:>10}{mark}"
+        )
+    differing = sum(not each.agrees for each in found)
+    say(f"{count(len(found), 'group')} of the journal, {count(len(logs), 'group')} in the log, {differing} differ")
+    return 1 if differing else 0
+
+
+def _journal_account(
+    job: Job, source: Manifest, kafka_cluster_id: str
+) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """Return when the journal saw rebalances and removals of a Kafka cluster's groups."""
+    from pyspark.sql import functions as F
+
+    def times(table: schemas.Table, kind: str, condition: str = "true") -> dict[str, list[int]]:
+        rows = (
+            files.read(job.spark, table, job.journal.paths(source, table.name))
+            .where((F.col("kafka_cluster_id") == kafka_cluster_id) & (F.col("kind") == kind))
+            .where(condition)
+            .groupBy("group_id")
+            .agg(F.collect_list("event_ms").alias("times"))
+            .collect()
+        )
+        return {row["group_id"]: list(row["times"]) for row in rows}
+
+    removals = times(schemas.MEMBER_EVENTS, "member.removed", "outcome = 'Removed'")
+    return times(schemas.GROUP_EVENTS, "group.rebalanced"), removals
+
+
+def demo(configuration: Configuration, *, groups: int, days: int, seed: int) -> int:
+    """Simulate a fleet, write its journal, and run everything on it; returns the exit status."""
+    from .fleet_truth import FleetSettings
+    from .simulated_journal import produce, write_files
+
+    settings = FleetSettings(seed=seed, groups=groups, days=days)
+    began_s = time.monotonic()
+    progress = Progress()
+    if configuration.kafka is not None:
+        records = produce(configuration.kafka, settings, progress)
+    else:
+        folder = configuration.journal_files or configuration.root / "simulated"
+        configuration = configuration.model_copy(update={"journal_files": folder})
+        records = write_files(folder, settings, progress)
+    say(f"{records:,} records of {groups} groups over {days} days, {time.monotonic() - began_s:.1f} s")
+    with opened(configuration, "demo") as job:
+        manifest = _take_in(job, settings.end_ms, Horizon(rewrite_days=configuration.rewrite_days))
+        made = _learn_and_tell(job)
+        say(f"{manifest.tables[schemas.OUTAGES.name].rows:,} outages, {made.counts.rebalances:,} rebalances")
+    say(f"{time.monotonic() - began_s:.1f} s in all")
+    return 0
+
+
+# stages --------------------------------------------------------------------------------------------------------------
+
+
+def _take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Manifest:
+    sources = job.sources()
+    end_ms = as_of_ms if as_of_ms is not None else int(time.time() * 1000)
+    job.progress.begin("ingest")
+    manifest = ingest(job.spark, job.journal, sources, as_of_ms=end_ms, horizon=horizon, on_step=job.progress.done)
+    counts = manifest.counts
+    say(
+        f"ingested: {counts.get('bronze/events_rows', 0):,} records, "
+        f"{counts.get('bronze/quarantine_rows', 0):,} in quarantine, {counts.get('duplicates', 0):,} copies, "
+        f"{counts.get('late_rows', 0):,} too late (manifest {manifest.number})"
+    )
+    return manifest
+
+
+def _learn_and_tell(job: Job) -> Report:
+    source = job.journal.latest()
+    events = sum(t.rows for name, t in source.tables.items() if name.startswith("silver/")) if source else None
+    job.progress.begin("learn", events)
+    manifest, advised = gold.learn(
+        job.spark,
+        job.journal,
+        job.learned,
+        window_days=job.configuration.window_days,
+        terms=job.terms,
+        is_replayed=job.configuration.is_replayed,
+        on_step=job.progress.done,
+    )
+    return _tell(job, manifest, advised)
+
+
+def _tell(job: Job, manifest: Manifest, advised: Sequence[Advised] | None = None) -> Report:
+    """Write recommendations and the report of published facts; both are the same again when they are there already.
+
+    Parameters
+    ----------
+    advised: when they were made just now; None makes them again.
+    """
+    job.progress.begin("recommend")
+    tables = _silver_of(job, manifest)
+    days = gold.read_learned(job.spark, job.learned, manifest, schemas.GROUP_DAY)
+    terms = Terms.of_settings(manifest.plan.settings)
+    advised = recommendations(tables, days, terms) if advised is None else advised
+    snapshot = write_snapshot(
+        (each.record for each in advised),
+        job.configuration.output_folder / SNAPSHOTS,
+        run_id=manifest.plan.run,
+        model_version=MODEL_VERSION,
+        created_ms=tables.as_of_ms,
+        expires_ms=tables.as_of_ms + terms.valid_ms,
+    )
+    say(f"recommended: {snapshot.records:,} groups in {len(snapshot.shards)} shards, run {snapshot.run_id}")
+    job.progress.begin("report")
+    made = assemble(job.spark, job.journal, job.learned, manifest, tables, days, advised)
+    written = write_report(made, job.configuration.output_folder / REPORTS)
+    _say_report(made, written)
+    return made
+
+
+def _silver_of(job: Job, manifest: Manifest) -> Silver:
+    source = job.journal.read(manifest.plan.sources[gold.SOURCE]["end"])
+    return gold.silver(job.spark, job.journal, source, window_days=manifest.plan.settings["window_days"])
+
+
+def _say_report(made: Report, written: Sequence[Path]) -> None:
+    counts, days = made.counts, max(made.window.days, 1e-9)
+    say(
+        f"groups: {made.groups:,} with {count(made.members, 'member')} in {count(made.kafka_clusters, 'Kafka cluster')}"
+    )
+    say(f"restarts: {counts.restarts:,}, of which absorbed {counts.absorbed_restarts:,}")
+    if counts.rebalances_if_dynamic is not None:
+        say(f"rebalances: {counts.rebalances:,}; with dynamic members {counts.rebalances_if_dynamic:,}")
+    say(f"lost per day: {partition_time(counts.lost_partition_ms / days)}")
+    acting = sum(row.advice.is_action for row in made.rows)
+    say(
+        f"avoidable per day: {partition_time(made.avoidable_partition_ms_per_day)}, {count(acting, 'group')} worth acting on"
+    )
+    say(f"watched: {percent(made.coverage)} of group-time, window of {duration(1000 * round(days * 86_400))}")
+    say(f"report: {written[0]} ({written[0].stat().st_size / 1e6:.2f} MB)")

@@ -1,0 +1,104 @@
+"""Rebalances: when each began at the earliest and at the latest, and what set it off.
+
+The one idea: a look at the group says that a rebalance happened since the look before, so its start has bounds, and the
+last possible cause before its upper bound is taken for its trigger. Causes are what makes a coordinator rebalance: a
+member expelled when its session ended, one removed, one that joined under a new or a lost id, a subscription that
+changed with the number of replicas. A cause that is older than the lower bound by more than `slack_ms` caused another
+rebalance, not this one.
+Sources: KIP-345; KIP-848; `ClassicGroup`, `ConsumerGroup` of Kafka's coordinator.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SLACK_MS: Final = 10_000
+"""Two looks in a rollout and one heartbeat: a cause may be that much older than the look before the rebalance."""
+
+
+class Trigger(StrEnum):
+    """Name what set a rebalance off."""
+
+    EXPELLED = "Expelled"
+    REMOVED = "Removed"
+    JOINED = "Joined"
+    SCALED = "Scaled"
+    UNKNOWN = "Unknown"
+
+
+def rebalances(
+    group_events: DataFrame, member_events: DataFrame, outages: DataFrame, *, slack_ms: int = SLACK_MS
+) -> DataFrame:
+    """Turn looks into rebalances with bounds, trigger and rollout.
+
+    Parameters
+    ----------
+    group_events: silver/group_events, one row per fact about a group.
+    member_events: silver/member_events, one row per fact about a member.
+    outages: silver/outages, one row per stop of a member.
+    slack_ms: see `SLACK_MS`.
+
+    Returns
+    -------
+    silver/rebalances, one row per `group.rebalanced`; `end_ms` is null, no look sees the end. One exchange, by group.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    from .schemas import REBALANCES
+
+    seen = (
+        group_events.where(F.col("kind") == "group.rebalanced")
+        .withColumn("start_hi_ms", F.coalesce("time_hi_ms", "event_ms"))
+        .withColumn("start_lo_ms", F.least(F.coalesce("time_lo_ms", "event_ms"), F.col("start_hi_ms")))
+        .withColumn("at_ms", F.col("start_hi_ms"))
+    )
+    rows = seen.unionByName(_causes(group_events, member_events, outages), allowMissingColumns=True)
+    # At one instant a cause comes before the rebalance, a rollout's start before its causes.
+    order = (
+        W.partitionBy("group_key")
+        .orderBy("at_ms", F.col("start_hi_ms").isNotNull(), "event_id")
+        .rowsBetween(W.unboundedPreceding, W.currentRow)
+    )
+    cause = F.last("cause", ignorenulls=True).over(order)
+    cause_ms = F.last(F.when(F.col("cause").isNotNull(), F.col("at_ms")), ignorenulls=True).over(order)
+    is_near = cause_ms >= F.col("start_lo_ms") - slack_ms
+    return (
+        rows.withColumn("trigger", F.when(is_near, cause).otherwise(F.lit(Trigger.UNKNOWN.value)))
+        .withColumn("rollout_id", F.nullif(F.last("rollout_now", ignorenulls=True).over(order), F.lit("")))
+        .where(F.col("start_hi_ms").isNotNull())
+        .withColumn("end_ms", F.lit(None).cast("bigint"))
+        .select(*REBALANCES.names)
+    )
+
+
+def _causes(group_events: DataFrame, member_events: DataFrame, outages: DataFrame) -> DataFrame:
+    """Return (group_key, at_ms, event_id, cause, rollout_now): what may set a rebalance off, and rollouts."""
+    from pyspark.sql import functions as F
+
+    def points(rows: DataFrame, at_ms: str, cause: str | None, rollout: str | None = None) -> DataFrame:
+        rollout_now = F.lit(None) if rollout is None else F.expr(rollout)
+        return rows.select(
+            "group_key",
+            F.expr(at_ms).alias("at_ms"),
+            "event_id",
+            F.lit(cause).cast("string").alias("cause"),
+            rollout_now.cast("string").alias("rollout_now"),
+        )
+
+    kind = F.col("kind")
+    removed = member_events.where((kind == "member.removed") & (F.col("outcome") == "Removed"))
+    joined = member_events.where((kind == "member.rejoined") & ~F.col("absorbed"))
+    expelled = outages.where(F.col("gap_ms") > F.col("session_timeout_ms"))
+    return (
+        points(removed, "event_ms", Trigger.REMOVED)
+        .unionByName(points(joined, "event_ms", Trigger.JOINED))
+        .unionByName(points(expelled, "down_ms + session_timeout_ms", Trigger.EXPELLED))
+        .unionByName(points(group_events.where(kind == "workload.scaled"), "event_ms", Trigger.SCALED))
+        .unionByName(points(group_events.where(kind == "rollout.started"), "event_ms", None, "rollout_id"))
+        .unionByName(points(group_events.where(kind == "rollout.finished"), "event_ms", None, "''"))
+    )

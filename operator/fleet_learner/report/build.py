@@ -1,0 +1,306 @@
+"""Put a report together from what the tables say: which groups are worth acting on, and everything about those.
+
+The one idea: plain values in, one `Report` out; no Spark, no files, no clock. The curves of a page are computed from the
+same outages and prices that the recommendation was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleet_learner.estimates.cost import (
+    CostRates,
+    dynamic_cost_per_day,
+    evictions_per_day,
+    ghost_seconds_per_day,
+    return_hazard,
+)
+from fleet_learner.estimates.kaplan_meier import SurvivalCurve, kaplan_meier, log_log_band
+from staticgroup.api.recommendation import Recommendation
+
+from .advice import advise, advise_clusters, avoidable_ms_per_day
+from .axis import duration
+from .methods import METHOD_NAMES, METHODS
+from .model import (
+    Advice,
+    CostPoint,
+    Counts,
+    DayCost,
+    GroupKey,
+    GroupPage,
+    GroupRow,
+    HazardPoint,
+    ImageDrift,
+    QualityCheck,
+    Report,
+    SurvivalPoint,
+    Timeline,
+    WhatIf,
+    Window,
+)
+
+PAGES = 20
+CURVE_POINTS = 100
+WHAT_IF_MS = (10_000, 30_000, 45_000, 60_000, 120_000, 300_000, 600_000, 1_800_000)
+_NO_ADVICE = Advice(action="Leave it.", why="No recommendation was made for this group.", is_action=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupHistory:
+    """What the tables say about one group, summed up over the window.
+
+    Parameters
+    ----------
+    covered_ms, span_ms: time with a watching operator, and all time since the group was first heard of.
+    lost_partition_ms_by_day: one value per day of the window.
+    """
+
+    key: GroupKey
+    protocol: str
+    members: int
+    partitions: int
+    counts: Counts
+    covered_ms: int
+    span_ms: int
+    lost_partition_ms_by_day: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDetail:
+    """The single facts of one group, for its page.
+
+    Parameters
+    ----------
+    gaps_ms, is_returned: (n,) each; blind outages and wanted removals are not among them.
+    rates: the prices that its recommendation was made with.
+    """
+
+    gaps_ms: NDArray[np.float64]
+    is_returned: NDArray[np.bool_]
+    rates: CostRates
+    timeline: Timeline
+
+
+def worth_acting_on(rows: Sequence[GroupRow], limit: int = PAGES) -> tuple[GroupRow, ...]:
+    """Return the groups to write a page about: those with an action, the greatest gain first."""
+    return tuple(row for row in rows if row.advice.is_action)[:limit]
+
+
+def group_rows(
+    histories: Sequence[GroupHistory],
+    recommendations: Mapping[tuple[str, str], Recommendation],
+    dynamic_ms_per_day: Mapping[tuple[str, str], int] | None = None,
+) -> tuple[GroupRow, ...]:
+    """Return all groups, those with an action and the greatest gain first.
+
+    Parameters
+    ----------
+    dynamic_ms_per_day: what each group would lose with dynamic members, partition-milliseconds.
+    """
+    dynamic = dynamic_ms_per_day or {}
+    pairs = [(history, _pair(history.key)) for history in histories]
+    rows = [_row(history, recommendations.get(pair), dynamic.get(pair)) for history, pair in pairs]
+
+    def order(row: GroupRow) -> tuple[bool, int, int, str, str]:
+        gain = row.avoidable_partition_ms_per_day or 0
+        return (not row.advice.is_action, -gain, -row.counts.lost_partition_ms, *_pair(row.key))
+
+    return tuple(sorted(rows, key=order))
+
+
+def _pair(key: GroupKey) -> tuple[str, str]:
+    return key.kafka_cluster_id, key.group_id
+
+
+def _row(history: GroupHistory, recommendation: Recommendation | None, dynamic_ms: int | None) -> GroupRow:
+    row = GroupRow(
+        key=history.key,
+        protocol=history.protocol,
+        members=history.members,
+        partitions=history.partitions,
+        session_timeout_ms=None,
+        recommended_timeout_ms=None,
+        goal_timeout_ms=None,
+        timeout_low_ms=None,
+        timeout_high_ms=None,
+        avoidable_partition_ms_per_day=None,
+        coverage=history.covered_ms / history.span_ms if history.span_ms else 0.0,
+        counts=history.counts,
+        advice=_NO_ADVICE,
+        lost_partition_ms_by_day=history.lost_partition_ms_by_day,
+    )
+    if recommendation is None:
+        return row
+    return replace(
+        row,
+        session_timeout_ms=recommendation.current_ms,
+        recommended_timeout_ms=recommendation.recommended_ms,
+        goal_timeout_ms=recommendation.goal_ms,
+        timeout_low_ms=recommendation.lower_ms,
+        timeout_high_ms=recommendation.upper_ms,
+        avoidable_partition_ms_per_day=avoidable_ms_per_day(recommendation, dynamic_ms),
+        advice=advise(recommendation, dynamic_ms),
+    )
+
+
+def build_report(
+    *,
+    created_ms: int,
+    run_id: str,
+    window: Window,
+    histories: Sequence[GroupHistory],
+    recommendations: Mapping[tuple[str, str], Recommendation],
+    details: Mapping[GroupKey, GroupDetail],
+    dynamic_ms_per_day: Mapping[tuple[str, str], int] | None = None,
+    days: Sequence[DayCost],
+    drift: Sequence[ImageDrift] = (),
+    quality: Sequence[QualityCheck] = (),
+) -> Report:
+    """Put everything together.
+
+    Parameters
+    ----------
+    created_ms: what the report calls now, Unix milliseconds.
+    details: of the groups that are `worth_acting_on`; one that is missing gets no page.
+    dynamic_ms_per_day: what each group would lose with dynamic members, partition-milliseconds.
+    """
+    rows = group_rows(histories, recommendations, dynamic_ms_per_day)
+    span_ms = sum(h.span_ms for h in histories)
+    pages = [
+        group_page(row, details[row.key], recommendations[_pair(row.key)])
+        for row in worth_acting_on(rows)
+        if row.key in details
+    ]
+    return Report(
+        created_ms=created_ms,
+        run_id=run_id,
+        window=window,
+        counts=_sum([h.counts for h in histories]),
+        groups=len(rows),
+        kafka_clusters=len({row.key.kafka_cluster_id for row in rows}),
+        members=sum(row.members for row in rows),
+        coverage=sum(h.covered_ms for h in histories) / span_ms if span_ms else 0.0,
+        avoidable_partition_ms_per_day=sum(
+            row.avoidable_partition_ms_per_day or 0 for row in rows if row.advice.is_action
+        ),
+        days=tuple(days),
+        clusters=advise_clusters(recommendations[_pair(r.key)] for r in rows if _pair(r.key) in recommendations),
+        rows=rows,
+        pages=tuple(pages),
+        drift=tuple(drift),
+        quality=tuple(quality),
+        methods=METHODS,
+    )
+
+
+def _sum(all_counts: Sequence[Counts]) -> Counts:
+    """Add up; what a fleet would do with dynamic members is known only when it is known of every group."""
+    names = [name for name in Counts.__slots__ if name != "rebalances_if_dynamic"]
+    dynamic = [c.rebalances_if_dynamic for c in all_counts]
+    known = [d for d in dynamic if d is not None]
+    return Counts(
+        **{name: sum(getattr(c, name) for c in all_counts) for name in names},
+        rebalances_if_dynamic=sum(known) if known and len(known) == len(dynamic) else None,
+    )
+
+
+def group_page(row: GroupRow, detail: GroupDetail, recommendation: Recommendation) -> GroupPage:
+    """Compute the curves and the what-if table of one group."""
+    curve = kaplan_meier(detail.gaps_ms, detail.is_returned)
+    return GroupPage(
+        row=row,
+        survival=survival_points(curve),
+        cost=cost_points(curve, detail.rates, _grid(recommendation)),
+        hazard=hazard_points(curve),
+        waiting_partitions=detail.rates.member_partitions,
+        eviction_partition_ms=round(detail.rates.eviction_partition_seconds * 1000),
+        timeline=detail.timeline,
+        what_if=what_if(curve, detail.rates, recommendation),
+        samples=int(detail.gaps_ms.size),
+        censored=int((~detail.is_returned).sum()),
+        method=METHOD_NAMES[recommendation.evidence.method],
+    )
+
+
+def survival_points(curve: SurvivalCurve, points: int = CURVE_POINTS) -> tuple[SurvivalPoint, ...]:
+    """Return the curve with its pointwise 95 % band, at `points` of its steps at most, the last one among them."""
+    size = curve.times_ms.size
+    if size == 0:
+        return ()
+    lower, upper = log_log_band(curve, 0.95)
+    chosen = np.unique(np.round(np.linspace(0, size - 1, min(size, points))).astype(int))
+    return tuple(
+        SurvivalPoint(
+            gap_ms=round(float(curve.times_ms[i])),
+            survival=float(curve.survival[i]),
+            lower=float(lower[i]),
+            upper=float(upper[i]),
+        )
+        for i in chosen
+    )
+
+
+def _grid(recommendation: Recommendation) -> list[int]:
+    """Return timeouts to price: evenly spread factors within the bounds, and the two that matter."""
+    low_ms = max(recommendation.bounds_minimum_ms or 0, 6_000)
+    high_ms = max(recommendation.bounds_maximum_ms or 1_800_000, 2 * low_ms)
+    spread = [round(t) for t in np.geomspace(low_ms, min(high_ms, 1_800_000), 40)]
+    known = [t for t in (recommendation.current_ms, recommendation.recommended_ms) if t]
+    return sorted({*spread, *known})
+
+
+def cost_points(curve: SurvivalCurve, rates: CostRates, timeouts_ms: Sequence[int]) -> tuple[CostPoint, ...]:
+    """Price timeouts on the group's own curve."""
+    grid = np.asarray(timeouts_ms, dtype=np.float64)
+    evicted = evictions_per_day(curve, rates, grid)
+    waited = ghost_seconds_per_day(curve, rates, grid)
+    return tuple(
+        CostPoint(
+            timeout_ms=timeout_ms,
+            eviction_partition_ms=round(float(e) * rates.eviction_partition_seconds * 1000),
+            waiting_partition_ms=round(float(w) * rates.member_partitions * 1000),
+            evictions_per_day=float(e),
+        )
+        for timeout_ms, e, w in zip(timeouts_ms, evicted, waited, strict=True)
+    )
+
+
+def hazard_points(curve: SurvivalCurve, points: int = 30) -> tuple[HazardPoint, ...]:
+    """Return the chance of return per second, each over a window that widens with time, where members are still away."""
+    if curve.times_ms.size < 2:
+        return ()
+    times = np.geomspace(max(float(curve.times_ms[0]), 1_000.0), float(curve.times_ms[-1]), points)
+    return tuple(
+        HazardPoint(gap_ms=round(t), per_second=return_hazard(curve, t, window_ms=max(5_000.0, 0.5 * t))) for t in times
+    )
+
+
+def what_if(curve: SurvivalCurve, rates: CostRates, recommendation: Recommendation) -> tuple[WhatIf, ...]:
+    """Price the present timeout, the recommended one, some others and dynamic members side by side."""
+    now_ms, best_ms = recommendation.current_ms, recommendation.recommended_ms
+    timeouts = sorted({*WHAT_IF_MS, *(t for t in (now_ms, best_ms) if t)})
+    lines = []
+    for point in cost_points(curve, rates, timeouts):
+        notes = [note for note, t in (("now", now_ms), ("recommended", best_ms)) if t == point.timeout_ms]
+        lines.append(
+            WhatIf(
+                label=", ".join([duration(point.timeout_ms), *notes]),
+                timeout_ms=point.timeout_ms,
+                evictions_per_day=point.evictions_per_day,
+                rebalances_per_day=2 * point.evictions_per_day,
+                lost_partition_ms_per_day=point.total_partition_ms,
+            )
+        )
+    leaves = rates.stops_per_day
+    dynamic = WhatIf(
+        label="dynamic members that leave when they stop",
+        timeout_ms=None,
+        evictions_per_day=leaves,
+        rebalances_per_day=2 * leaves,
+        lost_partition_ms_per_day=round(dynamic_cost_per_day(curve, rates) * 1000),
+    )
+    return (*lines, dynamic)

@@ -1,0 +1,63 @@
+"""How each figure comes about, in the words of the report."""
+
+from __future__ import annotations
+
+from staticgroup.api.recommendation import EstimateMethod
+
+from .model import Method
+
+METHOD_NAMES = {
+    EstimateMethod.KAPLAN_MEIER: "Found on the group's own survival curve.",
+    EstimateMethod.ORDER_STATISTIC: "Bounded by an order statistic of the group's own stops.",
+    EstimateMethod.POOLED: "Found with the help of similar workloads, because its own stops are few.",
+    EstimateMethod.STRUCTURAL: "Taken from the deadlines in the pod's own specification.",
+    EstimateMethod.RENT_OR_BUY: "κ/ν, at most twice as dear as the best: nothing is known about its restarts.",
+}
+
+METHODS = (
+    Method(
+        name="Partition time",
+        text="The unit of every cost: partitions without consumption × how long. One partition for one hour is one "
+        "partition-h, or 3,600 partition-s.",
+    ),
+    Method(
+        name="Restarts",
+        text="An outage begins when a container ends and is over when the next one starts, both by the kubelet's "
+        "clock. One that was not over at the end, or was ended by a removal, counts as longer than what was seen; one "
+        "during which nobody watched is counted, but in no duration.",
+    ),
+    Method(
+        name="Rebalances",
+        text="Steps of the generation or the group epoch that the operator saw. No record says how long a partition "
+        "rests in one; the configured duration is taken, for all partitions of a classic group and for the moved ones "
+        "of a KIP-848 group.",
+    ),
+    Method(
+        name="Absorbed restarts",
+        text="Rejoins under a known group.instance.id without a rebalance in between (KIP-345). What dynamic members "
+        "would have cost comes from the same timeline replayed through a model of Kafka's group coordinator.",
+    ),
+    Method(
+        name="Waiting",
+        text="Time a place was kept for an absent member: within the session timeout it is wanted; beyond it the "
+        "timeout in force was another one; for a member that was removed in the end it is the time until its removal.",
+    ),
+    Method(
+        name="Survival curve",
+        text="Product-limit estimate (Kaplan and Meier 1958) of the share of stops that last longer, with the "
+        "pointwise log-log band at 95 % on Greenwood's variance. Session timeouts do not distort it: a pod comes back "
+        "whether or not its member was expelled.",
+    ),
+    Method(
+        name="Cost of a timeout",
+        text="Per stop: κ, an eviction that was not needed, times the chance that the stop outlasts the timeout, plus ν, "
+        "the partitions of one member, times the expected wait. Waiting pays while the chance of return per second is "
+        "above ν/κ. The timer runs from the last heartbeat, which comes off every timeout.",
+    ),
+    Method(
+        name="Coverage",
+        text="Operators report every 30 s that they are watching. Time without such a report is nobody's evidence, and "
+        "counts for no group.",
+    ),
+)
+"""The methods of every report."""

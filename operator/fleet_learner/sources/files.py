@@ -1,0 +1,148 @@
+"""Read journal files: JSON lines in files that are only appended to.
+
+The one idea: a file is to this source what a partition is to the topic, and a byte what an offset is. A position is the
+end of the last complete line, so a line that is still being written, or that a crash tore, is left for later or for
+ever, and every complete line is read exactly once.
+Source: the operator's writer gives a file its final name from the first byte and never renames it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fleet_learner import schemas
+
+from .topic import DataLossError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+PATTERN: Final = "**/*.jsonl"
+_CHUNK_BYTES: Final = 1 << 20
+_BATCH_ROWS: Final = 10_000
+_SHORTEST_RECORD_BYTES: Final = 64
+
+
+class JournalFiles:
+    """The files below one folder that every task can read (a disk, a shared volume).
+
+    Parameters
+    ----------
+    folder: is searched with all folders below it.
+    pattern: which files; names that begin with a dot are left out.
+    """
+
+    def __init__(self, folder: Path, pattern: str = PATTERN) -> None:
+        self.folder = folder
+        self.pattern = pattern
+
+    @property
+    def name(self) -> str:
+        """Return the name under which manifests keep this source's positions."""
+        return f"files:{self.folder}"
+
+    def ends(self) -> dict[str, int]:
+        """Return the end of the last complete line of every file, by name below the folder."""
+        found = {}
+        for path in sorted(self.folder.glob(self.pattern)):
+            if path.is_file() and not path.name.startswith("."):
+                found[path.relative_to(self.folder).as_posix()] = last_line_end(path)
+        return found
+
+    def plan(self, start: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the positions between which a run will read.
+
+        A file that is gone was deleted by the writer's own limit: what it still held cannot be known, and its position
+        is forgotten.
+
+        Raises
+        ------
+        DataLossError: a file is shorter than what was read of it.
+        """
+        ends = self.ends()
+        for name, end in ends.items():
+            if end < start.get(name, 0):
+                raise DataLossError(f"{name} was read up to byte {start[name]}, and now ends at {end}")
+        return {"start": {name: start.get(name, 0) for name in ends}, "end": ends}
+
+    def records_max(self, plan: Mapping[str, Any]) -> int:
+        """Return a bound on the number of records of a plan."""
+        return sum(plan["end"][name] - plan["start"][name] for name in plan["end"]) // _SHORTEST_RECORD_BYTES + 1
+
+    def frame(self, spark: SparkSession, plan: Mapping[str, Any]) -> DataFrame:
+        """Return the records of a plan, with the columns of bronze/events."""
+        todo = [(n, plan["start"][n], end) for n, end in sorted(plan["end"].items()) if end > plan["start"][n]]
+        if not todo:
+            return spark.createDataFrame([], schemas.EVENTS.spark_nullable)
+        ranges = spark.createDataFrame(todo, "file string, start bigint, end bigint")
+        folder = self.folder
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for row in batch.to_pylist():
+                    yield from _batches(folder, row["file"], row["start"], row["end"])
+
+        # Equal small ranges: one file a task, so that the largest file bounds the time and not their sum.
+        return ranges.repartitionByRange(len(todo), "file").mapInArrow(read, schemas.EVENTS.spark_nullable)
+
+
+def last_line_end(path: Path) -> int:
+    """Return the position after the last newline of a file; 0 when there is none."""
+    with path.open("rb") as file:
+        at = file.seek(0, io.SEEK_END)
+        while at > 0:
+            size = min(_CHUNK_BYTES, at)
+            file.seek(at - size)
+            newline = file.read(size).rfind(b"\n")
+            if newline >= 0:
+                return at - size + newline + 1
+            at -= size
+    return 0
+
+
+def lines(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (position, line without its newline) of the complete lines in [start, end); empty lines are none.
+
+    Raises
+    ------
+    DataLossError: the file ends before `end`.
+    """
+    with path.open("rb") as file:
+        file.seek(start)
+        at = start
+        while at < end:
+            line = file.readline()
+            if not line.endswith(b"\n"):
+                raise DataLossError(f"{path.name} ends at byte {at + len(line)}, {end} expected")
+            if line.strip():
+                yield at, line[:-1]
+            at += len(line)
+
+
+def _batches(folder: Path, name: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    waiting: list[tuple[int, bytes]] = []
+
+    def batch() -> pa.RecordBatch:
+        rows = len(waiting)
+        columns: dict[str, list[Any]] = {
+            **{column: [None] * rows for column in schemas.EVENTS.names},
+            "raw": [line for _, line in waiting],
+            "offset": [at for at, _ in waiting],
+            "file": [name] * rows,
+        }
+        arrays = [pa.array(columns[field.name], field.type) for field in schemas.EVENTS.arrow]
+        waiting.clear()
+        return pa.RecordBatch.from_arrays(arrays, schema=schemas.EVENTS.arrow)
+
+    for line in lines(folder / name, start, end):
+        waiting.append(line)
+        if len(waiting) >= _BATCH_ROWS:
+            yield batch()
+    if waiting:
+        yield batch()

@@ -1,0 +1,81 @@
+"""Read the journal from its Kafka topic, in runs whose offsets the warehouse keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fleet_learner import schemas
+
+from . import kafka
+from .topic import EARLIEST, LATEST, limited, ranges, resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class JournalTopic:
+    """One topic, or several separated by commas.
+
+    Parameters
+    ----------
+    options: of the source, without offsets: `kafka.bootstrap.servers`, `subscribe`, `failOnDataLoss`, ...
+    records_per_run: an upper bound that is kept about; None reads all there is.
+    """
+
+    def __init__(self, options: Mapping[str, str], records_per_run: int | None = None) -> None:
+        self.options = dict(options)
+        self.connection = kafka.Connection.of({name.lower(): value for name, value in options.items()})
+        self.records_per_run = records_per_run
+
+    @property
+    def name(self) -> str:
+        """Return the name under which manifests keep this source's offsets."""
+        return f"kafka:{','.join(self.connection.topics)}"
+
+    def plan(self, start: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the offsets between which a run will read.
+
+        Raises
+        ------
+        DataLossError: what was read already is no longer the same log.
+        confluent_kafka.KafkaException: no broker answered.
+        """
+        logs = self.connection.open().watermarks(self.connection.topics)
+        self.connection.drop()
+        known = kafka.from_json(start)
+        begin = resolve(EARLIEST, logs)
+        for topic, partitions in known.items():
+            begin.setdefault(topic, {}).update(partitions)
+        end = resolve(LATEST, logs)
+        ranges(begin, end)  # refuses a log that went backwards
+        if self.records_per_run is not None:
+            end = limited(begin, end, self.records_per_run)
+        return {"start": kafka.to_json(begin), "end": kafka.to_json(end)}
+
+    def records_max(self, plan: Mapping[str, Any]) -> int:
+        """Return a bound on the number of records of a plan: its offsets, holes included."""
+        return sum(r.end - r.start for r in ranges(kafka.from_json(plan["start"]), kafka.from_json(plan["end"])))
+
+    def frame(self, spark: SparkSession, plan: Mapping[str, Any]) -> DataFrame:
+        """Return the records of a plan, with the columns of bronze/events."""
+        if plan["start"] == plan["end"]:
+            return spark.createDataFrame([], schemas.EVENTS.spark_nullable)
+        kafka.register(spark)
+        offsets = {"startingOffsets": json.dumps(plan["start"]), "endingOffsets": json.dumps(plan["end"])}
+        return of_kafka(spark.read.format(kafka.FORMAT).options(**self.options, **offsets).load())
+
+
+def of_kafka(records: DataFrame) -> DataFrame:
+    """Turn the columns of a Kafka source (ours or the JVM's) into those of bronze/events."""
+    from pyspark.sql import functions as F
+
+    return records.select(
+        F.col("value").alias("raw"),
+        "topic",
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("timestamp_ms"),
+        F.lit(None).cast("string").alias("file"),
+    ).select(*schemas.EVENTS.names)

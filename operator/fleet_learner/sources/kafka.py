@@ -1,0 +1,248 @@
+"""A Kafka source for Spark in Python: batch and stream, with the names and columns of Spark's own.
+
+Why: Spark's own source is a jar (`spark-sql-kafka-0-10`) that is not in the wheel, and on 2026-11-21 its newest release
+on Maven Central is for Spark 4.2.0; there is none for 4.3. The wheel alone must do. Where a jar is to be had, the only
+change is the name of the format: the columns, `subscribe`, `startingOffsets`, `endingOffsets`, `maxOffsetsPerTrigger`,
+`failOnDataLoss` and `kafka.*` mean the same. `kafka.*` are librdkafka's names here.
+
+The one idea: a batch is a set of offset ranges, fixed before anything is read; a task reads one range of one partition
+(see topic.py). The stream's offsets are `{topic: {partition: next offset}}`, as in the JVM source's checkpoint.
+`SupportsTriggerAvailableNow` pins the end when a query starts; without it that trigger reads one batch only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from fleet_learner import schemas
+
+from .topic import EARLIEST, LATEST, Offsets, Range, TopicReader, limited, ranges, resolve
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT: Final = "staticgroup-kafka"
+
+
+class RangePartition(InputPartition):
+    """One range, which one task reads."""
+
+    def __init__(self, wanted: Range) -> None:
+        super().__init__(wanted)
+        self.range = wanted
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What the options say, in a form that travels to the tasks.
+
+    Parameters
+    ----------
+    topics: of `subscribe`, separated by commas.
+    settings: librdkafka's, from the options that begin with `kafka.`.
+    """
+
+    topics: tuple[str, ...]
+    settings: tuple[tuple[str, str], ...]
+    fail_on_data_loss: bool
+    stall_timeout_ms: int
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Connection:
+        """Read the options.
+
+        Raises
+        ------
+        ValueError: there is no broker or no topic.
+        """
+        settings = {name[6:]: value for name, value in options.items() if name.startswith("kafka.")}
+        topics = tuple(sorted({t.strip() for t in options.get("subscribe", "").split(",")} - {""}))
+        if "bootstrap.servers" not in settings or not topics:
+            raise ValueError("the options kafka.bootstrap.servers and subscribe are needed")
+        return cls(
+            topics=topics,
+            settings=tuple(sorted(settings.items())),
+            fail_on_data_loss=options.get("failondataloss", "true").lower() == "true",
+            stall_timeout_ms=int(options.get("kafkaconsumer.polltimeoutms", "120000")),
+        )
+
+    def open(self) -> TopicReader:
+        """Connect, or take this process's connection: Python workers live on from task to task."""
+        if self not in _READERS:
+            _READERS[self] = TopicReader(
+                dict(self.settings),
+                fail_on_data_loss=self.fail_on_data_loss,
+                stall_timeout_ms=self.stall_timeout_ms,
+            )
+        return _READERS[self]
+
+    def drop(self) -> None:
+        """Close this process's connection after a failure."""
+        reader = _READERS.pop(self, None)
+        if reader is not None:
+            reader.close()
+
+
+_READERS: dict[Connection, TopicReader] = {}
+
+
+def parse_offsets(text: str) -> Offsets | int:
+    """Read `earliest`, `latest` or the JSON of offsets, as the JVM source takes them."""
+    if text in {"earliest", "latest"}:
+        return EARLIEST if text == "earliest" else LATEST
+    return {topic: {int(p): int(offset) for p, offset in parts.items()} for topic, parts in json.loads(text).items()}
+
+
+def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """Return offsets with partitions as text, as a checkpoint or a manifest stores them."""
+    return {t: {str(p): parts[p] for p in sorted(parts)} for t, parts in sorted(offsets.items())}
+
+
+def from_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
+    """Return what `to_json` wrote."""
+    return {topic: {int(p): offset for p, offset in parts.items()} for topic, parts in offsets.items()}
+
+
+def read_range(connection: Connection, wanted: Range) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range as Arrow batches with the columns of the JVM source."""
+    try:
+        for messages in connection.open().read(wanted):
+            yield _batch(messages)
+    except Exception:
+        connection.drop()
+        raise
+
+
+def _batch(messages: Sequence[Any]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    stamps = [message.timestamp() for message in messages]
+    columns = [
+        [message.key() for message in messages],
+        [message.value() for message in messages],
+        [message.topic() for message in messages],
+        [message.partition() for message in messages],
+        [message.offset() for message in messages],
+        [max(ms, 0) * 1000 for _, ms in stamps],
+        [kind - 1 for kind, _ in stamps],  # librdkafka counts from 1 what Kafka's TimestampType counts from 0
+    ]
+    fields = schemas.KAFKA.arrow
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)], schema=fields
+    )
+
+
+class KafkaBatchReader(DataSourceReader):
+    """Read the ranges between `startingOffsets` and `endingOffsets` as they are when the plan is made."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.connection = Connection.of(options)
+        self.start = parse_offsets(options.get("startingoffsets", "earliest"))
+        self.end = parse_offsets(options.get("endingoffsets", "latest"))
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one task for each partition that has something."""
+        reader = self.connection.open()
+        logs = reader.watermarks(self.connection.topics)
+        self.connection.drop()
+        if not isinstance(self.end, int):  # exactly the partitions that were named
+            logs = {t: {p: w for p, w in parts.items() if p in self.end.get(t, {})} for t, parts in logs.items()}
+        return [RangePartition(r) for r in ranges(resolve(self.start, logs), resolve(self.end, logs))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one range."""
+        if not isinstance(partition, RangePartition):
+            return iter(())  # Spark makes up a partition where a source has none
+        return read_range(self.connection, partition.range)
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Read batches of ranges, each ending where Spark's checkpoint says."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.connection = Connection.of(options)
+        self.start = parse_offsets(options.get("startingoffsets", "latest"))
+        self.records_max = int(options["maxoffsetspertrigger"]) if "maxoffsetspertrigger" in options else None
+        self.pinned: Offsets | None = None
+
+    def initialOffset(self) -> dict[str, dict[str, int]]:
+        """Return where a new query begins."""
+        return to_json(resolve(self.start, self.connection.open().watermarks(self.connection.topics)))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit of one batch, `maxOffsetsPerTrigger`."""
+        return ReadAllAvailable() if self.records_max is None else ReadMaxRows(self.records_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Pin the end of the log: what comes later is for the next run."""
+        self.pinned = self._ends()
+
+    def latestOffset(self, start: dict[str, dict[str, int]], limit: ReadLimit) -> dict[str, dict[str, int]]:
+        """Return where the next batch ends; never before `start`."""
+        begin = from_json(start)
+        ends = {t: dict(p) for t, p in (self.pinned or self._ends()).items()}
+        for topic, partitions in begin.items():
+            for partition, offset in partitions.items():
+                end = ends.setdefault(topic, {}).get(partition, -1)
+                if end < offset and self.connection.fail_on_data_loss and self.pinned is None:
+                    ranges(begin, ends)  # says what is lost
+                ends[topic][partition] = max(end, offset)
+        return to_json(limited(begin, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends)
+
+    def reportLatestOffset(self) -> dict[str, dict[str, int]]:
+        """Return the end of the log, for the query's progress."""
+        return to_json(self._ends())
+
+    def partitions(self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]) -> Sequence[InputPartition]:
+        """Return one task for each partition that has something in this batch."""
+        return [RangePartition(r) for r in ranges(from_json(start), from_json(end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one range."""
+        assert isinstance(partition, RangePartition)
+        return read_range(self.connection, partition.range)
+
+    def stop(self) -> None:
+        """Close the driver's connection."""
+        self.connection.drop()
+
+    def _ends(self) -> dict[str, dict[int, int]]:
+        return resolve(LATEST, self.connection.open().watermarks(self.connection.topics))
+
+
+class KafkaSource(DataSource):
+    """The source itself; `register` makes it known to a session."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `format`."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of the JVM source."""
+        return schemas.KAFKA.spark
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the batch side."""
+        return KafkaBatchReader(_lowered(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return the streaming side."""
+        return KafkaStreamReader(_lowered(self.options))
+
+
+def _lowered(options: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in options.items()}
+
+
+def register(spark: SparkSession) -> None:
+    """Make `spark.read.format("staticgroup-kafka")` and `readStream` work in this session."""
+    spark.dataSource.register(KafkaSource)

@@ -1,0 +1,324 @@
+"""Facts per group and day against a plain-Python reference over generated histories, and the rules case by case."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from fleet_learner import facts, schemas
+from fleet_learner.facts import DAY_MS, GAP_GRID_MS, StopDurations
+from fleet_learner.rebalances import SLACK_MS, Trigger, rebalances
+
+pytest.importorskip("pyspark")
+
+START_MS = 1_793_491_200_000  # a Sunday, 2026-11-01
+Row = dict[str, Any]
+
+
+def frame(spark: Any, table: schemas.Table, rows: list[Row]) -> Any:
+    """Make a table of rows that name only what matters to them."""
+    usual: Row = {
+        "kafka_cluster_id": "kafka", "group_id": "group", "group_key": 1, "namespace": "ns", "static_group": "sg",
+        "workload": "web", "protocol": "Classic", "k8s_cluster_uid": "k8s", "instance_id": "i-0", "member_key": 1,
+    }  # fmt: skip
+    blank = {"string": "", "bigint": 0, "int": 0, "boolean": False}
+
+    def value(row: Row, column: schemas.Column) -> Any:
+        missing = usual.get(column.name, None if column.nullable else blank.get(column.type))
+        return row.get(column.name, missing)
+
+    filled = [tuple(value(row, column) for column in table.columns) for row in rows]
+    return spark.createDataFrame(filled, table.spark)
+
+
+def outage(down_ms: int, gap_ms: int, end_kind: str = "returned", **more: Any) -> Row:
+    up_ms = down_ms + gap_ms if end_kind == "returned" else None
+    return {
+        "event_id": f"down-{more.get('member_key', 1)}-{down_ms}", "down_ms": down_ms, "gap_ms": gap_ms, "up_ms": up_ms,
+        "end_kind": end_kind, "session_timeout_ms": 45_000,
+    } | more  # fmt: skip
+
+
+def event(kind: str, event_ms: int, **more: Any) -> Row:
+    return {"event_id": f"{kind}-{more.get('group_key', 1)}-{event_ms}", "kind": kind, "event_ms": event_ms} | more
+
+
+def ghosts_of(spark: Any, outages: list[Row], members: list[Row]) -> dict[int, tuple[int, int, int]]:
+    made = facts.ghost_times(
+        frame(spark, schemas.OUTAGES, outages), frame(spark, schemas.MEMBER_EVENTS, members)
+    ).collect()
+    assert len(made) == len(outages)
+    return {r.down_ms: (r.ghost_wanted_ms, r.ghost_late_ms, r.ghost_operator_ms) for r in made}
+
+
+def test_a_place_is_kept_until_the_member_returns_or_its_session_ends(spark: Any) -> None:
+    """ClassicGroup, ConsumerGroup: the session timer expels a static member that stays away."""
+    kept = ghosts_of(spark, [outage(0, 30_000), outage(100_000, 60_000), outage(300_000, 60_000, "open")], [])
+    assert kept == {0: (30_000, 0, 0), 100_000: (45_000, 0, 0), 300_000: (45_000, 0, 0)}
+
+
+def test_a_rejoin_that_was_absorbed_after_the_timeout_shows_that_the_place_was_kept_too_long(spark: Any) -> None:
+    rejoined = event("member.rejoined", 70_000, absorbed=True)
+    assert ghosts_of(spark, [outage(0, 60_000)], [rejoined]) == {0: (45_000, 15_000, 0)}
+
+
+def test_an_absorbed_rejoin_counts_for_the_stop_just_before_it_only(spark: Any) -> None:
+    rejoined = event("member.rejoined", 170_000, absorbed=True)
+    kept = ghosts_of(spark, [outage(0, 60_000), outage(100_000, 60_000)], [rejoined])
+    assert kept == {0: (45_000, 0, 0), 100_000: (45_000, 15_000, 0)}
+
+
+def test_a_member_that_was_removed_in_the_end_was_waited_for_in_vain(spark: Any) -> None:
+    kept = ghosts_of(spark, [outage(0, 5_000, "removed"), outage(100_000, 50_000, "removed")], [])
+    assert kept == {0: (0, 0, 5_000), 100_000: (0, 5_000, 45_000)}
+
+
+def test_a_blind_outage_has_no_ghost_time_and_an_unknown_timeout_does_not_bound_it(spark: Any) -> None:
+    kept = ghosts_of(spark, [outage(0, 5_000, "blind"), outage(100_000, 50_000, session_timeout_ms=None)], [])
+    assert kept == {0: (0, 0, 0), 100_000: (50_000, 0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("row", "durations", "expected"),
+    [
+        ({"protocol": "Classic", "partitions_total": 48, "partitions_moved": 4}, StopDurations(), 48 * 3_000),
+        ({"protocol": "Classic", "partitions_total": 48, "partitions_moved": 4}, StopDurations(classic_is_cooperative=True), 1_200),
+        ({"protocol": "Consumer", "partitions_total": 48, "partitions_moved": 4}, StopDurations(cooperative_ms=500), 2_000),
+        ({"protocol": "Consumer", "partitions_total": 48}, StopDurations(), 48 * 300),
+        ({"protocol": "Classic"}, StopDurations(), None),
+    ],
+)  # fmt: skip
+def test_eager_groups_lose_all_partitions_and_the_others_the_moved_ones(
+    spark: Any, row: Row, durations: StopDurations, expected: int | None
+) -> None:
+    """KIP-429 and KIP-848: partitions that do not move are consumed on."""
+    seen = frame(
+        spark, schemas.REBALANCES, [{"event_id": "r", "start_lo_ms": 0, "start_hi_ms": 0, "trigger": "x"} | row]
+    )
+    assert [r.stopped_partition_ms for r in facts.rebalance_costs(seen, durations).collect()] == [expected]
+
+
+def triggers(spark: Any, groups: list[Row], members: list[Row], outages: list[Row]) -> list[tuple[str, str | None]]:
+    made = rebalances(
+        frame(spark, schemas.GROUP_EVENTS, groups),
+        frame(spark, schemas.MEMBER_EVENTS, members),
+        frame(spark, schemas.OUTAGES, outages),
+    )
+    return [(r.trigger, r.rollout_id) for r in made.orderBy("start_hi_ms").collect()]
+
+
+def test_the_last_cause_before_a_rebalance_is_its_trigger(spark: Any) -> None:
+    seen = [
+        event("group.rebalanced", t, time_lo_ms=t - 5_000, time_hi_ms=t) for t in (50_000, 100_000, 200_000, 300_000)
+    ]
+    members = [event("member.removed", 98_000, outcome="Removed"), event("member.rejoined", 199_000, absorbed=False)]
+    scaled = event("workload.scaled", 299_000, replicas_before=2, replicas_after=3)
+    assert triggers(spark, [*seen, scaled], members, [outage(2_000, 90_000)]) == [
+        (Trigger.EXPELLED, None), (Trigger.REMOVED, None), (Trigger.JOINED, None), (Trigger.SCALED, None),
+    ]  # fmt: skip
+
+
+def test_a_cause_that_is_too_old_or_comes_later_or_did_nothing_is_none(spark: Any) -> None:
+    seen = event("group.rebalanced", 100_000, time_lo_ms=95_000, time_hi_ms=100_000)
+    members = [
+        event("member.removed", 95_000 - SLACK_MS - 1, outcome="Removed"),
+        event("member.removed", 100_001, outcome="Removed"),
+        event("member.removed", 99_000, outcome="Resurrected"),
+        event("member.rejoined", 99_500, absorbed=True),
+    ]
+    assert triggers(spark, [seen], members, [outage(54_000, 45_000)]) == [(Trigger.UNKNOWN, None)]
+
+
+def test_a_rebalance_belongs_to_the_rollout_it_happened_in(spark: Any) -> None:
+    seen = [event("group.rebalanced", t) for t in (50_000, 100_000, 200_000)]
+    rollout = [
+        event("rollout.started", 60_000, rollout_id="rev-2", replicas=3),
+        event("rollout.finished", 150_000, rollout_id="rev-2", replicas=3),
+    ]
+    assert [rollout for _, rollout in triggers(spark, [*seen, *rollout], [], [])] == [None, "rev-2", None]
+
+
+def test_a_rebalance_without_bounds_began_when_it_was_seen_and_two_groups_do_not_mix(spark: Any) -> None:
+    seen = [event("group.rebalanced", 50_000, group_key=1), event("group.rebalanced", 50_000, group_key=2)]
+    removed = event("member.removed", 49_000, outcome="Removed", group_key=2)
+    made = rebalances(
+        frame(spark, schemas.GROUP_EVENTS, seen),
+        frame(spark, schemas.MEMBER_EVENTS, [removed]),
+        frame(spark, schemas.OUTAGES, []),
+    )
+    rows = {r.group_key: r for r in made.collect()}
+    assert (rows[1].start_lo_ms, rows[1].start_hi_ms, rows[1].end_ms) == (50_000, 50_000, None)
+    assert (rows[1].trigger, rows[2].trigger) == (Trigger.UNKNOWN, Trigger.REMOVED)
+
+
+def generated(seed: int, groups: int) -> dict[str, list[Row]]:
+    """Generate six days of history for many groups in two Kubernetes clusters."""
+    rng = random.Random(seed)
+    made: dict[str, list[Row]] = {"outages": [], "members": [], "groups": [], "blind": [], "beats": []}
+    for key in range(groups):
+        own = {"group_key": key, "group_id": f"group-{key}", "k8s_cluster_uid": f"k8s-{key % 2}",
+               "protocol": rng.choice(("Classic", "Consumer"))}  # fmt: skip
+        for number in range(rng.randrange(12)):
+            at = START_MS + rng.randrange(6 * DAY_MS)
+            member = {"member_key": rng.randrange(3), "instance_id": f"i-{rng.randrange(3)}"}
+            kind = rng.choice(("returned", "removed", "open", "blind"))
+            made["outages"].append(
+                outage(at, rng.randrange(1, 200_000), kind, event_id=f"d-{key}-{number}", **own, **member)
+            )
+            made["members"].append(
+                event(
+                    "member.rejoined",
+                    at + 300_000,
+                    absorbed=rng.random() < 0.5,
+                    event_id=f"m-{key}-{number}",
+                    **own,
+                    **member,
+                )
+            )
+        for number in range(rng.randrange(8)):
+            what = rng.choice(("group.rebalanced", "rollout.started", "removal.held"))
+            more: Row = {"members": rng.randrange(1, 9), "partitions_total": 12} if what == "group.rebalanced" else {}
+            made["groups"].append(
+                event(what, START_MS + rng.randrange(6 * DAY_MS), event_id=f"g-{key}-{number}", **more, **own)
+            )
+    for uid in ("k8s-0", "k8s-1"):
+        at = START_MS + rng.randrange(2 * DAY_MS)
+        made["beats"] += [
+            {"k8s_cluster_uid": uid, "observed_at_ms": at + late, "event_id": str(late)} for late in (0, 9)
+        ]
+        for _ in range(6):
+            at += rng.randrange(1, DAY_MS // 2)
+            end = at + rng.randrange(1, 2 * DAY_MS)
+            made["blind"].append({"k8s_cluster_uid": uid, "start_ms": at, "end_ms": end})
+            at = end
+    return made
+
+
+def reference(made: dict[str, list[Row]], as_of_ms: int) -> dict[tuple[int, int], Row]:
+    """Count the same in plain Python, one fact after the other."""
+    days: dict[tuple[int, int], Row] = {}
+    all_rows = [(o["down_ms"], o) for o in made["outages"]]
+    all_rows += [(e["event_ms"], e) for e in [*made["members"], *made["groups"]]]
+    for key in {row["group_key"] for at, row in all_rows if at < as_of_ms}:
+        own = sorted(
+            ((at, row) for at, row in all_rows if row["group_key"] == key and at < as_of_ms), key=lambda p: p[0]
+        )
+        uid = own[0][1]["k8s_cluster_uid"]
+        for day in range(own[0][0] // DAY_MS, (as_of_ms - 1) // DAY_MS + 1):
+            begin, end = day * DAY_MS, min((day + 1) * DAY_MS, as_of_ms)
+            today = [row for at, row in own if begin <= at < end]
+            stops = [row for row in today if "down_ms" in row]
+            kinds = [row.get("kind") for row in today]
+            first = min(b["observed_at_ms"] for b in made["beats"] if b["k8s_cluster_uid"] == uid)
+            watched_from = min(max(begin, first), end)
+            blind = sum(max(0, min(b["end_ms"], end) - max(b["start_ms"], watched_from))
+                        for b in made["blind"] if b["k8s_cluster_uid"] == uid)  # fmt: skip
+            counted: Row = {
+                kind: sum(s["end_kind"] == kind for s in stops) for kind in ("returned", "removed", "open", "blind")
+            }
+            counted |= {
+                "downs": len(stops),
+                "absorbed": sum(bool(row.get("absorbed")) for row in today),
+                "held": kinds.count("removal.held"),
+                "rollouts": kinds.count("rollout.started"),
+                "rebalances": kinds.count("group.rebalanced"),
+                "covered_ms": end - watched_from - blind,
+                "ghost_operator_ms": sum(min(s["gap_ms"], 45_000) for s in stops if s["end_kind"] == "removed"),
+                "ghost_wanted_ms": sum(
+                    min(s["gap_ms"], 45_000) for s in stops if s["end_kind"] in {"returned", "open"}
+                ),
+            }
+            known = [(at, row["members"]) for at, row in own if "members" in row]
+            # Before the first one is known, the last one of the first day on which one is.
+            first_day = [m for at, m in known if at // DAY_MS == known[0][0] // DAY_MS]
+            until = [m for at, m in known if at < end]
+            seen = {row["instance_id"] for _, row in own if "instance_id" in row and "kind" in row}
+            counted["members"] = (until or first_day or [len(seen)])[-1]
+            days[(key, begin)] = counted
+    return days
+
+
+def day_table(spark: Any, made: dict[str, list[Row]], as_of_ms: int) -> Any:
+    outages = frame(spark, schemas.OUTAGES, made["outages"])
+    members = frame(spark, schemas.MEMBER_EVENTS, made["members"])
+    groups = frame(spark, schemas.GROUP_EVENTS, made["groups"])
+    costs = facts.rebalance_costs(rebalances(groups, members, outages), StopDurations())
+    return facts.group_day(
+        facts.ghost_times(outages, members), members, groups, costs, frame(spark, schemas.BEATS, made["beats"]),
+        frame(spark, schemas.BLIND_WINDOWS, made["blind"]),
+        start_ms=START_MS, as_of_ms=as_of_ms,
+    )  # fmt: skip
+
+
+def test_days_agree_with_the_reference_and_do_not_depend_on_order_or_partitions(spark: Any) -> None:
+    """Metamorphic: rows in another order and number of partitions are the same history."""
+    made, as_of_ms = generated(7, 40), START_MS + 5 * DAY_MS + 12_345_678
+    rows = {(r.group_key, r.day_ms): r.asDict() for r in day_table(spark, made, as_of_ms).collect()}
+    expected = reference(made, as_of_ms)
+    assert rows.keys() == expected.keys()
+    for key, counted in expected.items():
+        assert {name: rows[key][name] for name in counted} == counted
+    shuffled = {name: random.Random(1).sample(each, len(each)) for name, each in made.items()}
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "5")
+    try:
+        again = {(r.group_key, r.day_ms): r.asDict() for r in day_table(spark, shuffled, as_of_ms).collect()}
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert again == rows
+
+
+def test_the_columns_are_those_of_the_tables(spark: Any) -> None:
+    made = generated(3, 3)
+    assert tuple(day_table(spark, made, START_MS + DAY_MS).columns) == schemas.GROUP_DAY.names
+    types = {f.name: f.dataType for f in day_table(spark, made, START_MS + DAY_MS).schema}
+    assert types == {f.name: f.dataType for f in schemas.GROUP_DAY.spark}
+    stats = facts.gap_stats(frame(spark, schemas.OUTAGES, made["outages"]))
+    assert {f.name: f.dataType.simpleString() for f in stats.schema} == {
+        f.name: f.dataType.simpleString() for f in schemas.GAP_STATS.spark
+    }
+
+
+def test_the_replayed_rebalances_join_in_and_are_unknown_without_a_replay(spark: Any) -> None:
+    made = {"outages": [outage(START_MS, 9)], "members": [], "groups": [], "blind": [], "beats": []}
+    assert [r.rebalances_dynamic for r in day_table(spark, made, START_MS + DAY_MS).collect()] == [None]
+    outages = frame(spark, schemas.OUTAGES, made["outages"])
+    members, groups = frame(spark, schemas.MEMBER_EVENTS, []), frame(spark, schemas.GROUP_EVENTS, [])
+    dynamic = spark.createDataFrame([(1, START_MS, 2)], "group_key bigint, day_ms bigint, rebalances_dynamic bigint")
+    days = facts.group_day(
+        facts.ghost_times(outages, members), members, groups,
+        facts.rebalance_costs(frame(spark, schemas.REBALANCES, []), StopDurations()),
+        frame(spark, schemas.BEATS, []),
+        frame(spark, schemas.BLIND_WINDOWS, []), start_ms=START_MS, as_of_ms=START_MS + 2 * DAY_MS, dynamic=dynamic,
+    )  # fmt: skip
+    assert sorted((r.day_ms, r.rebalances_dynamic) for r in days.collect()) == [(START_MS, 2), (START_MS + DAY_MS, 0)]
+
+
+def test_gaps_are_summed_so_that_weeks_can_be_added(spark: Any) -> None:
+    rows = [
+        outage(START_MS, 10_000), outage(START_MS + 1, 100_000), outage(START_MS + 2, 50_000, "open"),
+        outage(START_MS + 3, 50_000, "blind"), outage(START_MS + DAY_MS, 1_000),
+    ]  # fmt: skip
+    stats = sorted(facts.gap_stats(frame(spark, schemas.OUTAGES, rows)).collect(), key=lambda r: r.week_ms)
+    assert [(r.returned, r.censored, r.blind) for r in stats] == [(2, 1, 1), (1, 0, 0)]
+    assert stats[1].week_ms == START_MS + DAY_MS  # Monday
+    assert stats[0].week_ms == START_MS - 6 * DAY_MS
+    assert stats[0].sum_log_gap_micro == 9_210_340 + 11_512_925
+    assert stats[0].sum_log_gap_squared_micro == 84_830_370 + 132_547_453
+    exceeded = dict(zip(GAP_GRID_MS, stats[0].exceeded, strict=True))
+    assert (exceeded[6_000], exceeded[10_000], exceeded[45_000], exceeded[60_000], exceeded[120_000]) == (3, 2, 2, 1, 0)
+
+
+def exchanges(made: Any) -> int:
+    plan: str = made._jdf.queryExecution().executedPlan().toString()
+    return plan.count("Exchange hashpartitioning")
+
+
+def test_each_table_is_shuffled_once(spark: Any) -> None:
+    outages = frame(spark, schemas.OUTAGES, [outage(0, 1)])
+    members, groups = frame(spark, schemas.MEMBER_EVENTS, []), frame(spark, schemas.GROUP_EVENTS, [])
+    assert exchanges(rebalances(groups, members, outages)) == 1
+    assert exchanges(facts.ghost_times(outages, members)) == 1
+    assert exchanges(facts.gap_stats(outages)) == 1

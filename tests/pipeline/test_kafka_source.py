@@ -1,0 +1,167 @@
+"""The Kafka source in Python: exact ranges, batch and stream, restarts, and what happens when records are gone.
+
+The broker here is librdkafka's simulation: four partitions, about 5 MB kept of each. Holes, transactions and compaction
+need a real one: see test_offsets_topic.py.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet_learner import schemas
+from fleet_learner.sources import kafka
+from fleet_learner.sources.topic import DataLossError, Range, TopicReader
+from pipeline.conftest import Topics
+
+
+def options(topics: Topics, topic: str, **more: str) -> dict[str, str]:
+    """Return the options for a topic."""
+    return {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": topic, **more}
+
+
+def fill(topics: Topics, topic: str, count: int) -> None:
+    """Put numbered records into the topic, one partition after the other."""
+    topics.produce(topic, [(n % 4, b"k%d" % n, b"v%d" % n) for n in range(count)])
+
+
+def values(rows: list[Any]) -> list[int]:
+    """Return the numbers of records, sorted."""
+    return sorted(int(bytes(row["value"])[1:]) for row in rows)
+
+
+def test_a_batch_has_the_columns_and_the_content_of_the_jvm_source(spark: Any, topics: Topics) -> None:
+    fill(topics, "columns", 8)
+    topics.produce("columns", [(0, None, None)])
+    kafka.register(spark)
+    frame = spark.read.format(kafka.FORMAT).options(**options(topics, "columns")).load()
+    assert frame.schema == schemas.KAFKA.spark
+    rows = sorted(frame.collect(), key=lambda row: (row["partition"], row["offset"]))
+    assert [(r["partition"], r["offset"]) for r in rows] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        *((p, o) for p in (1, 2, 3) for o in (0, 1)),
+    ]
+    first, tombstone = rows[0], rows[2]
+    assert (bytes(first["key"]), bytes(first["value"]), first["topic"]) == (b"k0", b"v0", "columns")
+    assert (first["timestamp"].timestamp(), first["timestampType"]) == (1_700_000_000.0, 0)
+    assert (tombstone["key"], tombstone["value"]) == (None, None)
+
+
+def test_only_the_named_offsets_are_read(spark: Any, topics: Topics) -> None:
+    fill(topics, "ranges", 40)
+    kafka.register(spark)
+    wanted = {
+        "startingOffsets": json.dumps({"ranges": {"0": 3, "1": -2, "2": 9, "3": 10}}),
+        "endingOffsets": json.dumps({"ranges": {"0": 5, "1": 2, "2": -1, "3": 10}}),
+    }
+    rows = spark.read.format(kafka.FORMAT).options(**options(topics, "ranges", **wanted)).load().collect()
+    assert values(rows) == sorted([12, 16, 1, 5, 38])
+
+
+def test_a_range_without_offsets_has_no_records(spark: Any, topics: Topics) -> None:
+    """Spark makes up a partition for a source that has none; it must not be read."""
+    fill(topics, "idle", 4)
+    kafka.register(spark)
+    ends = json.dumps({"idle": {"0": 1, "1": 1, "2": 1, "3": 1}})
+    same = options(topics, "idle", startingOffsets=ends, endingOffsets=ends)
+    assert spark.read.format(kafka.FORMAT).options(**same).load().collect() == []
+
+
+def test_a_topic_that_does_not_exist_yet_is_empty(topics: Topics) -> None:
+    reader = TopicReader({"bootstrap.servers": topics.bootstrap, "allow.auto.create.topics": "false"})
+    assert reader.watermarks(("nowhere",)) == {"nowhere": {}}
+    reader.close()
+
+
+def test_records_that_retention_took_are_an_error_unless_that_is_allowed(topics: Topics) -> None:
+    """Spark's `failOnDataLoss`; the simulated broker keeps 5 MB."""
+    topics.produce("loss", [(0, None, b"v" * 1000) for _ in range(8_000)])
+    settings = {"bootstrap.servers": topics.bootstrap}
+    strict = TopicReader(settings)
+    log = strict.watermarks(("loss",))["loss"][0]
+    assert 0 < log.low < log.high == 8_000
+    with pytest.raises(DataLossError, match=f"the log begins at {log.low}"):
+        list(strict.read(Range("loss", 0, 0, 8_000)))
+    with pytest.raises(DataLossError, match="the log ends at 8000"):
+        list(strict.read(Range("loss", 0, 7_999, 8_001)))
+    with pytest.raises(DataLossError, match="no partition any more"):
+        list(strict.read(Range("loss", 99, 0, 1)))
+    lax = TopicReader(settings, fail_on_data_loss=False)
+    offsets = [message.offset() for batch in lax.read(Range("loss", 0, 0, 9_000)) for message in batch]
+    assert offsets == list(range(log.low, 8_000))
+    strict.close()
+    lax.close()
+
+
+def test_one_reader_reads_one_range_after_the_other_exactly(topics: Topics) -> None:
+    fill(topics, "again", 400)
+    reader = TopicReader({"bootstrap.servers": topics.bootstrap})
+    for start, end in ((90, 100), (0, 7), (7, 8), (50, 50), (8, 90)):
+        offsets = [m.offset() for batch in reader.read(Range("again", 1, start, end)) for m in batch]
+        assert offsets == list(range(start, end))
+    reader.close()
+
+
+def test_options_are_checked_before_anything_starts() -> None:
+    with pytest.raises(ValueError, match=r"kafka\.bootstrap\.servers and subscribe"):
+        kafka.Connection.of({"subscribe": "t"})
+    with pytest.raises(ValueError, match=r"kafka\.bootstrap\.servers and subscribe"):
+        kafka.Connection.of({"kafka.bootstrap.servers": "b:1", "subscribe": " , "})
+
+
+def run_stream(spark: Any, topics: Topics, topic: str, folder: Path, **more: str) -> list[int]:
+    """Run a query over what is there now, and return the number of rows of each of its batches."""
+    kafka.register(spark)
+    batches: list[int] = []
+
+    def sink(frame: Any, batch_id: int) -> None:
+        path = folder / f"batch={batch_id}.json"
+        rows = values(frame.collect())
+        path.write_text(json.dumps(rows))
+        batches.append(len(rows))
+
+    stream = spark.readStream.format(kafka.FORMAT).options(**options(topics, topic, startingOffsets="earliest", **more))
+    query = (
+        stream.load()
+        .writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return batches
+
+
+def all_rows(folder: Path) -> list[int]:
+    return sorted(n for path in folder.glob("batch=*.json") for n in json.loads(path.read_text()))
+
+
+def test_available_now_reads_everything_in_batches_of_the_wanted_size(
+    spark: Any, topics: Topics, tmp_path: Path
+) -> None:
+    """Without SupportsTriggerAvailableNow this trigger stops after one batch."""
+    fill(topics, "stream", 100)
+    batches = run_stream(spark, topics, "stream", tmp_path, maxOffsetsPerTrigger="40")
+    assert (len(batches), sum(batches)) == (3, 100)
+    assert all_rows(tmp_path) == list(range(100))
+    fill(topics, "stream", 10)
+    assert run_stream(spark, topics, "stream", tmp_path, maxOffsetsPerTrigger="40") == [10]
+    assert run_stream(spark, topics, "stream", tmp_path) == []
+
+
+def test_a_query_that_died_between_sink_and_commit_reads_the_same_batch_again(
+    spark: Any, topics: Topics, tmp_path: Path
+) -> None:
+    """Spark's offset log fixes the ends of a batch before it runs; here its commit is lost."""
+    fill(topics, "restart", 60)
+    assert run_stream(spark, topics, "restart", tmp_path) == [60]
+    for commit in (tmp_path / "checkpoint" / "commits").iterdir():
+        commit.unlink()
+    fill(topics, "restart", 20)
+    assert run_stream(spark, topics, "restart", tmp_path) == [60, 20]
+    assert all_rows(tmp_path) == sorted([*range(60), *range(20)])

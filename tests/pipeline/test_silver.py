@@ -1,0 +1,219 @@
+"""Raw records become facts: what is refused and why, what is a copy, and which time counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fleet_learner import quality, schemas, silver
+from pipeline import timelines
+from pipeline.timelines import T0_MS
+from staticgroup.api import journal
+
+DOWN = timelines.change("down", "g", 0, 0, T0_MS)
+
+
+def with_data(line: str, **changes: Any) -> str:
+    """Return a record with other data; a value of `...` takes the field away."""
+    record = json.loads(line)
+    for name, value in changes.items():
+        if value is ...:
+            record["data"].pop(name)
+        else:
+            record["data"][name] = value
+    return json.dumps(record)
+
+
+def with_envelope(line: str, **changes: Any) -> str:
+    """Return a record with another envelope; a value of `...` takes the field away."""
+    record = json.loads(line)
+    for name, value in changes.items():
+        if value is ...:
+            record.pop(name)
+        else:
+            record[name] = value
+    return json.dumps(record)
+
+
+GOOD = [
+    DOWN,
+    timelines.change("up", "g", 0, 1, T0_MS + 5_000),
+    timelines.removed("g", 1, T0_MS),
+    timelines.rebalanced("g", 3, T0_MS),
+    timelines.beat(T0_MS),
+    with_data(DOWN, colour="blue", nested={"a": [1]}),
+    with_envelope(DOWN, traceparent="00-1"),
+    with_data(DOWN, kafka_cluster_id="", node_name="", image_digest="", time_lo_ms=None),
+    with_data(timelines.beat(T0_MS), unreachable_groups=["shop/g"], unreachable_total=7),
+]
+BAD = {
+    "Empty": [None, b""],
+    "NotUtf8": [b'{"specversion":"1.0\xff"}'],
+    "NotJson": ["{", "nothing", '{"specversion":"1.0",}'],
+    "NotAnEvent": ["[1]", "5", "{}", '"x"', with_envelope(DOWN, specversion="0.3"), with_envelope(DOWN, type=...)],
+    "UnknownType": [
+        with_envelope(DOWN, type="io.staticgroup.member.down.v2"),
+        with_envelope(DOWN, type="com.example.thing"),
+    ],
+    "Invalid": [
+        with_data(DOWN, instance_id=...),
+        with_data(DOWN, instance_id=None),
+        with_data(DOWN, group_id=""),
+        with_data(DOWN, seq="many"),
+        with_data(DOWN, seq=-1),
+        with_data(DOWN, observed_at_ms=10**15),
+        with_data(DOWN, restart_count=1.5),
+        with_data(DOWN, session_timeout_ms="45 s"),
+        with_envelope(DOWN, id=...),
+        with_envelope(DOWN, id=""),
+        with_envelope(DOWN, time="2026-11-21 10:00"),
+        with_envelope(DOWN, dataschema="urn:staticgroup:journal:member.up:1"),
+        with_envelope(DOWN, data=None),
+        with_data(timelines.removed("g", 1, T0_MS), outcome=...),
+        with_data(timelines.beat(T0_MS), static_groups=None),
+    ],
+}
+
+
+def reasons(spark: Any, lines: list[Any]) -> list[str | None]:
+    """Return the verdict on every line, in order."""
+    rows = silver.parsed(timelines.events_frame(spark, lines)).select("offset", "reason").collect()
+    return [row["reason"] for row in sorted(rows, key=lambda row: row["offset"])]
+
+
+def test_every_record_that_the_product_reads_is_read_here(spark: Any) -> None:
+    """Both ways: what `journal.read` accepts is accepted, in every field that this version knows or does not."""
+    for line in GOOD:
+        journal.read(line)
+    assert reasons(spark, list(GOOD)) == [None] * len(GOOD)
+
+
+@pytest.mark.parametrize("reason", BAD)
+def test_a_bad_record_is_refused_with_the_reason_that_the_product_gives(spark: Any, reason: str) -> None:
+    lines = BAD[reason]
+    assert reasons(spark, list(lines)) == [reason] * len(lines)
+    for line in lines:
+        if line:
+            with pytest.raises((journal.JournalError, UnicodeDecodeError)) as refusal:
+                journal.read(line.decode() if isinstance(line, bytes) else line)
+            if isinstance(refusal.value, journal.JournalError):
+                assert refusal.value.defect.value == reason
+
+
+def test_what_is_required_is_what_the_product_requires() -> None:
+    """The two lists of required fields are one."""
+    for data_type in journal.DATA_TYPES:
+        fields = {name for name, field in data_type.model_fields.items() if field.is_required()}
+        base = {"operator_id", "seq", "observed_at_ms"}
+        about_a_group = issubclass(data_type, journal.GroupData)
+        group = set(silver._GROUP_FIELDS) if about_a_group else set()
+        assert fields == base | group | set(silver.REQUIRED[data_type.noun]), data_type.noun
+    assert set(silver.REQUIRED) == {data_type.noun for data_type in journal.DATA_TYPES}
+
+
+def test_every_field_of_the_journal_has_a_column() -> None:
+    known = {name for data_type in journal.DATA_TYPES for name in data_type.model_fields}
+    columns = {n for t in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS) for n in t.names}
+    assert known - columns == {"certificate"}, "one certificate goes into the list of certificates"
+
+
+def test_the_fields_arrive_unchanged(spark: Any) -> None:
+    parsed = silver.parsed(timelines.events_frame(spark, list(GOOD)))
+    member = {r["event_id"]: r.asDict() for r in silver.member_events(parsed).collect()}
+    down = member["g-0/0/down"]
+    said = json.loads(DOWN)
+    assert down["source"] == said["source"]
+    assert down["k8s_cluster_uid"] == timelines.CLUSTER
+    for name in ("pod_uid", "instance_id", "restart_count", "session_timeout_ms", "observed_at_ms", "seq", "protocol"):
+        assert down[name] == said["data"][name], name
+    assert member["g-1-0/removed"]["certificates"] == ["uid E1"]
+    (group,) = silver.group_events(parsed).collect()
+    assert (group["kind"], group["group_epoch"], group["partitions_total"]) == ("group.rebalanced", 3, 12)
+    assert {(b["interval_ms"], b["unreachable_total"]) for b in silver.beats(parsed).collect()} == {
+        (30_000, 0),
+        (30_000, 7),
+    }
+
+
+def test_the_time_that_counts_is_the_sources_or_the_bound_of_the_longer_absence(spark: Any) -> None:
+    lines = [
+        timelines.change("down", "g", 0, 0, T0_MS, bounds=(1, 2)),
+        timelines.change("down", "g", 1, 0, T0_MS, source=False, bounds=(T0_MS - 7, T0_MS + 9)),
+        timelines.change("up", "g", 1, 1, T0_MS, source=False, bounds=(T0_MS - 7, T0_MS + 9)),
+        timelines.change("up", "g", 2, 1, T0_MS, source=False),
+    ]
+    rows = silver.member_events(silver.parsed(timelines.events_frame(spark, lines))).collect()
+    assert {r["event_id"]: r["event_ms"] - T0_MS for r in rows} == {
+        "g-0/0/down": 0,
+        "g-1/0/down": -7,
+        "g-1/1/up": 9,
+        "g-2/1/up": 100,
+    }
+
+
+def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark: Any) -> None:
+    early, late = DOWN, with_data(DOWN, observed_at_ms=T0_MS + 999, operator_id="op-2", seq=4)
+    other_source = with_envelope(DOWN, source="/k8s/k8s-2/ns/shop/staticgroup/g")
+    known = None
+    for lines in ([early, late, late, other_source], [other_source, late, early, late]):
+        rows = silver.unique(silver.parsed(timelines.events_frame(spark, lines, partitions=3)), known)
+        kept = silver.member_events(rows.where("NOT is_copy")).select("source", "operator_id", "event_id").collect()
+        assert rows.count() == 4
+        assert sorted(map(tuple, kept)) == [
+            ("/k8s/k8s-1/ns/shop/staticgroup/g", "op-1", "g-0/0/down"),
+            ("/k8s/k8s-2/ns/shop/staticgroup/g", "op-1", "g-0/0/down"),
+        ]
+
+
+def test_a_record_that_silver_has_already_is_a_copy(spark: Any) -> None:
+    known = spark.createDataFrame([(json.loads(DOWN)["source"], "g-0/0/down")], "source string, event_id string")
+    rows = silver.unique(silver.parsed(timelines.events_frame(spark, [DOWN, GOOD[1]])), known)
+    assert {r["event"]["id"]: r["is_copy"] for r in rows.collect()} == {"g-0/0/down": True, "g-0/1/up": False}
+
+
+def test_copies_that_tell_different_facts_are_counted(spark: Any) -> None:
+    again = with_data(DOWN, observed_at_ms=T0_MS + 999, operator_id="op-2")
+    contradiction = with_data(DOWN, reason="OOMKilled")
+    parsed = silver.parsed(timelines.events_frame(spark, [DOWN, again]))
+    assert quality.conflicting_copies(parsed) == 0
+    parsed = silver.parsed(timelines.events_frame(spark, [DOWN, again, contradiction, GOOD[1]]))
+    assert quality.conflicting_copies(parsed) == 1
+
+
+def test_a_lost_record_is_found_by_its_number(spark: Any) -> None:
+    lines = [timelines.change("down", "g", n, 0, T0_MS, seq=n) for n in (0, 1, 4)] + [timelines.beat(T0_MS, seq=2)]
+    parsed = silver.parsed(timelines.events_frame(spark, lines))
+    holes = quality.lost_records(silver.member_events(parsed), silver.group_events(parsed), silver.beats(parsed))
+    assert [(r["operator_id"], r["last_seq"], r["missing"]) for r in holes.collect()] == [("op-1", 4, 1)]
+
+
+def test_odd_clocks_are_counted(spark: Any) -> None:
+    lines = [
+        DOWN,
+        with_data(timelines.change("down", "g", 1, 0, T0_MS), observed_at_ms=T0_MS - 61_000),
+        with_data(timelines.change("down", "g", 2, 0, T0_MS), observed_at_ms=T0_MS + 61_000),
+        timelines.change("down", "g", 3, 0, T0_MS, source=False, bounds=(9, 8)),
+    ]
+    rows = silver.member_events(silver.parsed(timelines.events_frame(spark, lines)))
+    assert quality.member_event_findings(rows) == {
+        "bounds_reversed": 1,
+        "clock_skew": 2,
+        "observed_before_source": 1,
+    }
+
+
+def test_a_record_without_a_fate_stops_the_run() -> None:
+    rows = {"bronze/events": 5, "bronze/quarantine": 1, "silver/member_events": 2, "silver/group_events": 0}
+    quality.assert_conserved({**rows, "silver/beats": 1}, duplicates=1)
+    with pytest.raises(quality.ConservationError, match="bronze 5 ≠"):
+        quality.assert_conserved({**rows, "silver/beats": 1}, duplicates=0)
+
+
+def test_two_members_with_one_key_stop_the_run(spark: Any) -> None:
+    rows = [(1, 1, "k", "g", "a"), (2, 1, "k", "g", "b")]
+    ddl = "member_key bigint, group_key bigint, kafka_cluster_id string, group_id string, instance_id string"
+    quality.assert_keys_unique(spark.createDataFrame(rows, ddl))
+    with pytest.raises(quality.KeyCollisionError, match="1 keys"):
+        quality.assert_keys_unique(spark.createDataFrame([*rows, (2, 1, "k", "g", "c")], ddl))

@@ -1,0 +1,190 @@
+"""A made-up report for tests of the page: long, odd and hostile names, missing figures, crowded and empty charts."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from fleet_learner.report.model import (
+    Advice,
+    ClusterAdvice,
+    CostPoint,
+    Counts,
+    DayCost,
+    GroupKey,
+    GroupPage,
+    GroupRow,
+    HazardPoint,
+    ImageDrift,
+    Method,
+    QualityCheck,
+    Report,
+    Span,
+    SurvivalPoint,
+    Timeline,
+    WhatIf,
+    Window,
+)
+
+DAY_MS = 86_400_000
+START_MS = 1_793_491_200_000  # 2026-11-01
+HOSTILE = "<script>alert('x')</script>&\"quoted\""
+_NAMES = ("payments", "orders.enriched", "x" * 120, HOSTILE, "Bestellungen-für-Österreich", "日本語のグループ")
+_GRID_MS = tuple(6_000 * 300 ** (i / 24) for i in range(25))
+
+
+def sample_report(*, groups: int = 500, pages: int = 20, days: int = 30, seed: int = 1) -> Report:
+    """Make a report of so many groups, the same for the same seed."""
+    rng = random.Random(seed)
+    window = Window(start_ms=START_MS, end_ms=START_MS + days * DAY_MS)
+    rows = tuple(_row(rng, index, groups, days) for index in range(groups))
+    return Report(
+        created_ms=window.end_ms,
+        run_id="20261201T000000Z-1",
+        window=window,
+        counts=Counts(
+            restarts=41_234,
+            absorbed_restarts=39_001,
+            removals=310,
+            rebalances=3_210,
+            rebalances_if_dynamic=80_400,
+            rebalance_cost_partition_ms=9_400_000_000,
+            ghost_wanted_partition_ms=31_000_000_000,
+            ghost_late_partition_ms=1_000_000,
+            ghost_fault_partition_ms=3_000_000_000,
+        ),
+        groups=groups,
+        kafka_clusters=12,
+        members=6_100,
+        coverage=0.9974,
+        avoidable_partition_ms_per_day=410_000_000,
+        days=tuple(
+            DayCost(
+                day_ms=START_MS + d * DAY_MS,
+                rebalance_partition_ms=rng.randrange(200_000_000, 400_000_000),
+                waiting_partition_ms=rng.randrange(700_000_000, 1_200_000_000),
+            )
+            for d in range(days)
+        ),
+        clusters=(
+            ClusterAdvice(
+                kafka_cluster_id="cluster-" + "a" * 22,
+                groups=14,
+                advice=Advice(
+                    action=f"Raise group.consumer.max.session.timeout.ms to 120000 on cluster {'a' * 22}.",
+                    why="14 groups would gain 25 partition-h per day.",
+                ),
+            ),
+        ),
+        rows=rows,
+        pages=tuple(_page(rng, row, window) for row in rows[:pages]),
+        drift=(
+            ImageDrift(
+                key=rows[1].key,
+                image_digest="sha256:" + "0f" * 32,
+                since_ms=START_MS + 20 * DAY_MS,
+                median_before_ms=21_000,
+                median_after_ms=64_000,
+            ),
+        ),
+        quality=(
+            QualityCheck(name="Conservation", value="0 rows", verdict="good", meaning="Every record is accounted for."),
+            QualityCheck(name="Lost records", value="12", verdict="warning", meaning="Holes in an operator's seq."),
+            QualityCheck(name="Clock skew", value="61 s", verdict="bad", meaning="Kubelet against operator. " * 5),
+        ),
+        methods=(Method(name="Survival", text="Kaplan and Meier 1958, log-log band."), Method(name=HOSTILE, text="x")),
+    )
+
+
+def _row(rng: random.Random, index: int, groups: int, days: int) -> GroupRow:
+    name = _NAMES[index] if index < len(_NAMES) else f"team-{index % 17}.service-{index}"
+    key = GroupKey(
+        kafka_cluster_id=f"kafka-{index % 12}",
+        group_id=name,
+        namespace=f"team-{index % 17}",
+        static_group="consumers",
+        workload=f"service-{index}",
+    )
+    acts = index < groups // 8
+    now_ms, best_ms = rng.choice((None, 45_000, 10_000)), rng.choice((60_000, 107_000, 1_080_000))
+    action = f"Set session.timeout.ms of {name} to {best_ms}." if acts else "Leave it."
+    return GroupRow(
+        key=key,
+        protocol=rng.choice(("Classic", "Consumer")),
+        members=rng.randrange(1, 60),
+        partitions=rng.randrange(1, 400),
+        session_timeout_ms=now_ms,
+        recommended_timeout_ms=best_ms if acts else None,
+        goal_timeout_ms=2 * best_ms if acts else None,
+        timeout_low_ms=best_ms // 2 if acts else None,
+        timeout_high_ms=best_ms * 2 if acts else None,
+        avoidable_partition_ms_per_day=int(9e7 / (index + 1)) if index % 7 else None,
+        coverage=rng.random(),
+        counts=Counts(
+            restarts=rng.randrange(900),
+            absorbed_restarts=rng.randrange(300),
+            rebalances=rng.randrange(99),
+            rebalance_cost_partition_ms=rng.randrange(10**9),
+            ghost_wanted_partition_ms=rng.randrange(10**9),
+        ),
+        advice=Advice(
+            action=action, why="36 restarts a day, 4.9 evictions a day that were not needed.", is_action=acts
+        ),
+        lost_partition_ms_by_day=tuple(rng.randrange(10**8) for _ in range(days)) if index % 5 else (),
+    )
+
+
+def _page(rng: random.Random, row: GroupRow, window: Window) -> GroupPage:
+    median_ms, many = rng.uniform(5_000, 60_000), rng.random() < 0.5
+
+    def survives(t: float) -> float:
+        return 0.5 * math.erfc(math.log(t / median_ms) / 0.5 / math.sqrt(2))
+
+    ages = [median_ms * 10 ** (i / 40 - 1) for i in range(100)]
+    instants = sorted(rng.randrange(window.start_ms, window.end_ms) for _ in range(900 if many else 0))
+    return GroupPage(
+        row=row,
+        survival=tuple(
+            SurvivalPoint(gap_ms=round(t), survival=s, lower=s * 0.9, upper=min(1, s * 1.1 + 0.01))
+            for t in ages
+            if (s := survives(t)) is not None
+        ),
+        cost=tuple(
+            CostPoint(
+                timeout_ms=round(t),
+                eviction_partition_ms=round(4e8 * survives(t)),
+                waiting_partition_ms=round(t * 300),
+                evictions_per_day=36 * survives(t),
+            )
+            for t in _GRID_MS
+        ),
+        hazard=tuple(HazardPoint(gap_ms=round(t), per_second=0.05 / (1 + t / 30_000)) for t in ages),
+        waiting_partitions=4,
+        eviction_partition_ms=384_000,
+        timeline=Timeline(
+            window=window,
+            rollouts=tuple(Span(start_ms=i, end_ms=i + 900_000, label="r") for i in instants[::10]),
+            generations=tuple((at, 100 + n) for n, at in enumerate(instants[::9])),
+            absorbed_ms=tuple(instants),
+            evicted_ms=tuple(instants[::50]),
+            removed_ms=tuple(instants[::200]),
+            timeout_changes=tuple((at, 45_000) for at in instants[:2]),
+        ),
+        what_if=tuple(
+            WhatIf(
+                label=label,
+                timeout_ms=t,
+                evictions_per_day=3.2,
+                rebalances_per_day=7.1,
+                lost_partition_ms_per_day=5_777_000,
+            )
+            for label, t in (
+                ("now, 45 s", 45_000),
+                ("recommended", row.recommended_timeout_ms),
+                ("dynamic members", None),
+            )
+        ),
+        samples=1080,
+        censored=12,
+        method="Order statistic at 95 %, capped by the pod's own deadlines.",
+    )

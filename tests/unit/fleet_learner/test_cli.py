@@ -1,0 +1,169 @@
+"""The command line without Spark: what it accepts, what it says, and what it exits with."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet_learner import cli
+from fleet_learner.configuration import Configuration, ConfigurationError, read_configuration
+from fleet_learner.progress import Progress, line
+
+OPERATOR = Path(cli.__file__).parents[1]
+
+
+def test_help_names_every_command_and_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--help"])
+    text = capsys.readouterr().out
+    assert ended.value.code == 0
+    for command in ("run", "backfill", "audit", "what-if", "report", "demo"):
+        assert f"fleet-learner {command}" in text or f"\n    {command} " in text
+    assert "examples:" in text
+
+
+@pytest.mark.parametrize("command", ["run", "backfill", "audit", "what-if", "report", "demo"])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code == 0
+    assert "--config" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["fly"], ["run", "--as-of", "soon"], ["backfill"], ["what-if", "--group", "x"]]
+)
+def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_help_and_errors_need_no_heavy_library() -> None:
+    """The operator's environment has neither Spark nor NumPy."""
+    program = (
+        "import sys\n"
+        "from fleet_learner import cli\n"
+        "heavy = {'pyspark', 'pyarrow', 'numpy', 'scipy', 'pandas', 'confluent_kafka'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": str(OPERATOR)})
+
+
+def test_without_the_extra_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "_EXTRA", ("json", "a_module_that_is_not_there"))
+    assert cli.main(["report", "--root", "anywhere"]) == cli.EXIT_USAGE
+    assert capsys.readouterr().err == (
+        "fleet-learner needs a_module_that_is_not_there: pip install 'staticgroup[pipeline]'\n"
+    )
+
+
+def test_a_bad_configuration_is_one_line_and_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspark")
+    bad = tmp_path / "fleet.toml"
+    bad.write_text('root = "x"\nwindow_dais = 3\n')
+    assert cli.main(["run", "--config", str(bad)]) == cli.EXIT_USAGE
+    assert capsys.readouterr().err == "fleet-learner: window_dais: Extra inputs are not permitted\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2026-10-01", 1_790_812_800_000),
+        ("2026-10-01T12:00:00Z", 1_790_856_000_000),
+        ("2026-10-01T12:00:00+02:00", 1_790_848_800_000),
+        ("2026-10-01T12:00", 1_790_856_000_000),
+    ],
+)
+def test_an_instant_without_a_zone_is_utc(text: str, ms: int) -> None:
+    assert cli.instant_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["yesterday", "1969-12-31", ""])
+def test_what_is_no_instant_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        cli.instant_ms(text)
+
+
+def test_a_group_is_named_with_its_cluster_and_may_hold_slashes() -> None:
+    assert cli.group_name("kafka-1/team/orders") == ("kafka-1", "team/orders")
+    for text in ("orders", "/orders", "kafka-1/"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            cli.group_name(text)
+
+
+TOML = (
+    'root = "/data"\nwindow_days = 14\n[kafka]\nbootstrap_servers = "a:9092"\ntopic = "t"\n[stops]\neager_ms = 4000\n'
+)
+YAML = "root: /data\nwindow_days: 14\nkafka: {bootstrap_servers: 'a:9092', topic: t}\nstops: {eager_ms: 4000}\n"
+
+
+@pytest.mark.parametrize(("name", "text"), [("fleet.toml", TOML), ("fleet.yaml", YAML), ("fleet.yml", YAML)])
+def test_toml_and_yaml_say_the_same_and_flags_win(tmp_path: Path, name: str, text: str) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    read = read_configuration(file, {"window_days": 7, "kafka": {"topic": "other"}, "master": None})
+    assert (read.root, read.window_days, read.stops.eager_ms) == (Path("/data"), 7, 4000)
+    assert read.kafka is not None
+    assert (read.kafka.bootstrap_servers, read.kafka.topic) == ("a:9092", "other")
+    assert read.master == "local[*]"
+    assert read.output_folder == Path("/data/output")
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ({}, "root: Field required"),
+        ({"root": "x", "window_days": 0}, "window_days: Input should be greater than 0"),
+        ({"root": "x", "kafka": {"topic": "t"}}, "kafka.bootstrap_servers: Field required"),
+    ],
+)
+def test_what_is_missing_or_out_of_range_is_named(flags: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        read_configuration(None, flags)
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.toml", "root ="), ("a.yaml", "- 1"), ("a.yaml", "{"), ("a.yaml", None)])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigurationError, match=name):
+        read_configuration(tmp_path / name, {})
+
+
+def test_flags_become_a_configuration() -> None:
+    options = cli._parser().parse_args(["run", "--root", "/data", "--bootstrap", "b:9092", "--as-of", "2026-10-01"])
+    read = read_configuration(options.config, cli._flags(options))
+    assert isinstance(read, Configuration)
+    assert read.kafka is not None
+    assert read.kafka.topic == "staticgroup.journal"
+    assert cli._job_options(options) == {"as_of_ms": 1_790_812_800_000}
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "elapsed_s", "rows", "text"),
+    [
+        (0, 40, 3, None, "facts: 0 of 40 tasks"),
+        (10, 40, 5, None, "facts: 10 of 40 tasks, 15 s left"),
+        (10, 40, 5, 10_000, "facts: 10 of 40 tasks, about 2,500 of 10,000 rows, 15 s left"),
+        (40, 40, 5, None, "facts: 40 of 40 tasks"),
+    ],
+)
+def test_progress_says_tasks_rows_and_time_left(
+    done: int, total: int, elapsed_s: float, rows: int | None, text: str
+) -> None:
+    assert line("facts", done, total, elapsed_s, rows) == text
+
+
+def test_a_finished_step_stays_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress() as progress:
+        progress.done("bronze: 3 rows")
+    assert capsys.readouterr().err.endswith("  bronze: 3 rows\n")

@@ -1,0 +1,144 @@
+"""From rows of a table to the history of a group: which stops count, what is in force, and when restarts became slower."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fleet_learner.facts import DAY_MS, StopDurations
+from fleet_learner.histories import Bounds, Terms, advise_class, history
+from staticgroup.api.recommendation import Setting
+
+TERMS = Terms(durations=StopDurations(), bounds={}, valid_ms=7 * DAY_MS)
+START_MS, AS_OF_MS = 0, 30 * DAY_MS
+
+
+def stop(down_ms: int, gap_ms: int = 20_000, end_kind: str = "returned", **more: Any) -> dict[str, Any]:
+    return {
+        "down_ms": down_ms, "event_id": f"e-{down_ms}", "gap_ms": gap_ms, "end_kind": end_kind, "reason": "Error",
+        "rollout_id": None, "image_digest": "sha256:old",
+    } | more  # fmt: skip
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    return {
+        "kafka_cluster_id": "kafka-1", "group_id": "orders", "group_key": 7, "protocol": "Classic", "stops": [],
+        "seen_timeout_ms": None, "set_timeout_ms": 45_000, "changed_ms": None, "moved": None, "of_partitions": None,
+        "image_digest": "sha256:old", "members": 12 * 30, "partitions": 48 * 30, "days": 30, "first_ms": 0,
+        "covered_ms": 27 * DAY_MS,
+    } | changes  # fmt: skip
+
+
+def made(**changes: Any) -> Any:
+    return history(row(**changes), TERMS, start_ms=START_MS, as_of_ms=AS_OF_MS)[0]
+
+
+def test_only_stops_that_end_by_themselves_are_samples_and_the_others_are_counted() -> None:
+    stops = [stop(1), stop(2, end_kind="open"), stop(3, end_kind="removed"), stop(4, end_kind="blind")]
+    known = made(stops=stops)
+    assert known.sample.is_returned.tolist() == [True, False]
+    assert (known.removed, known.blind, known.stops) == (1, 1, 4)
+
+
+def test_stops_of_one_rollout_share_a_code_and_a_crash_has_its_own() -> None:
+    rolled = {"reason": "Deleted", "rollout_id": "rev-2"}
+    stops = [stop(1, **rolled), stop(2, rollout_id="rev-2"), stop(3, **rolled), stop(4)]
+    codes = made(stops=stops).sample.cluster.tolist()
+    assert codes[0] == codes[2]
+    assert len(set(codes)) == 3
+
+
+def test_an_old_stop_weighs_half_after_two_weeks() -> None:
+    weights = made(stops=[stop(AS_OF_MS - 14 * DAY_MS), stop(AS_OF_MS)]).sample.weights
+    assert weights == pytest.approx([0.5, 1.0])
+
+
+def test_a_group_is_described_by_its_average_day_and_its_coverage() -> None:
+    known = made()
+    assert (known.members, known.partitions, known.coverage) == (12, 48, 0.9)
+    late = made(first_ms=20 * DAY_MS, covered_ms=10 * DAY_MS)
+    assert (late.from_ms, late.coverage) == (20 * DAY_MS, 1.0)
+
+
+def test_an_eager_group_stops_all_partitions_and_a_kip_848_group_the_moved_ones() -> None:
+    eager, consumer = made(moved=4, of_partitions=48), made(protocol="Consumer", moved=4, of_partitions=48)
+    assert (eager.stopped_share, eager.rebalance_seconds) == (1.0, 3.0)
+    assert (consumer.stopped_share, consumer.rebalance_seconds) == (pytest.approx(1 / 12), 0.3)
+    assert made(protocol="Consumer").stopped_share == 1.0
+
+
+def test_the_timeout_in_force_is_the_last_one_set_or_else_the_last_one_seen() -> None:
+    assert made(seen_timeout_ms=10_000).state.current_ms == 45_000
+    assert made(set_timeout_ms=None, seen_timeout_ms=10_000).state.current_ms == 10_000
+    assert made(set_timeout_ms=None).state.current_ms is None
+
+
+def test_stops_since_the_last_change_are_counted() -> None:
+    known = made(changed_ms=50, stops=[stop(49), stop(50), stop(51)])
+    assert (known.state.changed_ms, known.state.stops_since_change) == (50, 2)
+
+
+def test_an_image_is_new_until_a_process_of_it_has_stopped() -> None:
+    assert made(stops=[stop(1)], image_digest="sha256:new").state.image_is_new
+    assert not made(stops=[stop(1), stop(2, image_digest="sha256:new")], image_digest="sha256:new").state.image_is_new
+    assert not made(image_digest="sha256:new").state.image_is_new
+
+
+def test_brokers_bounds_depend_on_protocol_and_cluster() -> None:
+    """GroupCoordinatorConfig: 6 s to 30 min, and for KIP-848 groups 45 s to 60 s."""
+    assert (made().bounds.minimum_ms, made().bounds.maximum_ms) == (9_000, 1_800_000)
+    consumer = made(protocol="Consumer").bounds
+    assert (consumer.minimum_ms, consumer.maximum_ms) == (45_000, 60_000)
+    terms = Terms(durations=StopDurations(), bounds={"kafka-1": Bounds(classic_maximum_ms=300_000)}, valid_ms=1)
+    assert terms.bounds_of("kafka-1", "Classic").maximum_ms == 300_000
+    assert terms.bounds_of("kafka-2", "Classic").maximum_ms == 1_800_000
+
+
+def test_terms_survive_a_plan() -> None:
+    terms = Terms(
+        durations=StopDurations(eager_ms=1), bounds={"": Bounds(), "k": Bounds(classic_minimum_ms=1)}, valid_ms=3
+    )
+    assert Terms.of_settings(terms.to_settings()) == terms
+
+
+def rollouts(number: int, slow_from: int, seed: int) -> list[dict[str, Any]]:
+    """One rollout a day of twelve members; from one on restarts take four times as long, under a new image."""
+    rng = np.random.Generator(np.random.Philox(key=seed))
+    made_stops = []
+    for day in range(number):
+        factor = 4.0 if day >= slow_from else 1.0
+        shared = rng.normal(0, 0.1)
+        for member in range(12):
+            gap = round(20_000 * factor * float(np.exp(rng.normal(shared, 0.2))))
+            image = "sha256:slow" if day > slow_from else "sha256:old"
+            made_stops.append(
+                stop(day * DAY_MS + member, gap, reason="Deleted", rollout_id=f"rev-{day}", image_digest=image)
+            )
+    return made_stops
+
+
+def test_restarts_that_became_slower_are_dated_and_blamed_on_the_image() -> None:
+    _, slower = history(row(stops=rollouts(28, 18, 1)), TERMS, start_ms=START_MS, as_of_ms=AS_OF_MS)
+    assert slower is not None
+    # The sum may leave zero by chance just before the change.
+    assert 16 <= slower.since_ms // DAY_MS <= 18
+    assert slower.image_digest == "sha256:slow"
+    assert slower.median_after_ms / slower.median_before_ms == pytest.approx(4, rel=0.2)
+
+
+def test_restarts_that_stayed_the_same_are_not_slower() -> None:
+    found = [history(row(stops=rollouts(28, 99, seed)), TERMS, start_ms=0, as_of_ms=AS_OF_MS)[1] for seed in range(20)]
+    assert sum(each is not None for each in found) <= 2
+
+
+def test_a_class_is_advised_in_the_order_of_its_names_whatever_came_first() -> None:
+    rows = [row(group_id=name, stops=rollouts(20, 99, seed)) for seed, name in enumerate(("b", "a", "c"))]
+    one = advise_class(rows, TERMS, start_ms=START_MS, as_of_ms=AS_OF_MS)
+    other = advise_class(rows[::-1], TERMS, start_ms=START_MS, as_of_ms=AS_OF_MS)
+    assert [e.record.group_id for e in one] == ["a", "b", "c"]
+    assert one == other
+    assert {e.record.setting for e in one} == {Setting.SESSION_TIMEOUT}
+    known = made(stops=rows[0]["stops"])
+    assert one[1].dynamic_ms_per_day == round(1000 * known.rates.stops_per_day * known.rates.eviction_partition_seconds)

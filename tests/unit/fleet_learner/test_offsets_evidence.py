@@ -1,0 +1,145 @@
+"""What a fold over the coordinator's records proves, for both kinds of groups.
+
+The sequences of records are those of Kafka's own tests (GroupMetadataManagerTest): a static rejoin in a stable classic
+group writes one record of the same generation; a replaced member of KIP-848 has its tombstones and its successor's
+records without an epoch; a fenced one has tombstones and then an epoch.
+"""
+
+from __future__ import annotations
+
+from fleet_learner.offsets_codec import GroupRecord, GroupType, Member, RecordKind
+from fleet_learner.sources.offsets_evidence import Change, ChangeKind, Fold
+
+
+def classic(epoch: int, **members: str) -> GroupRecord:
+    """Return a record of a classic group with these instance ids."""
+    return GroupRecord(
+        kind=RecordKind.GROUP_METADATA,
+        key_type=2,
+        group_id="g",
+        group_type=GroupType.CLASSIC,
+        epoch=epoch,
+        members=tuple(Member(member_id=m, instance_id=i) for i, m in members.items()),
+    )
+
+
+def modern(kind: RecordKind, member: Member | None = None, **more: object) -> GroupRecord:
+    """Return a record of a KIP-848 group."""
+    return GroupRecord(
+        kind=kind,
+        key_type=3,
+        group_id="g",
+        group_type=GroupType.CONSUMER,
+        members=(member,) if member else (),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def epoch(number: int) -> GroupRecord:
+    return modern(RecordKind.EPOCH, epoch=number)
+
+
+def joined(member_id: str, instance_id: str | None) -> GroupRecord:
+    return modern(RecordKind.MEMBER, Member(member_id=member_id, instance_id=instance_id))
+
+
+def gone(member_id: str) -> GroupRecord:
+    return modern(RecordKind.MEMBER, Member(member_id=member_id), tombstone=True)
+
+
+def at(member_id: str, member_epoch: int) -> GroupRecord:
+    return modern(RecordKind.CURRENT_MEMBER, Member(member_id=member_id, member_epoch=member_epoch))
+
+
+def fold(*records: GroupRecord) -> list[tuple[ChangeKind, str | None, int | None]]:
+    """Return (kind, instance id, epochs) of every change."""
+    one = Fold()
+    return [(c.kind, c.instance_id, c.epochs) for record in records for c in one.take(record)]
+
+
+def test_a_classic_restart_is_absorbed_when_the_generation_stays() -> None:
+    one = Fold()
+    assert list(one.take(classic(7, a="m1", b="m2"))) == [], "the first record proves nothing"
+    assert list(one.take(classic(7, a="m3", b="m2"))) == [
+        Change(
+            kind=ChangeKind.ABSORBED,
+            group_id="g",
+            group_type="Classic",
+            epoch=7,
+            instance_id="a",
+            member_id="m3",
+            previous_member_id="m1",
+        )
+    ]
+
+
+def test_a_classic_restart_with_a_new_generation_is_a_rebalance() -> None:
+    assert fold(classic(7, a="m1"), classic(8, a="m2")) == [
+        (ChangeKind.REBALANCED, None, 1),
+        (ChangeKind.REPLACED, "a", None),
+    ]
+
+
+def test_generations_between_two_records_are_counted() -> None:
+    """Compaction keeps the last record of a group only."""
+    assert fold(classic(7, a="m1"), classic(12, a="m1")) == [(ChangeKind.REBALANCED, None, 5)]
+
+
+def test_a_classic_member_that_is_missing_is_gone() -> None:
+    assert fold(classic(7, a="m1", b="m2"), classic(8, a="m1"), classic(9)) == [
+        (ChangeKind.REBALANCED, None, 1),
+        (ChangeKind.GONE, "b", None),
+        (ChangeKind.REBALANCED, None, 1),
+        (ChangeKind.GONE, "a", None),
+    ]
+
+
+def test_after_its_tombstone_a_classic_group_begins_anew() -> None:
+    tombstone = GroupRecord(
+        kind=RecordKind.GROUP_METADATA, key_type=2, group_id="g", group_type=GroupType.CLASSIC, tombstone=True
+    )
+    assert fold(classic(7, a="m1"), tombstone, classic(1, a="m9")) == []
+
+
+def test_a_member_of_kip_848_that_returns_is_absorbed() -> None:
+    """Epoch −2, then tombstones of the old member and records of the new one, and no group epoch."""
+    start = [joined("m1", "a"), epoch(10), at("m1", 10)]
+    leave = [at("m1", -2), at("m1", -2)]
+    assert fold(*start, *leave, gone("m1"), joined("m2", "a"), at("m2", 10)) == [
+        (ChangeKind.LEFT_FOR_A_WHILE, "a", None),
+        (ChangeKind.ABSORBED, "a", None),
+    ]
+
+
+def test_a_member_of_kip_848_that_is_fenced_is_gone() -> None:
+    assert fold(joined("m1", "a"), epoch(10), gone("m1"), epoch(11)) == [
+        (ChangeKind.GONE, "a", None),
+        (ChangeKind.REBALANCED, None, 1),
+    ]
+    assert fold(joined("m1", "a"), epoch(10), gone("m1"), epoch(11), joined("m2", "a"), epoch(12))[-1] == (
+        ChangeKind.REBALANCED,
+        None,
+        1,
+    )
+
+
+def test_a_member_that_says_more_of_itself_is_no_restart() -> None:
+    """A new subscription writes the member's record again."""
+    assert fold(joined("m1", "a"), epoch(10), joined("m1", "a"), epoch(11)) == [(ChangeKind.REBALANCED, None, 1)]
+
+
+def test_dynamic_members_are_not_told_apart() -> None:
+    assert fold(joined("m1", None), epoch(10), at("m1", 10), gone("m1"), epoch(11)) == [
+        (ChangeKind.REBALANCED, None, 1)
+    ]
+
+
+def test_groups_do_not_mix_and_records_of_no_group_prove_nothing() -> None:
+    other = GroupRecord(kind=RecordKind.EPOCH, key_type=17, group_id="g", group_type=GroupType.STREAMS, epoch=3)
+    unknown = GroupRecord(kind=RecordKind.UNKNOWN, key_type=99)
+    assert fold(epoch(10), other, unknown, epoch(10)) == []
+
+
+def test_the_end_of_a_group_takes_its_members() -> None:
+    end = modern(RecordKind.EPOCH, tombstone=True)
+    assert fold(joined("m1", "a"), epoch(10), gone("m1"), end) == [(ChangeKind.GONE, "a", None)]

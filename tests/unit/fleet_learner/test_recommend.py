@@ -1,0 +1,355 @@
+"""From a history to a record, from records to a snapshot, and back through the reader's checks."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleet_learner import recommend as module
+from fleet_learner.estimates.cost import cost_per_day
+from fleet_learner.estimates.drift import Drift
+from fleet_learner.estimates.gap_law import GapSample
+from fleet_learner.estimates.laws import LognormalLaw
+from fleet_learner.policy import CanaryState, GroupState
+from fleet_learner.recommend import GroupHistory, Objective, gold_row, recommend_fleet
+from fleet_learner.schemas import RECOMMENDATION
+from fleet_learner.snapshot import SnapshotConflictError, write_snapshot
+from staticgroup.api import recommendation as api
+from staticgroup.api.recommendation import EstimateMethod, RecommendationError, RecommendationProblem, TimeoutBounds
+from staticgroup.api.recommendation import RecommendationReason as Reason
+
+DAY = 86_400_000
+NOW = 1_790_000_000_000
+VALID = 7 * DAY
+ALL = CanaryState(wave=100, began_ms=0)
+CLASSIC = TimeoutBounds(broker_minimum_ms=6_000, broker_maximum_ms=1_800_000, heartbeat_interval_ms=3_000)
+
+
+def sample(number: int, seed: int = 0, median_s: float = 25.0, deviation: float = 0.5) -> GapSample:
+    rng = np.random.Generator(np.random.Philox(key=[61, seed]))
+    gaps = 1000 * median_s * np.exp(deviation * rng.standard_normal(number))
+    return GapSample(gaps_ms=gaps, is_returned=np.ones(number, dtype=bool), cluster=np.arange(number))
+
+
+def history(name: str = "g", **changes: object) -> GroupHistory:
+    base = GroupHistory(
+        kafka_cluster_id="k", group_id=name, protocol="Classic", workload_class="classic", members=12, partitions=48,
+        rebalance_seconds=4.0, stopped_share=1.0, sample=sample(1_000), removed=0, blind=0, from_ms=NOW - 28 * DAY,
+        to_ms=NOW, coverage=1.0, state=GroupState(current_ms=45_000), bounds=CLASSIC,
+    )  # fmt: skip
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def recommended(*histories: GroupHistory, canary: CanaryState = ALL) -> list[api.Recommendation]:
+    return recommend_fleet(histories, now_ms=NOW, valid_ms=VALID, canary=canary)
+
+
+def one(**changes: object) -> api.Recommendation:
+    return recommended(history(**changes))[0]
+
+
+class TestNumbers:
+    """What is recommended, and why."""
+
+    def test_an_eager_group_gets_the_cost_optimum(self) -> None:
+        """κ = 384, ν = 4: far above the default of 45 s, where the hazard falls to .0104 per second."""
+        found = one()
+        assert found.reasons == (Reason.COST_OPTIMUM, Reason.STEP_LIMITED)
+        assert found.recommended_ms is not None
+        assert 80_000 <= found.recommended_ms <= 90_000  # at most twice what it had
+        assert found.evidence.method is EstimateMethod.KAPLAN_MEIER
+        assert found.probability_cheaper == 1.0
+        assert found.before is not None
+        assert found.after is not None
+        assert found.after.cost_partition_seconds_per_day.upper < found.before.cost_partition_seconds_per_day.lower
+        assert found.lower_ms <= found.goal_ms <= found.upper_ms  # type: ignore[operator]
+        truth = LognormalLaw(mean=math.log(25_000), deviation=0.5)
+        at = np.concatenate((np.arange(6_000.0, 1_800_000.0, 1_000.0), [float(found.goal_ms)]))  # type: ignore[arg-type]
+        costs = cost_per_day(truth, history().rates, at)
+        assert costs[-1] < 1.01 * costs.min()
+        assert found.message == f"set session.timeout.ms to {found.recommended_ms} ms"
+
+    def test_a_few_stops_borrow_from_the_class(self) -> None:
+        others = [history(f"o{i}", sample=sample(40, seed=i, median_s=20 + i)) for i in range(12)]
+        found = next(each for each in recommended(*others, history("few", sample=sample(4))) if each.group_id == "few")
+        assert found.evidence.method is EstimateMethod.POOLED
+        assert found.evidence.stops == 4
+        assert found.goal_ms is not None
+
+    def test_without_stops_and_class_it_is_rent_or_buy(self) -> None:
+        found = one(sample=sample(3), structural_ms=90_000)
+        assert found.evidence.method is EstimateMethod.RENT_OR_BUY
+        assert Reason.TOO_FEW in found.reasons
+        assert (found.uncapped_ms, found.goal_ms) == (96_000, 90_000)
+        assert found.after is None
+
+    def test_the_structural_bound_caps(self) -> None:
+        found = one(structural_ms=60_000)
+        assert Reason.STRUCTURAL_CAP in found.reasons
+        assert found.goal_ms == 60_000
+
+    def test_the_brokers_cap_names_the_setting_to_raise(self) -> None:
+        narrow = TimeoutBounds(broker_minimum_ms=45_000, broker_maximum_ms=60_000, heartbeat_interval_ms=5_000)
+        found = one(protocol="Consumer", bounds=narrow)
+        assert found.setting is api.Setting.CONSUMER_SESSION_TIMEOUT
+        assert found.recommended_ms == 60_000
+        assert Reason.BROKER_CAP in found.reasons
+        assert f"raise group.consumer.max.session.timeout.ms to {found.uncapped_ms}" in found.message
+
+    def test_cheap_rebalances_make_dynamic_members_better(self) -> None:
+        """0.3 s and a twelfth of the partitions: every second of waiting costs more than moving."""
+        found = one(rebalance_seconds=0.3, stopped_share=1 / 12)
+        assert Reason.USE_DYNAMIC in found.reasons
+        assert found.goal_ms == 9_000  # three heartbeats
+        assert "dynamic membership would cost" in found.message
+
+    def test_connect_has_its_own_setting_and_no_heartbeat(self) -> None:
+        found = one(protocol="Connect", bounds=TimeoutBounds())
+        assert found.setting is api.Setting.CONNECT_DELAY
+        assert found.reasons[0] is Reason.CONNECT_DELAY
+        assert Reason.USE_DYNAMIC not in found.reasons
+
+    def test_two_wishes_that_contradict_are_said_to(self) -> None:
+        found = one(objective=Objective(detection_ms=30_000, mistakes_per_day=0.1))
+        assert Reason.INFEASIBLE in found.reasons
+        assert (found.recommended_ms, found.goal_ms) == (45_000, None)
+        assert "detect within" in found.message
+
+    def test_a_detection_target_takes_the_shortest_that_expels_seldom_enough(self) -> None:
+        found = one(objective=Objective(detection_ms=300_000, mistakes_per_day=0.5))
+        assert Reason.DETECTION_TARGET in found.reasons
+        assert found.goal_ms is not None
+        assert 60_000 <= found.goal_ms <= 110_000
+
+    def test_who_was_not_looked_at_keeps_what_it_has(self) -> None:
+        found = one(coverage=0.4)
+        assert Reason.LOW_COVERAGE in found.reasons
+        assert (found.recommended_ms, found.goal_ms, found.released) == (45_000, None, True)
+
+    def test_slower_restarts_are_told(self) -> None:
+        found = one(drift=Drift(alarm=40, begin=36, ratio=2.04))
+        assert Reason.SLOWER_RESTARTS in found.reasons
+        assert found.message.endswith("restarts take 2.0 times as long as before")
+
+    def test_scaled_down_members_are_no_evictions(self) -> None:
+        """They count as stops that do not end by themselves; with the operator there their place is kept 5 s."""
+        found, without = one(removed=1_000), one()
+        assert found.before is not None
+        assert without.before is not None
+        assert found.before.evictions_per_day.value == pytest.approx(without.before.evictions_per_day.value, rel=0.01)
+
+    def test_the_canary_holds_changes_back(self) -> None:
+        found = recommended(history(), canary=CanaryState(wave=1, began_ms=NOW))[0]
+        assert found.wave > 1
+        assert not found.released
+        assert Reason.CANARY_WAITING in found.reasons
+        locked = recommended(history(), canary=CanaryState(wave=100, began_ms=NOW, locked_until_ms=NOW + 1))[0]
+        assert Reason.CANARY_ROLLED_BACK in locked.reasons
+
+    def test_who_already_has_the_withdrawn_value_hears_of_it(self) -> None:
+        at_goal = history(state=GroupState(current_ms=one().goal_ms))
+        locked = recommended(at_goal, canary=CanaryState(wave=1, began_ms=NOW, locked_until_ms=NOW + 1))[0]
+        assert locked.recommended_ms == at_goal.state.current_ms
+        assert Reason.CANARY_ROLLED_BACK in locked.reasons
+
+    def test_an_unsure_gain_is_not_taken(self) -> None:
+        """5 % of the gaps around 150 s: waiting for them costs as much as expelling them, so 60 s stays."""
+        slow, usual = sample(50, seed=1, median_s=150, deviation=0.1), sample(950, deviation=0.3)
+        both = GapSample(
+            gaps_ms=np.concatenate((usual.gaps_ms, slow.gaps_ms)),
+            is_returned=np.ones(1_000, dtype=bool),
+            cluster=np.arange(1_000),
+        )
+        found = one(sample=both, state=GroupState(current_ms=60_000))
+        assert found.probability_cheaper is not None
+        assert 0.02 < found.probability_cheaper < 0.9
+        assert (found.recommended_ms, Reason.SMALL_CHANGE in found.reasons) == (60_000, True)
+
+
+def test_the_order_of_groups_and_stops_does_not_matter() -> None:
+    """A run on other partitions gives the same bytes."""
+    groups = [history(f"g{i}", sample=sample(30 + 40 * i, seed=i)) for i in range(8)]
+    assert recommended(*groups) == recommended(*reversed(groups))
+
+
+def test_the_row_has_the_columns_of_the_table() -> None:
+    """gold/recommendation less the columns that name the group."""
+    row = gold_row(one())
+    naming = {"kafka_cluster_id", "group_id", "group_key", "namespace", "static_group", "workload", "protocol"}
+    assert set(row) == set(RECOMMENDATION.names) - naming
+    required = {column.name for column in RECOMMENDATION.columns if not column.nullable} - naming
+    assert all(row[name] is not None for name in required)
+
+
+# snapshot -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def records() -> list[api.Recommendation]:
+    return recommended(*(history(f"g{i}", sample=sample(20, seed=i)) for i in range(40)))
+
+
+def publish(root: Path, records: list[api.Recommendation], run_id: str = "r1", **changes: int) -> api.Manifest:
+    times = {"created_ms": NOW, "expires_ms": NOW + VALID, "shard_count": 8} | changes
+    return write_snapshot(records, root, run_id=run_id, model_version=module.MODEL_VERSION, **times)
+
+
+def pull(root: Path, now_ms: int = NOW) -> dict[tuple[str, str], api.Recommendation]:
+    """Do what an operator does."""
+    manifest = api.read_manifest((root / api.MANIFEST_NAME).read_bytes(), now_ms=now_ms)
+    found: dict[tuple[str, str], api.Recommendation] = {}
+    for shard in manifest.shards:
+        found |= api.read_shard(manifest, shard, (root / shard.path).read_bytes())
+    return found
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_what_is_written_is_what_is_read(tmp_path: Path, records: list[api.Recommendation]) -> None:
+    """Every record, in the shard that its group's name says."""
+    manifest = publish(tmp_path, records)
+    assert pull(tmp_path) == {each.key: each for each in records}
+    shard = manifest.shard_for("k", "g7")
+    assert shard is not None
+    assert ("k", "g7") in api.read_shard(manifest, shard, (tmp_path / shard.path).read_bytes())
+
+
+def test_a_run_that_is_repeated_writes_the_same_bytes(tmp_path: Path, records: list[api.Recommendation]) -> None:
+    """Killed after any file and run again; the order of the records does not matter."""
+    publish(tmp_path / "once", records)
+    whole = files(tmp_path / "once")
+    for survivors in range(len(whole)):
+        root = tmp_path / f"again-{survivors}"
+        for name in list(whole)[:survivors]:
+            if name != api.MANIFEST_NAME:
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_bytes(whole[name])
+        publish(root, records[::-1])
+        assert files(root) == whole
+
+
+def test_another_run_under_the_same_id_is_refused(tmp_path: Path, records: list[api.Recommendation]) -> None:
+    """Immutable: nothing that was published changes, and readers still find the first."""
+    publish(tmp_path, records)
+    before = files(tmp_path)
+    changed = [records[0].model_copy(update={"message": "other"}), *records[1:]]
+    with pytest.raises(SnapshotConflictError, match="other bytes"):
+        publish(tmp_path, changed)
+    assert files(tmp_path) == before
+    publish(tmp_path, records[:5], run_id="r2")
+    assert len(pull(tmp_path)) == 5
+
+
+def problem_of(root: Path, now_ms: int = NOW) -> RecommendationProblem:
+    with pytest.raises(RecommendationError) as caught:
+        pull(root, now_ms)
+    return caught.value.problem
+
+
+def test_a_snapshot_expires(tmp_path: Path, records: list[api.Recommendation]) -> None:
+    """At its time, not a millisecond later; and a record by itself, too."""
+    publish(tmp_path, records)
+    assert pull(tmp_path, NOW + VALID - 1)
+    assert problem_of(tmp_path, NOW + VALID) is RecommendationProblem.STALE
+    assert records[0].is_valid_at(NOW + VALID - 1)
+    assert not records[0].is_valid_at(NOW + VALID)
+
+
+def test_a_snapshot_from_the_future_is_not_used(tmp_path: Path, records: list[api.Recommendation]) -> None:
+    """Five minutes of two clocks are allowed."""
+    publish(tmp_path, records)
+    assert pull(tmp_path, NOW - 300_000)
+    assert problem_of(tmp_path, NOW - 300_001) is RecommendationProblem.FUTURE
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory, records: list[api.Recommendation]) -> Path:
+    root = tmp_path_factory.mktemp("published")
+    publish(root, records[:2])
+    return root
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_no_flipped_byte_is_accepted(published: Path, data: st.DataObject) -> None:
+    """In the manifest or in a shard: refused, or it says exactly what it said before (white space in the manifest)."""
+    root, whole = published, pull(published)
+    name = data.draw(st.sampled_from(sorted(name for name in files(root) if not name.endswith("r1/manifest.json"))))
+    intact = (root / name).read_bytes()
+    payload = bytearray(intact)
+    where = data.draw(st.integers(0, len(payload) - 1))
+    payload[where] ^= data.draw(st.integers(1, 255))
+    (root / name).write_bytes(bytes(payload))
+    found, problem = whole, None
+    try:
+        found = pull(root)
+    except RecommendationError as error:
+        problem = error.problem
+    finally:
+        (root / name).write_bytes(intact)
+    assert found == whole
+    harmless = {None} if name == api.MANIFEST_NAME else set()
+    assert problem in {RecommendationProblem.CORRUPT, RecommendationProblem.UNSUPPORTED, *harmless}
+
+
+@given(st.binary(max_size=60))
+def test_garbage_is_corrupt(payload: bytes) -> None:
+    """Whatever the bytes: the one exception that callers expect."""
+    with pytest.raises(RecommendationError):
+        api.read_manifest(payload, now_ms=NOW)
+
+
+def rewritten(root: Path, change: dict[str, object]) -> None:
+    """Sign a changed manifest anew, as a writer with a fault would."""
+    document = json.loads((root / api.MANIFEST_NAME).read_bytes()) | change
+    document["digest"] = api.manifest_digest(document)
+    (root / api.MANIFEST_NAME).write_text(json.dumps(document))
+
+
+def test_versions(tmp_path: Path, records: list[api.Recommendation]) -> None:
+    """Another version is refused; a field that a later writer adds is not."""
+    publish(tmp_path, records)
+    rewritten(tmp_path, {"a_later_field": {"x": 1}})
+    assert len(pull(tmp_path)) == 40
+    rewritten(tmp_path, {"schema_id": "urn:staticgroup:recommendation:2"})
+    assert problem_of(tmp_path) is RecommendationProblem.UNSUPPORTED
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", ".hidden", "a//b", ""])
+def test_a_shard_outside_the_snapshot_is_refused(path: str, tmp_path: Path, records: list[api.Recommendation]) -> None:
+    """A path is a claim of the writer."""
+    publish(tmp_path, records)
+    shards = json.loads((tmp_path / api.MANIFEST_NAME).read_bytes())["shards"]
+    rewritten(tmp_path, {"shards": [{**shards[0], "path": path}, *shards[1:]]})
+    assert problem_of(tmp_path) is RecommendationProblem.CORRUPT
+
+
+def test_a_record_in_the_wrong_shard_is_refused(tmp_path: Path, records: list[api.Recommendation]) -> None:
+    """Two shards under each other's names: digests fit, places do not."""
+    publish(tmp_path, records)
+    shards = json.loads((tmp_path / api.MANIFEST_NAME).read_bytes())["shards"]
+    swapped = [{**shards[1], "index": shards[0]["index"]}, {**shards[0], "index": shards[1]["index"]}, *shards[2:]]
+    rewritten(tmp_path, {"shards": swapped})
+    assert problem_of(tmp_path) is RecommendationProblem.CORRUPT
+
+
+def test_two_records_for_one_group_are_a_fault(tmp_path: Path, records: list[api.Recommendation]) -> None:
+    """Of the caller."""
+    with pytest.raises(ValueError, match="two records"):
+        publish(tmp_path, [records[0], records[0]])
+
+
+def test_estimates_lie_in_their_intervals() -> None:
+    """A reader may rely on it."""
+    with pytest.raises(ValueError, match="lies in its interval"):
+        api.Estimate(value=2.0, lower=3.0, upper=4.0)
+    assert math.isclose(api.Estimate(value=2.0, lower=1.0, upper=4.0).value, 2.0)

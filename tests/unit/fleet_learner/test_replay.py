@@ -1,0 +1,55 @@
+"""A day of stops replayed with dynamic members: what the coordinator model makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet_learner.facts import StopDurations
+from fleet_learner.replay import rebalances_of_day
+
+pytest.importorskip("numpy")
+
+
+def day(*stops: tuple[int, int, int | None, str], protocol: str = "Classic") -> dict[str, Any]:
+    """A day of (member, down, up, reason), times in seconds."""
+    return {
+        "protocol": protocol, "members": 4, "partitions": 8,
+        "stops": [
+            {"member_key": 1000 + member, "down_ms": 1000 * down, "up_ms": None if up is None else 1000 * up,
+             "reason": reason, "event_id": str(index)}
+            for index, (member, down, up, reason) in enumerate(stops)
+        ],
+    }  # fmt: skip
+
+
+def counted(*stops: tuple[int, int, int | None, str], protocol: str = "Classic") -> int:
+    return rebalances_of_day(day(*stops, protocol=protocol), StopDurations())
+
+
+def test_a_clean_restart_is_two_rebalances() -> None:
+    """KIP-345, motivation: a dynamic member leaves when it is closed, and joins as a new one."""
+    assert counted((0, 1000, 1020, "Deleted")) == 2
+
+
+def test_a_rolling_update_is_two_rebalances_a_member() -> None:
+    assert counted(*((m, 1000 + 100 * m, 1030 + 100 * m, "Deleted") for m in range(4))) == 8
+
+
+def test_a_killed_member_that_is_back_at_once_costs_one_long_rebalance() -> None:
+    """The join phase waits for the member id that died, until its session ends (ClassicGroup, PREPARING_REBALANCE)."""
+    assert counted((0, 1000, 1010, "OOMKilled")) == 1
+
+
+def test_a_member_that_does_not_return_costs_one() -> None:
+    assert counted((0, 1000, None, "Deleted")) == 1
+
+
+def test_a_member_that_is_away_cannot_stop_again() -> None:
+    twice = counted((0, 1000, None, "Deleted"), (0, 2000, 2020, "Deleted"))
+    assert twice == counted((0, 1000, None, "Deleted"))
+
+
+def test_every_step_of_a_kip_848_group_is_counted() -> None:
+    assert counted((0, 1000, 1020, "Deleted"), protocol="Consumer") == 2
