@@ -324,6 +324,7 @@ def etcd_is_restored(world: World, rng: Random) -> Heal:
     def heal() -> None:
         world.kubernetes.restore_etcd(backup)
         world.truth.resync(world.server)
+        world.statuses.restored()
 
     return heal
 

@@ -150,6 +150,11 @@ class StatusHistory:
 
     on_violation: Callable[[Violation], None]
     _before: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    _undone: dict[str, int] = field(default_factory=dict)
+
+    def restored(self) -> None:
+        """Allow for edits that etcd has forgotten: a round that saw them may still say so, and must then come back."""
+        self._undone = {uid: _number(status.get("observedGeneration")) for uid, status in self._before.items()}
 
     def written(self, at_s: float, body: Mapping[str, object]) -> None:
         """Judge one version of a StaticGroup object."""
@@ -160,9 +165,10 @@ class StatusHistory:
         before = self._before.get(uid, {})
         self._before[uid] = status
         generation, old = _number(status.get("observedGeneration")), _number(before.get("observedGeneration"))
-        if generation < old:
+        own, undone = _number(metadata.get("generation")), self._undone.get(uid, 0)
+        if generation < old and not (old <= undone and generation == own):
             self._broken(at_s, f"observedGeneration went from {old} back to {generation}")
-        if generation > _number(metadata.get("generation")):
+        if generation > max(own, undone):
             self._broken(at_s, f"observedGeneration {generation} is ahead of the object")
         if _mapping(before.get("ledger")).get("overflow") and not _mapping(status.get("ledger")).get("overflow"):
             self._broken(at_s, "ledger.overflow was taken back")

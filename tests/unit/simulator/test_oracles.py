@@ -128,6 +128,27 @@ def test_status_that_takes_something_back_breaks_s11(before: dict[str, object], 
     assert versions(before, before) == []
 
 
+def test_round_that_saw_an_edit_which_etcd_forgot_may_say_so_and_must_come_back() -> None:
+    found: list[Violation] = []
+    history = StatusHistory(found.append)
+
+    def written(observed: int, generation: int) -> None:
+        metadata = {"uid": "sg-1", "generation": generation}
+        history.written(1.0, {"metadata": metadata, "status": {"observedGeneration": observed}})
+
+    written(3, 3)
+    history.restored()  # the object is at generation 2 again
+    written(3, 2)
+    written(2, 2)
+    assert found == []
+    written(4, 2)
+    written(1, 2)
+    assert [violation.message for violation in found] == [
+        "observedGeneration 4 is ahead of the object",
+        "observedGeneration went from 4 back to 1",
+    ]
+
+
 def test_secret_is_found_wherever_it_is_shown() -> None:
     assert secrets_shown("s3cret", {"events": "all is well", "metrics": "password=s3cret"}) == ["metrics"]
 
