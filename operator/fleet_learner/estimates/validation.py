@@ -279,8 +279,8 @@ def tables(workloads: int = WORKLOADS, regret_workloads: int = REGRET_WORKLOADS)
     """Write both tables as Markdown."""
     names = [name for name, _ in ESTIMATORS]
     lines = [
-        f"Coverage: share of {workloads} workloads whose true 99th percentile is at or below the bound (stated: 90 %, "
-        f"Monte Carlo error ±{100 * math.sqrt(0.09 / workloads):.1f} % each); then the bound relative to the truth, "
+        f"Coverage: share of {workloads} workloads whose true 99th percentile is at or below the bound (stated: 90 %,",
+        f"Monte Carlo error ±{100 * math.sqrt(0.09 / workloads):.1f} % each); then the bound relative to the truth,",
         "median / 95th percentile. –: no bound exists, which the estimator says.",
         "",
         "| truth | stops | " + " | ".join(names) + " |",

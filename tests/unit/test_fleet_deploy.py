@@ -1,0 +1,433 @@
+"""The fleet learner's image and manifests: complete, the same for both ways to start it, and with no right too many."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from fleet_learner.configuration import read_configuration
+from staticgroup.runtime.settings import Settings
+from support.scene.fleet_image import copied_paths
+
+REPOSITORY = Path(__file__).parents[2]
+DEPLOY = REPOSITORY / "deploy" / "fleet-learner"
+NAMESPACE = "fleet-learner"
+CONTAINER = "spark-kubernetes-executor"
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return [each for each in yaml.safe_load_all((DEPLOY / name).read_text()) if each]
+
+
+def resources(folder: Path = DEPLOY) -> Iterator[dict[str, Any]]:
+    """Yield what a kustomization and those below it apply, without its ConfigMaps."""
+    for entry in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
+        path = (folder / entry).resolve()
+        if path.is_dir():
+            yield from resources(path)
+        else:
+            yield from documents(str(path))
+
+
+def properties() -> dict[str, str]:
+    lines = (DEPLOY / "base" / "spark.properties").read_text().splitlines()
+    return dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
+
+
+def cronjob() -> dict[str, Any]:
+    return documents("cronjob.yaml")[0]
+
+
+def driver_pod() -> dict[str, Any]:
+    return dict(cronjob()["spec"]["jobTemplate"]["spec"]["template"]["spec"])
+
+
+def application() -> dict[str, Any]:
+    return documents("spark-operator/sparkapplication.yaml")[0]
+
+
+def executor_pod() -> dict[str, Any]:
+    return dict(documents("base/executor.yaml")[0]["spec"])
+
+
+PODS = {
+    "the CronJob's driver": driver_pod,
+    "executor": executor_pod,
+    "the SparkApplication's driver": lambda: application()["spec"]["driver"]["template"]["spec"],
+    "the SparkApplication's executor": lambda: application()["spec"]["executor"]["template"]["spec"],
+}
+
+
+# what is applied -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("folder", "runner"), [(".", "CronJob"), ("spark-operator", "SparkApplication")])
+def test_a_kustomization_applies_these_objects_and_no_other(folder: str, runner: str) -> None:
+    found = [(each["kind"], each["metadata"]["name"]) for each in resources(DEPLOY / folder)]
+    assert sorted(found) == sorted([
+        ("Namespace", NAMESPACE),
+        ("ServiceAccount", "fleet-learner-driver"),
+        ("ServiceAccount", "fleet-learner-executor"),
+        ("Role", "fleet-learner-driver"),
+        ("RoleBinding", "fleet-learner-driver"),
+        ("PersistentVolumeClaim", NAMESPACE),
+        (runner, NAMESPACE),
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", [".", "spark-operator"])
+def test_every_object_names_its_namespace(folder: str) -> None:
+    homes = {e["kind"]: e["metadata"].get("namespace") for e in resources(DEPLOY / folder)}
+    assert homes.pop("Namespace") is None
+    assert set(homes.values()) == {NAMESPACE}
+
+
+def test_the_config_map_holds_the_files_that_pods_read() -> None:
+    (generator,) = documents("base/kustomization.yaml")[0]["configMapGenerator"]
+    assert generator["options"] == {"disableNameSuffixHash": True}, "a SparkApplication would not follow the suffix"
+    for name in generator["files"]:
+        assert (DEPLOY / "base" / name).is_file()
+    mounted = {f"/etc/fleet-learner/{name}" for name in generator["files"]}
+    named = {word for word in driver_pod()["containers"][0]["args"] if word.startswith("/etc/fleet-learner/")}
+    named |= {value for value in properties().values() if value.startswith("/etc/fleet-learner/")}
+    assert named == mounted
+
+
+# rights --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_driver_may_handle_pods_of_its_namespace_and_nothing_else() -> None:
+    """KubernetesClusterSchedulerBackend and ExecutorPodsAllocator ask for no more with the settings checked below."""
+    kinds = {each["kind"] for each in resources()} | {each["kind"] for each in resources(DEPLOY / "spark-operator")}
+    assert not kinds & {"ClusterRole", "ClusterRoleBinding"}
+    (role,) = (each for each in resources() if each["kind"] == "Role")
+    assert role["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["pods"],
+            "verbs": ["create", "delete", "deletecollection", "get", "list", "watch"],
+        }
+    ]
+    (binding,) = (each for each in resources() if each["kind"] == "RoleBinding")
+    assert [subject["name"] for subject in binding["subjects"]] == ["fleet-learner-driver"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("spark.kubernetes.executor.disableConfigMap", "true"),
+        ("spark.kubernetes.driver.service.deleteOnTermination", "false"),
+        ("spark.kubernetes.driver.ownPersistentVolumeClaim", "false"),
+        ("spark.kubernetes.driver.reusePersistentVolumeClaim", "false"),
+    ],
+)
+def test_spark_is_told_not_to_use_rights_that_it_lacks(setting: str, value: str) -> None:
+    """Spark's own documentation, "Running on Kubernetes", section Spark Properties."""
+    assert properties()[setting] == value
+    assert application()["spec"]["sparkConf"][setting] == value
+
+
+def test_only_drivers_carry_a_token() -> None:
+    accounts = {e["metadata"]["name"]: e for e in resources() if e["kind"] == "ServiceAccount"}
+    assert [each["automountServiceAccountToken"] for each in accounts.values()] == [False, False]
+    tokens = {name: pod()["automountServiceAccountToken"] for name, pod in PODS.items()}
+    assert tokens == {name: "driver" in name for name in PODS}
+    assert driver_pod()["serviceAccountName"] == "fleet-learner-driver"
+    assert application()["spec"]["driver"]["serviceAccount"] == "fleet-learner-driver"
+    executor = "fleet-learner-executor"
+    assert executor_pod()["serviceAccountName"] == application()["spec"]["executor"]["serviceAccount"] == executor
+    assert properties()["spark.kubernetes.authenticate.executor.serviceAccountName"] == executor
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_every_pod_is_restricted(name: str) -> None:
+    """Kubernetes, Pod Security Standards, level Restricted; the namespace enforces it."""
+    (namespace,) = (each for each in resources() if each["kind"] == "Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    pod = PODS[name]()
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == 65532
+    assert not set(pod) & {"hostNetwork", "hostPID", "hostIPC"}
+    assert {next(iter(set(each) - {"name"})) for each in pod["volumes"]} <= {
+        "configMap", "emptyDir", "persistentVolumeClaim",
+    }  # fmt: skip
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+def test_no_stranger_may_give_a_driver_work() -> None:
+    """Spark, Security: with `spark.authenticate` each application on Kubernetes has a secret of its own."""
+    for settings in (properties(), application()["spec"]["sparkConf"]):
+        assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
+
+
+# the same both ways --------------------------------------------------------------------------------------------------
+
+
+def test_both_ways_start_the_same_executors() -> None:
+    assert application()["spec"]["executor"]["template"]["spec"] == executor_pod()
+    assert [c["name"] for c in executor_pod()["containers"]] == [CONTAINER]
+    assert properties()["spark.kubernetes.executor.podTemplateContainerName"] == CONTAINER
+
+
+def test_both_ways_start_the_same_driver() -> None:
+    other = application()["spec"]["driver"]["template"]["spec"]
+    mine = driver_pod()
+    assert other["volumes"] == mine["volumes"]
+    assert other["securityContext"] == mine["securityContext"]
+    assert other["containers"][0]["volumeMounts"] == mine["containers"][0]["volumeMounts"]
+    arguments = mine["containers"][0]["args"]
+    job = arguments.index("/opt/fleet-learner/learner/job.py")
+    assert application()["spec"]["mainApplicationFile"] == f"local://{arguments[job]}"
+    assert application()["spec"]["arguments"] == arguments[job + 1 :]
+    assert application()["spec"]["image"] == mine["containers"][0]["image"]
+
+
+def test_both_ways_have_the_same_settings() -> None:
+    spec = application()["spec"]
+    fields = {
+        "spark.executor.instances": str(spec["executor"]["instances"]),
+        "spark.executor.cores": str(spec["executor"]["cores"]),
+        "spark.executor.memory": spec["executor"]["memory"],
+        "spark.driver.memory": spec["driver"]["memory"],
+        "spark.kubernetes.authenticate.executor.serviceAccountName": spec["executor"]["serviceAccount"],
+    }
+    template = {name: value for name, value in properties().items() if "podTemplate" in name}
+    assert spec["sparkConf"] | fields | template == properties()
+
+
+# the CronJob ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_reference_in_the_arguments_has_a_value() -> None:
+    """Kubernetes leaves `$(NAME)` as it is when nobody sets it; the two of the API server's service it always sets."""
+    (container,) = driver_pod()["containers"]
+    used = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
+    service = {"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}
+    assert used == {each["name"] for each in container["env"]} | service
+
+
+def test_executors_take_the_drivers_image() -> None:
+    (container,) = driver_pod()["containers"]
+    assert next(each["value"] for each in container["env"] if each["name"] == "IMAGE") == container["image"]
+    (replacement,) = documents("kustomization.yaml")[0]["replacements"]
+    path = "spec.jobTemplate.spec.template.spec.containers.[name=driver]"
+    assert replacement["source"]["fieldPath"] == f"{path}.image"
+    assert replacement["targets"][0]["fieldPaths"] == [f"{path}.env.[name=IMAGE].value"]
+
+
+def test_runs_do_not_overlap_and_wrong_usage_is_not_tried_again() -> None:
+    spec = cronjob()["spec"]
+    assert spec["concurrencyPolicy"] == "Forbid"
+    job = spec["jobTemplate"]["spec"]
+    assert job["template"]["spec"]["restartPolicy"] == "Never", "podFailurePolicy allows no other"
+    from fleet_learner import cli
+
+    (fail,) = (rule for rule in job["podFailurePolicy"]["rules"] if rule["action"] == "FailJob")
+    assert fail["onExitCodes"]["values"] == [cli.EXIT_USAGE, cli.EXIT_CONFLICT]
+
+
+def test_the_shipped_settings_are_accepted_and_leave_the_master_to_spark() -> None:
+    settings = read_configuration(DEPLOY / "base" / "fleet.yaml", {})
+    assert settings.master is None
+    assert settings.kafka is not None
+    assert settings.kafka.topic == Settings().journal_kafka_topic
+    assert settings.root.is_relative_to("/data")
+
+
+# the SparkApplication ------------------------------------------------------------------------------------------------
+
+SPEC_FIELDS = {
+    "type", "pythonVersion", "mode", "sparkVersion", "image", "mainApplicationFile", "arguments", "restartPolicy",
+    "timeToLiveSeconds", "sparkConf", "driver", "executor",
+}  # fmt: skip
+DRIVER_FIELDS = {"cores", "memory", "memoryOverhead", "serviceAccount", "template"}
+EXECUTOR_FIELDS = {"instances", "cores", "memory", "serviceAccount", "template"}
+QUANTITY = re.compile(r"\d+[kmgt]")
+
+
+def assert_types(fields: Mapping[str, Any], types: Mapping[str, type]) -> None:
+    assert {name: type(fields[name]) for name in types} == dict(types)
+
+
+def test_the_spark_application_is_of_the_form_of_its_kind() -> None:
+    """kubeflow/spark-operator, SparkApplication v1beta2: required fields, types and enumerations of what is used."""
+    manifest = application()
+    assert manifest["apiVersion"] == "sparkoperator.k8s.io/v1beta2"
+    spec = manifest["spec"]
+    assert set(spec) == SPEC_FIELDS, "look a new field up in the kind's definition"
+    assert set(spec["driver"]) == DRIVER_FIELDS
+    assert set(spec["executor"]) == EXECUTOR_FIELDS
+    assert (spec["type"], spec["mode"], spec["pythonVersion"]) == ("Python", "cluster", "3")
+    assert_types(spec, {"sparkVersion": str, "image": str, "timeToLiveSeconds": int})
+    assert all(type(value) is str for value in (*spec["sparkConf"].values(), *spec["arguments"]))
+    assert spec["restartPolicy"].pop("type") == "OnFailure"
+    assert set(spec["restartPolicy"]) == {
+        "onFailureRetries", "onFailureRetryInterval", "onSubmissionFailureRetries", "onSubmissionFailureRetryInterval",
+    }  # fmt: skip
+    assert all(type(value) is int and value > 0 for value in spec["restartPolicy"].values())
+    for role in (spec["driver"], spec["executor"]):
+        assert_types(role, {"cores": int, "memory": str, "serviceAccount": str, "template": dict})
+        assert QUANTITY.fullmatch(role["memory"])
+
+
+def test_the_spark_application_names_the_locked_version_of_spark() -> None:
+    assert application()["spec"]["sparkVersion"] == pins(DEPLOY / "requirements.lock")["pyspark"]
+
+
+# the image -----------------------------------------------------------------------------------------------------------
+
+
+def pins(path: Path) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", path.read_text(), re.MULTILINE))
+
+
+def test_the_image_has_the_versions_that_were_tested() -> None:
+    tested = pins(REPOSITORY / "tests" / "pipeline.lock")
+    locked = pins(DEPLOY / "requirements.lock")
+    assert locked
+    assert {name: tested.get(name) for name in locked} == locked
+
+
+def test_the_image_has_the_extra_and_what_records_are_read_with() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    extra = {re.split(r"[<>=]", each)[0] for each in project["optional-dependencies"]["pipeline"]}
+    lines = (DEPLOY / "requirements.in").read_text().splitlines()
+    wanted = {line for line in lines if line and not line.startswith("#")}
+    assert wanted == extra | {"pydantic", "pyyaml"}
+
+
+def test_the_image_is_built_from_just_the_files_that_it_copies() -> None:
+    lines = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    assert lines[0] == "*"
+    assert {line.removeprefix("!") for line in lines if line.startswith("!")} == set(copied_paths())
+    assert all((REPOSITORY / path).exists() for path in copied_paths())
+
+
+LOCKED = {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pydantic", "pyspark", "scipy", "yaml"}
+OPERATOR = REPOSITORY / "operator"
+
+
+def test_the_learner_needs_nothing_that_the_image_lacks() -> None:
+    """Imports within functions count, and those of the modules of ours that it imports."""
+    waiting = [module_name(path) for path in (OPERATOR / "fleet_learner").rglob("*.py")]
+    seen: set[str] = set()
+    missing = set()
+    while waiting:
+        name = waiting.pop()
+        path = module_path(name)
+        if name in seen or path is None:
+            continue
+        seen.add(name)
+        if not any(path.is_relative_to(REPOSITORY / copied) for copied in copied_paths()):
+            missing.add(name)
+        for other in imported(path, name):
+            if module_path(other) is not None:
+                waiting += [other, other.rpartition(".")[0]]  # importing a module runs its package first
+            elif other.partition(".")[0] not in LOCKED | sys.stdlib_module_names:
+                missing.add(f"{other} for {name}")
+    assert {"coordinator_model.coordinator", "staticgroup.api.recommendation"} <= seen
+    assert missing == set()
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(OPERATOR).with_suffix("").parts).removesuffix(".__init__")
+
+
+def module_path(name: str) -> Path | None:
+    """Return the file of a module of ours; None: it is not one."""
+    path = OPERATOR.joinpath(*name.split("."))
+    found = (each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file())
+    return next(found, None) if name else None
+
+
+def imported(path: Path, name: str) -> Iterator[str]:
+    """Yield the modules that a module imports anywhere, within functions too."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            yield source
+            yield from (f"{source}.{alias.name}" for alias in node.names if module_path(f"{source}.{alias.name}"))
+
+
+# the entry point -----------------------------------------------------------------------------------------------------
+
+ENVIRONMENT = {
+    "JAVA_HOME": "/opt/java",
+    "SPARK_HOME": "/opt/spark",
+    "SPARK_DRIVER_BIND_ADDRESS": "10.1.2.3",
+    "SPARK_EXECUTOR_MEMORY": "600m",
+    "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@10.1.2.3:7078",
+    "SPARK_EXECUTOR_ID": "EXECID",
+    "SPARK_EXECUTOR_CORES": "2",
+    "SPARK_APPLICATION_ID": "spark-1",
+    "SPARK_EXECUTOR_POD_IP": "10.1.2.4",
+    "SPARK_RESOURCE_PROFILE_ID": "0",
+    "SPARK_EXECUTOR_POD_NAME": "fleet-1-exec-1",
+}
+
+
+@pytest.fixture(scope="module")
+def entrypoint() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("fleet_entrypoint", DEPLOY / "entrypoint.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_executor_becomes_sparks_backend(entrypoint: ModuleType) -> None:
+    """Spark: BasicExecutorFeatureStep (the environment), KubernetesExecutorBackend.parseArguments (the options)."""
+    options = {f"SPARK_JAVA_OPT_{number}": f"-Dn={number}" for number in (10, 2, 0)}
+    words = entrypoint.command(["executor"], ENVIRONMENT | options)
+    assert words[:6] == ["/opt/java/bin/java", "-Dn=0", "-Dn=2", "-Dn=10", "-Xms600m", "-Xmx600m"]
+    assert words[6:8] == ["-cp", "/opt/spark/conf:/opt/spark/jars/*"]
+    assert words[8] == "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+    assert dict(zip(words[9::2], words[10::2], strict=True)) == {
+        "--driver-url": "spark://CoarseGrainedScheduler@10.1.2.3:7078",
+        "--executor-id": "EXECID",
+        "--cores": "2",
+        "--app-id": "spark-1",
+        "--hostname": "10.1.2.4",
+        "--resourceProfileId": "0",
+        "--podName": "fleet-1-exec-1",
+    }
+
+
+def test_a_driver_becomes_spark_submit_in_its_own_process(entrypoint: ModuleType) -> None:
+    words = entrypoint.command(["driver", "--master", "k8s://x", "job.py", "run"], ENVIRONMENT)
+    assert words == [
+        "/opt/spark/bin/spark-submit", "--deploy-mode", "client",
+        "--conf", "spark.driver.bindAddress=10.1.2.3", "--master", "k8s://x", "job.py", "run",
+    ]  # fmt: skip
+
+
+def test_anything_else_is_for_the_command_line(entrypoint: ModuleType) -> None:
+    assert entrypoint.command(["demo", "--root", "/x"], {})[1:] == ["-m", "fleet_learner", "demo", "--root", "/x"]
+
+
+@pytest.mark.parametrize("name", sorted(set(ENVIRONMENT) - {"SPARK_DRIVER_BIND_ADDRESS"}))
+def test_an_executor_without_its_environment_says_what_is_missing(entrypoint: ModuleType, name: str) -> None:
+    there = {key: value for key, value in ENVIRONMENT.items() if key != name}
+    with pytest.raises(KeyError, match=name):
+        entrypoint.command(["executor"], there)
