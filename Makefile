@@ -82,6 +82,10 @@ mutants: $(STAMP) ## Show that every shortcut of the evidence chain is caught by
 bench: $(STAMP) ## Benchmarks with a budget, as ratios within one run
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/run.py
 
+.PHONY: bench-pipeline
+bench-pipeline: $(PIPELINE) ## Spark, DuckDB and polars at the same work: make bench-pipeline BENCH="--events 1000000"
+	PYTHONPATH=operator:tests $(BIN)/python tests/bench/pipeline/run.py $(BENCH)
+
 .PHONY: full
 full: $(STAMP) ## test, mutants, conformance on older brokers, and the tests of the ground itself
 	PYTHONPATH=tests $(BIN)/python -m support.suites check models simulate brokers e2e ground
@@ -97,11 +101,16 @@ manifests: crds ## Write deploy/ and the chart's copies
 	PATH="$$($(KIND) path helm | xargs dirname):$$PATH" $(BIN)/python deploy/manifest_generator.py --write
 
 .PHONY: lock
-lock: $(STAMP) ## Renew both lock files from pyproject.toml
+lock: $(STAMP) ## Renew the lock files
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra journal --generate-hashes --no-header --no-emit-index-url --upgrade -o operator/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --generate-hashes --no-header --no-emit-index-url --upgrade -o tests/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra pipeline-dev --generate-hashes --no-header --no-emit-index-url --upgrade --constraint tests/requirements.lock -o tests/pipeline.lock
+	cd deploy/fleet-learner && ../../$(BIN)/uv pip compile requirements.in --quiet --generate-hashes --no-header --no-emit-index-url --constraint ../../tests/pipeline.lock -o requirements.lock
+
+.PHONY: fleet-image
+fleet-image: $(STAMP) ## Build the fleet learner's image with the development base image
+	PYTHONPATH=operator:tests $(BIN)/python -m support.scene.fleet_image
 
 .PHONY: image
 image: $(STAMP) ## Build the operator's image with the development base image

@@ -24,7 +24,7 @@ examples:
       A simulated fleet of 500 groups over 30 days, from its journal to the report.
   fleet-learner run --root /data/fleet --journal-files /data/journal
       Take in new journal files, count, estimate, recommend and write the report.
-  fleet-learner run --config fleet.toml --bootstrap kafka:9092 --topic staticgroup.journal
+  fleet-learner run --config fleet.toml --bootstrap kafka:9092 --topic staticgroup-journal
       The same from a Kafka topic; flags win over the file.
   fleet-learner backfill --config fleet.toml --from 2026-10-01
       Make all outages from that day on anew, for records that came too late.

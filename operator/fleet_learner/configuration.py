@@ -28,7 +28,7 @@ class KafkaJournal(_Section):
     """The journal's topic."""
 
     bootstrap_servers: str = Field(min_length=1)
-    topic: str = Field("staticgroup.journal", min_length=1)
+    topic: str = Field("staticgroup-journal", min_length=1)
     options: dict[str, str] = Field({}, description="More options of the source, such as kafka.security.protocol.")
     records_per_run: PositiveInt | None = None
 

@@ -144,7 +144,7 @@ def test_flags_become_a_configuration() -> None:
     read = read_configuration(options.config, cli._flags(options))
     assert isinstance(read, Configuration)
     assert read.kafka is not None
-    assert read.kafka.topic == "staticgroup.journal"
+    assert read.kafka.topic == "staticgroup-journal"
     assert cli._job_options(options) == {"as_of_ms": 1_790_812_800_000}
 
 
