@@ -138,6 +138,7 @@ class _Writer:
         self.operator = operator
         self.rng = group_rng(settings.seed, group.index, 4)
         self.facts: list[Fact] = []
+        self.polled_ms: dict[str, int] = {}
 
     def observe(self, noun: str, fact_id: str, true_ms: int, instance_id: str | None = None, **data: Any) -> None:
         """Add a fact that the watch tells with the source's clock; in a blind time it is seen at its end, if at all."""
@@ -150,7 +151,9 @@ class _Writer:
 
     def poll(self, noun: str, fact_id: str, true_ms: int, instance_id: str | None = None, **data: Any) -> None:
         """Add a fact that is known to lie between two looks."""
-        observed = true_ms + int(self.rng.integers(1, POLL_MS))
+        observed = max(true_ms + int(self.rng.integers(1, POLL_MS)), self.polled_ms.get(noun, 0) + 1)
+        if noun == "group.rebalanced":
+            self.polled_ms[noun] = observed  # looks are in order, so an epoch is never seen before the last one
         if self.operator.next_look_ms(observed) != observed:
             return
         bounds = {"time_lo_ms": max(observed - POLL_MS, self.settings.start_ms), "time_hi_ms": observed}
