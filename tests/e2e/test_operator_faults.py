@@ -69,14 +69,16 @@ def removed_ids(play: Play) -> list[str]:
     return [known[e.member_id or ""] for e in removals]
 
 
-def kill_in_the_middle_of_scale_downs(play: Play, stage: Stage, rounds: int, seed: int) -> None:
-    """Scale down by one, kill the active replica within 1.8 s, and wait until the member is removed; again.
+def kill_in_the_middle_of_scale_downs(
+    play: Play, stage: Stage, rounds: int, seed: int, moments_s: float = MOMENTS_S
+) -> None:
+    """Scale down by one, kill the active replica within `moments_s`, and wait until the member is removed; again.
 
     The moments are spread evenly over that time, in random order: before the pod ends, while its end is looked at, while
     the member is removed and while that is verified.
     """
     rng = random.Random(seed)
-    moments = [(number + rng.random()) * MOMENTS_S / rounds for number in range(rounds)]
+    moments = [(number + rng.random()) * moments_s / rounds for number in range(rounds)]
     rng.shuffle(moments)
     replicas = rounds + 1
     play.start(replicas, static=LONG_SESSION, podManagementPolicy="Parallel")
@@ -86,8 +88,8 @@ def kill_in_the_middle_of_scale_downs(play: Play, stage: Stage, rounds: int, see
     killed_at_ms, waits_s = now_ms() - 60_000, []  # of removals that the kill delayed
     for ordinal in range(replicas - 1, 0, -1):
         pids = await_active(stage, killed_at_ms)
+        moment_s = time.monotonic() + moments.pop()  # from before the command, which may be slow to return
         play.scale(ordinal)
-        moment_s = time.monotonic() + moments.pop()
         until(lambda at_s=moment_s: time.monotonic() >= at_s, deadline_s=5, what="the moment", poll_s=0.01)
         killed_at_ms = kill(pids)
         until(
@@ -102,10 +104,10 @@ def kill_in_the_middle_of_scale_downs(play: Play, stage: Stage, rounds: int, see
     assert play.events(GroupEventKind.SESSION_EXPIRED) == []
     assert sorted(removed_ids(play)) == sorted(ids[o] for o in range(1, replicas)), "each departed member once"
     assert list(play.member_ids()) == [ids[0]]
-    record("operator killed in scale-downs", replicas=len(stage.operator_pods()), kills=rounds,
-           kills_before_removal=len(waits_s), kill_to_removed_s=spread(waits_s), sessions_expired=0)  # fmt: skip
     # The faster the removals, the fewer moments lie before them; the earliest fifth always does.
     assert len(waits_s) * 5 >= rounds, "too few kills came in the middle of the work"
+    record("operator killed in scale-downs", replicas=len(stage.operator_pods()), kills=rounds,
+           kills_before_removal=len(waits_s), kill_to_removed_s=spread(waits_s), sessions_expired=0)  # fmt: skip
 
 
 def test_kill_of_the_active_of_two_replicas_only_delays_removals(
@@ -118,7 +120,7 @@ def test_kill_of_the_only_replica_only_delays_removals(new_play: Callable[..., P
     # A new pod, because the kubelet's back-off counts the crashes of the old one.
     reinstalled.install(replicas=1, podAnnotations={"staticgroup.io/play": "single"})
     until(lambda: len(reinstalled.operator_pods()) == 1, deadline_s=60, what="a single replica")
-    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=3, seed=SEED + 1)
+    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=3, seed=SEED + 1, moments_s=1.0)
 
 
 @pytest.fixture

