@@ -1,8 +1,7 @@
 """A Kafka source for Spark in Python: batch and stream, with the names and columns of Spark's own.
 
-Why: Spark's own source is a jar (`spark-sql-kafka-0-10`) that is not in the wheel, and on 2026-11-21 its newest release
-on Maven Central is for Spark 4.2.0; there is none for 4.3. The wheel alone must do. Where a jar is to be had, the only
-change is the name of the format: the columns, `subscribe`, `startingOffsets`, `endingOffsets`, `maxOffsetsPerTrigger`,
+Why: Spark's own source is a jar (`spark-sql-kafka-0-10`) that is not in the wheel; its newest release is for Spark 4.2.0,
+there is none for 4.3. The wheel alone must do. Where a jar is to be had, the only change is the name of the format: the columns, `subscribe`, `startingOffsets`, `endingOffsets`, `maxOffsetsPerTrigger`,
 `failOnDataLoss` and `kafka.*` mean the same. `kafka.*` are librdkafka's names here.
 
 The one idea: a batch is a set of offset ranges, fixed before anything is read; a task reads one range of one partition
