@@ -61,6 +61,19 @@ TARGET_EPOCH = RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA
 MEMBER = RecordType.CONSUMER_GROUP_MEMBER_METADATA
 EPOCH = RecordType.CONSUMER_GROUP_METADATA
 REGEX = RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION
+TOMBSTONES = [CURRENT, TARGET, MEMBER]
+"""What is written for a member that goes."""
+REPLACEMENT = [*TOMBSTONES, MEMBER, TARGET, CURRENT]
+"""What is written when a static member comes back under another member id."""
+FIRST: TopicPartitions = (("bar", (0, 1)), ("foo", (0, 1, 2)))
+SECOND: TopicPartitions = (("bar", (2,)), ("foo", (3, 4, 5)))
+ALL: TopicPartitions = (("bar", (0, 1, 2)), ("foo", (0, 1, 2, 3, 4, 5)))
+"""All partitions of foo and bar, in two parts and as a whole."""
+
+
+def broker_settings(**changes: object) -> BrokerSettings:
+    """Return broker settings with the range assignor first, as most groups of Kafka's own tests have it."""
+    return BrokerSettings(**{"consumer_assignors": ("range", "uniform"), **changes})  # type: ignore[arg-type]
 
 
 def subscription(*topics: str, owned: TopicPartitions = (), version: int = 3) -> bytes:
@@ -109,7 +122,7 @@ def member(
 class Bench:
     """One coordinator and everybody who talks to it."""
 
-    settings: BrokerSettings = field(default_factory=lambda: BrokerSettings(consumer_assignors=("range", "uniform")))
+    settings: BrokerSettings = field(default_factory=broker_settings)
     image: TopicImage = TOPICS
     now_ms: int = 1_000
     log: list[Record] = field(default_factory=list)
@@ -161,7 +174,7 @@ class Bench:
         self.coordinator.replay(self.log, self.now_ms)
 
     def types(self) -> list[RecordType]:
-        """Return the types of the records that the last step wrote, a tombstone's negative."""
+        """Return the types of the records that the last step wrote, tombstones included."""
         return [record.record_type for record in self.last.records]
 
     def beat(

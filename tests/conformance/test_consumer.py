@@ -21,14 +21,23 @@ from coordinator_model.messages import (
 from coordinator_model.settings import BrokerSettings
 from coordinator_model.share_messages import ShareGroupHeartbeatRequest
 
-from .consumer_bench import CURRENT, EPOCH, GROUP, MEMBER, TARGET, TARGET_EPOCH, Bench, member
+from .consumer_bench import (
+    CURRENT,
+    EPOCH,
+    FIRST,
+    GROUP,
+    MEMBER,
+    SECOND,
+    TARGET,
+    TARGET_EPOCH,
+    TOMBSTONES,
+    Bench,
+    member,
+)
 from .streams_app import join as streams_join
 
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
-FIRST: TopicPartitions = (("bar", (0, 1)), ("foo", (0, 1, 2)))
-SECOND: TopicPartitions = (("bar", (2,)), ("foo", (3, 4, 5)))
-TOMBSTONES = [CURRENT, TARGET, MEMBER]
 
 
 @pytest.fixture

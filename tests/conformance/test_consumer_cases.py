@@ -13,17 +13,14 @@ from coordinator_model.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
-    TopicPartitions,
     TxnOffsetCommitRequest,
 )
 from coordinator_model.settings import BrokerSettings
 
-from .consumer_bench import CURRENT, GROUP, Bench, member
+from .consumer_bench import CURRENT, FIRST, GROUP, SECOND, Bench, member
 
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
-FIRST: TopicPartitions = (("bar", (0, 1)), ("foo", (0, 1, 2)))
-SECOND: TopicPartitions = (("bar", (2,)), ("foo", (3, 4, 5)))
 
 
 @pytest.fixture

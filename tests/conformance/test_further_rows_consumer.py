@@ -25,13 +25,24 @@ from coordinator_model.messages import (
 from coordinator_model.records import Record, RecordType
 from coordinator_model.settings import BrokerSettings
 
-from .consumer_bench import CURRENT, EPOCH, GROUP, MEMBER, REGEX, TARGET, TARGET_EPOCH, TOPICS, Bench, member
+from .consumer_bench import (
+    CURRENT,
+    EPOCH,
+    FIRST,
+    GROUP,
+    MEMBER,
+    REGEX,
+    SECOND,
+    TARGET,
+    TARGET_EPOCH,
+    TOMBSTONES,
+    TOPICS,
+    Bench,
+    member,
+)
 
 NONE, FENCED, NOT_FOUND = ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND
-FIRST: TopicPartitions = (("bar", (0, 1)), ("foo", (0, 1, 2)))
-SECOND: TopicPartitions = (("bar", (2,)), ("foo", (3, 4, 5)))
 FOO: TopicPartitions = (("foo", (0, 1, 2, 3, 4, 5)),)
-TOMBSTONES = [CURRENT, TARGET, MEMBER]
 
 
 @pytest.fixture

@@ -22,19 +22,16 @@ from coordinator_model.messages import (
     JoinGroupRequest,
     Request,
     SyncGroupRequest,
-    TopicPartitions,
 )
 from coordinator_model.records import Record, RecordType
 from coordinator_model.share_messages import ShareGroupHeartbeatRequest
 from coordinator_model.streams_messages import StreamsGroupHeartbeatRequest
 
-from .consumer_bench import CURRENT, EPOCH, GROUP, MEMBER, REGEX, TARGET, TARGET_EPOCH, Bench, member
+from .consumer_bench import CURRENT, EPOCH, FIRST, GROUP, MEMBER, REGEX, SECOND, TARGET, TARGET_EPOCH, Bench, member
 from .streams_app import join as streams_join
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
 NOT_FOUND, INCONSISTENT = ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-FIRST: TopicPartitions = (("bar", (0, 1)), ("foo", (0, 1, 2)))
-SECOND: TopicPartitions = (("bar", (2,)), ("foo", (3, 4, 5)))
 
 
 @pytest.fixture

@@ -20,11 +20,15 @@ from coordinator_model.records import Record, RecordType
 from coordinator_model.settings import BrokerSettings
 
 from .consumer_bench import (
+    ALL,
     CURRENT,
     EPOCH,
+    FIRST,
     GROUP,
     MEMBER,
     REGEX,
+    REPLACEMENT,
+    SECOND,
     TARGET,
     TARGET_EPOCH,
     TOPICS,
@@ -36,10 +40,6 @@ from .consumer_bench import (
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 CLASSIC = RecordType.CLASSIC_GROUP_METADATA
-FIRST: TopicPartitions = (("bar", (0, 1)), ("foo", (0, 1, 2)))
-SECOND: TopicPartitions = (("bar", (2,)), ("foo", (3, 4, 5)))
-ALL: TopicPartitions = (("bar", (0, 1, 2)), ("foo", (0, 1, 2, 3, 4, 5)))
-REPLACEMENT = [CURRENT, TARGET, MEMBER, MEMBER, TARGET, CURRENT]
 
 
 def admitted(answer: JoinGroupResponse | None) -> JoinGroupResponse:

@@ -5,8 +5,6 @@ GMMT is Kafka's GroupMetadataManagerTest; most of its groups are foo (6 partitio
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from coordinator_model.assignors.subscription import DecodedAssignment, decode_assignment, encode_assignment
@@ -22,36 +20,31 @@ from coordinator_model.messages import (
     JoinGroupResponse,
     Protocol,
     SyncGroupResponse,
-    TopicPartitions,
 )
 from coordinator_model.records import RecordType
-from coordinator_model.settings import BrokerSettings
 
 from .consumer_bench import (
+    ALL,
     CURRENT,
     EPOCH,
+    FIRST,
     GROUP,
     MEMBER,
+    REPLACEMENT,
+    SECOND,
     TARGET,
     TARGET_EPOCH,
     Bench,
+    broker_settings,
     member,
     protocols,
 )
+from .mixed_groups import classic_group, given_mixed, stable_classic
 
 NONE = ErrorCode.NONE
 NOT_FOUND, INCONSISTENT = ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 CLASSIC = RecordType.CLASSIC_GROUP_METADATA
-FIRST: TopicPartitions = (("bar", (0, 1)), ("foo", (0, 1, 2)))
-SECOND: TopicPartitions = (("bar", (2,)), ("foo", (3, 4, 5)))
-ALL: TopicPartitions = (("bar", (0, 1, 2)), ("foo", (0, 1, 2, 3, 4, 5)))
-TOMBSTONES = [CURRENT, TARGET, MEMBER]
-REPLACEMENT = [*TOMBSTONES, MEMBER, TARGET, CURRENT]
-
-
-def settings(**changes: object) -> BrokerSettings:
-    return replace(BrokerSettings(consumer_assignors=("range", "uniform")), **changes)  # type: ignore[arg-type]
 
 
 def stable_classic(bench: Bench, *instance_ids: str | None, user_data: bytes | None = None) -> list[str]:
@@ -80,11 +73,6 @@ def classic_group(bench: Bench) -> ClassicGroup:
     return group
 
 
-def given_mixed(bench: Bench) -> None:
-    """Member m1 speaks the classic protocol, static member m2 (y) the consumer protocol."""
-    bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", SECOND))
-
-
 def test_M01_classic_static_member_returns_with_the_new_protocol() -> None:
     """GMMT.testConsumerGroupHeartbeatToClassicGroupFromExistingStaticMember: no -2 is needed."""
     bench = Bench()
@@ -111,7 +99,7 @@ def test_M02_mixed_group_lets_a_later_classic_static_member_come_over() -> None:
 @pytest.mark.parametrize("subscription_changes", [False, True])
 def test_M03_last_consumer_protocol_static_member_returns_classic(subscription_changes: bool) -> None:
     """GMMT.testLastStaticConsumerProtocolMemberReplacedByClassicProtocolMember: the group is classic again."""
-    bench = Bench(settings(migration_policy="downgrade"))
+    bench = Bench(broker_settings(migration_policy="downgrade"))
     bench.given(
         member("m1", None, FIRST, classic=True),
         member("m2", "y", (("foo", (3, 4, 5)),), topics=["foo"]),
@@ -138,7 +126,7 @@ def test_M03_last_consumer_protocol_static_member_returns_classic(subscription_c
 
 def test_M03_with_stale_target_assignment_the_downgraded_group_rebalances() -> None:
     """GMMT …ReplacedByClassicProtocolMemberWhenTargetAssignmentIsStale."""
-    bench = Bench(settings(migration_policy="downgrade"))
+    bench = Bench(broker_settings(migration_policy="downgrade"))
     given_mixed(bench)
     bench.group.group_epoch = 11
     assert bench.join_classic("", "y") is not None
@@ -147,7 +135,7 @@ def test_M03_with_stale_target_assignment_the_downgraded_group_rebalances() -> N
 
 def test_M03_with_missing_target_assignment() -> None:
     """GMMT …ReplacedByClassicProtocolMemberWhenTargetAssignmentIsMissing."""
-    bench = Bench(settings(migration_policy="downgrade"))
+    bench = Bench(broker_settings(migration_policy="downgrade"))
     given_mixed(bench)
     del bench.group.target["m2"]
     answer = bench.join_classic("", "y")
@@ -159,7 +147,7 @@ def test_M03_with_missing_target_assignment() -> None:
 @pytest.mark.parametrize("how", ["heartbeat", "admin", "session", "rebalance timeout"])
 def test_M03_last_consumer_protocol_member_goes(how: str) -> None:
     """GMMT.testLastConsumerProtocolMemberLeaving…, …SessionTimeout…, …RebalanceTimeout…, …ByAdminApi (KAFKA-18150)."""
-    bench = Bench(settings(migration_policy="downgrade"))
+    bench = Bench(broker_settings(migration_policy="downgrade"))
     revoking = MemberState.UNREVOKED_PARTITIONS
     bench.given(
         member("m1", None, FIRST, classic=True, session_timeout_ms=600_000),
@@ -183,7 +171,7 @@ def test_M03_last_consumer_protocol_member_goes(how: str) -> None:
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
 def test_M03_policy_without_downgrade_keeps_the_group(policy: str) -> None:
     """GMMT: the downgrade is asked of group.consumer.migration.policy; the classic member stays in the group."""
-    bench = Bench(settings(migration_policy=policy))
+    bench = Bench(broker_settings(migration_policy=policy))
     given_mixed(bench)
     bench.beat("m2", -1, "y")
     assert (bench.group.group_type, list(bench.group.members), bench.group.group_epoch) == ("consumer", ["m1"], 11)
@@ -191,7 +179,7 @@ def test_M03_policy_without_downgrade_keeps_the_group(policy: str) -> None:
 
 def test_M03_too_many_members_for_a_classic_group_keep_it() -> None:
     """GMMT.validateOnlineDowngradeWithFencedMembers: group.max.size."""
-    bench = Bench(settings(group_max_size=0))
+    bench = Bench(broker_settings(group_max_size=0))
     given_mixed(bench)
     bench.beat("m2", -1, "y")
     assert isinstance(bench.coordinator.groups[GROUP], ConsumerGroup)
@@ -199,7 +187,7 @@ def test_M03_too_many_members_for_a_classic_group_keep_it() -> None:
 
 def test_M06_full_group_takes_only_the_returning() -> None:
     """GMMT.testStaticMemberCanRejoin…WithClassicProtocolWhenGroupIsFull, testNewStaticMember…WhenConsumerGroupIsFull."""
-    bench = Bench(settings(consumer_max_size=2))
+    bench = Bench(broker_settings(consumer_max_size=2))
     bench.given(member("m1", None, FIRST), member("m2", "y", SECOND, classic=True))
     back = bench.join_classic("", "y")
     assert back is not None
@@ -213,7 +201,7 @@ def test_M06_full_group_takes_only_the_returning() -> None:
 @pytest.mark.parametrize("instance_id", [None, "z", "y"])
 def test_M07_disabled_policy_refuses_classic_joiners(instance_id: str | None) -> None:
     """GMMT.testClassicMemberJoinToConsumerGroupWithDisabledMigrationPolicy (KAFKA-20640)."""
-    bench = Bench(settings(migration_policy="disabled"))
+    bench = Bench(broker_settings(migration_policy="disabled"))
     given_mixed(bench)
     refused = bench.join_classic("", instance_id)
     assert refused is not None
@@ -250,7 +238,7 @@ def test_M08_upgrade_one_by_one_and_back() -> None:
 
 def test_heartbeat_to_a_stable_classic_group_converts_it() -> None:
     """GMMT.testConsumerGroupHeartbeatWithStableClassicGroup: epochs are the generation, the newcomer waits."""
-    bench = Bench(settings(migration_policy="upgrade"))
+    bench = Bench(broker_settings(migration_policy="upgrade"))
     (m1,) = stable_classic(bench, None)
     answer = bench.join("m2", assignor="range")
     assert (answer.member_epoch, answer.assignment) == (2, ())
@@ -298,7 +286,7 @@ def test_heartbeat_to_a_completing_classic_group_answers_the_syncing() -> None:
 
 def test_heartbeat_to_an_empty_classic_group_starts_anew() -> None:
     """GMMT.testConsumerGroupHeartbeatWithEmptyClassicGroup."""
-    bench = Bench(settings(migration_policy="disabled"))
+    bench = Bench(broker_settings(migration_policy="disabled"))
     (m1,) = stable_classic(bench, "x")
     assert bench.leave((m1, "x")) == [NONE]
     answer = bench.join("m2")
@@ -313,7 +301,7 @@ def test_heartbeat_to_an_empty_classic_group_starts_anew() -> None:
 )
 def test_upgrade_is_asked_of_the_policy(policy: str, code: ErrorCode) -> None:
     """GMMT.testConsumerGroupHeartbeatWithNonEmptyClassicGroup, validateOnlineUpgrade."""
-    bench = Bench(settings(migration_policy=policy))
+    bench = Bench(broker_settings(migration_policy=policy))
     stable_classic(bench, "x")
     assert bench.join("m2", "y").error_code is code
     assert bench.coordinator.groups[GROUP].group_type == ("consumer" if code is NONE else "classic")
@@ -321,7 +309,7 @@ def test_upgrade_is_asked_of_the_policy(policy: str, code: ErrorCode) -> None:
 
 def test_upgrade_needs_room() -> None:
     """validateOnlineUpgrade: the classic group must fit into group.consumer.max.size."""
-    bench = Bench(settings(consumer_max_size=1))
+    bench = Bench(broker_settings(consumer_max_size=1))
     stable_classic(bench, "x", "y")
     assert bench.join("m3").error_code is NOT_FOUND
 

@@ -5,8 +5,6 @@ GMMT is Kafka's GroupMetadataManagerTest; everybody starts stable at epoch 10 on
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from coordinator_model.assignors.subscription import decode_assignment
@@ -14,40 +12,30 @@ from coordinator_model.consumer_member import MemberState
 from coordinator_model.errors import ErrorCode
 from coordinator_model.messages import (
     Protocol,
-    TopicPartitions,
 )
-from coordinator_model.settings import BrokerSettings
 
 from .consumer_bench import (
+    ALL,
     CURRENT,
     EPOCH,
+    FIRST,
     GROUP,
     MEMBER,
+    REPLACEMENT,
+    SECOND,
     TARGET,
     TARGET_EPOCH,
     Bench,
+    broker_settings,
     member,
     protocols,
     subscription,
 )
+from .mixed_groups import given_mixed
 
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 INCONSISTENT = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
-FIRST: TopicPartitions = (("bar", (0, 1)), ("foo", (0, 1, 2)))
-SECOND: TopicPartitions = (("bar", (2,)), ("foo", (3, 4, 5)))
-ALL: TopicPartitions = (("bar", (0, 1, 2)), ("foo", (0, 1, 2, 3, 4, 5)))
-TOMBSTONES = [CURRENT, TARGET, MEMBER]
-REPLACEMENT = [*TOMBSTONES, MEMBER, TARGET, CURRENT]
-
-
-def settings(**changes: object) -> BrokerSettings:
-    return replace(BrokerSettings(consumer_assignors=("range", "uniform")), **changes)  # type: ignore[arg-type]
-
-
-def given_mixed(bench: Bench) -> None:
-    """Member m1 speaks the classic protocol, static member m2 (y) the consumer protocol."""
-    bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", SECOND))
 
 
 def test_new_dynamic_classic_member_joins() -> None:
@@ -84,7 +72,7 @@ def test_old_dynamic_classic_member_is_admitted_in_one_request() -> None:
 
 def test_classic_member_replaces_the_holder_without_its_leave() -> None:
     """GMMT.testJoiningConsumerGroupReplacingExistingStaticMember: one side classic, so no -2 is needed."""
-    bench = Bench(settings(migration_policy="upgrade"))
+    bench = Bench(broker_settings(migration_policy="upgrade"))
     bench.given(member("m1", None, FIRST), member("m2", "y", SECOND))
     joined = bench.join_classic("", "y")
     assert joined is not None
