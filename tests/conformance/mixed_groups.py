@@ -28,6 +28,7 @@ def stable_classic(bench: Bench, *instance_ids: str | None, user_data: bytes | N
 
 
 def classic_group(bench: Bench) -> ClassicGroup:
+    """Return the group, which is a classic one."""
     group = bench.coordinator.groups[GROUP]
     assert isinstance(group, ClassicGroup)
     return group

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_model.assignors.subscription import DecodedAssignment, decode_assignment, encode_assignment
+from coordinator_model.assignors.subscription import decode_assignment
 from coordinator_model.classic_group import ClassicGroup
 from coordinator_model.classic_member import GroupMetadata
 from coordinator_model.consumer_group import ConsumerGroup
@@ -45,32 +45,6 @@ NONE = ErrorCode.NONE
 NOT_FOUND, INCONSISTENT = ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 CLASSIC = RecordType.CLASSIC_GROUP_METADATA
-
-
-def stable_classic(bench: Bench, *instance_ids: str | None, user_data: bytes | None = None) -> list[str]:
-    """Bring up a stable classic group in generation 1; the first member has all partitions."""
-    ids = []
-    for instance_id in instance_ids:
-        answer = bench.join_classic("", instance_id)
-        if answer is not None:
-            answer = bench.join_classic(answer.member_id)
-            assert answer is None
-    bench.advance(3_000)
-    bench.advance(3_000)
-    group = bench.coordinator.groups[GROUP]
-    ids = list(group.members)
-    owned = encode_assignment(DecodedAssignment(3, ALL, user_data))
-    for member_id in reversed(ids):
-        instance_id = group.members[member_id].group_instance_id
-        bench.sync_classic(member_id, 1, instance_id, assignments=((ids[0], owned),))
-    assert group.state == "Stable"
-    return ids
-
-
-def classic_group(bench: Bench) -> ClassicGroup:
-    group = bench.coordinator.groups[GROUP]
-    assert isinstance(group, ClassicGroup)
-    return group
 
 
 def test_M01_classic_static_member_returns_with_the_new_protocol() -> None:

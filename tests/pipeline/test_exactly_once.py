@@ -68,7 +68,7 @@ def test_an_error_after_every_step_and_another_run_leave_the_same_bytes(spark: A
                 raise Killed(step)
 
         with pytest.raises(Killed, match=re.escape(steps[survived])):
-            ingest(spark, lake, sources, as_of_ms=AS_OF_MS + survived, on_step=die)
+            ingest(spark, lake, sources, as_of_ms=AS_OF_MS + survived - 1, on_step=die)
         if survived == 1:
             timelines.write_file(path, lines[60:])
     assert content(lake.root) == expected, "the last one died after it had published"
