@@ -219,8 +219,9 @@ def test_restart_in_a_kip848_group_is_absorbed_exactly_when_the_epoch_stays() ->
 
 
 def test_first_members_of_a_new_group_are_its_first_rebalances() -> None:
+    """KAFKA-20268: the first epoch of a group is 2 since Kafka 4.3, so that 1 cannot be told as a rebalance."""
     absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
-    for first, count in ((kip848(2), 2), (group(*(member(n) for n in range(3))), 1)):
+    for first, count in ((kip848(1), 0), (kip848(2), 1), (kip848(4), 3), (group(*(member(n) for n in range(3))), 1)):
         observer = Observer()
         observer.look(running(group=absent))
         assert kinds(observer.look(running(group=first))).count("group.rebalanced") == count
@@ -379,6 +380,19 @@ def test_statefulset_that_is_not_there_or_another_one_is_no_scaling() -> None:
     assert observer.look(running(workload=None, group=UNREACHABLE)) == []
     assert observer.look(running(workload=workload(2, uid="w2"), group=UNREACHABLE)) == []
     assert kinds(observer.look(running(workload=workload(3, uid="w2")))) == ["workload.scaled"]
+
+
+@pytest.mark.parametrize(
+    "older", [{"metadata_generation": 3, "replicas": 3}, {"metadata_generation": 4, "update_revision": ""}]
+)
+def test_reading_that_is_older_than_the_last_one_is_no_news(older: dict[str, Any]) -> None:
+    """A read may be served from a cache that lags: the StatefulSet of before, or one without its status yet."""
+    observer = Observer()
+    observer.look(running())
+    now = running(workload=workload(5, metadata_generation=4))
+    assert kinds(observer.look(now)) == ["workload.scaled"]
+    assert observer.look(running(workload=workload(**({"replicas": 5} | older)))) == []
+    assert observer.look(now) == []
 
 
 def rolling(updated: int, ready: int = 3, **changes: Any) -> Snapshot:

@@ -18,6 +18,8 @@ from .picture import Epoch, GroupPicture, Teller, short
 
 EPOCHS_MAX: Final = 50
 """Most epochs told for one look; of a group that moved on further the newest are told."""
+BEFORE_FIRST_EPOCH: Final = 1
+"""A new KIP-848 group begins with epoch 2 since Kafka 4.3 (KAFKA-20268), with 1 before: 1 may never have been."""
 UNSETTLED_MAX_MS: Final = 60_000
 """A rebalance is told when the group has settled, because only then is known what moved; or after so long anyway."""
 
@@ -44,14 +46,14 @@ def tell_rebalances(teller: Teller, group: GroupView) -> None:
 
 
 def _continued(before: GroupPicture | None, group: GroupView) -> GroupPicture | None:
-    """Return the picture to compare with: a group that did not exist was an empty one before its first epoch.
+    """Return the picture to compare with: a group that did not exist was one before its first certain epoch.
 
     A conversion between the protocols is no rebalance that can be counted: None.
     """
     if before is None or before.group_type is group.group_type:
         return before
     if before.group_type is GroupType.ABSENT:
-        return replace(before, epoch=None if group.group_epoch is None else 0)
+        return replace(before, epoch=None if group.group_epoch is None else BEFORE_FIRST_EPOCH)
     return before if group.group_type is GroupType.ABSENT and before.epoch is None else None
 
 

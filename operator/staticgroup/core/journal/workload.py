@@ -11,13 +11,15 @@ from .picture import Rollout, Teller
 
 
 def tell_workload(teller: Teller) -> None:
-    """Tell scaling and rollouts; a StatefulSet that cannot be read is no news."""
+    """Tell scaling and rollouts; a StatefulSet that cannot be read, or is older than what was read, is no news."""
     now, before = teller.look.snapshot.workload, teller.picture.workload
     if now is None:
         return
     if before is not None and before.uid != now.uid:
         before = None
         teller.picture = replace(teller.picture, rollout=None)
+    if before is not None and _is_older(now, before):
+        return
     if before is not None and before.replicas != now.replicas:
         _tell_of_workload(
             teller,
@@ -85,6 +87,12 @@ def tell_timeout(teller: Teller) -> None:
         session_timeout_ms_after=after_ms,
         timeout_source=timeout.source.value,
     )
+
+
+def _is_older(now: WorkloadView, before: WorkloadView) -> bool:
+    """True for a reading from before the last one: an API server's cache may lag behind what another one has shown."""
+    lost_status = bool(before.update_revision) and not now.update_revision
+    return now.metadata_generation < before.metadata_generation or lost_status
 
 
 def _is_rolling(workload: WorkloadView) -> bool:
