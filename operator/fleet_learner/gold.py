@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from . import facts, files, schemas
+from .canary import CanaryHistory, CanaryState, canary_state
 from .facts import DAY_MS
-from .histories import Advised, Terms, recommendations
+from .histories import Advised, Standing, Terms, recommendations
+from .ingest import known_until_ms
 from .manifest import Manifest, Plan, TableFiles, Warehouse
 from .rebalances import rebalances
 from .recommend import MODEL_VERSION, gold_row
+from .waves import canary_history, canary_row, state_of, trial_begin_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SOURCE: Final = "journal"
+EARLIER: Final = "learned"
+"""Under this name a plan has the number of the facts that it goes on from; null: of none."""
 FOLDER: Final = "learned"
 _GROUP: Final = ("group_key",)
 OnStep = Callable[[str], None]
@@ -58,7 +63,7 @@ def silver(spark: SparkSession, journal: Warehouse, manifest: Manifest, *, windo
     """Return the tables of a manifest, cut to the window that ends where the manifest does."""
     from pyspark.sql import functions as F
 
-    as_of_ms = manifest.plan.as_of_ms
+    as_of_ms = known_until_ms(manifest)
     start_ms = window_start_ms(as_of_ms, window_days)
 
     def rows(table: schemas.Table, at_ms: str | None = None) -> DataFrame:
@@ -129,15 +134,16 @@ def learn(
         learned.begin(plan)
     source = journal.read(plan.sources[SOURCE]["end"])
     tables = silver(spark, journal, source, window_days=plan.settings["window_days"])
-    return _publish(spark, learned, plan, tables, source, on_step)
+    return _publish(spark, journal, learned, plan, tables, source, on_step)
 
 
 def _plan(before: Manifest | None, source: Manifest, settings: Mapping[str, Any]) -> Plan:
     start = before.plan.sources[SOURCE]["end"] if before is not None else None
+    earlier = {"end": None if before is None else before.number}
     return Plan(
         number=0 if before is None else before.number + 1,
-        as_of_ms=source.plan.as_of_ms,
-        sources={SOURCE: {"start": start, "end": source.number}},
+        as_of_ms=known_until_ms(source),
+        sources={SOURCE: {"start": start, "end": source.number}, EARLIER: earlier},
         settings=settings,
     )
 
@@ -149,6 +155,7 @@ def _same(old: Plan, new: Plan) -> bool:
 
 def _publish(
     spark: SparkSession,
+    journal: Warehouse,
     learned: Warehouse,
     plan: Plan,
     tables: Silver,
@@ -183,13 +190,72 @@ def _publish(
     )
     days = write(days, schemas.GROUP_DAY, _GROUP, "day_ms")
     write(facts.gap_stats(tables.outages), schemas.GAP_STATS, schemas.GAP_STATS.key[:3], "week_ms")
-    advised = recommendations(tables, days, terms)
+    standing = _next_standing(spark, journal, learned, plan, source, days, write)
+    advised = recommendations(tables, days, terms, standing)
     write(_recommendation_rows(spark, days, advised), schemas.RECOMMENDATION, _GROUP, None)
     counts = {f"{name}_rows": table.rows for name, table in sorted(written.items())}
     manifest = Manifest(plan=plan, tables=written, counts=counts)
     learned.publish(manifest)
     on_step("published")
     return manifest, advised
+
+
+def _next_standing(
+    spark: SparkSession,
+    journal: Warehouse,
+    learned: Warehouse,
+    plan: Plan,
+    source: Manifest,
+    days: DataFrame,
+    write: Callable[..., DataFrame],
+) -> Standing:
+    """Decide which waves may act, from what the run before published and what came of it, and write it down."""
+    from pyspark.sql import functions as F
+
+    before, earlier = _earlier(spark, learned, plan)
+    # A promise rests on as much history before the campaign as recommendations rest on.
+    since_ms = trial_begin_ms(before, as_of_ms=plan.as_of_ms) - plan.settings["window_days"] * DAY_MS
+
+    def rows(table: schemas.Table, at_ms: str) -> DataFrame:
+        frame = files.read(spark, table, journal.paths(source, table.name, since_ms=since_ms))
+        return frame.where(F.col(at_ms).between(since_ms, plan.as_of_ms - 1))
+
+    history = canary_history(
+        days.select("group_key", "kafka_cluster_id", "group_id").distinct(),
+        rows(schemas.GROUP_EVENTS, "event_ms"),
+        rows(schemas.OUTAGES, "down_ms"),
+        earlier,
+        before,
+        as_of_ms=plan.as_of_ms,
+        salt=MODEL_VERSION,
+    )
+    row = canary_row(history, MODEL_VERSION)
+    values = [tuple(row[name] for name in schemas.CANARY.names)]
+    write(spark.createDataFrame(values, schemas.CANARY.spark), schemas.CANARY, ("model_version",), None)
+    return Standing(canary=canary_state(history), earlier=earlier)
+
+
+def _earlier(spark: SparkSession, learned: Warehouse, plan: Plan) -> tuple[CanaryState | None, DataFrame | None]:
+    """Return the canary of the run that a plan goes on from, if that had the same policy, and its recommendations."""
+    number = plan.sources.get(EARLIER, {}).get("end")
+    if number is None:
+        return None, None
+    manifest = learned.read(number)
+    return _canary_of(spark, learned, manifest), read_learned(spark, learned, manifest, schemas.RECOMMENDATION)
+
+
+def _canary_of(spark: SparkSession, learned: Warehouse, manifest: Manifest) -> CanaryState | None:
+    if schemas.CANARY.name not in manifest.tables:
+        return None
+    rows = read_learned(spark, learned, manifest, schemas.CANARY).collect()
+    return next((state_of(row.asDict()) for row in rows if row["model_version"] == MODEL_VERSION), None)
+
+
+def standing(spark: SparkSession, learned: Warehouse, manifest: Manifest) -> Standing:
+    """Return where the fleet stood when published facts were made, so that the same is recommended again."""
+    _, earlier = _earlier(spark, learned, manifest.plan)
+    first = canary_state(CanaryHistory(before=None, now_ms=manifest.plan.as_of_ms))
+    return Standing(canary=_canary_of(spark, learned, manifest) or first, earlier=earlier)
 
 
 def _recommendation_rows(spark: SparkSession, group_day: DataFrame, advised: Sequence[Advised]) -> DataFrame:
@@ -201,7 +267,11 @@ def _recommendation_rows(spark: SparkSession, group_day: DataFrame, advised: Seq
     names = group_day.groupBy(*pair).agg(*(F.max_by(name, "day_ms").alias(name) for name in named))
     columns = [c for c in schemas.RECOMMENDATION.spark_nullable if c.name not in named]
     rows = [
-        {**dict(zip(pair, each.record.key, strict=True)), "protocol": each.record.protocol, **gold_row(each.record)}
+        {
+            **dict(zip(pair, each.record.key, strict=True)),
+            "protocol": each.record.protocol,
+            **gold_row(each.record, each.state),
+        }
         for each in advised
     ]
     values = [tuple(row[c.name] for c in columns) for row in rows]

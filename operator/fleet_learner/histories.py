@@ -17,6 +17,7 @@ import numpy as np
 from staticgroup.api.recommendation import Recommendation, TimeoutBounds
 
 from . import policy
+from .canary import CanaryState
 from .estimates.drift import BASELINE_MIN, Drift, age_weights, rollout_means, slower_since
 from .estimates.gap_law import GapSample
 from .facts import DAY_MS, StopDurations
@@ -91,6 +92,20 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where the fleet stands when a run recommends, from what is published.
+
+    Parameters
+    ----------
+    canary: which waves may act.
+    earlier: gold/recommendation of the run before; None: there was none.
+    """
+
+    canary: CanaryState
+    earlier: DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlowerRestarts:
     """Restarts that became slower: since when, under which image, and the median gaps before and since."""
 
@@ -106,20 +121,23 @@ class Advised:
 
     Parameters
     ----------
+    state: of the group's timeout when it was made.
     dynamic_ms_per_day: what the group would lose with dynamic members that leave, partition-milliseconds.
     """
 
     record: Recommendation
+    state: policy.GroupState
     slower: SlowerRestarts | None
     dynamic_ms_per_day: int
 
 
-def group_features(tables: Silver, group_day: DataFrame) -> DataFrame:
+def group_features(tables: Silver, group_day: DataFrame, earlier: DataFrame | None = None) -> DataFrame:
     """Return one row per group of the window with everything that a history needs.
 
     Parameters
     ----------
     group_day: gold/group_day of the same window.
+    earlier: gold/recommendation of the run before.
 
     Returns
     -------
@@ -142,6 +160,7 @@ def group_features(tables: Silver, group_day: DataFrame) -> DataFrame:
         .groupBy("group_key")
         .agg(
             F.max_by("session_timeout_ms_after", F.struct("event_ms", "event_id")).alias("set_timeout_ms"),
+            F.max_by("timeout_source", F.struct("event_ms", "event_id")).alias("timeout_source"),
             F.max(F.when(F.col("session_timeout_ms_before").isNotNull(), F.col("event_ms"))).alias("changed_ms"),
         )
     )
@@ -163,13 +182,23 @@ def group_features(tables: Silver, group_day: DataFrame) -> DataFrame:
         F.min("day_ms").alias("first_ms"),
         F.sum("covered_ms").alias("covered_ms"),
     )
-    for other in (stops, changed, moved, images):
-        groups = groups.join(other, on="group_key", how="left")
+    for other in (stops, changed, moved, images, _earlier(earlier)):
+        groups = groups.join(other, on="group_key", how="left") if other is not None else groups
     return groups
 
 
-def recommendations(tables: Silver, group_day: DataFrame, terms: Terms) -> list[Advised]:
+def _earlier(recommended: DataFrame | None) -> DataFrame | None:
+    """Keep of the run before what the journal's window may no longer hold, and what it said."""
+    names = ("session_timeout_ms", "timeout_source", "changed_ms", "recommended_ms")
+    return None if recommended is None else recommended.selectExpr("group_key", *(f"{n} AS earlier_{n}" for n in names))
+
+
+def recommendations(tables: Silver, group_day: DataFrame, terms: Terms, standing: Standing) -> list[Advised]:
     """Recommend for every group of the window.
+
+    Parameters
+    ----------
+    group_day: gold/group_day of the same window.
 
     Returns
     -------
@@ -178,21 +207,21 @@ def recommendations(tables: Silver, group_day: DataFrame, terms: Terms) -> list[
     """
     from pyspark.sql import functions as F
 
-    start_ms, as_of_ms = tables.start_ms, tables.as_of_ms
+    start_ms, as_of_ms, canary = tables.start_ms, tables.as_of_ms, standing.canary
 
     def of_class(rows: pa.Table) -> pa.Table:
         import pyarrow as pa
 
         found = rows.to_pylist()
         keys = {(row["kafka_cluster_id"], row["group_id"]): row["group_key"] for row in found}
-        advised = advise_class(found, terms, start_ms=start_ms, as_of_ms=as_of_ms)
+        advised = advise_class(found, terms, canary, start_ms=start_ms, as_of_ms=as_of_ms)
         texts = [_text(each) for each in advised]
         clusters, groups = [e.record.kafka_cluster_id for e in advised], [e.record.group_id for e in advised]
         numbers = [keys[e.record.key] for e in advised]
         return pa.table({"kafka_cluster_id": clusters, "group_id": groups, "group_key": numbers, "advised": texts})
 
     rows = (
-        group_features(tables, group_day)
+        group_features(tables, group_day, standing.earlier)
         .withColumn("workload_class", F.coalesce("protocol", F.lit("Unknown")))
         .groupBy("workload_class")
         .applyInArrow(of_class, _ADVISED)
@@ -204,8 +233,14 @@ def recommendations(tables: Silver, group_day: DataFrame, terms: Terms) -> list[
 
 def _text(advised: Advised) -> str:
     slower = None if advised.slower is None else asdict(advised.slower)
-    record = advised.record.model_dump(mode="json")
-    return json.dumps({"record": record, "slower": slower, "dynamic_ms_per_day": advised.dynamic_ms_per_day})
+    return json.dumps(
+        {
+            "record": advised.record.model_dump(mode="json"),
+            "state": asdict(advised.state),
+            "slower": slower,
+            "dynamic_ms_per_day": advised.dynamic_ms_per_day,
+        }
+    )
 
 
 def _advised(text: str) -> Advised:
@@ -213,12 +248,15 @@ def _advised(text: str) -> Advised:
     slower = document["slower"]
     return Advised(
         record=Recommendation.model_validate(document["record"]),
+        state=policy.GroupState(**document["state"]),
         slower=None if slower is None else SlowerRestarts(**slower),
         dynamic_ms_per_day=document["dynamic_ms_per_day"],
     )
 
 
-def advise_class(rows: Sequence[Mapping[str, Any]], terms: Terms, *, start_ms: int, as_of_ms: int) -> list[Advised]:
+def advise_class(
+    rows: Sequence[Mapping[str, Any]], terms: Terms, canary: CanaryState, *, start_ms: int, as_of_ms: int
+) -> list[Advised]:
     """Recommend for all groups of one class.
 
     Parameters
@@ -228,13 +266,21 @@ def advise_class(rows: Sequence[Mapping[str, Any]], terms: Terms, *, start_ms: i
     """
     made = [history(row, terms, start_ms=start_ms, as_of_ms=as_of_ms) for row in rows]
     slower = {(each.kafka_cluster_id, each.group_id): found for each, found in made}
-    canary = policy.CanaryState(wave=policy.WAVES[-1], began_ms=start_ms)
     records = recommend_fleet((each for each, _ in made), now_ms=as_of_ms, valid_ms=terms.valid_ms, canary=canary)
     dynamic = {
         (each.kafka_cluster_id, each.group_id): each.rates.stops_per_day * each.rates.eviction_partition_seconds
         for each, _ in made
     }
-    return [Advised(record=r, slower=slower[r.key], dynamic_ms_per_day=round(1000 * dynamic[r.key])) for r in records]
+    states = {(each.kafka_cluster_id, each.group_id): each.state for each, _ in made}
+    return [
+        Advised(
+            record=each,
+            state=states[each.key],
+            slower=slower[each.key],
+            dynamic_ms_per_day=round(1000 * dynamic[each.key]),
+        )
+        for each in records
+    ]
 
 
 def history(
@@ -272,15 +318,21 @@ def history(
 
 
 def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy.GroupState:
-    changed_ms = row["changed_ms"]
-    known = [s["image_digest"] for s in stops]
-    current_ms = row["set_timeout_ms"] if row["set_timeout_ms"] is not None else row["seen_timeout_ms"]
+    """Say what is in force: what the journal's window tells, else what the run before knew."""
+
+    def known(*names: str) -> Any:
+        return next((row[name] for name in names if row.get(name) is not None), None)
+
+    images = [s["image_digest"] for s in stops]
+    changed_ms = known("changed_ms", "earlier_changed_ms")
     return policy.GroupState(
-        current_ms=current_ms,
+        current_ms=known("set_timeout_ms", "seen_timeout_ms", "earlier_session_timeout_ms"),
         changed_ms=changed_ms,
         stops_since_change=sum(changed_ms is None or s["down_ms"] >= changed_ms for s in stops),
         # No process of it has stopped yet, so nobody knows how it comes back.
-        image_is_new=row["image_digest"] is not None and row["image_digest"] not in known and bool(known),
+        image_is_new=row["image_digest"] is not None and row["image_digest"] not in images and bool(images),
+        source=known("timeout_source", "earlier_timeout_source"),
+        recommended_ms=known("earlier_recommended_ms"),
     )
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DAY_MS: Final = 86_400_000
+UNBOUNDED_MS: Final = 253_402_300_799_999
+"""The as-of time of runs that have none, the micro-batches of a stream: their window ends where the data end."""
 _EVENT_TABLES: Final = (schemas.EVENTS, schemas.QUARANTINE, schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS)
 _TIMES: Final[Mapping[str, str]] = {
     schemas.MEMBER_EVENTS.name: "event_ms",
@@ -285,6 +287,12 @@ def rewrite_from_ms(old: DataFrame, newest_ms: int, settings: Mapping[str, Any])
         opened = old.where(F.col("end_kind") == schemas.EndKind.OPEN.value).agg(F.min("down_ms")).collect()[0][0]
         start = min(start, opened if opened is not None else start)
     return start // DAY_MS * DAY_MS
+
+
+def known_until_ms(manifest: Manifest) -> int:
+    """Return the time up to which a state of the tables speaks, exclusive: its as-of time, or of a stream its data's end."""
+    as_of_ms = manifest.plan.as_of_ms
+    return as_of_ms if as_of_ms < UNBOUNDED_MS else manifest.counts["window_end_ms"] + 1
 
 
 def _outage_files(manifest: Manifest | None) -> tuple[DataFile, ...]:

@@ -19,6 +19,7 @@ from staticgroup.api.recommendation import RecommendationReason as Reason
 from staticgroup.api.recommendation import Setting, TimeoutBounds
 
 from . import policy
+from .canary import CanaryState, is_released, is_withdrawn, wave_of
 from .estimates.cost import (
     CostRates,
     DetectionInterval,
@@ -132,7 +133,7 @@ class GroupHistory:
 
 
 def recommend_fleet(
-    histories: Iterable[GroupHistory], *, now_ms: int, valid_ms: int, canary: policy.CanaryState, seed: int = 0
+    histories: Iterable[GroupHistory], *, now_ms: int, valid_ms: int, canary: CanaryState, seed: int = 0
 ) -> list[api.Recommendation]:
     """Recommend for every group, each class learning from its own groups.
 
@@ -158,7 +159,7 @@ def recommend_fleet(
 
 
 def recommend(
-    history: GroupHistory, model: ClassModel, *, now_ms: int, valid_ms: int, canary: policy.CanaryState, seed: int = 0
+    history: GroupHistory, model: ClassModel, *, now_ms: int, valid_ms: int, canary: CanaryState, seed: int = 0
 ) -> api.Recommendation:
     """Recommend for one group.
 
@@ -187,12 +188,13 @@ def recommend(
         goal_ms, history.bounds, history.state, now_ms=now_ms,
         probability_cheaper=1.0 if probability is None else probability,
     )  # fmt: skip
-    wave = policy.wave_of(*_key(history), salt=MODEL_VERSION)
-    is_released = policy.is_released(wave, canary, now_ms=now_ms)
-    is_locked = now_ms < canary.locked_until_ms
-    waiting = () if is_released else (Reason.CANARY_ROLLED_BACK if is_locked else Reason.CANARY_WAITING,)
-    # A group that already runs with the withdrawn value must hear of the lock too.
-    reasons = tuple(dict.fromkeys((*reasons, *chosen.reasons, *(waiting if chosen.is_change or is_locked else ()))))
+    wave = wave_of(*_key(history), salt=MODEL_VERSION)
+    may_act = is_released(wave, canary, now_ms=now_ms)
+    is_back = is_withdrawn(wave, canary, now_ms=now_ms)
+    # A group that already runs with the withdrawn value must hear of it too.
+    is_told = is_back or (chosen.is_change and not may_act)
+    waiting = (Reason.CANARY_ROLLED_BACK if is_back else Reason.CANARY_WAITING,) if is_told else ()
+    reasons = tuple(dict.fromkeys((*reasons, *chosen.reasons, *waiting)))
     return api.Recommendation(
         kafka_cluster_id=history.kafka_cluster_id,
         group_id=history.group_id,
@@ -204,7 +206,7 @@ def recommend(
         lower_ms=interval[0],
         upper_ms=interval[1],
         uncapped_ms=uncapped_ms,
-        released=is_released,
+        released=may_act,
         wave=wave,
         probability_cheaper=probability,
         evidence=_evidence(history, estimate),
@@ -368,12 +370,20 @@ def _message(
     return "; ".join(parts)[:1024]
 
 
-def gold_row(record: api.Recommendation) -> dict[str, object]:
-    """Write a recommendation as a row of gold/recommendation, without the columns that name the group."""
+def gold_row(record: api.Recommendation, state: policy.GroupState) -> dict[str, object]:
+    """Write a recommendation as a row of gold/recommendation, without the columns that name the group.
+
+    Parameters
+    ----------
+    state: that it was made for; the next run goes on from it where the journal says nothing new.
+    """
     before, after = record.before, record.after
     return {
         "session_timeout_ms": record.current_ms,
+        "timeout_source": state.source,
+        "changed_ms": state.changed_ms,
         "recommended_ms": record.recommended_ms,
+        "goal_ms": record.goal_ms,
         "low_ms": record.lower_ms,
         "high_ms": record.upper_ms,
         "method": record.evidence.method.value,
@@ -386,6 +396,8 @@ def gold_row(record: api.Recommendation) -> dict[str, object]:
         "ghost_s_per_day_before": None if before is None else before.ghost_seconds_per_day.value,
         "ghost_s_per_day_after": None if after is None else after.ghost_seconds_per_day.value,
         "reason_codes": [reason.value for reason in record.reasons],
+        "wave": record.wave,
+        "released": record.released,
         "model_version": MODEL_VERSION,
         "valid_until_ms": record.valid_until_ms,
     }

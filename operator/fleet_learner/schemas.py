@@ -478,7 +478,10 @@ RECOMMENDATION = Table(
     _columns(
         f"""{_GROUP}
         session_timeout_ms bigint
+        timeout_source string
+        changed_ms bigint
         recommended_ms bigint
+        goal_ms bigint
         low_ms bigint
         high_ms bigint
         method string!
@@ -491,6 +494,8 @@ RECOMMENDATION = Table(
         ghost_s_per_day_before double
         ghost_s_per_day_after double
         reason_codes array<string>
+        wave int
+        released boolean
         model_version string!
         valid_until_ms bigint!
         """
@@ -498,6 +503,38 @@ RECOMMENDATION = Table(
     ("group_key",),
 )
 """One row per group: the timeout that is advised, its interval and the evidence; null: none can be."""
+
+CANARY = Table(
+    "gold/canary",
+    1,
+    _columns(
+        """
+        model_version string!
+        as_of_ms bigint!
+        wave int!
+        began_ms bigint!
+        campaign_ms bigint!
+        locked_until_ms bigint!
+        withdrawn int
+        is_over boolean!
+        verdict string!
+        evidence double!
+        wave_stops bigint!
+        treated_stops bigint!
+        treated_evictions bigint!
+        treated_evictions_promised double!
+        treated_ghost_ms bigint!
+        treated_ghost_promised_ms bigint!
+        control_stops bigint!
+        control_evictions bigint!
+        control_evictions_promised double!
+        control_ghost_ms bigint!
+        control_ghost_promised_ms bigint!
+        """
+    ),
+    ("model_version", "as_of_ms"),
+)
+"""One row: which wave may act from this run on, and what the verdict on the one before rests on."""
 
 TABLES: tuple[Table, ...] = (
     EVENTS,
@@ -514,6 +551,7 @@ TABLES: tuple[Table, ...] = (
     GAP_STATS,
     GROUP_DAY,
     RECOMMENDATION,
+    CANARY,
 )
 
 KAFKA = Table(

@@ -1,8 +1,8 @@
-"""Show by simulation that what the estimators state holds: coverage of the bounds, regret of the choice.
+"""Show by simulation that what the estimators state holds: coverage of bounds, regret of choices, power of alarms.
 
 The one idea: draw workloads from a known truth, estimate from n stops each, and count. A bound that states 90 % must
 cover in at least 90 % of the workloads, give or take the Monte Carlo error; a choice is judged by what it costs beyond
-the choice of somebody who knows the truth. `python -m fleet_learner.estimates.validation --write` puts the tables into
+the choice of somebody who knows the truth; an alarm by how often it comes without and with a reason. `python -m fleet_learner.estimates.validation --write` puts the tables into
 docs/reference/fleet-learner.md; randomness is Philox with a key for each cell, so any cell repeats by itself.
 """
 
@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cost import CostRates, cheapest, cost_per_day, timeout_grid_ms
+from .drift import average_run_length, rollout_means, slower_since
 from .gap_law import ClassModel, GapSample, class_model, estimate_law, moments
 from .kaplan_meier import kaplan_meier, upper_quantile_ms
-from .laws import Law, LognormalLaw, MixtureLaw, ParetoLaw
 from .pooling import posterior
 from .tolerance import lognormal_bound_ms, order_statistic_bound_ms
+from .truths import ROLLOUT_SIZE, SCENARIOS, Scenario, draw_workload, draw_workloads, true_quantile_ms
 
 PAGE = Path("docs/reference/fleet-learner.md")
 BEGIN, END = "<!-- validation: begin -->", "<!-- validation: end -->"
@@ -31,83 +32,7 @@ SHARE, CONFIDENCE = 0.99, 0.9
 SIZES = (5, 10, 30, 100, 300, 1000)
 WORKLOADS = 600
 SEED = 4
-ROLLOUT_SIZE = 10
 HORIZON_MS = 1_800_000.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """Describe a truth.
-
-    Parameters
-    ----------
-    tail_weight: share of gaps of a Pareto law (index 1.5) that no model knows.
-    correlation: of ln gap inside a rollout of 10.
-    censored: share of gaps whose end is not seen, at a time independent of the gap.
-    """
-
-    name: str
-    tail_weight: float = 0.0
-    correlation: float = 0.0
-    censored: float = 0.0
-
-
-SCENARIOS = (
-    Scenario(name="lognormal"),
-    Scenario(name="1 % Pareto tail", tail_weight=0.01),
-    Scenario(name="rollouts of 10, ρ = 0.5", correlation=0.5),
-    Scenario(name="30 % censored", censored=0.3),
-    Scenario(name="tail, rollouts and censoring", tail_weight=0.01, correlation=0.5, censored=0.3),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """Hold one truth and what was seen of it."""
-
-    law: Law
-    sample: GapSample
-
-
-def draw_workloads(scenario: Scenario, stops: int, workloads: int, rng: np.random.Generator) -> list[Workload]:
-    """Draw workloads of one class: medians around 25 s (×/÷ 1.5), deviations of ln gap around 0.5.
-
-    Returns
-    -------
-    list[Workload]
-    """
-    means = math.log(25_000.0) + 0.4 * rng.standard_normal(workloads)
-    deviations = 0.5 * np.sqrt(20.0 / rng.chisquare(20.0, workloads))
-    return [_draw(scenario, stops, float(m), float(d), rng) for m, d in zip(means, deviations, strict=True)]
-
-
-def _draw(scenario: Scenario, stops: int, mean: float, deviation: float, rng: np.random.Generator) -> Workload:
-    cluster: NDArray[np.int64] = np.arange(stops) // (ROLLOUT_SIZE if scenario.correlation > 0 else 1)
-    shared = rng.standard_normal(int(cluster[-1]) + 1)[cluster]
-    own = rng.standard_normal(stops)
-    mixed = math.sqrt(scenario.correlation) * shared + math.sqrt(1 - scenario.correlation) * own
-    gaps = np.exp(mean + deviation * mixed)
-    pareto = ParetoLaw(least_ms=math.exp(mean + 2 * deviation), index=1.5)
-    heavy = rng.random(stops) < scenario.tail_weight
-    gaps = np.where(heavy, pareto.least_ms * rng.random(stops) ** (-1 / pareto.index), gaps)
-    limits = np.full(stops, np.inf)
-    if scenario.censored > 0:
-        # Exponential with the mean at which a gap of average length is cut off with the wanted chance.
-        patience = -math.exp(mean + deviation**2 / 2) / math.log1p(-scenario.censored)
-        limits = patience * rng.standard_exponential(stops)
-    lognormal = LognormalLaw(mean=mean, deviation=deviation)
-    law = MixtureLaw((1 - scenario.tail_weight, scenario.tail_weight), (lognormal, pareto))
-    sample = GapSample(gaps_ms=np.minimum(gaps, limits), is_returned=gaps <= limits, cluster=cluster)
-    return Workload(law=law, sample=sample)
-
-
-def true_quantile_ms(law: Law, share: float) -> float:
-    """Find the gap that is exceeded with chance 1 − share, by halving."""
-    low, high = 1.0, 1e12
-    for _ in range(100):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if float(law.at(middle)) > 1 - share else (low, middle)
-    return high
 
 
 def _own_order_statistic(sample: GapSample, model: ClassModel) -> float:
@@ -272,11 +197,76 @@ def _nearest(grid: NDArray[np.float64], timeout_ms: float) -> int:
     return int(np.argmin(np.abs(grid - min(timeout_ms, HORIZON_MS))))
 
 
+# slower restarts -------------------------------------------------------------------------------------------------------
+
+DRIFT_WORKLOADS = 1000
+DRIFT_RATIOS = (1.0, 1.1, 1.25, 1.5, 2.0)
+DRIFT_ROLLOUTS = ((8, 10), (8, 30), (15, 30), (15, 60), (30, 60))
+"""Rollouts that say what used to be, and rollouts after them."""
+DRIFT_SCENARIOS = (
+    Scenario(name="lognormal", correlation=0.3),
+    Scenario(name="1 % Pareto tail", tail_weight=0.01, correlation=0.3),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """Hold one cell: in what share of the workloads an alarm came, and after how many rollouts (median; nan: never)."""
+
+    workloads: int
+    alarmed: float
+    delay: float
+
+    @property
+    def standard_error(self) -> float:
+        """Return the Monte Carlo error of the share."""
+        return math.sqrt(max(self.alarmed * (1 - self.alarmed), 1 / self.workloads) / self.workloads)
+
+    def text(self) -> str:
+        """Write the cell of a table."""
+        share = f"{100 * self.alarmed:.1f} ± {100 * self.standard_error:.1f} %"
+        return share if math.isnan(self.delay) else f"{share}, {self.delay:.0f}"
+
+
+def stated_false_alarms(rollouts: int) -> float:
+    """Return the share of workloads with a false alarm that the average run length states, the mean being known."""
+    return -math.expm1(-rollouts / average_run_length())
+
+
+def detection(
+    scenario: Scenario, baseline: int, watched: int, ratio: float, workloads: int = DRIFT_WORKLOADS, seed: int = SEED
+) -> Detection:
+    """Count alarms in workloads whose restarts take `ratio` times as long from the first watched rollout on.
+
+    Parameters
+    ----------
+    baseline, watched: rollouts of 10 members each; the first ones say what used to be.
+    ratio: 1: nothing changed, and every alarm is a false one.
+    """
+    key = 700_000 + 10_000 * DRIFT_SCENARIOS.index(scenario) + 100 * baseline + watched
+    rng = np.random.Generator(np.random.Philox(key=[seed, key]))
+    delays = []
+    for _ in range(workloads):
+        sample = draw_workload(scenario, ROLLOUT_SIZE * (baseline + watched), math.log(25_000.0), 0.5, rng).sample
+        means = rollout_means(np.log(sample.gaps_ms), sample.cluster)
+        means[baseline:] += math.log(ratio)
+        found = slower_since(means, baseline=baseline)
+        if found is not None:
+            delays.append(found.alarm - baseline + 1)
+    return Detection(
+        workloads=workloads,
+        alarmed=len(delays) / workloads,
+        delay=float(np.median(delays)) if delays else math.nan,
+    )
+
+
 # the page --------------------------------------------------------------------------------------------------------------
 
 
-def tables(workloads: int = WORKLOADS, regret_workloads: int = REGRET_WORKLOADS) -> str:
-    """Write both tables as Markdown."""
+def tables(
+    workloads: int = WORKLOADS, regret_workloads: int = REGRET_WORKLOADS, drift_workloads: int = DRIFT_WORKLOADS
+) -> str:
+    """Write the three tables as Markdown."""
     names = [name for name, _ in ESTIMATORS]
     lines = [
         f"Coverage: share of {workloads} workloads whose true 99th percentile is at or below the bound (stated: 90 %,",
@@ -304,7 +294,26 @@ def tables(workloads: int = WORKLOADS, regret_workloads: int = REGRET_WORKLOADS)
             found = regret(SCENARIOS[1], stops, price, regret_workloads)
             lines.append(f"| {label} | {stops} | " + " | ".join(found[name].text() for name in CHOICES) + " |")
             sys.stderr.write(lines[-1] + "\n")
+    lines += ["", *_drift_table(drift_workloads)]
     return "\n".join(lines)
+
+
+def _drift_table(workloads: int) -> list[str]:
+    lines = [
+        f"Slower restarts: share of {workloads} workloads in which an alarm came within the rollouts after the change, ± its Monte",
+        "Carlo error, and after how many of them (median). × 1.0: nothing changed, so all are false alarms; *stated* is what the",
+        "threshold's average run length promises when the mean is known. Rollouts of 10 members, ρ = 0.3.",
+        "",
+        "| truth | rollouts before | after | stated | " + " | ".join(f"× {ratio}" for ratio in DRIFT_RATIOS) + " |",
+        "|---|---|---|---|" + "---|" * len(DRIFT_RATIOS),
+    ]
+    for scenario in DRIFT_SCENARIOS:
+        for baseline, watched in DRIFT_ROLLOUTS:
+            cells = [detection(scenario, baseline, watched, ratio, workloads).text() for ratio in DRIFT_RATIOS]
+            stated = f"{100 * stated_false_alarms(watched):.1f} %"
+            lines.append(f"| {scenario.name} | {baseline} | {watched} | {stated} | " + " | ".join(cells) + " |")
+            sys.stderr.write(lines[-1] + "\n")
+    return lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -324,7 +333,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if BEGIN not in text or END not in text:
         sys.stderr.write(f"{options.page} has no {BEGIN} … {END}\n")
         return 1
-    table = tables(options.workloads, min(options.workloads, REGRET_WORKLOADS))
+    few = (min(options.workloads, REGRET_WORKLOADS), options.workloads * DRIFT_WORKLOADS // WORKLOADS)
+    table = tables(options.workloads, *few)
     if not options.write:
         sys.stdout.write(table + "\n")
         return 0

@@ -72,7 +72,8 @@ def linear(label: str, low: float, high: float, written: Callable[[float], str],
     last = math.ceil(high / step - 1e-9)
     first = math.floor(low / step + 1e-9)
     ticks = tuple(k * step for k in range(first, last + 1))
-    return Axis(label=label, low=ticks[0], high=ticks[-1], ticks=ticks, written=written)
+    # A multiple of the step may fall short of the end by a rounding error.
+    return Axis(label=label, low=min(low, ticks[0]), high=max(high, ticks[-1]), ticks=ticks, written=written)
 
 
 def durations(label: str, low_ms: float, high_ms: float) -> Axis:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from fleet_learner.ingest import Horizon, OnStep, ingest
+from fleet_learner.ingest import UNBOUNDED_MS, Horizon, OnStep, ingest
 from fleet_learner.manifest import Warehouse
 
 from . import kafka
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-UNBOUNDED_MS: Final = 253_402_300_799_999
-"""The window of a stream ends where its data end; see ingest.py."""
 _BATCH_ROWS: Final = 1_000_000
 
 

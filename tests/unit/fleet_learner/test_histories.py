@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fleet_learner.canary import CanaryState
 from fleet_learner.facts import DAY_MS, StopDurations
 from fleet_learner.histories import Bounds, Terms, advise_class, history
 from staticgroup.api.recommendation import Setting
 
 TERMS = Terms(durations=StopDurations(), bounds={}, valid_ms=7 * DAY_MS)
 START_MS, AS_OF_MS = 0, 30 * DAY_MS
+ALL = CanaryState(wave=100, began_ms=0)
 
 
 def stop(down_ms: int, gap_ms: int = 20_000, end_kind: str = "returned", **more: Any) -> dict[str, Any]:
@@ -75,6 +77,27 @@ def test_the_timeout_in_force_is_the_last_one_set_or_else_the_last_one_seen() ->
     assert made(set_timeout_ms=None).state.current_ms is None
 
 
+def test_what_the_window_no_longer_holds_is_known_from_the_run_before() -> None:
+    """A timeout that was set before the window began is in force all the same; what the journal says newer wins."""
+    earlier = {
+        "earlier_session_timeout_ms": 60_000, "earlier_timeout_source": "Fleet", "earlier_changed_ms": 5,
+        "earlier_recommended_ms": 90_000,
+    }  # fmt: skip
+    state = made(set_timeout_ms=None, **earlier).state
+    assert (state.current_ms, state.source, state.changed_ms, state.recommended_ms) == (60_000, "Fleet", 5, 90_000)
+    newer = made(timeout_source="Fixed", changed_ms=7, **earlier).state
+    assert (newer.current_ms, newer.source, newer.changed_ms) == (45_000, "Fixed", 7)
+    assert made(set_timeout_ms=None, seen_timeout_ms=10_000, **earlier).state.current_ms == 10_000
+
+
+def test_the_canary_of_the_run_decides_who_may_act() -> None:
+    rows = [row(group_id=name, stops=rollouts(20, 99, seed)) for seed, name in enumerate("abcdef")]
+    waiting = CanaryState(wave=1, began_ms=0)
+    found = advise_class(rows, TERMS, waiting, start_ms=START_MS, as_of_ms=AS_OF_MS)
+    assert [each.record.released for each in found] == [each.record.wave == 1 for each in found]
+    assert all(e.record.released for e in advise_class(rows, TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS))
+
+
 def test_stops_since_the_last_change_are_counted() -> None:
     known = made(changed_ms=50, stops=[stop(49), stop(50), stop(51)])
     assert (known.state.changed_ms, known.state.stops_since_change) == (50, 2)
@@ -135,8 +158,8 @@ def test_restarts_that_stayed_the_same_are_not_slower() -> None:
 
 def test_a_class_is_advised_in_the_order_of_its_names_whatever_came_first() -> None:
     rows = [row(group_id=name, stops=rollouts(20, 99, seed)) for seed, name in enumerate(("b", "a", "c"))]
-    one = advise_class(rows, TERMS, start_ms=START_MS, as_of_ms=AS_OF_MS)
-    other = advise_class(rows[::-1], TERMS, start_ms=START_MS, as_of_ms=AS_OF_MS)
+    one = advise_class(rows, TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)
+    other = advise_class(rows[::-1], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)
     assert [e.record.group_id for e in one] == ["a", "b", "c"]
     assert one == other
     assert {e.record.setting for e in one} == {Setting.SESSION_TIMEOUT}

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet_learner import recommend as module
+from fleet_learner.canary import CanaryState
 from fleet_learner.estimates.cost import cost_per_day
 from fleet_learner.estimates.drift import Drift
 from fleet_learner.estimates.gap_law import GapSample
 from fleet_learner.estimates.laws import LognormalLaw
-from fleet_learner.policy import CanaryState, GroupState
+from fleet_learner.policy import GroupState
 from fleet_learner.recommend import GroupHistory, Objective, gold_row, recommend_fleet
 from fleet_learner.schemas import RECOMMENDATION
 from fleet_learner.snapshot import SnapshotConflictError, write_snapshot
@@ -150,14 +151,23 @@ class TestNumbers:
         assert found.wave > 1
         assert not found.released
         assert Reason.CANARY_WAITING in found.reasons
-        locked = recommended(history(), canary=CanaryState(wave=100, began_ms=NOW, locked_until_ms=NOW + 1))[0]
-        assert Reason.CANARY_ROLLED_BACK in locked.reasons
+        back = CanaryState(wave=1, began_ms=NOW + 1, locked_until_ms=NOW + 1, withdrawn=100)
+        assert Reason.CANARY_ROLLED_BACK in recommended(history(), canary=back)[0].reasons
 
     def test_who_already_has_the_withdrawn_value_hears_of_it(self) -> None:
         at_goal = history(state=GroupState(current_ms=one().goal_ms))
-        locked = recommended(at_goal, canary=CanaryState(wave=1, began_ms=NOW, locked_until_ms=NOW + 1))[0]
+        back = CanaryState(wave=1, began_ms=NOW + 1, locked_until_ms=NOW + 1, withdrawn=100)
+        locked = recommended(at_goal, canary=back)[0]
         assert locked.recommended_ms == at_goal.state.current_ms
         assert Reason.CANARY_ROLLED_BACK in locked.reasons
+
+    def test_who_never_had_it_keeps_what_it_has_while_others_lose_theirs(self) -> None:
+        back = CanaryState(wave=1, began_ms=NOW + 1, locked_until_ms=NOW + 1, withdrawn=1)
+        found = recommended(history(), canary=back)[0]
+        assert found.wave > 1
+        assert not found.released
+        assert Reason.CANARY_ROLLED_BACK not in found.reasons
+        assert Reason.CANARY_WAITING in found.reasons
 
     def test_an_unsure_gain_is_not_taken(self) -> None:
         """5 % of the gaps around 150 s: waiting for them costs as much as expelling them, so 60 s stays."""
@@ -181,7 +191,7 @@ def test_the_order_of_groups_and_stops_does_not_matter() -> None:
 
 def test_the_row_has_the_columns_of_the_table() -> None:
     """gold/recommendation less the columns that name the group."""
-    row = gold_row(one())
+    row = gold_row(one(), history().state)
     naming = {"kafka_cluster_id", "group_id", "group_key", "namespace", "static_group", "workload", "protocol"}
     assert set(row) == set(RECOMMENDATION.names) - naming
     required = {column.name for column in RECOMMENDATION.columns if not column.nullable} - naming

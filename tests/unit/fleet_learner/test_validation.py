@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fleet_learner.estimates import validation
-from fleet_learner.estimates.validation import CONFIDENCE, PRICES, SCENARIOS, Scenario, coverage, regret
+from fleet_learner.estimates.truths import SCENARIOS, Scenario
+from fleet_learner.estimates.validation import CONFIDENCE, DRIFT_SCENARIOS, PRICES, coverage, detection, regret
 
 LOGNORMAL, TAIL, ROLLOUTS, CENSORED, ALL = SCENARIOS
 WORKLOADS = 200
@@ -60,9 +61,31 @@ def test_the_choice_costs_little_more_than_the_best(label: str, price: float) ->
     assert found["**chosen**"].p95 < 0.15
 
 
+@pytest.mark.parametrize("scenario", DRIFT_SCENARIOS, ids=lambda each: each.name)
+@pytest.mark.parametrize(("baseline", "watched"), [(8, 30), (15, 60)])
+def test_false_alarms_are_about_as_many_as_the_run_length_states(
+    scenario: Scenario, baseline: int, watched: int
+) -> None:
+    """With a mean that is learned from few rollouts, and with gaps that are not lognormal: at most twice as many."""
+    found = detection(scenario, baseline, watched, 1.0, workloads=600)
+    stated = validation.stated_false_alarms(watched)
+    assert stated / 4 <= found.alarmed <= 2 * stated + 3 * found.standard_error
+
+
+def test_slower_restarts_are_found_the_surer_the_slower_and_the_longer_one_knows_the_workload() -> None:
+    """Half as slow again with 15 rollouts before: nine in ten within thirty; twice as slow within a few."""
+    shares = [detection(DRIFT_SCENARIOS[0], 15, 30, ratio, workloads=200) for ratio in (1.0, 1.25, 1.5, 2.0)]
+    assert [each.alarmed for each in shares] == sorted(each.alarmed for each in shares)
+    assert shares[2].alarmed >= 0.9 - 3 * shares[2].standard_error
+    assert shares[3].alarmed >= 0.99
+    assert shares[3].delay <= 5
+    assert detection(DRIFT_SCENARIOS[0], 8, 30, 1.5, workloads=200).alarmed < shares[2].alarmed
+
+
 def test_a_cell_repeats_by_itself() -> None:
     """Philox with a key for each cell."""
     assert coverage(ALL, 10, 20) == coverage(ALL, 10, 20)
+    assert detection(DRIFT_SCENARIOS[0], 8, 10, 1.5, 20) == detection(DRIFT_SCENARIOS[0], 8, 10, 1.5, 20)
 
 
 def test_the_page_has_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,183 @@
+"""What a run publishes is what the next one goes on from: waves, the state of groups, and the same bytes when done again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet_learner import files, gold, schemas
+from fleet_learner.canary import CanaryState, Wave, wave_of
+from fleet_learner.facts import DAY_MS, StopDurations
+from fleet_learner.histories import Advised, Terms, recommendations
+from fleet_learner.manifest import Manifest, Plan, TableFiles, Warehouse
+from fleet_learner.recommend import MODEL_VERSION
+from pipeline.test_facts import frame
+
+pytest.importorskip("pyspark")
+
+Row = dict[str, Any]
+TERMS = Terms(durations=StopDurations(), bounds={}, valid_ms=7 * DAY_MS)
+START_DAY = 20_000
+RUN_DAYS = (START_DAY + 20, START_DAY + 26)
+CLUSTER = "kafka"
+
+
+def name_in(wave: Wave) -> str:
+    """Return the name of a group that falls into this wave."""
+    numbered = (f"group-{index}" for index in count())
+    return next(islice((name for name in numbered if wave_of(CLUSTER, name, salt=MODEL_VERSION) == wave), 1))
+
+
+FIRST, SECOND = name_in(1), name_in(10)
+KEYS = {FIRST: 1, SECOND: 2}
+
+
+def stops(group_id: str, days: range, timeout_ms: int) -> Iterator[Row]:
+    """Roll twenty-five members once a day, with gaps from 10 to 58 s."""
+    for day in days:
+        for member in range(25):
+            down_ms, gap_ms = day * DAY_MS + 60_000 * (member + 1), 10_000 + 2_000 * member
+            yield {
+                "kafka_cluster_id": CLUSTER, "group_id": group_id, "group_key": KEYS[group_id], "member_key": member,
+                "instance_id": f"i-{member}", "event_id": f"{day}-{member}", "down_ms": down_ms, "gap_ms": gap_ms,
+                "up_ms": down_ms + gap_ms, "end_kind": "returned", "reason": "Deleted", "rollout_id": f"rev-{day}",
+                "image_digest": "sha256:one", "session_timeout_ms": timeout_ms,
+            }  # fmt: skip
+
+
+def change(group_id: str, at_ms: int, timeout_ms: int, source: str, before_ms: int | None = None) -> Row:
+    return {
+        "kafka_cluster_id": CLUSTER, "group_id": group_id, "group_key": KEYS[group_id], "kind": "timeout.changed",
+        "event_id": f"change-{at_ms}", "event_ms": at_ms, "timeout_source": source,
+        "session_timeout_ms_before": before_ms, "session_timeout_ms_after": timeout_ms,
+    }  # fmt: skip
+
+
+def size(group_id: str) -> Row:
+    """Say how large a group is, as any look at a rebalance does."""
+    return change(group_id, START_DAY * DAY_MS + 1, 0, "") | {
+        "kind": "group.rebalanced", "event_id": "size", "members": 25, "partitions_total": 100,
+    }  # fmt: skip
+
+
+def beats(last_day: int) -> list[Row]:
+    return [
+        {"k8s_cluster_uid": "k8s", "observed_at_ms": day * DAY_MS, "event_id": str(day)}
+        for day in range(START_DAY, last_day)
+    ]
+
+
+def publish(spark: Any, journal: Warehouse, number: int, day: int, tables: dict[schemas.Table, list[Row]]) -> None:
+    """Publish silver as ingest would, all rows anew."""
+    written = {}
+    for table in (schemas.GROUP_EVENTS, schemas.MEMBER_EVENTS, schemas.OUTAGES, schemas.BEATS, schemas.BLIND_WINDOWS):
+        rows = frame(spark, table, tables.get(table, []))
+        made = files.write(rows, table, root=journal.root, run=f"{number:012d}", files=1, by=table.key[:1])
+        written[table.name] = TableFiles(table.schema_id, tuple(made))
+    journal.publish(Manifest(plan=Plan(number=number, as_of_ms=day * DAY_MS), tables=written))
+
+
+def learned(spark: Any, journal: Warehouse) -> tuple[Manifest, list[Advised]]:
+    manifest, advised = gold.learn(
+        spark, journal, gold.learned_warehouse(journal), window_days=22, terms=TERMS, is_replayed=False
+    )
+    assert advised is not None
+    return manifest, advised
+
+
+def digests(root: Path) -> dict[str, str]:
+    return {
+        str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in root.rglob("*") if p.is_file()
+    }
+
+
+def by_group(advised: list[Advised]) -> dict[str, Advised]:
+    return {each.record.group_id: each for each in advised}
+
+
+@pytest.fixture(scope="module")
+def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, list[Advised], list[Advised]]:
+    """Return a warehouse after two runs: the group of the first wave took what the first run recommended."""
+    journal = Warehouse(tmp_path_factory.mktemp("journal"))
+    begin, later = RUN_DAYS
+    set_first = [change(name, START_DAY * DAY_MS, 30_000, "Structural") for name in KEYS]
+    set_first += [size(name) for name in KEYS]
+    old = [row for name in KEYS for row in stops(name, range(START_DAY, begin), 30_000)]
+    publish(
+        spark, journal, 0, begin,
+        {schemas.GROUP_EVENTS: set_first, schemas.OUTAGES: old, schemas.BEATS: beats(begin)},
+    )  # fmt: skip
+    _, first = learned(spark, journal)
+    taken_ms = by_group(first)[FIRST].record.recommended_ms
+    assert taken_ms == 60_000
+    new = [*stops(FIRST, range(begin, later), taken_ms), *stops(SECOND, range(begin, later), 30_000)]
+    taken = change(FIRST, begin * DAY_MS + 1_000, taken_ms, "Fleet", 30_000)
+    publish(
+        spark, journal, 1, later,
+        {schemas.GROUP_EVENTS: [*set_first, taken], schemas.OUTAGES: [*old, *new], schemas.BEATS: beats(later)},
+    )  # fmt: skip
+    _, second = learned(spark, journal)
+    return journal, first, second
+
+
+def canary(spark: Any, journal: Warehouse, number: int) -> Row:
+    warehouse = gold.learned_warehouse(journal)
+    (row,) = gold.read_learned(spark, warehouse, warehouse.read(number), schemas.CANARY).collect()
+    return dict(row.asDict())
+
+
+def test_the_first_run_releases_the_first_wave_and_the_second_the_next(spark: Any, ran: Any) -> None:
+    journal, first, second = ran
+    assert {name: each.record.released for name, each in by_group(first).items()} == {FIRST: True, SECOND: False}
+    assert {name: each.record.released for name, each in by_group(second).items()} == {FIRST: True, SECOND: True}
+    begin, later = (day * DAY_MS for day in RUN_DAYS)
+    one, two = canary(spark, journal, 0), canary(spark, journal, 1)
+    assert (one["verdict"], one["wave"], one["began_ms"], one["campaign_ms"]) == ("Begin", 1, begin, begin)
+    assert (two["verdict"], two["wave"], two["began_ms"], two["campaign_ms"]) == ("Advance", 10, later, begin)
+    assert (two["treated_stops"], two["control_stops"], two["wave_stops"]) == (150, 150, 150)
+    # Gaps are the same every day: what came is what was promised, to the stop.
+    assert two["treated_evictions"] == two["treated_evictions_promised"]
+    assert two["treated_ghost_ms"] == two["treated_ghost_promised_ms"]
+    assert two["control_evictions"] == two["control_evictions_promised"] > two["treated_evictions"]
+
+
+def test_the_second_run_knows_the_group_from_the_journal_and_from_the_first(ran: Any) -> None:
+    """22 days before the second run the first timeout is out of the window: only the first run still knows of it."""
+    _, first, second = ran
+    taken_ms = by_group(first)[FIRST].record.recommended_ms
+    state = by_group(second)[FIRST].state
+    assert (state.current_ms, state.source, state.recommended_ms) == (taken_ms, "Fleet", taken_ms)
+    assert state.changed_ms == RUN_DAYS[0] * DAY_MS + 1_000
+    other = by_group(second)[SECOND].state
+    assert (other.current_ms, other.source) == (30_000, "Structural")
+    assert other.recommended_ms == by_group(first)[SECOND].record.recommended_ms
+
+
+def test_a_run_that_is_done_again_from_its_plan_leaves_the_same_bytes(spark: Any, ran: Any) -> None:
+    journal, _, second = ran
+    warehouse = gold.learned_warehouse(journal)
+    assert warehouse.read(1).plan.sources[gold.EARLIER] == {"end": 0}
+    before = digests(warehouse.root)
+    (warehouse.root / "_manifest" / "000000000001.json").unlink()
+    for file in warehouse.root.glob("gold/*/run=000000000001/*.parquet"):
+        file.unlink()
+    assert learned(spark, journal)[1] == second
+    assert digests(warehouse.root) == before
+
+
+def test_published_facts_recommend_the_same_when_they_are_told_again(spark: Any, ran: Any) -> None:
+    """A report of them is written from what they say, whatever the canary would be now."""
+    journal, first, second = ran
+    warehouse = gold.learned_warehouse(journal)
+    for number, advised in enumerate((first, second)):
+        manifest = warehouse.read(number)
+        tables = gold.silver(spark, journal, journal.read(number), window_days=22)
+        days = gold.read_learned(spark, warehouse, manifest, schemas.GROUP_DAY)
+        standing = gold.standing(spark, warehouse, manifest)
+        assert isinstance(standing.canary, CanaryState)
+        assert recommendations(tables, days, TERMS, standing) == advised
