@@ -31,7 +31,7 @@ examples:
   fleet-learner what-if --config fleet.toml --group kafka-01/team-07.orders
       What other timeouts would cost one group.
   fleet-learner audit --config fleet.toml --bootstrap kafka:9092 --cluster kafka-01
-      Compare the journal with Kafka's own log of groups.
+      Compare the journal with Kafka's own log of groups, rebalance by rebalance and removal by removal.
 
 exit status: 0 good, 1 a finding or failure, 2 wrong usage, 3 another run was faster
 """
@@ -132,13 +132,7 @@ def _parser() -> argparse.ArgumentParser:
         "--from", dest="from_ms", type=instant_ms, required=True, metavar="DAY", help="first day (UTC)"
     )
     _as_of(backfill)
-    audit = _command(
-        commands, "audit", "compare the journal with __consumer_offsets", "audit", "kafka_cluster_id", "offsets_topic"
-    )
-    audit.add_argument(
-        "--cluster", dest="kafka_cluster_id", required=True, metavar="ID", help="id of the Kafka cluster"
-    )
-    audit.add_argument("--offsets-topic", default="__consumer_offsets", help="default: %(default)s")
+    _audit(commands)
     what_if = _command(commands, "what-if", "price other timeouts for one group", "what_if", "group")
     what_if.add_argument("--group", type=group_name, required=True, metavar="CLUSTER/GROUP")
     _command(commands, "report", "write the report from the tables", "report")
@@ -147,6 +141,27 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--days", type=int, default=30, help="default: %(default)s")
     demo.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     return parser
+
+
+def _audit(commands: Any) -> None:
+    own = ("kafka_cluster_id", "offsets_topic", "groups", "from_ms", "tolerance_ms", "json_file")
+    audit = _command(commands, "audit", "compare the journal with __consumer_offsets", "audit", *own)
+    audit.add_argument(
+        "--cluster", dest="kafka_cluster_id", required=True, metavar="ID", help="id of the Kafka cluster"
+    )
+    audit.add_argument("--offsets-topic", default="__consumer_offsets", help="default: %(default)s")
+    audit.add_argument(
+        "--group", dest="groups", action="append", default=[], metavar="ID", help="only this group; may be given again"
+    )
+    audit.add_argument(
+        "--from", dest="from_ms", type=instant_ms, default=0, metavar="INSTANT",
+        help="what happened before does not count (UTC); default: all that the log holds",
+    )  # fmt: skip
+    audit.add_argument(
+        "--tolerance-ms", type=int, default=1_000, metavar="MS",
+        help="how far the clocks of brokers and operators may be apart; default: %(default)s",
+    )  # fmt: skip
+    audit.add_argument("--json", dest="json_file", type=Path, metavar="FILE", help="write the same for programs")
 
 
 def _command(commands: Any, name: str, text: str, job: str, *own: str) -> argparse.ArgumentParser:

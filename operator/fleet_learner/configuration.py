@@ -64,6 +64,8 @@ class Configuration(_Section):
     window_days: how far back facts are counted and estimates look.
     rewrite_days: outages are made anew at least so far back, for late records.
     valid_days: how long a recommendation may be used.
+    keep_manifests: so many states of the tables are kept, at least the last and the one it goes on from; files that none
+        of them lists are deleted after a run.
     brokers: bounds by Kafka cluster id; `default` is for all that are not named.
     is_replayed: compare with dynamic members by replaying the timeline, the dearest part of a run.
     master: Spark's master; None leaves it to spark-submit.
@@ -77,6 +79,7 @@ class Configuration(_Section):
     window_days: PositiveInt = 30
     rewrite_days: PositiveInt = 3
     valid_days: PositiveInt = 7
+    keep_manifests: Annotated[int, Field(ge=2)] = 30
     stops: Stops = Stops()
     brokers: dict[str, BrokerBounds] = {}
     is_replayed: bool = True

@@ -7,6 +7,7 @@ window.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,7 @@ from .report.axis import amount, count, duration, partition_time, percent
 from .report.model import Report
 from .report.tables import write_report
 from .session import new_session
-from .snapshot import write_snapshot
+from .snapshot import delete_old_snapshots, write_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,6 +127,7 @@ def run(configuration: Configuration, *, as_of_ms: int | None = None) -> int:
     with opened(configuration, "run") as job:
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days))
         _learn_and_tell(job)
+        _tidy(job)
     return 0
 
 
@@ -134,6 +136,7 @@ def backfill(configuration: Configuration, *, from_ms: int, as_of_ms: int | None
     with opened(configuration, "backfill") as job:
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days, backfill_from_ms=from_ms))
         _learn_and_tell(job)
+        _tidy(job)
     return 0
 
 
@@ -160,7 +163,8 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
         rows = feature_rows(tables, days, [group])
         if not rows:
             raise JobError(f"no group {group[1]} in Kafka cluster {group[0]} within the window")
-        found = [e for e in recommendations(tables, days.where(F.col("protocol").eqNullSafe(rows[0]["protocol"])), job.terms)
+        found = [e for e in recommendations(tables, days.where(F.col("protocol").eqNullSafe(rows[0]["protocol"])), job.terms,
+                                             gold.standing(job.spark, job.learned, manifest))
                  if e.record.key == group]  # fmt: skip
         known, _ = history(rows[0], job.terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
         curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
@@ -172,9 +176,20 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
     return 0
 
 
-def audit(configuration: Configuration, *, kafka_cluster_id: str, offsets_topic: str) -> int:
+def audit(
+    configuration: Configuration,
+    *,
+    kafka_cluster_id: str,
+    offsets_topic: str,
+    groups: Sequence[str],
+    from_ms: int,
+    tolerance_ms: int,
+    json_file: Path | None,
+) -> int:
     """Hold the journal of one Kafka cluster against its `__consumer_offsets`; returns 1 when they differ."""
-    from .audit import compare, group_logs
+    from .audit import compare
+    from .audit_accounts import journal_accounts, log_accounts
+    from .audit_page import document, lines
     from .sources import kafka
 
     if configuration.kafka is None:
@@ -184,43 +199,25 @@ def audit(configuration: Configuration, *, kafka_cluster_id: str, offsets_topic:
         source = job.journal.latest()
         if source is None:
             raise JobError(f"nothing was ingested into {configuration.root} yet: fleet-learner run")
+        tables = (schemas.GROUP_EVENTS, schemas.MEMBER_EVENTS, schemas.BEATS)
+        silver = [files.read(job.spark, table, job.journal.paths(source, table.name)) for table in tables]
+        job.progress.begin("journal")
+        told = journal_accounts(*silver, kafka_cluster_id=kafka_cluster_id, groups=groups)
+        if not told:
+            raise JobError(f"the journal knows no such group of the Kafka cluster {kafka_cluster_id}")
         kafka.register(job.spark)
         records = job.spark.read.format(kafka.FORMAT).options(**configuration.kafka.options, **options).load()
-        logs = group_logs(records)
-        found = compare(logs, *_journal_account(job, source, kafka_cluster_id))
-    say(f"{'group':<44}{'rebalances':>22}{'gone':>14}{'absorbed':>10}")
-    say(f"{'':<44}{'journal':>11}{'log':>11}{'journal':>7}{'log':>7}{'log':>10}")
-    for each in found:
-        log = each.log
-        theirs = ("-", "-", "-") if log is None else (log.rebalances, log.gone, log.absorbed)
-        mark = "" if each.agrees else "  differs"
-        say(
-            f"{each.group_id:<44}{each.rebalances:>11}{theirs[0]:>11}{each.removals:>7}{theirs[1]:>7}{theirs[2]:>10}{mark}"
-        )
+        job.progress.begin("log")
+        log = log_accounts(records, sorted(told))
+    found = compare(log, told, from_ms=from_ms, tolerance_ms=tolerance_ms)
+    for line in lines(found):
+        say(line)
     differing = sum(not each.agrees for each in found)
-    say(f"{count(len(found), 'group')} of the journal, {count(len(logs), 'group')} in the log, {differing} differ")
+    say(f"{count(len(found), 'group')} of the journal, {differing} differ")
+    if json_file is not None:
+        made = document(found, kafka_cluster_id=kafka_cluster_id, from_ms=from_ms, tolerance_ms=tolerance_ms)
+        json_file.write_text(json.dumps(made, indent=1))
     return 1 if differing else 0
-
-
-def _journal_account(
-    job: Job, source: Manifest, kafka_cluster_id: str
-) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Return when the journal saw rebalances and removals of a Kafka cluster's groups."""
-    from pyspark.sql import functions as F
-
-    def times(table: schemas.Table, kind: str, condition: str = "true") -> dict[str, list[int]]:
-        rows = (
-            files.read(job.spark, table, job.journal.paths(source, table.name))
-            .where((F.col("kafka_cluster_id") == kafka_cluster_id) & (F.col("kind") == kind))
-            .where(condition)
-            .groupBy("group_id")
-            .agg(F.collect_list("event_ms").alias("times"))
-            .collect()
-        )
-        return {row["group_id"]: list(row["times"]) for row in rows}
-
-    removals = times(schemas.MEMBER_EVENTS, "member.removed", "outcome = 'Removed'")
-    return times(schemas.GROUP_EVENTS, "group.rebalanced"), removals
 
 
 def demo(configuration: Configuration, *, groups: int, days: int, seed: int) -> int:
@@ -290,7 +287,8 @@ def _tell(job: Job, manifest: Manifest, advised: Sequence[Advised] | None = None
     tables = _silver_of(job, manifest)
     days = gold.read_learned(job.spark, job.learned, manifest, schemas.GROUP_DAY)
     terms = Terms.of_settings(manifest.plan.settings)
-    advised = recommendations(tables, days, terms) if advised is None else advised
+    if advised is None:
+        advised = recommendations(tables, days, terms, gold.standing(job.spark, job.learned, manifest))
     snapshot = write_snapshot(
         (each.record for each in advised),
         job.configuration.output_folder / SNAPSHOTS,
@@ -300,6 +298,7 @@ def _tell(job: Job, manifest: Manifest, advised: Sequence[Advised] | None = None
         expires_ms=tables.as_of_ms + terms.valid_ms,
     )
     say(f"recommended: {snapshot.records:,} groups in {len(snapshot.shards)} shards, run {snapshot.run_id}")
+    say(f"canary: {sum(each.record.released for each in advised):,} of {snapshot.records:,} groups may act now")
     job.progress.begin("report")
     made = assemble(job.spark, job.journal, job.learned, manifest, tables, days, advised)
     written = write_report(made, job.configuration.output_folder / REPORTS)
@@ -310,6 +309,17 @@ def _tell(job: Job, manifest: Manifest, advised: Sequence[Advised] | None = None
 def _silver_of(job: Job, manifest: Manifest) -> Silver:
     source = job.journal.read(manifest.plan.sources[gold.SOURCE]["end"])
     return gold.silver(job.spark, job.journal, source, window_days=manifest.plan.settings["window_days"])
+
+
+def _tidy(job: Job) -> None:
+    """Delete old states of the tables and old snapshots; what was published last goes on from states that are kept."""
+    keep = job.configuration.keep_manifests
+    deleted = job.journal.collect_garbage(keep) + job.learned.collect_garbage(keep)
+    snapshots = delete_old_snapshots(job.configuration.output_folder / SNAPSHOTS, keep=keep)
+    if deleted or snapshots:
+        say(
+            f"deleted: {count(len(deleted), 'file')} and {count(len(snapshots), 'snapshot')} older than the last {keep}"
+        )
 
 
 def _say_report(made: Report, written: Sequence[Path]) -> None:

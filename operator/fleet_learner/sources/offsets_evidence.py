@@ -23,11 +23,13 @@ from fleet_learner.offsets_codec import LEFT_FOR_A_WHILE_EPOCH, GroupRecord, Mem
 class ChangeKind(StrEnum):
     """Name what a record proves.
 
+    FOUND: the group's first record with a generation or an epoch; of what was before nothing is known.
     REBALANCED: the generation or group epoch grew, by `epochs`. ABSORBED: an instance id has another member.id and the
     group did not rebalance. REPLACED: the same, with a rebalance. GONE: a static member is no longer in the group.
     LEFT_FOR_A_WHILE: a static member of KIP-848 closed and its place is kept.
     """
 
+    FOUND = "Found"
     REBALANCED = "Rebalanced"
     ABSORBED = "Absorbed"
     REPLACED = "Replaced"
@@ -96,7 +98,9 @@ class Fold:
     def _classic(self, group: _Group, record: GroupRecord) -> Iterator[Change]:
         known = group.epoch is not None
         rebalanced = known and record.epoch != group.epoch
-        if rebalanced:
+        if not known:
+            yield self._found(record)
+        elif rebalanced:
             yield self._rebalanced(group, record)
         members = {m.instance_id: m.member_id for m in record.members if m.instance_id is not None}
         for instance_id, before in sorted(group.members.items()) if known else ():
@@ -110,7 +114,9 @@ class Fold:
 
     def _epoch(self, group: _Group, record: GroupRecord) -> Iterator[Change]:
         yield from self._departed(group, record)
-        if group.epoch is not None and record.epoch != group.epoch:
+        if group.epoch is None:
+            yield self._found(record)
+        elif record.epoch != group.epoch:
             yield self._rebalanced(group, record)
         group.epoch = record.epoch
 
@@ -143,6 +149,14 @@ class Fold:
         elif instance_id not in group.away:
             group.away.add(instance_id)
             yield _change(ChangeKind.LEFT_FOR_A_WHILE, record, instance_id, None, member.member_id, group.epoch)
+
+    @staticmethod
+    def _found(record: GroupRecord) -> Change:
+        assert record.group_id is not None
+        assert record.group_type is not None
+        return Change(
+            kind=ChangeKind.FOUND, group_id=record.group_id, group_type=record.group_type.value, epoch=record.epoch
+        )
 
     @staticmethod
     def _rebalanced(group: _Group, record: GroupRecord) -> Change:

@@ -148,6 +148,18 @@ def test_flags_become_a_configuration() -> None:
     assert cli._job_options(options) == {"as_of_ms": 1_790_812_800_000}
 
 
+def test_an_audit_takes_groups_and_a_beginning_and_by_default_all() -> None:
+    plain = cli._job_options(cli._parser().parse_args(["audit", "--cluster", "kc"]))
+    assert plain == {
+        "kafka_cluster_id": "kc", "offsets_topic": "__consumer_offsets", "groups": [], "from_ms": 0,
+        "tolerance_ms": 1_000, "json_file": None,
+    }  # fmt: skip
+    words = ["--group", "a", "--group", "b", "--from", "2026-10-01", "--tolerance-ms", "0", "--json", "x.json"]
+    given = cli._job_options(cli._parser().parse_args(["audit", "--cluster", "kc", *words]))
+    assert (given["groups"], given["from_ms"], given["tolerance_ms"]) == (["a", "b"], 1_790_812_800_000, 0)
+    assert given["json_file"] == Path("x.json")
+
+
 @pytest.mark.parametrize(
     ("done", "total", "elapsed_s", "rows", "text"),
     [

@@ -52,14 +52,23 @@ def at(member_id: str, member_epoch: int) -> GroupRecord:
 
 
 def fold(*records: GroupRecord) -> list[tuple[ChangeKind, str | None, int | None]]:
-    """Return (kind, instance id, epochs) of every change."""
+    """Return (kind, instance id, epochs) of every change but that a group was found."""
     one = Fold()
-    return [(c.kind, c.instance_id, c.epochs) for record in records for c in one.take(record)]
+    changes = [c for record in records for c in one.take(record)]
+    return [(c.kind, c.instance_id, c.epochs) for c in changes if c.kind is not ChangeKind.FOUND]
+
+
+def found(*records: GroupRecord) -> list[tuple[str, int | None]]:
+    """Return (type, epoch) of every group that was found."""
+    one = Fold()
+    changes = [c for record in records for c in one.take(record)]
+    return [(c.group_type, c.epoch) for c in changes if c.kind is ChangeKind.FOUND]
 
 
 def test_a_classic_restart_is_absorbed_when_the_generation_stays() -> None:
     one = Fold()
-    assert list(one.take(classic(7, a="m1", b="m2"))) == [], "the first record proves nothing"
+    first = [change.kind for change in one.take(classic(7, a="m1", b="m2"))]
+    assert first == [ChangeKind.FOUND], "the first record proves nothing"
     assert list(one.take(classic(7, a="m3", b="m2"))) == [
         Change(
             kind=ChangeKind.ABSORBED,
@@ -99,6 +108,7 @@ def test_after_its_tombstone_a_classic_group_begins_anew() -> None:
         kind=RecordKind.GROUP_METADATA, key_type=2, group_id="g", group_type=GroupType.CLASSIC, tombstone=True
     )
     assert fold(classic(7, a="m1"), tombstone, classic(1, a="m9")) == []
+    assert found(classic(7, a="m1"), tombstone, classic(1, a="m9")) == [("Classic", 7), ("Classic", 1)]
 
 
 def test_a_member_of_kip_848_that_returns_is_absorbed() -> None:
@@ -138,8 +148,10 @@ def test_groups_do_not_mix_and_records_of_no_group_prove_nothing() -> None:
     other = GroupRecord(kind=RecordKind.EPOCH, key_type=17, group_id="g", group_type=GroupType.STREAMS, epoch=3)
     unknown = GroupRecord(kind=RecordKind.UNKNOWN, key_type=99)
     assert fold(epoch(10), other, unknown, epoch(10)) == []
+    assert found(epoch(10), other, unknown, epoch(10)) == [("Consumer", 10), ("Streams", 3)]
 
 
 def test_the_end_of_a_group_takes_its_members() -> None:
     end = modern(RecordKind.EPOCH, tombstone=True)
     assert fold(joined("m1", "a"), epoch(10), gone("m1"), end) == [(ChangeKind.GONE, "a", None)]
+    assert found(joined("m1", "a"), epoch(10), gone("m1"), end, epoch(1)) == [("Consumer", 10), ("Consumer", 1)]
