@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .manifest import DataFile, sync_folder
+from .manifest import DataFile, draft_of, sync_folder
 from .schemas import Table
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _task(
         assert context is not None
         name = f"{prefix}-{context.partitionId():05d}.parquet"
         path = root / folder / name
-        draft = path.with_name(f".{name}.{context.taskAttemptId()}.tmp")
+        draft = draft_of(path)  # a task's number is not enough: two runs of one plan count alike
         written = write_parquet(draft, table, batches, time)
         if written is None:
             return

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -122,6 +122,11 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+def draft_of(path: Path) -> Path:
+    """Return a hidden name beside a file that no other writer takes: pods that share a volume have the same pids."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+
+
 def create_if_absent(path: Path, text: str) -> None:
     """Create a file with this text, whole and durable.
 
@@ -129,7 +134,7 @@ def create_if_absent(path: Path, text: str) -> None:
     ------
     ConflictError: the name is taken.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    draft = draft_of(path)
     with draft.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
@@ -234,10 +239,13 @@ class Warehouse:
         kept = numbers[-keep:] if keep > 0 else []
         if not kept:
             return []
-        live = {f.path for n in kept for table in self.read(n).tables.values() for f in table.files}
+        states = [self.read(n) for n in numbers]
+        tables = {name for state in states for name in state.tables}
+        live = {f.path for state in states[-keep:] for table in state.tables.values() for f in table.files}
         newest = f"run={kept[-1]:0{_DIGITS}d}"
         garbage = []
-        for path in sorted(self.root.glob("*/*/run=*/*")):
+        # By name: the root may hold folders of others, recommendations for one.
+        for path in sorted(path for name in tables for path in self.root.glob(f"{name}/run=*/*")):
             name = path.relative_to(self.root).as_posix()
             if name not in live and path.parent.name <= newest:
                 path.unlink()

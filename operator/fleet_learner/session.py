@@ -24,6 +24,7 @@ _USUAL: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",  # a batch asks for throughput, not for short pauses
     "spark.sql.shuffle.partitions": "8",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -50,5 +51,6 @@ def new_session(name: str, *, master: str | None = None, settings: Mapping[str, 
     for key, value in {**(_USUAL if local else {}), **(settings or {}), **_FIXED}.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    # On a cluster a warning may be all that is said about executors that do not come.
+    session.sparkContext.setLogLevel("ERROR" if local else "WARN")
     return session

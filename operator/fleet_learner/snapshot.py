@@ -11,10 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from staticgroup.api import recommendation as api
+
+from .manifest import draft_of
 
 
 class SnapshotConflictError(RuntimeError):
@@ -86,6 +89,21 @@ def write_snapshot(
     return manifest
 
 
+def delete_old_snapshots(root: Path, *, keep: int) -> list[str]:
+    """Delete all but the last snapshots, by run id, and never the current one; who reads an older one reads it again.
+
+    Returns
+    -------
+    The run ids that are gone, in order.
+    """
+    current = json.loads((root / api.MANIFEST_NAME).read_bytes())["run_id"]
+    folders = sorted(path for path in root.glob("run=*") if path.is_dir())
+    old = [path for path in folders[:-keep] if path.name != f"run={current}"]
+    for folder in old:
+        shutil.rmtree(folder)
+    return [folder.name.removeprefix("run=") for folder in old]
+
+
 def _create(path: Path, payload: bytes) -> None:
     """Create a file whole and durable; one that is there with the same bytes is left alone."""
     if path.exists():
@@ -97,7 +115,7 @@ def _create(path: Path, payload: bytes) -> None:
 
 def _replace(path: Path, payload: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = draft_of(path)
     with draft.open("wb") as file:
         file.write(payload)
         file.flush()

@@ -204,6 +204,7 @@ def test_both_ways_have_the_same_settings() -> None:
         "spark.executor.instances": str(spec["executor"]["instances"]),
         "spark.executor.cores": str(spec["executor"]["cores"]),
         "spark.executor.memory": spec["executor"]["memory"],
+        "spark.executor.memoryOverhead": spec["executor"]["memoryOverhead"],
         "spark.driver.memory": spec["driver"]["memory"],
         "spark.kubernetes.authenticate.executor.serviceAccountName": spec["executor"]["serviceAccount"],
     }
@@ -242,6 +243,37 @@ def test_runs_do_not_overlap_and_wrong_usage_is_not_tried_again() -> None:
     assert fail["onExitCodes"]["values"] == [cli.EXIT_USAGE, cli.EXIT_CONFLICT]
 
 
+def test_why_a_run_failed_stays_with_its_pod() -> None:
+    """Kubernetes, "Determine the reason for pod failure"; logs of a pod go with it, its status is in every listing."""
+    for pod in (driver_pod(), application()["spec"]["driver"]["template"]["spec"]):
+        assert [c["terminationMessagePolicy"] for c in pod["containers"]] == ["FallbackToLogsOnError"]
+
+
+def mib(text: str) -> int:
+    """Return a quantity of Spark's (`2g`) or Kubernetes' (`2Gi`)."""
+    (number, unit) = re.fullmatch(r"(\d+)([mg])i?", text.lower()).groups()  # type: ignore[union-attr]
+    return int(number) * {"m": 1, "g": 1024}[unit]
+
+
+def test_a_container_has_memory_for_more_than_its_heap() -> None:
+    """Spark, Configuration, spark.executor.memoryOverhead: what is left to Spark is a tenth, as for tasks in Java."""
+    settings = properties()
+    assert mib(settings["spark.executor.memoryOverhead"]) >= 512 * int(settings["spark.executor.cores"])
+    (container,) = driver_pod()["containers"]
+    assert mib(container["resources"]["limits"]["memory"]) - mib(settings["spark.driver.memory"]) >= 1024
+
+
+def test_the_guide_says_what_a_run_asks_for() -> None:
+    settings = properties()
+    executors, (container,) = int(settings["spark.executor.instances"]), driver_pod()["containers"]
+    request = container["resources"]["requests"]
+    cpus = int(request["cpu"]) + executors * int(settings["spark.executor.cores"])
+    each = mib(settings["spark.executor.memory"]) + mib(settings["spark.executor.memoryOverhead"])
+    memory = mib(request["memory"]) + executors * each
+    guide = (REPOSITORY / "docs" / "guide" / "fleet-learner.md").read_text()
+    assert f"a run asks for {cpus} CPUs and {memory // 1024} GiB" in guide
+
+
 def test_the_shipped_settings_are_accepted_and_leave_the_master_to_spark() -> None:
     settings = read_configuration(DEPLOY / "base" / "fleet.yaml", {})
     assert settings.master is None
@@ -257,7 +289,7 @@ SPEC_FIELDS = {
     "timeToLiveSeconds", "sparkConf", "driver", "executor",
 }  # fmt: skip
 DRIVER_FIELDS = {"cores", "memory", "memoryOverhead", "serviceAccount", "template"}
-EXECUTOR_FIELDS = {"instances", "cores", "memory", "serviceAccount", "template"}
+EXECUTOR_FIELDS = {"instances", "cores", "memory", "memoryOverhead", "serviceAccount", "template"}
 QUANTITY = re.compile(r"\d+[kmgt]")
 
 
@@ -282,8 +314,11 @@ def test_the_spark_application_is_of_the_form_of_its_kind() -> None:
     }  # fmt: skip
     assert all(type(value) is int and value > 0 for value in spec["restartPolicy"].values())
     for role in (spec["driver"], spec["executor"]):
-        assert_types(role, {"cores": int, "memory": str, "serviceAccount": str, "template": dict})
+        assert_types(
+            role, {"cores": int, "memory": str, "memoryOverhead": str, "serviceAccount": str, "template": dict}
+        )
         assert QUANTITY.fullmatch(role["memory"])
+        assert QUANTITY.fullmatch(role["memoryOverhead"])
 
 
 def test_the_spark_application_names_the_locked_version_of_spark() -> None:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..manifest import draft_of
 from .html import to_html
 from .model import MODEL_VERSION, Report
 
@@ -72,15 +73,21 @@ def write_parquet(report: Report, directory: Path) -> tuple[Path, ...]:
     }
     written = []
     for name, rows in tables.items():
+        path = directory / f"{name}.parquet"
         if rows:
-            path = directory / f"{name}.parquet"
-            pq.write_table(pa.Table.from_pylist(rows), path, compression="zstd")
+            draft = draft_of(path)
+            pq.write_table(pa.Table.from_pylist(rows), draft, compression="zstd")
+            draft.replace(path)
             written.append(path)
+        else:
+            path.unlink(missing_ok=True)  # of an earlier report
     return tuple(written)
 
 
 def write_report(report: Report, directory: Path) -> tuple[Path, ...]:
     """Write report.html, report.json and the Parquet tables into a directory, made if it is not there.
+
+    Each file is replaced as a whole: who reads one while it is written, or after a crash, sees the former one.
 
     Returns
     -------
@@ -88,6 +95,8 @@ def write_report(report: Report, directory: Path) -> tuple[Path, ...]:
     """
     directory.mkdir(parents=True, exist_ok=True)
     page, document = directory / "report.html", directory / "report.json"
-    page.write_text(to_html(report), encoding="utf-8")
-    document.write_text(to_json(report), encoding="utf-8")
+    for path, text in ((page, to_html(report)), (document, to_json(report))):
+        draft = draft_of(path)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
     return page, document, *write_parquet(report, directory)

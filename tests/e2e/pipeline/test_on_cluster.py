@@ -1,7 +1,8 @@
-"""A run of the fleet learner as pods: driver and executor on a real cluster, from the manifests that users apply.
+"""The fleet learner as pods: drivers and executors on a real cluster, from the manifests that users apply.
 
-The one idea: what the cluster learned must be, byte for byte, what one process learns on the same journal here. That
-executors did the work is asked of Spark's own log of events, that nobody had a right too many of the API server.
+The one idea: what the cluster learned must be, byte for byte, what one process learns on the same journal here, although
+the first run lost its executor, its driver and its Job, and two more were started at once to go on. That executors did the work is
+asked of Spark's own log of events, that nobody had a right too many of the API server.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +25,8 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.pipeline.fleet_jobs import NAMESPACE, Run, Watcher, begin, ended
+from fleet_learner.cli import EXIT_CONFLICT, EXIT_USAGE
 from fleet_learner.fleet_truth import FleetSettings
 from fleet_learner.progress import Progress
 from fleet_learner.simulated_journal import write_files
@@ -33,16 +37,16 @@ from support.scene.stage import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1800)]
 
-NAMESPACE = "fleet-learner"
 UID = 65532
 FLEET = FleetSettings(seed=5, groups=8, days=6, k8s_clusters=2)
 AS_OF = datetime.fromtimestamp(FLEET.end_ms / 1000, UTC).isoformat()
 EXECUTOR = "spark-role=executor"
-COMPONENT = "app.kubernetes.io/component"
 SMALL = {
     "spark.executor.instances": "1",
     "spark.executor.cores": "1",
     "spark.executor.memory": "1g",
+    "spark.executor.memoryOverhead": "640m",
+    "spark.kubernetes.executor.request.cores": "500m",
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "4",
     "spark.eventLog.enabled": "true",
@@ -130,77 +134,86 @@ def applied(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> Ground:
     return ground
 
 
-class Watcher:
-    """Look at the namespace's pods while a job runs, and keep the last that was seen of each."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.pods: dict[str, dict[str, Any]] = {}
-        self.log: dict[str, str] = {}
-
-    def look(self) -> None:
-        for pod in json.loads(self.cluster.kubectl("get", "pods", "-n", NAMESPACE, "-o", "json"))["items"]:
-            name = pod["metadata"]["name"]
-            self.pods[name] = pod
-            if pod["status"]["phase"] in ("Running", "Failed"):
-                with suppress(RuntimeError):  # gone meanwhile
-                    self.log[name] = self.cluster.kubectl("logs", "-n", NAMESPACE, name)
-
-    def role(self, role: str) -> list[dict[str, Any]]:
-        return [pod for pod in self.pods.values() if pod["metadata"]["labels"].get(COMPONENT) == role]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A finished run."""
+class Interrupted:
+    """A run that lost its executor, then its driver, then its Job: what it had fixed, and what was published by then."""
 
-    watcher: Watcher
-    job: dict[str, Any]
-    driver_log: str
-    seconds: float
+    drivers: list[dict[str, Any]]
+    executors: list[list[dict[str, Any]]]
+    plan: Path
+    plan_text: str
+    plan_inode: int
+    published: list[str]
 
 
 @pytest.fixture(scope="module")
-def run(applied: Ground) -> Run:
-    """One run, started as a user starts one out of turn."""
-    cluster = applied.cluster
+def interrupted(applied: Ground) -> Interrupted:
+    cluster, root = applied.cluster, applied.data / "fleet"
     watcher = Watcher(cluster)
-    cluster.kubectl("create", "job", "-n", NAMESPACE, "by-hand", "--from=cronjob/fleet-learner")
 
-    def ended() -> dict[str, Any] | None:
+    def files_of(table: str) -> bool:
         watcher.look()
-        job: dict[str, Any] = json.loads(cluster.kubectl("get", "job", "by-hand", "-n", NAMESPACE, "-o", "json"))
-        ends = {"Complete", "Failed"}
-        return job if ends & {c["type"] for c in job["status"].get("conditions", []) if c["status"] == "True"} else None
+        return any((root / table).rglob("*.parquet"))
 
-    try:
-        job = until(ended, deadline_s=1200, what="the job ends", poll_s=0.5)
-    except AssertionError as late:
-        raise AssertionError(f"{late}\n{watcher.log}") from late
-    (driver,) = [pod for pod in watcher.role("driver")][-1:]
-    log = cluster.kubectl("logs", "-n", NAMESPACE, driver["metadata"]["name"])
-    state = driver["status"]["containerStatuses"][0]["state"].get("terminated", {})
-    return Run(watcher=watcher, job=job, driver_log=log, seconds=_seconds(state))
+    def driver(number: int) -> dict[str, Any] | None:
+        watcher.look()
+        found = watcher.drivers("interrupted")
+        return found[number] if len(found) > number and watcher.executors(found[number]) else None
+
+    begin(cluster, "interrupted")
+    until(lambda: files_of("bronze/events"), deadline_s=600, what="an executor has written a file", poll_s=0.5)
+    cluster.kubectl("delete", "pods", "-n", NAMESPACE, "-l", EXECUTOR, "--grace-period=0", "--force")
+    until(lambda: files_of("silver/beats"), deadline_s=300, what="another executor has written on", poll_s=0.5)
+    for pid in cluster.pod_processes(watcher.drivers("interrupted")[0]["metadata"]["uid"]):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    until(lambda: driver(1), deadline_s=300, what="the Job's second driver has an executor", poll_s=0.5)
+    cluster.kubectl("delete", "job", "interrupted", "-n", NAMESPACE)
+    until(lambda: not _pods(cluster), deadline_s=120, what="driver and executor are gone")
+    (plan,) = (root / "_manifest").glob("*.plan.json")
+    drivers = watcher.drivers("interrupted")
+    return Interrupted(
+        drivers=drivers,
+        executors=[watcher.executors(each) for each in drivers],
+        plan=plan,
+        plan_text=plan.read_text(),
+        plan_inode=plan.stat().st_ino,
+        published=sorted(tables(root)),
+    )
 
 
-def _seconds(state: dict[str, Any]) -> float:
-    if not state:
-        return float("nan")
-    return (datetime.fromisoformat(state["finishedAt"]) - datetime.fromisoformat(state["startedAt"])).total_seconds()
+def _pods(cluster: Cluster) -> list[str]:
+    return cluster.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").split()
 
 
-def events(data: Path) -> list[dict[str, Any]]:
-    """Return Spark's own log of events of all runs."""
-    files = [path for path in (data / "events").rglob("*") if path.is_file() and not path.name.startswith(".")]
-    lines = (line for path in sorted(files) for line in path.read_text().splitlines())
-    return [json.loads(line) for line in lines if line.startswith("{")]
+@pytest.fixture(scope="module")
+def runs(applied: Ground, interrupted: Interrupted) -> dict[str, Run]:
+    """Two runs that were started at once, by how they ended."""
+    for name in ("one", "other"):
+        begin(applied.cluster, name)
+    return {run.end: run for run in ended(Watcher(applied.cluster), "one", "other")}
+
+
+@pytest.fixture(scope="module")
+def run(runs: dict[str, Run]) -> Run:
+    """The one that published."""
+    assert "Complete" in runs, {end: each.log for end, each in runs.items()}
+    return runs["Complete"]
+
+
+def events(data: Path, executor: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return Spark's own log of events of an executor's application."""
+    application = executor["metadata"]["labels"]["spark-app-selector"]
+    files = sorted((data / "events" / f"eventlog_v2_{application}").glob("events_*"))
+    return [json.loads(line) for path in files for line in path.read_text().splitlines()]
 
 
 def digests(folder: Path) -> dict[str, str]:
+    """Return the digest of every file but manifests; hidden ones are drafts of a task that was killed."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and "_manifest" not in path.parts
+        if path.is_file() and "_manifest" not in path.parts and not path.name.startswith(".")
     }
 
 
@@ -210,24 +223,27 @@ def tables(root: Path) -> dict[str, Any]:
     return {path.relative_to(root).as_posix(): json.loads(path.read_text())["tables"] for path in found}
 
 
-def test_the_job_completes_and_leaves_report_and_recommendations(applied: Ground, run: Run) -> None:
-    assert [c["type"] for c in run.job["status"]["conditions"] if c["status"] == "True"][-1] == "Complete", (
-        run.driver_log
-    )
+def test_a_job_completes_and_leaves_report_and_recommendations(applied: Ground, run: Run) -> None:
     report = applied.data / "fleet" / "output" / "report" / "report.html"
     assert report.read_text().startswith("<!")
-    assert "report: /data/fleet/output/report/report.html" in run.driver_log
+    assert "report: /data/fleet/output/report/report.html" in run.log
+    assert (run.end, run.terminated["exitCode"]) == ("Complete", 0)
     record(
         "fleet learner on a cluster",
         image_mb=round(applied.archive_bytes / 1e6),
         driver_s=run.seconds,
-        journal_mb=round(sum(p.stat().st_size for p in (applied.data / "journal").iterdir()) / 1e6, 1),
+        journal_mb=round(_bytes(applied.data / "journal") / 1e6, 1),
+        left_mb=round(_bytes(applied.data / "fleet") / 1e6, 1),
     )
 
 
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def test_the_work_was_done_by_the_executors_pod(applied: Ground, run: Run) -> None:
-    (executor,) = run.watcher.role("executor")
-    seen = events(applied.data)
+    (executor,) = run.executors
+    seen = events(applied.data, executor)
     (added,) = (e for e in seen if e["Event"] == "SparkListenerExecutorAdded")
     assert added["Executor Info"]["Host"] == executor["status"]["podIP"]
     tasks = [e for e in seen if e["Event"] == "SparkListenerTaskEnd"]
@@ -256,22 +272,70 @@ def test_the_cluster_learns_byte_for_byte_what_one_process_learns(applied: Groun
     assert digests(applied.data / "fleet") == digests(here)
 
 
+def test_a_lost_executor_is_replaced_and_a_lost_driver_is_tried_again(interrupted: Interrupted) -> None:
+    assert [len(executors) for executors in interrupted.executors] == [2, 1]
+    (container,) = interrupted.drivers[0]["status"]["containerStatuses"]
+    assert container["state"]["terminated"]["exitCode"] == 128 + signal.SIGKILL
+
+
+def test_a_run_whose_job_was_deleted_is_finished_by_the_next(
+    applied: Ground, interrupted: Interrupted, run: Run
+) -> None:
+    """What it had written meant nothing, and the plan that it had fixed was carried out; the bytes are compared above."""
+    assert interrupted.published == []
+    assert (interrupted.plan.read_text(), interrupted.plan.stat().st_ino) == (
+        interrupted.plan_text,
+        interrupted.plan_inode,
+    )
+    first = f"{interrupted.plan.name.removesuffix('.plan.json')}.json"
+    assert sorted(tables(applied.data / "fleet")) == [f"_manifest/{first}", f"learned/_manifest/{first}"]
+
+
+def test_of_two_runs_at_once_one_publishes_and_the_other_is_not_tried_again(runs: dict[str, Run]) -> None:
+    assert sorted(runs) == ["Complete", "Failed"]
+    loser = runs["Failed"]
+    assert loser.terminated["exitCode"] == EXIT_CONFLICT
+    assert "another run was faster" in loser.log
+    assert len(loser.drivers) == 1
+    assert "PodFailurePolicy" in loser.reasons
+
+
+def test_wrong_usage_is_not_tried_again_and_the_pod_says_what_was_wrong(applied: Ground, run: Run) -> None:
+    begin(applied.cluster, "wrong", "--window-days", "0")
+    (wrong,) = ended(Watcher(applied.cluster), "wrong")
+    assert (wrong.end, wrong.terminated["exitCode"]) == ("Failed", EXIT_USAGE)
+    assert len(wrong.drivers) == 1
+    assert "PodFailurePolicy" in wrong.reasons
+    assert "window_days" in wrong.terminated["message"]
+
+
 def test_executors_go_with_the_run(applied: Ground, run: Run) -> None:
     until(
-        lambda: "No resources" in _pods(applied.cluster, EXECUTOR) or not _pods(applied.cluster, EXECUTOR).strip(),
+        lambda: not applied.cluster.kubectl("get", "pods", "-n", NAMESPACE, "-l", EXECUTOR, "-o", "name").split(),
         deadline_s=60,
-        what="the executor's pod is gone",
+        what="the executors' pods are gone",
     )
-    (executor,) = run.watcher.role("executor")
+    (executor,) = run.executors
     assert [owner["kind"] for owner in executor["metadata"]["ownerReferences"]] == ["Pod"]
 
 
-def _pods(cluster: Cluster, selector: str) -> str:
-    return cluster.kubectl("get", "pods", "-n", NAMESPACE, "-l", selector, "--no-headers", "--ignore-not-found")
-
-
 def test_nothing_was_asked_for_that_was_not_allowed(run: Run) -> None:
-    assert not re.search(r"[Ff]orbidden|code=403|Unauthorized", run.driver_log)
+    assert not re.search(r"[Ff]orbidden|code=403|Unauthorized", run.log)
+
+
+def test_the_guides_overlay_sets_both_images_and_keeps_what_it_does_not_name(ground: Ground, tmp_path: Path) -> None:
+    (overlay,) = re.findall(r"```yaml\n(.*?)```", (REPOSITORY / "docs/guide/fleet-learner.md").read_text(), re.DOTALL)
+    shutil.copytree(REPOSITORY / "deploy" / "fleet-learner", tmp_path / "deploy" / "fleet-learner")
+    (tmp_path / "kustomization.yaml").write_text(overlay)
+    (tmp_path / "fleet.yaml").write_text("root: /data/mine\n")
+    made = {e["kind"]: e for e in yaml.safe_load_all(ground.cluster.kubectl("kustomize", str(tmp_path)))}
+    (driver,) = made["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    image = next(each["value"] for each in driver["env"] if each["name"] == "IMAGE")
+    assert driver["image"] == image == "registry.example/fleet-learner:0.1.0"
+    shipped = (REPOSITORY / "deploy" / "fleet-learner" / "base" / "spark.properties").read_text()
+    assert made["ConfigMap"]["data"]["fleet.yaml"] == "root: /data/mine\n"
+    assert made["ConfigMap"]["data"]["spark.properties"] == shipped
+    assert made["ConfigMap"]["metadata"]["name"] == "fleet-learner"
 
 
 def rights(cluster: Cluster, account: str, namespace: str) -> set[str]:

@@ -17,6 +17,7 @@ from fleet_learner.manifest import (
     TableFiles,
     Warehouse,
     create_if_absent,
+    draft_of,
     with_files,
 )
 
@@ -89,6 +90,14 @@ def test_of_many_writers_at_once_exactly_one_creates_and_no_draft_stays(tmp_path
         winners = [text for text in pool.map(attempt, [f"writer {n}" for n in range(40)]) if text]
     assert winners == [path.read_text()]
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_no_two_writers_share_a_draft_not_even_with_the_same_process_and_thread(tmp_path: Path) -> None:
+    """Two drivers on a shared volume are both process 7 of their pods; opening the other's draft would empty it."""
+    path = tmp_path / "part-00000.parquet"
+    drafts = {draft_of(path) for _ in range(100)}
+    assert len(drafts) == 100
+    assert {(draft.parent, draft.name[:1]) for draft in drafts} == {(tmp_path, ".")}
 
 
 def test_a_hole_in_the_numbers_is_refused(tmp_path: Path) -> None:
