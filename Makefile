@@ -34,6 +34,10 @@ install: $(STAMP) ## Make the virtual environment from the lock
 demo: $(STAMP) ## Show a rolling deploy and a scale-down, with and without the operator, on a real cluster
 	PYTHONPATH=tests $(BIN)/python -m support.demo $(DEMO)
 
+.PHONY: pipeline-demo
+pipeline-demo: $(PIPELINE) ## From a fleet's journal to the session timeout of the next pod, with Spark, Kafka and Kubernetes
+	PYTHONPATH=operator:tests $(BIN)/python -m support.fleet_demo $(DEMO)
+
 .PHONY: up
 up: $(STAMP) ## Bring up a development cluster with a broker and the operator
 	PYTHONPATH=tests $(BIN)/python -m support.scene up $(CLUSTER_NAME)
@@ -44,15 +48,15 @@ down: $(STAMP) ## Take the development cluster and its broker away, leaving noth
 
 ##@ Test
 .PHONY: test
-test: $(STAMP) ## Everything a change must pass: check, simulate-ci, then real brokers and a real cluster
-	PYTHONPATH=tests $(BIN)/python -m support.suites check models simulate brokers e2e
+test: $(PIPELINE) ## Everything a change must pass: check, simulate-ci, Spark, then real brokers and a real cluster
+	PYTHONPATH=tests $(BIN)/python -m support.suites check models pipeline simulate brokers e2e
 
 .PHONY: check
 check: $(STAMP) ## Lint, types, rings, unit tests, generated files (no cluster, no broker)
 	PYTHONPATH=tests $(BIN)/python -m support.suites check
 
 .PHONY: e2e
-e2e: $(STAMP) ## The end-to-end tests on a real cluster and real brokers
+e2e: $(PIPELINE) ## The end-to-end tests on a real cluster and real brokers
 	PYTHONPATH=tests $(BIN)/python -m support.suites e2e
 
 .PHONY: conformance
@@ -87,9 +91,9 @@ bench-pipeline: $(PIPELINE) ## Spark, DuckDB and polars at the same work: make b
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/pipeline/run.py $(BENCH)
 
 .PHONY: full
-full: $(STAMP) ## test, mutants, conformance on older brokers, and the tests of the ground itself
-	PYTHONPATH=tests $(BIN)/python -m support.suites check models simulate brokers e2e ground
-	$(MAKE) mutants conformance
+full: $(PIPELINE) ## test, mutants, conformance on older brokers, the ground itself, pods, ten kills, large benchmarks
+	PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check models pipeline simulate brokers e2e ground pods
+	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 
 ##@ Generate
 .PHONY: crds

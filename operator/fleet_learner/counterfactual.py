@@ -33,6 +33,7 @@ GROUP = "group"
 TOPIC = "topic"
 SETTLE_MS_MAX = 3_600_000
 """A group that is not stable an hour after its last stop is an error of the model, not a long rebalance."""
+NEVER_MS = 2**62
 
 BACK_OFF_MS, BACK_OFF_MS_MAX = 10_000, 300_000
 """CrashLoopBackOff of the kubelet: 10 s, doubled each time, five minutes at most."""
@@ -209,6 +210,7 @@ class _Replay:
         rng = np.random.Generator(np.random.Philox(key=[seed, setup.members]))
         self.phases = rng.integers(0, setup.heartbeat_interval_ms, setup.members).tolist()
         self.clients = [self._client(index) for index in range(setup.members)]
+        self.index_of = {client.name: index for index, client in enumerate(self.clients)}
         self.alive = [True] * setup.members
         self.last_beat_ms = [0] * setup.members
         self.waiting: dict[int, Client] = {}
@@ -255,7 +257,7 @@ class _Replay:
     def _deliver(self, result: Result) -> None:
         for completed in result.completed:
             client = self.waiting.pop(completed.ticket, None)
-            if client is not None and self.alive[self.clients.index(client)]:
+            if client is not None and self.alive[self.index_of[client.name]]:
                 client.hear(completed.response)
 
     # time ------------------------------------------------------------------------------------------------------------
@@ -349,34 +351,47 @@ class _Replay:
 
     def _next_ms(self) -> int:
         deadline = self.coordinator.timers.next_deadline_ms()
-        beats = (self._next_beat_ms(index) for index, is_alive in enumerate(self.alive) if is_alive)
-        moments = (*beats, *self.restart_ms.values(), *(() if deadline is None else (deadline,)))
+        moments = (self._next_beat_ms(), *self.restart_ms.values(), *(() if deadline is None else (deadline,)))
         return max(min(moments), self.now_ms)
 
-    def _next_beat_ms(self, index: int) -> int:
+    def _next_beat_ms(self) -> int:
         """Return when a client's heartbeat matters: at its next turn while something happens, else before it expires."""
-        interval = self.setup.heartbeat_interval_ms
-        if self._group.state == "Stable" and self.setup.session_timeout_ms > 2 * interval:
-            return self.last_beat_ms[index] + self.setup.session_timeout_ms - 2 * interval
-        since = self.now_ms + self.skipped_ms - self.phases[index]
-        return self.now_ms + interval - since % interval
+        interval, timeout = self.setup.heartbeat_interval_ms, self.setup.session_timeout_ms
+        if self._group.state == "Stable" and timeout > 2 * interval:
+            beats = [beat for beat, is_alive in zip(self.last_beat_ms, self.alive, strict=True) if is_alive]
+            return min(beats) + timeout - 2 * interval if beats else NEVER_MS
+        moment = self.now_ms + self.skipped_ms
+        waits = [
+            interval - (moment - phase) % interval
+            for phase, is_alive in zip(self.phases, self.alive, strict=True)
+            if is_alive
+        ]
+        return self.now_ms + min(waits) if waits else NEVER_MS
 
     def _pass(self, until_ms: int) -> None:
         self.idle_partition_ms += (until_ms - self.now_ms) * self._idle_partitions()
         self.now_ms = until_ms
-        turns = [i for i, is_alive in enumerate(self.alive) if is_alive and self._is_turn(i)]
+        turns = self._turns()
         self._deliver(self.coordinator.expire(self.now_ms))
         for index in turns:
             self._beat(index)
         for index in [each for each, moment in self.restart_ms.items() if moment <= self.now_ms]:
             self._start(index)
 
-    def _is_turn(self, index: int) -> bool:
-        interval = self.setup.heartbeat_interval_ms
-        on_grid = (self.now_ms + self.skipped_ms - self.phases[index]) % interval == 0
-        is_quiet = self._group.state == "Stable"
-        is_late = self.now_ms - self.last_beat_ms[index] >= self.setup.session_timeout_ms - 2 * interval
-        return is_late or (on_grid and not is_quiet)
+    def _turns(self) -> list[int]:
+        """List the clients whose heartbeat is due: all in their turn while something happens, else the late ones."""
+        interval, timeout = self.setup.heartbeat_interval_ms, self.setup.session_timeout_ms
+        late_since_ms = self.now_ms - (timeout - 2 * interval)
+        moment, is_quiet = self.now_ms + self.skipped_ms, self._group.state == "Stable"
+        return [
+            index
+            for index, is_alive in enumerate(self.alive)
+            if is_alive
+            and (
+                self.last_beat_ms[index] <= late_since_ms
+                or (not is_quiet and (moment - self.phases[index]) % interval == 0)
+            )
+        ]
 
     def _beat(self, index: int) -> None:
         self.last_beat_ms[index] = self.now_ms

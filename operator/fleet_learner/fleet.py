@@ -176,7 +176,7 @@ def group_facts(settings: FleetSettings, group: Group, operator: Operator) -> li
         settings.start_ms,
         session_timeout_ms_before=None,
         session_timeout_ms_after=group.session_timeout_ms,
-        timeout_source="Broker" if group.kind is GroupKind.CONSUMER else "Fixed",
+        timeout_source=group.timeout_source,
     )
     _write_rollouts(writer, group, rollouts, outcome, uid)
     _write_members(writer, group, stops, rollouts, outcome)

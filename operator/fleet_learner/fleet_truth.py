@@ -10,7 +10,7 @@ Figures: docs/reference/fleet-learner.md, section "The simulated fleet".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -47,6 +47,30 @@ CAUSES = tuple(Cause)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RealGroup:
+    """Name an eager group that exists outside the simulation too: its past is drawn, its names and sizes are its own.
+
+    Parameters
+    ----------
+    session_timeout_ms, timeout_source: in force; as the operator reports them.
+    new_image_share: of its rollouts; the others restart the image that runs.
+    median_ms: of the usual restart gap.
+    """
+
+    kafka_cluster_id: str
+    namespace: str
+    name: str
+    group_id: str
+    members: int
+    partitions: int
+    session_timeout_ms: int
+    timeout_source: str
+    rollouts_per_day: float
+    new_image_share: float
+    median_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSettings:
     """Say how large a fleet is.
 
@@ -57,6 +81,7 @@ class FleetSettings:
     k8s_clusters: each with one active operator.
     start_ms: Unix milliseconds.
     outages_per_operator: times in which an operator does not look, in the whole time.
+    real_group: takes the place of the first group; None: all are invented.
     """
 
     seed: int = 1
@@ -65,6 +90,7 @@ class FleetSettings:
     k8s_clusters: int = 3
     start_ms: int = START_MS
     outages_per_operator: int = 4
+    real_group: RealGroup | None = None
 
     @property
     def end_ms(self) -> int:
@@ -78,6 +104,7 @@ class Group:
 
     Parameters
     ----------
+    new_image_share: of the rollouts.
     median_ms, deviation: of the usual restart gap and of its logarithm.
     correlation: share of the variance of ln gap that stops of one rollout have in common.
     slow_share, slow_factor: share of gaps that take so many times longer (image pulls).
@@ -90,12 +117,15 @@ class Group:
     kafka_cluster_id: str
     namespace: str
     name: str
+    group_id: str
     kind: GroupKind
     members: int
     partitions: int
     session_timeout_ms: int
+    timeout_source: str
     heartbeat_interval_ms: int
     rollouts_per_day: float
+    new_image_share: float
     crashes_per_day: float
     drains_per_day: float
     scale_downs_per_day: float
@@ -108,11 +138,6 @@ class Group:
     slow_image_factor: float
     rebalance_ms: int
     scope: str
-
-    @property
-    def group_id(self) -> str:
-        """Return the consumer group's id."""
-        return f"{self.namespace}.{self.name}"
 
     @property
     def protocol(self) -> str:
@@ -166,12 +191,16 @@ def draw_groups(settings: FleetSettings) -> list[Group]:
     list[Group]
         In the order of their index; the first n of a larger fleet with the same seed are the same.
     """
-    return [_draw_group(settings, index) for index in range(settings.groups)]
+    groups = [_draw_group(settings, index) for index in range(settings.groups)]
+    if settings.real_group is not None:
+        groups[0] = replace(_draw_group(settings, 0, GroupKind.EAGER), **asdict(settings.real_group))
+    return groups
 
 
-def _draw_group(settings: FleetSettings, index: int) -> Group:
+def _draw_group(settings: FleetSettings, index: int, given_kind: GroupKind | None = None) -> Group:
     rng = group_rng(settings.seed, index, 0)
-    kind = list(GroupKind)[int(rng.choice(4, p=[0.4, 0.25, 0.2, 0.15]))]
+    drawn_kind = list(GroupKind)[int(rng.choice(4, p=[0.4, 0.25, 0.2, 0.15]))]
+    kind = given_kind or drawn_kind
     members = int(np.clip(round(6 * math.exp(0.7 * rng.standard_normal())), 2, 100))
     partitions = members * int(rng.integers(1, 7))
     consumer_timeouts, classic_timeouts = [45_000, 45_000, 60_000], [10_000, 30_000, 45_000, 45_000, 60_000, 120_000]
@@ -184,19 +213,22 @@ def _draw_group(settings: FleetSettings, index: int) -> Group:
         GroupKind.CONSUMER: rng.uniform(0.1, 0.5),
         GroupKind.STREAMS: rng.uniform(15, 60),
     }[kind]
-    team = int(rng.integers(0, 20))
+    namespace, name = f"team-{int(rng.integers(0, 20)):02d}", f"{kind.value}-{index:05d}"
     return Group(
         index=index,
         k8s_cluster=index % settings.k8s_clusters,
         kafka_cluster_id=f"kafka-{index % (2 * settings.k8s_clusters):02d}",
-        namespace=f"team-{team:02d}",
-        name=f"{kind.value}-{index:05d}",
+        namespace=namespace,
+        name=name,
+        group_id=f"{namespace}.{name}",
         kind=kind,
         members=members,
         partitions=partitions,
         session_timeout_ms=timeouts[int(rng.integers(0, len(timeouts)))],
+        timeout_source="Broker" if kind is GroupKind.CONSUMER else "Fixed",
         heartbeat_interval_ms=5_000 if kind is GroupKind.CONSUMER else 3_000,
         rollouts_per_day=float(np.clip(0.6 * math.exp(0.7 * rng.standard_normal()), 0.05, 4)),
+        new_image_share=0.7,
         crashes_per_day=float(0.02 * math.exp(rng.standard_normal())),
         drains_per_day=0.03,
         scale_downs_per_day=0.1 if rng.random() < 0.3 else 0.0,
@@ -271,7 +303,7 @@ def _rolled(settings: FleetSettings, group: Group, rng: np.random.Generator) -> 
     """Replace pods one after the other, from the highest ordinal down, as a StatefulSet's RollingUpdate does."""
     wanted = int(rng.poisson(group.rollouts_per_day * settings.days))
     starts = np.sort(rng.integers(settings.start_ms, settings.end_ms, wanted))
-    image = np.cumsum(rng.random(wanted) < 0.7)
+    image = np.cumsum(rng.random(wanted) < group.new_image_share)
     members = np.arange(group.members)[::-1]
     shared: NDArray[np.float64] = np.repeat(rng.standard_normal(wanted), group.members)
     factor: NDArray[np.float64] = np.repeat(

@@ -13,7 +13,16 @@ import pytest
 
 from fleet_learner.fleet import draw_operator, group_facts, journal_lines, kafka_outcome, planted_slow_images
 from fleet_learner.fleet_raw import member_events
-from fleet_learner.fleet_truth import CAUSES, DAY_MS, Cause, FleetSettings, GroupKind, draw_groups, draw_stops
+from fleet_learner.fleet_truth import (
+    CAUSES,
+    DAY_MS,
+    Cause,
+    FleetSettings,
+    GroupKind,
+    RealGroup,
+    draw_groups,
+    draw_stops,
+)
 from staticgroup.api import journal
 
 SMALL = FleetSettings(seed=3, groups=30, days=8, k8s_clusters=2, outages_per_operator=6)
@@ -142,6 +151,33 @@ def test_a_group_is_the_same_in_any_fleet() -> None:
     draw_stops(SMALL, few[3])
     again = draw_stops(SMALL, many[7])[0]
     assert all(np.array_equal(getattr(alone, name), getattr(again, name)) for name in alone.__slots__)
+
+
+def test_a_real_group_has_its_own_names_and_changes_no_other() -> None:
+    """It is drawn as an eager group, told under its Kafka cluster's id, and the rest of the fleet stays as it was."""
+    real = RealGroup(
+        kafka_cluster_id="5L6g3nShT-eMCtK--X86sw",
+        namespace="shop",
+        name="orders",
+        group_id="orders",
+        members=3,
+        partitions=6,
+        session_timeout_ms=140_000,
+        timeout_source="Structural",
+        rollouts_per_day=2.0,
+        new_image_share=0.1,
+        median_ms=8_000.0,
+    )
+    settings = replace(SMALL, groups=6, real_group=real)
+    groups = draw_groups(settings)
+    assert groups[1:] == draw_groups(replace(SMALL, groups=6))[1:]
+    assert (groups[0].kind, groups[0].protocol, groups[0].heartbeat_interval_ms) == (GroupKind.EAGER, "Classic", 3_000)
+    records = [journal.read(line) for key, line in journal_lines(settings) if key == "5L6g3nShT-eMCtK--X86sw/orders"]
+    (timeout,) = [each.data for each in records if isinstance(each.data, journal.TimeoutChanged)]
+    assert (timeout.session_timeout_ms_after, timeout.timeout_source) == (140_000, "Structural")
+    assert {(each.data.namespace, each.data.static_group) for each in records} == {("shop", "orders")}
+    downs = [each.data.instance_id for each in records if isinstance(each.data, journal.MemberDown)]
+    assert {name.partition(".")[0] for name in downs} == {"orders-0", "orders-1", "orders-2"}
 
 
 def test_no_member_stops_while_it_is_away() -> None:

@@ -1,0 +1,220 @@
+"""What the demo found out: figures, whether the story holds together, the table and build/pipeline-demo.json.
+
+The one idea: the story is checked by a pure function over figures, so a step that did not happen cannot be told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from staticgroup.api.recommendation import Recommendation
+
+OUTPUT = Path(__file__).parents[3] / "build" / "pipeline-demo.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The simulated fleet and what the learner made of its journal.
+
+    Parameters
+    ----------
+    produced, ingested, set_aside, copies: records: written to the topic, taken in, in quarantine, met twice.
+    rebalances_if_dynamic: of the same stops, had the members been dynamic.
+    """
+
+    groups_simulated: int
+    days: int
+    produced: int
+    ingested: int
+    set_aside: int
+    copies: int
+    groups: int
+    outages: int
+    absorbed: int
+    rebalances: int
+    rebalances_if_dynamic: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendations:
+    """All recommendations of the run; `waves` counts groups by canary wave."""
+
+    records: int
+    changes: int
+    released: int
+    waves: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What became of the real group.
+
+    Parameters
+    ----------
+    recommended_ms, goal_ms: of the record that the learner published for it.
+    shown_ms, injected_ms: by the operator in the status of its StaticGroup.
+    before_ms, next_pod_ms, rolled_ms: by pod: the session timeout that the coordinator holds for its member at the
+        start, after one pod was replaced, and after all were.
+    started_with_ms: in the environment of the next pod's process.
+    """
+
+    group_id: str
+    kafka_cluster_id: str
+    pods: tuple[str, ...]
+    structural_ms: int
+    recommended_ms: int | None
+    goal_ms: int | None
+    wave: int
+    message: str
+    shown_ms: int
+    shown_source: str
+    in_force_source: str
+    injected_ms: int
+    shown_after_s: float
+    condition: str
+    next_pod: str
+    before_ms: dict[str, int]
+    next_pod_ms: dict[str, int]
+    started_with_ms: int
+    rolled_ms: dict[str, int]
+    rebalances_next_pod: int
+    rebalances_roll: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Everything of one run; `stages_s` in the order in which they ran, `took_s` with what lies between them."""
+
+    fleet: Fleet
+    recommendations: Recommendations
+    orders: Orders
+    stages_s: dict[str, float]
+    took_s: float
+
+
+def counted(records: Iterable[Recommendation]) -> Recommendations:
+    """Count recommendations; a change is one to another value than the one in force."""
+    found = list(records)
+    waves = Counter(int(each.wave) for each in found)
+    return Recommendations(
+        records=len(found),
+        changes=sum(each.recommended_ms not in (None, each.current_ms) for each in found),
+        released=sum(each.released for each in found),
+        waves=dict(sorted(waves.items())),
+    )
+
+
+def differences(figures: Figures) -> list[str]:
+    """Return in words what differs from the story; empty when nothing does."""
+    return [*_of_fleet(figures.fleet, figures.recommendations), *_of_orders(figures.orders)]
+
+
+def _of_fleet(fleet: Fleet, recommendations: Recommendations) -> list[str]:
+    found = []
+    if fleet.ingested != fleet.produced or fleet.set_aside or fleet.copies:
+        found.append(
+            f"{fleet.produced} records were produced, {fleet.ingested} taken in, {fleet.set_aside} set aside, "
+            f"{fleet.copies} met twice"
+        )
+    if not fleet.groups == recommendations.records == fleet.groups_simulated:
+        found.append(
+            f"of {fleet.groups_simulated} groups {fleet.groups} are in the report and {recommendations.records} have a "
+            "recommendation"
+        )
+    if not 0 < fleet.rebalances < fleet.rebalances_if_dynamic:
+        found.append(
+            f"{fleet.rebalances} rebalances, {fleet.rebalances_if_dynamic} with dynamic members: nothing was saved"
+        )
+    return found
+
+
+def _of_orders(orders: Orders) -> list[str]:
+    found = []
+    wanted, pods = orders.recommended_ms, orders.pods
+    if wanted is None or wanted == orders.structural_ms:
+        return [f"the recommendation is to keep {orders.structural_ms} ms, so nothing could be shown: {orders.message}"]
+    if orders.shown_source != "Fleet" or orders.shown_ms != wanted or orders.injected_ms != wanted:
+        found.append(
+            f"{wanted} ms are recommended; the StaticGroup shows {orders.shown_ms} ms of {orders.shown_source} and injects "
+            f"{orders.injected_ms} ms"
+        )
+    if orders.in_force_source != "Fleet":
+        found.append(f"the session timeout comes from {orders.in_force_source}, not from the fleet")
+    steps = (
+        ("at the start", orders.before_ms, dict.fromkeys(pods, orders.structural_ms)),
+        (
+            f"after {orders.next_pod} was replaced",
+            orders.next_pod_ms,
+            dict.fromkeys(pods, orders.structural_ms) | {orders.next_pod: wanted},
+        ),
+        ("after all were replaced", orders.rolled_ms, dict.fromkeys(pods, wanted)),
+    )
+    found += [f"{when} the broker holds {held}, not {due}" for when, held, due in steps if held != due]
+    if orders.started_with_ms != wanted:
+        found.append(f"the process of {orders.next_pod} was started with {orders.started_with_ms} ms, not {wanted} ms")
+    if orders.rebalances_next_pod or orders.rebalances_roll:
+        found.append(
+            f"{orders.rebalances_next_pod} rebalances when one pod was replaced, {orders.rebalances_roll} in the rollout"
+        )
+    return found
+
+
+def table(figures: Figures) -> Table:
+    """Return the table for the terminal."""
+    fleet, made, orders, stages = figures.fleet, figures.recommendations, figures.orders, figures.stages_s
+    shown = Table(title="Measured in this run", title_justify="left", show_header=False)
+    shown.add_column("")
+    shown.add_column("", justify="right")
+
+    def section(title: str, *rows: tuple[str, str]) -> None:
+        shown.add_section()
+        shown.add_row(title, "", style="bold")
+        for name, value in rows:
+            shown.add_row(f"  {name}", value)
+
+    section(
+        f"Simulated: {fleet.groups_simulated} groups, {fleet.days} days",
+        ("records in the topic", f"{fleet.produced:,}"),
+        ("taken in", f"{fleet.ingested:,}, {fleet.ingested / stages['ingest']:,.0f} per second"),
+        ("outages", f"{fleet.outages:,}, of which absorbed {fleet.absorbed:,}"),
+        ("rebalances seen", f"{fleet.rebalances:,}"),
+        ("with dynamic members", f"{fleet.rebalances_if_dynamic:,}"),
+        ("recommendations", f"{made.records:,}, of which changes {made.changes:,}, released {made.released:,}"),
+    )
+    section(
+        f"Real: group {orders.group_id}",
+        ("session timeout before", _timeouts(orders.before_ms)),
+        ("recommended now, and in the end", f"{_seconds(orders.recommended_ms)}, {_seconds(orders.goal_ms)}"),
+        ("in status.timeout.recommended", f"{_seconds(orders.shown_ms)}, source {orders.shown_source}"),
+        (f"after {orders.next_pod} was replaced", _timeouts(orders.next_pod_ms)),
+        ("after a rolling restart", _timeouts(orders.rolled_ms)),
+        ("rebalances in both", str(orders.rebalances_next_pod + orders.rebalances_roll)),
+    )
+    section("Took", *((name, f"{value:.1f} s") for name, value in (stages | {"in all": figures.took_s}).items()))
+    return shown
+
+
+def _seconds(value_ms: int | None) -> str:
+    return "-" if value_ms is None else f"{value_ms / 1000:g} s"
+
+
+def _timeouts(held: dict[str, int]) -> str:
+    """Write one number when all are alike."""
+    values = set(held.values())
+    if len(values) == 1:
+        return f"{_seconds(values.pop())} of each member"
+    return ", ".join(f"{pod} {_seconds(value)}" for pod, value in sorted(held.items()))
+
+
+def write(figures: Figures, found: list[str], **run: Any) -> None:
+    """Write build/pipeline-demo.json: the figures, what differs, and about the run itself."""
+    OUTPUT.parent.mkdir(exist_ok=True)
+    content = {**run, "figures": asdict(figures), "differences": found, "is_as_told": not found}
+    OUTPUT.write_text(json.dumps(content, indent=2) + "\n")

@@ -1,0 +1,113 @@
+"""Run the fleet learner as its users do, by its command in a process of its own, and read what it published.
+
+The one idea: figures come from manifests and files, never from what was printed; what it prints is passed on, and the
+clock is read when a stage's line appears.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from fleet_learner.manifest import Manifest, Warehouse
+from staticgroup.api import recommendation as api
+from support.scene.stage import REPOSITORY
+
+_STAGES = ("ingested:", "recommended:", "report:")
+"""How the lines begin that end a stage."""
+_NOISE = re.compile(
+    r"\d\d/\d\d/\d\d |WARNING: |Using Spark|Setting default|To adjust|/.*Warning: |  require_min|\s+at |\s*$"
+)
+"""What Spark and its libraries say about themselves; it is in the log."""
+
+
+class LearnerError(RuntimeError):
+    """The learner's command ended with an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Durations:
+    """How long the learner's stages took; the first one contains the start of Spark."""
+
+    ingest_s: float
+    learn_s: float
+    report_s: float
+
+
+def run(
+    root: Path, *, bootstrap: str, topic: str, as_of_ms: int, days: int, log: Path, tell: Callable[[str], None]
+) -> Durations:
+    """Run `fleet-learner run` over a topic.
+
+    Parameters
+    ----------
+    as_of_ms: the end of the window, Unix milliseconds.
+    days: length of the window; whole UTC days.
+    log: gets everything that the command prints.
+    tell: is given each line of it that is not Spark's own.
+
+    Raises
+    ------
+    LearnerError
+        When it fails; what it said is in the log.
+    """
+    as_of = datetime.fromtimestamp(as_of_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    command = [
+        *(sys.executable, "-m", "fleet_learner", "run", f"--root={root}", f"--bootstrap={bootstrap}"),
+        *(f"--topic={topic}", f"--as-of={as_of}", f"--window-days={days}"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "operator"), "PYTHONUNBUFFERED": "1"}
+    log.parent.mkdir(parents=True, exist_ok=True)
+    marks = [time.monotonic()]
+    process = subprocess.Popen(
+        command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout is not None
+    try:
+        with log.open("w") as file:
+            for line in process.stdout:
+                file.write(line)
+                if not _NOISE.match(line):
+                    tell(line.rstrip())
+                if line.startswith(_STAGES[len(marks) - 1 : len(marks)]):
+                    marks.append(time.monotonic())
+        status = process.wait()
+    finally:
+        process.terminate()
+        process.wait()
+    if status != 0 or len(marks) <= len(_STAGES):
+        raise LearnerError(f"the fleet learner ended with status {status} after {len(marks) - 1} of 3 stages: {log}")
+    ingest_s, learn_s, report_s = (round(after - before, 1) for before, after in pairwise(marks))
+    return Durations(ingest_s=ingest_s, learn_s=learn_s, report_s=report_s)
+
+
+def ingested(root: Path) -> Manifest:
+    """Return what ingest published."""
+    manifest = Warehouse(root).latest()
+    assert manifest is not None, f"nothing was published in {root}"
+    return manifest
+
+
+def reported(root: Path) -> dict[str, Any]:
+    """Return the report as JSON."""
+    found: dict[str, Any] = json.loads((root / "output" / "report" / "report.json").read_text())
+    return found
+
+
+def recommended(folder: Path, *, now_ms: int) -> dict[tuple[str, str], api.Recommendation]:
+    """Return the published recommendations by (Kafka cluster id, group id), checked as an operator checks them."""
+    manifest = api.read_manifest((folder / api.MANIFEST_NAME).read_bytes(), now_ms=now_ms)
+    found: dict[tuple[str, str], api.Recommendation] = {}
+    for shard in manifest.shards:
+        found |= api.read_shard(manifest, shard, (folder / shard.path).read_bytes())
+    return found
