@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -213,7 +214,19 @@ def test_the_events_are_shuffled_once(spark: Any) -> None:
     plan = rows._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange hashpartitioning") == 1, plan
     assert plan.count("Exchange") == 1, plan
-    assert plan.count("Sort [") == 1, plan
+    assert plan.count("Sort [") == 2, plan  # by member alone, which is a radix sort, and then in order within each
+    assert re.search(r"Sort \[member_key#\w+ ASC NULLS FIRST\], false", plan), plan
+
+
+def test_windows_are_joined_in_compiled_code(spark: Any) -> None:
+    """An outage that meets several windows stays one row; a function of an array would be interpreted for every row."""
+    rows = sessions.outages(
+        frame(spark, [Event(0, "down", 10, 0, 10)], 1), windows_frame(spark, [(5, 9), (30, 40), (60, 70)]), 100
+    )
+    plan = rows._jdf.queryExecution().executedPlan().toString()
+    assert "BroadcastHashJoin" in plan, plan
+    assert "lambda" not in plan, plan
+    assert [(r[0], r[3], r[5]) for r in found(rows)] == [("0/0/down", 20, "blind")]
 
 
 def test_outages_that_nobody_closes_are_closed_as_blind(spark: Any) -> None:

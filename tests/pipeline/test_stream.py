@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet_learner import schemas
-from fleet_learner.ingest import ingest
+from fleet_learner import gold, schemas
+from fleet_learner.ingest import UNBOUNDED_MS, ingest
 from fleet_learner.manifest import Warehouse
 from fleet_learner.sources import stream
 from fleet_learner.sources.journal_topic import JournalTopic
@@ -32,14 +32,16 @@ def test_the_stream_is_the_batch(spark: Any, topics: Topics, tmp_path: Path) -> 
 
     commits = sorted((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda p: int(p.name))
     commits[-1].unlink()
+    (commits[-1].parent / f".{commits[-1].name}.crc").unlink()
     stream.start(spark, pieces, limited, checkpoint=tmp_path / "checkpoint").awaitTermination()
     assert pieces.latest() == streamed, "the last batch came twice and was taken in once"
 
     once = Warehouse(tmp_path / "batch")
-    whole = ingest(spark, once, [JournalTopic(options)], as_of_ms=stream.UNBOUNDED_MS)
+    whole = ingest(spark, once, [JournalTopic(options)], as_of_ms=UNBOUNDED_MS)
     for table in (schemas.EVENTS, schemas.QUARANTINE, schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS):
         assert rows(streamed, table) == rows(whole, table), table.name
     assert outages(spark, pieces, streamed) == outages(spark, once, whole)
+    assert gold.silver(spark, pieces, streamed, window_days=1).as_of_ms == streamed.counts["window_end_ms"] + 1
     pieces.verify(streamed)
 
 

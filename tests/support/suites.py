@@ -81,9 +81,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
     ),
     "pipeline": (
         Suite(name="pipeline, pure", command=pytest("tests/unit/fleet_learner", "--timeout=300"), budget_s=60),
-        Suite(
-            name="pipeline, Spark", command=pytest("tests/pipeline", "-m", "not broker", "--timeout=900"), budget_s=360
-        ),
+        Suite(name="pipeline, Spark", command=pytest("tests/pipeline", "--timeout=900"), budget_s=360),
     ),
     "simulate": (
         Suite(name="exhaustive model", command=(PYTHON, "-m", "simulator.evidence"), budget_s=90),
@@ -113,6 +111,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             ),
             budget_s=1200,
         ),
+        Suite(name="audit", command=pytest("tests/e2e/pipeline/test_audit.py", "--timeout=900"), budget_s=300),
         Suite(name="ground down", command=(PYTHON, "-m", "support.scene", "down", E2E_CLUSTER), budget_s=20),
         Suite(
             name="resources and chart",
@@ -127,6 +126,9 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="kind", command=pytest("tests/e2e/test_ground.py", "-k", "pytest_kind", "--timeout=300"), budget_s=60
         ),
+    ),
+    "pods": (
+        Suite(name="pods", command=pytest("tests/e2e/pipeline/test_on_cluster.py", "--timeout=1800"), budget_s=750),
     ),
     "ground": (
         Suite(name="ground", command=pytest("tests/e2e/test_ground.py", "--timeout=600"), budget_s=300),
