@@ -100,7 +100,13 @@ def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
     Returns
     -------
     The same columns and `rank`, `packed` (time and rank), `run` (the process), `fact` (source and id) and
-    `operator_ms`; all rows of a group are in one Spark partition. This is the exchange.
+    `operator_ms`; all rows of a group are in one Spark partition, and all of a member are together. This is the exchange.
+
+    Notes
+    -----
+    Spark sorts by radix when there is one column of 64 bits, and otherwise compares rows wherever in memory they lie. Once
+    the rows of a member lie together, what a window needs beyond that is compared within the cache. Spark takes out a
+    sort below another one; it does not look past a condition that it takes for random.
     """
     from pyspark.sql import functions as F
 
@@ -115,6 +121,8 @@ def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
         .withColumn("fact", F.xxhash64("source", "event_id"))
         .withColumn("operator_ms", _operator_ms())
         .repartition(F.col("group_key"))
+        .sortWithinPartitions("member_key")
+        .where(F.spark_partition_id() >= 0)
     )
 
 
@@ -140,7 +148,9 @@ def paired_in_groups(rows: DataFrame, as_of_ms: int) -> DataFrame:
         for name in ("packed", "run", "source_time_ms", "operator_ms")
         for steps in (1, 2)
     }
-    ends = rows.select("*", *(column.alias(name) for name, column in after.items())).where(F.col("rank") == _DOWN)
+    ends = rows.select("*", *(column.alias(name) for name, column in after.items())).where(
+        F.col("packed") % _RANKS == _DOWN
+    )
     second = _second_counts()
     following = {name: F.when(second, F.col(f"{name}_2")).otherwise(F.col(f"{name}_1")) for name in _FOLLOWING}
     return _with_end(ends.select("*", *(column.alias(f"next_{name}") for name, column in following.items())), as_of_ms)
@@ -185,7 +195,7 @@ def _with_end(rows: DataFrame, as_of_ms: int) -> DataFrame:
     by_source = both_sources | (F.col("next_packed").isNull() & F.col("source_time_ms").isNotNull())
     gap = (
         F.when(F.col("end_kind") == EndKind.BLIND.value, F.lit(0))
-        .when(F.col("end_kind") == EndKind.OPEN.value, F.lit(as_of_ms) - F.col("event_ms"))
+        .when(F.col("end_kind") == EndKind.OPEN.value, F.lit(as_of_ms) - F.col("down_ms"))
         .when(both_sources, F.col("next_source_time_ms") - F.col("source_time_ms"))
         .otherwise(F.col("next_operator_ms") - F.col("operator_ms"))
     )
@@ -193,8 +203,8 @@ def _with_end(rows: DataFrame, as_of_ms: int) -> DataFrame:
     return (
         rows.withColumn("end_kind", end_kind)
         .withColumn("clock", F.when(by_source, Clock.SOURCE.value).otherwise(Clock.OPERATOR.value))
+        .withColumn("down_ms", F.shiftright("packed", _RANK_BITS))
         .withColumn("gap_ms", F.greatest(gap, F.lit(0)).cast("bigint"))
-        .withColumn("down_ms", F.col("event_ms"))
         .withColumn("up_ms", up)
         .select(*OUTAGES.names)
     )
@@ -211,15 +221,30 @@ def seen_through(pairs: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFra
     Returns
     -------
     silver/outages.
+
+    Notes
+    -----
+    Of all windows that end after an outage began, only the first can be the first that it meets; every window is that
+    one for the outages that begin after all earlier windows have ended. So an outage is joined with at most one window,
+    by comparing numbers in compiled code; looking through an array of windows costs more than all the rest.
     """
+    from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
-    by_cluster = windows.groupBy("k8s_cluster_uid").agg(
-        F.array_sort(F.collect_list(F.struct("start_ms", "end_ms"))).alias("windows")
+    order = W.partitionBy("k8s_cluster_uid").orderBy("start_ms", "end_ms")
+    until_then = F.max("end_ms").over(order.rowsBetween(W.unboundedPreceding, -1))
+    firsts = windows.select(
+        "k8s_cluster_uid",
+        until_then.alias("first_from_ms"),
+        F.col("end_ms").alias("first_to_ms"),
+        F.col("start_ms").alias("blind_ms"),
     )
     end = F.when(F.col("end_kind") == EndKind.OPEN.value, F.lit(as_of_ms)).otherwise(F.col("down_ms") + F.col("gap_ms"))
-    met = F.filter("windows", lambda w: (w["start_ms"] < F.col("end")) & (w["end_ms"] > F.col("down_ms")))
-    begin = F.get(met, F.lit(0))["start_ms"]
+    outage, first = pairs.withColumn("end", end).alias("outage"), F.broadcast(firsts).alias("first")
+    is_same = F.col("outage.k8s_cluster_uid") == F.col("first.k8s_cluster_uid")
+    is_first = F.coalesce(F.col("first_from_ms") <= F.col("down_ms"), F.lit(True))
+    is_met = (F.col("down_ms") < F.col("first_to_ms")) & (F.col("blind_ms") < F.col("end"))
+    joined = outage.join(first, on=is_same & is_first & is_met, how="left")
     is_blind = F.col("blind_ms").isNotNull()
     changes = {
         "gap_ms": F.when(is_blind, F.greatest(F.col("blind_ms") - F.col("down_ms"), F.lit(0))).otherwise(
@@ -228,8 +253,7 @@ def seen_through(pairs: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFra
         "end_kind": F.when(is_blind, F.lit(EndKind.BLIND.value)).otherwise(F.col("end_kind")),
         "up_ms": F.when(~is_blind, F.col("up_ms")),
     }
-    joined = pairs.withColumn("end", end).join(F.broadcast(by_cluster), on="k8s_cluster_uid", how="left")
-    return joined.withColumn("blind_ms", begin).withColumns(changes).select(*OUTAGES.names)
+    return joined.select("outage.*", "blind_ms").withColumns(changes).select(*OUTAGES.names)
 
 
 def closed_after(rows: DataFrame, age_ms_max: int, as_of_ms: int) -> DataFrame:

@@ -15,6 +15,8 @@ import duckdb
 from bench.pipeline.events import AS_OF_MS
 from bench.pipeline.job import RESULT, Engine, Task, own_cpu_s
 
+MEMORY_LIMIT: Final = "8GB"
+"""Far more than 10 M events take; 100 M must leave room for the machine."""
 FACTS: Final = f"""
 SELECT member_key, group_key, k8s_cluster_uid, observed_at_ms, source_time_ms, restart_count,
   event_ms * 4 + CASE kind WHEN 'member.down' THEN 0 WHEN 'member.up' THEN 2 ELSE 1 END AS packed,
@@ -97,6 +99,7 @@ def ready(task: Task) -> Engine:
     connection = duckdb.connect()
     connection.execute(f"SET threads = {task.cores}")
     connection.execute("SET preserve_insertion_order = false")
+    connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
     connection.execute(f"SET temp_directory = '{task.scratch}'")
     inputs = {"events": f"'{task.folder}/events/*.parquet'", "windows": f"'{task.folder}/blind_windows.parquet'"}
     query = QUERY

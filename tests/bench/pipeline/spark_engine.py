@@ -1,7 +1,7 @@
 """The work in Spark: the pipeline's own transform, with the copies taken out before it and sums per group after it.
 
-The one idea: one exchange, by group. The copies of a record have the same group, so they are found behind that exchange
-too, and the sums per group need no other.
+The one idea: one exchange, by group. The copies of a record have the same group, so they are found behind that exchange,
+and the sums per group need no other.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ PARTITIONS_MIN: Final = 4
 
 
 def once(rows: DataFrame) -> DataFrame:
-    """Keep the first observed of the rows with the same source and id, as `silver.unique` does, without an exchange."""
+    """Keep the first observed of the rows with the same source and id, as `silver.unique` does, without an exchange.
+
+    Copies have the same member, too, so that one window for each member is enough instead of one for each fact.
+    """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
-    copies = W.partitionBy("fact", "group_key").orderBy("observed_at_ms")
-    return rows.withColumn("copy", F.row_number().over(copies)).where(F.col("copy") == 1)
+    of_member = W.partitionBy("member_key", "group_key").orderBy("fact", "observed_at_ms")
+    before = F.lag("fact").over(of_member)
+    return rows.withColumn("before", before).where(F.col("before").isNull() | (F.col("before") != F.col("fact")))
 
 
 def per_group(outages: DataFrame) -> DataFrame:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import zlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from fleet_learner import what_if
 from fleet_learner.estimates.cost import CostRates, cost_per_day, evictions_per_day, ghost_seconds_per_day
 from fleet_learner.estimates.laws import LognormalLaw, MixtureLaw, NeverLaw
 from fleet_learner.what_if import gap_table_ms, rates_of, simulate
@@ -59,6 +64,54 @@ def test_all_timeouts_see_the_same_gaps() -> None:
     np.testing.assert_allclose(every.evictions_per_day[:, 4], one.evictions_per_day[:, 0])
     np.testing.assert_allclose(every.ghost_seconds_per_day[:, 4], one.ghost_seconds_per_day[:, 0], rtol=1e-12)
     assert np.all(np.diff(every.evictions_per_day, axis=1) <= 0)
+
+
+def plainly(
+    gaps_ms: NDArray[np.float64], rates: CostRates, timeouts_ms: NDArray[np.float64], replicates: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Judge every gap by every timeout, one after the other: evictions and ghost-seconds per day, (replicates, g) each."""
+    rng = np.random.Generator(np.random.Philox(key=[0, zlib.crc32(b"k/g")]))
+    counts = rng.poisson(rates.stops_per_day * what_if.WEEK_DAYS, replicates)
+    rng.poisson(0.0, replicates)
+    evictions, ghosts = np.zeros((replicates, timeouts_ms.size)), np.zeros((replicates, timeouts_ms.size))
+    for replicate, count in enumerate(counts):
+        for drawn in rng.random(count) * gaps_ms.size:
+            gap_ms, age_ms = gaps_ms[int(drawn)], (drawn - int(drawn)) * rates.heartbeat_interval_ms
+            is_late = gap_ms + age_ms > timeouts_ms
+            evictions[replicate] += is_late
+            ghosts[replicate] += np.minimum(gap_ms, timeouts_ms - age_ms)
+    return evictions / what_if.WEEK_DAYS, ghosts / 1000.0 / what_if.WEEK_DAYS
+
+
+times = st.floats(min_value=1_000.0, max_value=60_000.0)
+
+
+@given(
+    gaps=st.lists(st.one_of(times, st.just(math.inf)), min_size=1, max_size=7),
+    timeouts=st.lists(times, min_size=1, max_size=12),
+    interval_ms=st.floats(min_value=0.0, max_value=1_000.0),
+    block_gaps=st.sampled_from([1, 5, 10_000]),
+    stops_per_day=st.sampled_from([0.0, 0.1, 2.0]),
+)
+@settings(deadline=None)
+def test_every_gap_is_judged_by_every_timeout(
+    gaps: list[float], timeouts: list[float], interval_ms: float, block_gaps: int, stops_per_day: float
+) -> None:
+    """However close the timeouts are to each other, whatever never returns, and in blocks of any length."""
+    prices = replace(RATES, dead_share=0.0, stops_per_day=stops_per_day, heartbeat_interval_ms=interval_ms)
+    gaps_ms, timeouts_ms = np.sort(gaps), np.sort(timeouts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(what_if, "BLOCK_GAPS", block_gaps)
+        found = simulate("k", "g", gaps_ms, prices, timeouts_ms, replicates=6)
+    evictions, ghosts = plainly(gaps_ms, prices, timeouts_ms, 6)
+    np.testing.assert_array_equal(found.evictions_per_day, evictions)
+    np.testing.assert_allclose(found.ghost_seconds_per_day, ghosts, rtol=1e-9, atol=1e-9)
+
+
+def test_gaps_that_do_not_ascend_are_refused() -> None:
+    """They could not be sorted into the grid at once."""
+    with pytest.raises(ValueError, match="do not ascend"):
+        simulate("k", "g", np.array([2_000.0, 1_000.0]), RATES, TIMEOUTS)
 
 
 def test_groups_differ_and_repeat() -> None:
