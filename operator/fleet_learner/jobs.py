@@ -35,6 +35,7 @@ from .report.model import Report
 from .report.tables import write_report
 from .session import new_session
 from .snapshot import delete_old_snapshots, write_snapshot
+from .what_if import weekly_evictions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,10 +169,16 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
                  if e.record.key == group]  # fmt: skip
         known, _ = history(rows[0], job.terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
         curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
-        say(f"{'what if':<44}{'evictions/day':>14}{'rebalances/day':>16}{'lost/day':>22}")
-        for line in build.what_if(curve, known.rates, found[0].record):
+        lines = build.what_if(curve, known.rates, found[0].record)
+        weekly = weekly_evictions(*group, curve, known.rates, (line.timeout_ms for line in lines if line.timeout_ms))
+        say(f"{'what if':<44}{'evictions/day':>14}{'9 weeks of 10':>15}{'rebalances/day':>16}{'lost/day':>22}")
+        for line in lines:
+            low_high = weekly.get(line.timeout_ms or 0)
+            weeks = "" if low_high is None else f"{low_high[0]} to {low_high[1]}"
             lost = partition_time(line.lost_partition_ms_per_day)
-            say(f"{line.label:<44}{amount(line.evictions_per_day):>14}{amount(line.rebalances_per_day):>16}{lost:>22}")
+            say(
+                f"{line.label:<44}{amount(line.evictions_per_day):>14}{weeks:>15}{amount(line.rebalances_per_day):>16}{lost:>22}"
+            )
         say(advise(found[0].record, found[0].dynamic_ms_per_day).action)
     return 0
 

@@ -14,6 +14,7 @@ table beforehand, so that an age only has to be compared with the next of them; 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +56,38 @@ def gap_table_ms(law: Law, horizon_ms: float) -> NDArray[np.float64]:
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
     gaps = np.interp(shares, np.maximum.accumulate(returned), times)
     return np.where(shares > returned[-1], np.inf, gaps)
+
+
+def weekly_evictions(
+    kafka_cluster_id: str,
+    group_id: str,
+    law: Law,
+    rates: CostRates,
+    timeouts_ms: Iterable[int],
+    *,
+    share: float = 0.9,
+    replicates: int = 1_000,
+) -> dict[int, tuple[int, int]]:
+    """Simulate weeks, and say how many evictions most of them had: what an average does not tell.
+
+    Parameters
+    ----------
+    timeouts_ms: those below the heartbeat interval are left out.
+    share: of the weeks that lie within the answer, as many below as above.
+
+    Returns
+    -------
+    dict
+        By timeout the least and the greatest number.
+    """
+    grid = sorted({t for t in timeouts_ms if t >= rates.heartbeat_interval_ms})
+    if not grid:
+        return {}
+    gaps = gap_table_ms(law, float(grid[-1]))
+    weeks = simulate(kafka_cluster_id, group_id, gaps, rates, np.array(grid, dtype=np.float64), replicates=replicates)
+    tails = ((1 - share) / 2, (1 + share) / 2)
+    low, high = np.quantile(weeks.evictions_per_day * WEEK_DAYS, tails, axis=0, method="nearest")
+    return {t: (round(a), round(b)) for t, a, b in zip(grid, low.tolist(), high.tolist(), strict=True)}
 
 
 def simulate(

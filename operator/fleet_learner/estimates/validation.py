@@ -338,7 +338,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.write:
         sys.stdout.write(table + "\n")
         return 0
-    before, rest = text.split(BEGIN, 1)
+    before, rest = options.page.read_text().split(BEGIN, 1)  # as it is by now: the tables took minutes
     options.page.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.split(END, 1)[1]}")
     return 0
 

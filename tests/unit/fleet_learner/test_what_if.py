@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import poisson
 
 from fleet_learner import what_if
 from fleet_learner.estimates.cost import CostRates, cost_per_day, evictions_per_day, ghost_seconds_per_day
 from fleet_learner.estimates.laws import LognormalLaw, MixtureLaw, NeverLaw
-from fleet_learner.what_if import gap_table_ms, rates_of, simulate
+from fleet_learner.what_if import gap_table_ms, rates_of, simulate, weekly_evictions
 
 LAW = LognormalLaw(mean=math.log(25_000), deviation=0.6)
 RATES = CostRates(
@@ -43,6 +44,18 @@ def test_the_simulation_agrees_with_the_closed_form(measure: str) -> None:
     if measure == "evictions_per_day":  # where none was drawn, the sample has no error of its own
         error = np.maximum(error, np.sqrt(formula / (2_000 * 7)))
     assert np.all(np.abs(mean - formula) <= 3 * error), (mean, formula, error)
+
+
+def test_weeks_spread_as_a_poisson_process_does() -> None:
+    """Stops come independently, and each is late or not by itself: evictions of a week are Poisson."""
+    found = weekly_evictions("k", "g", LAW, RATES, [45_000, 1_000, 20_000], replicates=4_000)
+    assert sorted(found) == [20_000, 45_000], "1 s is below the heartbeat interval"
+    for timeout_ms, (low, high) in found.items():
+        mean = 7 * float(evictions_per_day(LAW, RATES, np.array([float(timeout_ms)]))[0])
+        assert abs(low - poisson.ppf(0.05, mean)) <= 1 + 0.02 * mean
+        assert abs(high - poisson.ppf(0.95, mean)) <= 1 + 0.02 * mean
+        assert low < mean < high
+    assert weekly_evictions("k", "g", LAW, RATES, [1_000]) == {}
 
 
 def test_a_member_that_never_returns_is_always_late() -> None:
