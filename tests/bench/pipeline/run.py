@@ -179,7 +179,7 @@ def main() -> int:
     what_if: dict[str, float] = json.loads(watch(["-m", "bench.pipeline.what_if"]).last_line)
     found = list(verdicts(results, what_if))
     differences = results.digests_differ()
-    head = f"{machine()} {options.note}".strip()
+    head = f"{machine()}\n{options.note}".strip()
     lines = [head, "", *verdict_lines(found), "", *table(results), "", *differences]
     print("\n".join(lines))
     if options.write:
