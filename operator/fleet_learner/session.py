@@ -26,6 +26,7 @@ _USUAL: Final[Mapping[str, str]] = {
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",  # a batch asks for throughput, not for short pauses
     "spark.sql.shuffle.partitions": "8",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # asks the JVM for its session once for each column
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }

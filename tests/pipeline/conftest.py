@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.crash_ingest import QUICK_START
-
 OPERATOR = Path(__file__).parents[2] / "operator"
 
 
@@ -37,7 +35,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.adaptive.enabled": "false",
             "spark.driver.memory": "1g",
-            **QUICK_START,
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
     )

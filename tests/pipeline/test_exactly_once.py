@@ -27,7 +27,7 @@ from fleet_learner.sources.files import JournalFiles
 from pipeline import crash_ingest, timelines
 from pipeline.test_ingest import AS_OF_MS, history
 
-KILLS = int(os.environ.get("PIPELINE_KILLS", "3"))
+KILLS = int(os.environ.get("PIPELINE_KILLS", "2"))
 """Each costs the start of a JVM."""
 PIECES = 2
 SEED = 20_261_121
