@@ -16,7 +16,7 @@ from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.figures import record
-from support.scene.play import Play
+from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.secure import apply_secure_connection, denials
 from support.scene.stage import holds, until
 from support.scene.witnesses import ProcessTable, instance_ids
@@ -81,7 +81,9 @@ def test_foreign_and_dynamic_members_stay_and_are_counted(new_play: Callable[...
     assert theirs < present(play)
 
     play.scale(1)
-    until(lambda: removed_ids(play) == sorted(ours), deadline_s=60, what="our two departed members removed")
+    until(
+        lambda: removed_ids(play) == sorted(ours), deadline_s=REMOVED_WITHIN_S, what="our two departed members removed"
+    )
     until(lambda: {k: (play.status() or {})["members"][k] for k in ("foreign", "dynamic", "departed")}
           == {"foreign": 3, "dynamic": 1, "departed": 0}, deadline_s=60, what="outsiders counted")  # fmt: skip
     assert {e["instanceId"] for e in exceptions(play, "Foreign")} == set(lookalikes)
@@ -125,7 +127,11 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
     assert play.removals() == []
 
     play.stage.kubectl("delete", "statefulset", f"{play.name}-copy", "-n", play.name)
-    until(lambda: removed_ids(play) == [twin], deadline_s=60, what="removed once both pods of the id are proven dead")
+    until(
+        lambda: removed_ids(play) == [twin],
+        deadline_s=REMOVED_WITHIN_S,
+        what="removed once both pods of the id are proven dead",
+    )
 
 
 def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[..., Play], outsider: Start) -> None:
@@ -202,6 +208,10 @@ def test_observe_writes_nothing_to_kafka_or_the_workload(
         what="a noted attempt to write",
     )
     play.admin.allow("watcher", "READ", "group", play.name)
-    until(lambda: removed_ids(play) == [f"{play.name}-2"], deadline_s=60, what="mode Manage removes what Observe kept")
+    until(
+        lambda: removed_ids(play) == [f"{play.name}-2"],
+        deadline_s=REMOVED_WITHIN_S,
+        what="mode Manage removes what Observe kept",
+    )
     record("observe", writes_to_kafka=0, writers_of_the_workload=sorted(writers),
            manage_to_removed_s=(play.removals()[0].at_ms - managed_at_ms) / 1000)  # fmt: skip

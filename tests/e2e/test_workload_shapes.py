@@ -14,7 +14,7 @@ import pytest
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.figures import record
-from support.scene.play import Play
+from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.stage import until
 
 pytestmark = pytest.mark.e2e
@@ -89,13 +89,13 @@ def test_ids_follow_a_range_of_ordinals_that_moves(new_play: NewPlay) -> None:
     await_members(game, (5, 6, 7))
     since_ms, last = now_ms(), holder(game, 7)
     game.scale(2)
-    until(lambda: removed(game, since_ms), deadline_s=60, what="removal of ordinal 7")
+    until(lambda: removed(game, since_ms), deadline_s=REMOVED_WITHIN_S, what="removal of ordinal 7")
     await_members(game, (5, 6))
     assert removed(game, since_ms) == {last}
 
     since_ms, first, kept = now_ms(), holder(game, 5), holder(game, 6)
     patch(game, {"ordinals": {"start": 6}})
-    until(lambda: removed(game, since_ms), deadline_s=60, what="removal of ordinal 5")
+    until(lambda: removed(game, since_ms), deadline_s=REMOVED_WITHIN_S, what="removal of ordinal 5")
     await_members(game, (6, 7))
     assert removed(game, since_ms) == {first}
     assert holder(game, 6) == kept

@@ -14,7 +14,7 @@ import pytest
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.node import Node, now_rfc3339
 from support.scene.figures import record
-from support.scene.play import Play
+from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.stage import Stage, holds, until
 from support.scene.witnesses import ProcessTable
 
@@ -76,7 +76,9 @@ def test_live_process_of_a_force_deleted_pod_is_never_removed(
     assert all(process_table.is_alive(ids[ordinal]) for ordinal in (2, 3)), "the zombies must live for this test"
 
     healthy.scale(1)
-    until(lambda: healthy.removals(gone_at_ms), deadline_s=60, what="a removal on a healthy node meanwhile")
+    until(
+        lambda: healthy.removals(gone_at_ms), deadline_s=REMOVED_WITHIN_S, what="a removal on a healthy node meanwhile"
+    )
     held = until(lambda: play.condition("RemovalSettled").get("reason") == "DeathNotProven" and play.condition("RemovalSettled"),
                  deadline_s=30, what="the status says why nothing is removed")  # fmt: skip
     assert any(f"{play.name}-{ordinal}" in held["message"] for ordinal in (2, 3))

@@ -18,6 +18,8 @@ from support.scene.witnesses import PodWatch, is_operators
 
 GROUP = "staticgroup.io/v1alpha1"
 CONNECTION = "kafka"
+REMOVED_WITHIN_S = 110.0
+"""A kubelet was seen to take 30 s until it told the end of a process, now and then; sessions of plays last 140 s."""
 
 
 @dataclass(slots=True, kw_only=True)
