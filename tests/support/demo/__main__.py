@@ -6,18 +6,16 @@ The one idea: the phases run in a thread while the main thread draws, so Ctrl-C 
 from __future__ import annotations
 
 import argparse
-import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from types import FrameType
 
 from rich.console import Console
 from rich.live import Live
 
 from support.demo import report
+from support.demo.ending import DIFFERS, KEPT, perform_and_finish
 from support.demo.ground import CLUSTER, bring_up, take_down
 from support.demo.phases import Show, perform
 from support.demo.picture import Gatherer
@@ -28,7 +26,6 @@ from support.devcluster.progress import say
 DRAW_S = 0.25
 PLAIN_EVERY_S = 5.0
 LOGS = report.REPORT.with_name("demo-operator.log")
-KEPT, DIFFERS, FAILED, INTERRUPTED = 0, 1, 2, 130
 DESCRIPTION = f"""\
 Show a rolling restart and a scale-down of real Kafka consumers on a real Kubernetes, without and with StaticGroup.
 
@@ -150,14 +147,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return DIFFERS if found else KEPT
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def finish(options: argparse.Namespace) -> bool:
-    """Take everything away, undisturbed by a second Ctrl-C; return whether nothing is left behind."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    """Take everything away; return whether nothing is left behind."""
     if options.keep:
         say(
             f"Kept: cluster and broker {CLUSTER}. The next demo uses the cluster again and, without --keep, removes it."
@@ -173,18 +164,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the demo; return its exit code."""
     options = options_of(arguments)
     console = Console()
-    signal.signal(signal.SIGTERM, _interrupt)
-    code = FAILED
-    try:
-        code = run(options, console)
-    except KeyboardInterrupt:
-        say("Interrupted.")
-        code = INTERRUPTED
-    except (RuntimeError, LookupError, ValueError, AssertionError, OSError, subprocess.SubprocessError) as error:
-        say(f"ERROR: {error}")
-    finally:
-        is_clean = finish(options)
-    return code if is_clean else max(code, FAILED)
+    return perform_and_finish(lambda: run(options, console), lambda: finish(options))
 
 
 if __name__ == "__main__":

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from types import FrameType
 
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
+from support.demo.ending import DIFFERS, FAILED, KEPT, perform_and_finish
 from support.demo.view import clock
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.progress import say
 from support.scene.__main__ import down
 
-KEPT, DIFFERS, FAILED, INTERRUPTED = 0, 1, 2, 130
 DESCRIPTION = """\
 Show the fleet learner from end to end: a simulated fleet's journal in a topic of a real Kafka broker, the learner on Spark,
 its report and recommendations, and an operator on a real Kubernetes that gives one of them to the next pod.
@@ -117,16 +114,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return DIFFERS if found else KEPT
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def finish(options: argparse.Namespace) -> bool:
-    """Take everything away, undisturbed by a second Ctrl-C; return whether nothing is left behind."""
+    """Take everything away; return whether nothing is left behind."""
     from support.fleet_demo.ground import CLUSTER
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
     if options.keep:
         say(
             f"Kept: cluster and broker {CLUSTER}, without the file server; the operator keeps what it read. The next run "
@@ -143,18 +134,7 @@ def main(arguments: Sequence[str]) -> int:
         say("ERROR: pyspark is not installed: make pipeline-demo installs what is needed")
         return FAILED
     console = Console()
-    signal.signal(signal.SIGTERM, _interrupt)
-    code = FAILED
-    try:
-        code = run(options, console)
-    except KeyboardInterrupt:
-        say("Interrupted.")
-        code = INTERRUPTED
-    except (RuntimeError, LookupError, ValueError, AssertionError, OSError, subprocess.SubprocessError) as error:
-        say(f"ERROR: {error}")
-    finally:
-        is_clean = finish(options)
-    return code if is_clean else max(code, FAILED)
+    return perform_and_finish(lambda: run(options, console), lambda: finish(options))
 
 
 if __name__ == "__main__":
