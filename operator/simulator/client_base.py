@@ -146,7 +146,7 @@ class Consumer(ABC):
         try:
             await self.cluster.request(self.link, request, timeout_s=CLOSE_TIMEOUT_S)
         except ConnectionLost:
-            pass
+            pass  # a client that closes does not try again
 
     async def wait_for_poll(self) -> None:
         """Let the application come to its next poll and hand over what is taken from it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from coordinator_model.errors import ErrorCode
 
-from .api_server import ApiError
+from .faults import attempt
 from .kafka_requests import AppliedLeave
 from .log_capture import captured_logs
 from .loop import run as run_simulation
@@ -186,20 +186,13 @@ def happen(world: World, happening: Happening) -> None:
         if pod is not None:
             world.processes.signal(uid_of(pod), "app", "KILL")
     elif happening.what == "delete":
-        _delete(world, name, grace_s=None)
+        attempt(lambda: world.users.delete_pod(NAMESPACE, name))
     else:
         node = world.kubernetes.node_of(NAMESPACE, name)
         if node is not None:
             node.cut()
             world.loop.world_call_later(LOST_FOR_S, node.heal)
-        _delete(world, name, grace_s=0)
-
-
-def _delete(world: World, name: str, *, grace_s: int | None) -> None:
-    try:
-        world.users.delete_pod(NAMESPACE, name, grace_s=grace_s)
-    except ApiError:
-        pass  # the user is told that there is no such pod
+        attempt(lambda: world.users.delete_pod(NAMESPACE, name, grace_s=0))
 
 
 def _settings(scenario: Scenario, *, is_static: bool) -> WorldSettings:

@@ -375,7 +375,7 @@ class World:
         try:
             await self.kafka.request(link, request)
         except ConnectionLost:
-            pass
+            pass  # it may have been carried out all the same, which is what such a request is for
 
     async def until(self, condition: Callable[[], object], deadline_s: float, what: str, step_s: float = 0.1) -> None:
         """Let time pass until something is true.

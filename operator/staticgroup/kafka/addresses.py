@@ -134,7 +134,7 @@ class SystemResolver:
         try:
             return (str(ipaddress.ip_address(host)),)
         except ValueError:
-            pass
+            pass  # a name, which the resolver knows
         found = await asyncio.get_running_loop().run_in_executor(self._threads, _look_up, host, port)
         return tuple(dict.fromkeys(found))
 

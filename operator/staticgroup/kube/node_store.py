@@ -130,7 +130,7 @@ class NodeStore:
                                 return
                             resource_version = self._take(event) or resource_version
             except CONNECTION_ERRORS:
-                pass
+                pass  # the watch is opened again from where it was
             await self._sleep(self._retry_delay_s)
 
     def _take(self, event: dict[str, Any]) -> str:
