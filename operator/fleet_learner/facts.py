@@ -237,24 +237,45 @@ def group_day(
     gold/group_day: one row per group and UTC day from the day the group was first heard of, quiet days included.
     `members` and `partitions` are the last known ones of the day, carried over quiet days.
     """
+    from pyspark.sql import functions as F
+
+    facts = _facts_with_a_day(ghosts, member_events, group_events, costs)
+    days = _with_quiet_days(_busy_days(facts.where(F.col("at_ms").between(start_ms, as_of_ms - 1))), as_of_ms)
+    clusters = days.select(F.col("uid").alias("k8s_cluster_uid"), "day_ms", "day_end_ms").distinct()
+    covered = covered_days(beats, blind_windows, clusters).withColumnRenamed("k8s_cluster_uid", "uid")
+    return (
+        _with_dynamic(days, dynamic)
+        .join(covered, on=["uid", "day_ms"], how="left")
+        .withColumn("covered_ms", F.coalesce("covered_ms", F.lit(0)).cast("bigint"))
+        .select("*", "known_name.*")
+        .select(*GROUP_DAY.names)
+    )
+
+
+def _busy_days(facts: DataFrame) -> DataFrame:
+    """Sum up facts per group and UTC day; what a group is called, and how large it is, is the last of the day."""
+    from pyspark.sql import functions as F
+
+    latest = F.struct("at_ms", "event_id")
+    sizes = ("members", "partitions")
+    return (
+        facts.withColumn("day_ms", _day("at_ms"))
+        .groupBy("group_key", "day_ms")
+        .agg(
+            *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _ZERO),
+            *(F.max_by(F.col(name), F.when(F.col(name).isNotNull(), latest)).alias(name) for name in sizes),
+            F.max_by(F.struct(*_GROUP[:2], *_GROUP[3:]), latest).alias("name"),
+            F.max("k8s_cluster_uid").alias("k8s_cluster_uid"),
+            F.collect_set("instance_id").alias("instances"),
+        )
+    )
+
+
+def _with_quiet_days(days: DataFrame, as_of_ms: int) -> DataFrame:
+    """Add the days on which nothing happened, up to the end of the window, and carry over how large the group was."""
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
-    facts = _facts_with_a_day(ghosts, member_events, group_events, costs).where(
-        F.col("at_ms").between(start_ms, as_of_ms - 1)
-    )
-    busy = facts.withColumn("day_ms", _day("at_ms")).groupBy("group_key", "day_ms")
-    latest = F.struct("at_ms", "event_id")
-    days = busy.agg(
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _ZERO),
-        *(
-            F.max_by(F.col(name), F.when(F.col(name).isNotNull(), latest)).alias(name)
-            for name in ("members", "partitions")
-        ),
-        F.max_by(F.struct(*_GROUP[:2], *_GROUP[3:]), latest).alias("name"),
-        F.max("k8s_cluster_uid").alias("k8s_cluster_uid"),
-        F.collect_set("instance_id").alias("instances"),
-    )
     spine = (
         days.groupBy("group_key")
         .agg(
@@ -271,29 +292,22 @@ def group_day(
     def carried(name: str) -> Column:
         return F.coalesce(F.last(name, ignorenulls=True).over(before), F.first(name, ignorenulls=True).over(ever))
 
-    filled = (
+    return (
         spine.join(days.drop("k8s_cluster_uid", "name"), on=["group_key", "day_ms"], how="left")
         .withColumn("members", F.coalesce(carried("members"), F.col("seen_members")).cast("bigint"))
         .withColumn("partitions", F.coalesce(carried("partitions"), F.lit(0)).cast("bigint"))
         .withColumns({name: F.coalesce(name, F.lit(0)).cast("bigint") for name in _ZERO})
         .withColumn("day_end_ms", F.least(F.col("day_ms") + DAY_MS, F.lit(as_of_ms)))
     )
-    covered = covered_days(
-        beats, blind_windows, filled.select(F.col("uid").alias("k8s_cluster_uid"), "day_ms", "day_end_ms").distinct()
-    ).withColumnRenamed("k8s_cluster_uid", "uid")
-    with_dynamic = (
-        filled.withColumn("rebalances_dynamic", F.lit(None).cast("bigint"))
-        if dynamic is None
-        else filled.join(dynamic, on=["group_key", "day_ms"], how="left").withColumn(
-            "rebalances_dynamic", F.coalesce("rebalances_dynamic", F.lit(0)).cast("bigint")
-        )
-    )
-    return (
-        with_dynamic.join(covered, on=["uid", "day_ms"], how="left")
-        .withColumn("covered_ms", F.coalesce("covered_ms", F.lit(0)).cast("bigint"))
-        .select("*", "known_name.*")
-        .select(*GROUP_DAY.names)
-    )
+
+
+def _with_dynamic(days: DataFrame, dynamic: DataFrame | None) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    if dynamic is None:
+        return days.withColumn("rebalances_dynamic", F.lit(None).cast("bigint"))
+    known = F.coalesce("rebalances_dynamic", F.lit(0)).cast("bigint")
+    return days.join(dynamic, on=["group_key", "day_ms"], how="left").withColumn("rebalances_dynamic", known)
 
 
 def gap_stats(outages: DataFrame) -> DataFrame:

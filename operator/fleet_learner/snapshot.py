@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from staticgroup.api import recommendation as api
 
@@ -56,6 +57,29 @@ def write_snapshot(
         When a group has two records.
     """
     folder = f"run={run_id}"
+    shards = _write_shards(records, root, folder, shard_count)
+    document: dict[str, object] = {
+        "schema_id": api.RECOMMENDATION_SCHEMA,
+        "model_version": model_version,
+        "run_id": run_id,
+        "created_ms": created_ms,
+        "expires_ms": expires_ms,
+        "shard_count": shard_count,
+        "records": sum(each["records"] for each in shards),
+        "shards": shards,
+    }
+    document["digest"] = api.manifest_digest(document)
+    manifest = api.Manifest.model_validate(document)
+    payload = json.dumps(document, sort_keys=True, indent=1).encode() + b"\n"
+    _create(root / folder / api.MANIFEST_NAME, payload)
+    _replace(root / api.MANIFEST_NAME, payload)
+    return manifest
+
+
+def _write_shards(
+    records: Iterable[api.Recommendation], root: Path, folder: str, shard_count: int
+) -> list[dict[str, Any]]:
+    """Write the records by shard, each sorted by group; returns what the manifest says of the shards."""
     lines: dict[int, dict[tuple[str, str], bytes]] = {}
     for record in records:
         shard = lines.setdefault(api.shard_of(*record.key, shard_count), {})
@@ -71,22 +95,7 @@ def write_snapshot(
         shards.append(
             {"index": index, "path": path, "sha256": digest, "size_bytes": len(payload), "records": len(by_key)}
         )
-    document: dict[str, object] = {
-        "schema_id": api.RECOMMENDATION_SCHEMA,
-        "model_version": model_version,
-        "run_id": run_id,
-        "created_ms": created_ms,
-        "expires_ms": expires_ms,
-        "shard_count": shard_count,
-        "records": sum(len(each) for each in lines.values()),
-        "shards": shards,
-    }
-    document["digest"] = api.manifest_digest(document)
-    manifest = api.Manifest.model_validate(document)
-    payload = json.dumps(document, sort_keys=True, indent=1).encode() + b"\n"
-    _create(root / folder / api.MANIFEST_NAME, payload)
-    _replace(root / api.MANIFEST_NAME, payload)
-    return manifest
+    return shards
 
 
 def delete_old_snapshots(root: Path, *, keep: int) -> list[str]:
