@@ -25,7 +25,7 @@ from .objects import (
     Json,
     merged,
     time_text,
-    with_phase_owner,
+    with_status_owner,
 )
 from .watch_log import Event, EventLog, Selector, Subscription
 
@@ -250,7 +250,7 @@ class ApiServer:
         Parameters
         ----------
         uid: precondition; 409 when the object of that name is another one.
-        manager: field manager of the writer; a pod then tells who wrote its phase.
+        manager: field manager of the writer; a pod then tells who wrote which part of it.
         """
         present = self._present(resource, namespace, name)
         self._check(present, (patch.get("metadata") or {}) | ({"uid": uid} if uid else {}))
@@ -260,7 +260,7 @@ class ApiServer:
             wanted = {k: v for k, v in patch.items() if k != "status" or resource not in _HAS_STATUS}
         after = merged(present, wanted)
         if manager and resource == PODS and subresource == "status":
-            after = with_phase_owner(after, present, manager, self.now_s())
+            after = with_status_owner(after, present, manager, self.now_s())
         return self._store_update(resource, after, present)
 
     def apply_status(self, resource: str, namespace: str, name: str, body: Json) -> Json:

@@ -112,23 +112,35 @@ def with_condition(
     return [*kept, new]
 
 
-def with_phase_owner(after: Json, before: Json, manager: str, at_s: float) -> Json:
-    """Record in metadata.managedFields who changed status.phase, and nothing else of it.
+def with_status_owner(after: Json, before: Json, manager: str, at_s: float) -> Json:
+    """Record in metadata.managedFields who changed which field of the status.
 
     Source: seen on 1.36.3: an Update that changes a field takes it from its owner; one that repeats its value does not.
+    Lists of container statuses are atomic, so each has one owner as a whole; conditions, which are not, are left out.
     """
-    if (after.get("status") or {}).get("phase") == (before.get("status") or {}).get("phase"):
+    new, old = after.get("status") or {}, before.get("status") or {}
+    changed = {f"f:{key}" for key in new if new[key] != old.get(key) and key != "conditions"}
+    if not changed:
         return after
-    entry = {
-        "manager": manager,
-        "operation": "Update",
-        "apiVersion": "v1",
-        "time": time_text(at_s),
-        "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:status": {"f:phase": {}}},
-        "subresource": "status",
-    }
-    return {**after, "metadata": {**after["metadata"], "managedFields": [entry]}}
+    entries = []
+    for entry in before["metadata"].get("managedFields") or ():
+        kept = entry["fieldsV1"]["f:status"].keys() - changed
+        if entry["manager"] == manager:
+            changed |= kept
+        elif kept:
+            entries.append({**entry, "fieldsV1": {"f:status": {key: {} for key in sorted(kept)}}})
+    entries.append(
+        {
+            "manager": manager,
+            "operation": "Update",
+            "apiVersion": "v1",
+            "time": time_text(at_s),
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:status": {key: {} for key in sorted(changed)}},
+            "subresource": "status",
+        }
+    )
+    return {**after, "metadata": {**after["metadata"], "managedFields": entries}}
 
 
 def merged(base: Json, patch: Json) -> Json:

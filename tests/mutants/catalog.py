@@ -94,6 +94,10 @@ _CERTIFICATES = tuple(
                 '    if version.phase_manager != "kubelet":\n',
             ),
         ),
+        (
+            "phase of a third party accepted",
+            ("    if not version.phase_has_statuses:\n", "    if False:\n"),
+        ),
         ("node out of service accepted", ("    if node.is_out_of_service:\n", "    if False:\n")),
         ("hostPID pod accepted", ("    if version.host_pid:\n", "    if False:\n")),
         ("virtual-kubelet node accepted", ("    if node.is_virtual:\n", "    if False:\n")),
@@ -237,9 +241,15 @@ _CHAINS = (
         "core/injection.py",
         _PLAN,
         (
-            "watch_epoch=before.watch_epoch if before is not None and keep_epoch else snapshot.watch_epoch,",
-            "watch_epoch=snapshot.watch_epoch,",
+            "watch_epoch=before.watch_epoch if before is not None else _first_epoch(",
+            "watch_epoch=snapshot.watch_epoch if before is not None else _first_epoch(",
         ),
+    ),
+    _mutant(
+        "lost memory beside carriers taken for a beginning",
+        "core/injection.py",
+        _PLAN,
+        ("return EPOCH_UNKNOWN if _is_carried(spec, snapshot, scope, template) else", "return"),
     ),
     _mutant(
         "ids issued before the watch is anchored",

@@ -167,14 +167,15 @@ async def test_ends_are_told_apart_on_a_real_watch(transport: Transport, namespa
         assert gaps == []
 
 
-async def test_unbound_deletion_is_proven_and_a_label_edit_is_not(transport: Transport, namespace: str, cluster: Cluster) -> None:
+async def test_unbound_deletion_is_proven_and_a_label_edit_is_none(transport: Transport, namespace: str, cluster: Cluster) -> None:
     async with following(transport, namespace) as (store, _):
         deleted, edited = await cluster.create("web-0", node=""), await cluster.create("web-1", node="")
         await cluster.force_delete("web-0")
         await cluster.patch("web-1", {"metadata": {"labels": {"apps.kubernetes.io/pod-index": None}}})
         await eventually(lambda: state_of(store, deleted) is IncarnationState.DEAD)
-        await eventually(lambda: "not confirmed gone" in getattr(store.get(edited), "refusal", ""))
-        assert state_of(store, edited) is IncarnationState.SUSPECT
+        assert state_of(store, edited) is IncarnationState.LIVE
+        await cluster.force_delete("web-1")
+        await eventually(lambda: state_of(store, edited) is IncarnationState.DEAD)
 
 
 async def test_barrier_reaches_a_consistent_read_that_no_pod_event_follows(

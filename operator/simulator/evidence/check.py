@@ -69,7 +69,7 @@ class Model:
     def must_end(self, state: State) -> bool:
         """Tell whether a dead member is departed, and all evidence for it is there or on its way.
 
-        That is: each incarnation is proven dead, or its object still exists, is in sight, and its kubelet is connected
+        That is: each incarnation is proven dead, or its object still exists and its kubelet is connected
         and has yet to post the end. Everything else may rightly wait for the session.
         """
         if state.wanted or state.suspended or any(r.watch != CONTINUOUS for r in state.replicas):
@@ -77,7 +77,7 @@ class Model:
         if not any(s.holder and not is_alive(state, s.holder) for s in state.seats):
             return False
         pod = state.pod
-        is_due = pod is not None and pod.labelled and pod.phase != FAILED and state.processes[pod.uid - 1].linked
+        is_due = pod is not None and pod.phase != FAILED and state.processes[pod.uid - 1].linked
         live = uid_of(pod.uid) if pod is not None and is_due else ""
         return all(
             i.state is IncarnationState.DEAD or (i.state is IncarnationState.LIVE and i.uid == live)

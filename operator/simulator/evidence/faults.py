@@ -51,16 +51,12 @@ def certify(**claimed: bool) -> Patch:
     return chain, "certify", certify
 
 
-def vanished_is_dead(known: Incarnation, *, now_s: float) -> Incarnation:
+def vanished_is_dead(known: Incarnation, *, last: PodVersion | None = None, now_s: float) -> Incarnation:
     gone = replace(known, object_present=False)
     if known.certificate is not None:
         return gone
     proof = Certificate(kind=CertificateKind.ENDED, resource_version=0, statement="")
     return replace(gone, state=IncarnationState.DEAD, certificate=proof)
-
-
-def confirmed(suspect: Incarnation, last: PodVersion, *, object_gone: bool, now_s: float) -> Incarnation:
-    return chain.confirm_unbound(suspect, last, object_gone=True, now_s=now_s)
 
 
 def only_gc_refused(version: PodVersion) -> Any:
@@ -132,7 +128,7 @@ def by_id_only(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def never_bound(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda version, **known: original(version, **(known | {"ever_bound": False}))
+    return lambda version, **known: original(replace(version, node_name=""), ever_bound=False)
 
 
 def kept_over_restore(self: IncarnationBook, version: PodVersion) -> Any:

@@ -50,41 +50,26 @@ class Actors:
         return state._replace(processes=(*state.processes[: uid - 1], changed, *state.processes[uid:]))
 
     def write(self, state: State, **changes: Any) -> State:
-        """Return the state after a write to the pod object; every watch that selects it gets an event."""
+        """Return the state after a write to the pod object; every watch gets an event."""
         if state.pod is None:
             raise ValueError("there is no pod object to write to")
         seq = state.pod.seq + (self.variant.restarts > 0)
         pod = state.pod._replace(seq=seq, **changes)
-        return self._published(state._replace(pod=pod), Event(pod, is_deleted=False, is_real=False))
+        return self._published(state._replace(pod=pod), Event(pod, is_deleted=False))
 
     def create(self, state: State, pod: Pod, process: Process) -> State:
         """Return the state after a new pod object appeared."""
         born = state._replace(pod=pod, processes=(*state.processes, process))
-        return self._published(born, Event(pod, is_deleted=False, is_real=False))
+        return self._published(born, Event(pod, is_deleted=False))
 
     def delete(self, state: State) -> State:
         """Return the state after the pod object was removed, for whatever reason."""
         if state.pod is None:
             raise ValueError("there is no pod object to delete")
         pod = state.pod._replace(seq=state.pod.seq + (self.variant.restarts > 0))
-        return self._published(state._replace(pod=None), Event(pod, is_deleted=True, is_real=True))
-
-    def relabel(self, state: State, *, labelled: bool) -> State:
-        """Return the state after an edit that takes the pod out of every watch, or brings it back into them."""
-        if state.pod is None:
-            raise ValueError("there is no pod object to label")
-        before = state.pod
-        seq = before.seq + (self.variant.restarts > 0)
-        pod = before._replace(labelled=labelled, seq=seq)
-        if labelled:
-            return self._published(state._replace(pod=pod), Event(pod, is_deleted=False, is_real=False))
-        # The watch sends the last object that it selected, under the version of the edit.
-        left = Event(before._replace(seq=seq), is_deleted=True, is_real=False)
-        return self._published(state, left)._replace(pod=pod)
+        return self._published(state._replace(pod=None), Event(pod, is_deleted=True))
 
     def _published(self, state: State, event: Event) -> State:
-        if not event.pod.labelled:
-            return state
         replicas = tuple(self._hears(r, event) for r in state.replicas)
         durable = state.durable
         if state.spent[RESTART] < self.variant.restarts:
@@ -97,9 +82,8 @@ class Actors:
         if self.policy.events_ineffective_may_go:
             latest = replica.book
             for earlier in replica.log:
-                latest, _ = self.policy.take(latest, earlier)
-            after, asks = self.policy.take(latest, event)
-            if after == latest and not asks:
+                latest = self.policy.take(latest, earlier)
+            if self.policy.take(latest, event) == latest:
                 return replica
         heard = replica._replace(log=(*replica.log, event))
         return heard if self.may_lag(replica) else self.delivered(heard, len(heard.log))
@@ -112,12 +96,10 @@ class Actors:
         """Return the replica after its watch has shown it the next `count` events."""
         if not count:
             return replica
-        book, proofs = replica.book, replica.proofs
+        book = replica.book
         for event in replica.log[:count]:
-            book, asks = self.policy.take(book, event)
-            if asks:
-                proofs = (*proofs, event)
-        return replica._replace(book=book, proofs=proofs, log=replica.log[count:])
+            book = self.policy.take(book, event)
+        return replica._replace(book=book, log=replica.log[count:])
 
     def idle(self, replica: Replica) -> Replica:
         """Return the replica without a round, shown what it need not lag behind any more."""

@@ -23,7 +23,6 @@ from .faults import (
     Patch,
     by_id_only,
     certify,
-    confirmed,
     containers_rule,
     continuous,
     dead_forgotten,
@@ -173,10 +172,10 @@ def _mutants() -> Iterator[Mutant]:
         "container shown", "E1' although a container was shown", "rejection", certify(ever_showed_container_id=False)
     )
     yield mutant(
-        "label edit",
-        "a label edit counts as the deletion of an unbound pod",
-        "rejection",
-        (incarnation_book, "confirm_unbound", confirmed),
+        "bound",
+        "a pod that was bound and vanished counts as never bound",
+        "force delete",
+        (chain, "certify_unbound", never_bound(certificate.certify_unbound)),
     )
     yield mutant(
         "vanished",
@@ -327,12 +326,6 @@ def _covered() -> Iterator[tuple[Mutant, str]]:
         "lost container",
         required(read_as_ended),
         by="a lost container has neither containerID nor finishedAt in its end",
-    )
-    yield fault(
-        "pod that was bound certified as unbound",
-        "rejection",
-        (chain, "certify_unbound", never_bound(certificate.certify_unbound)),
-        by="the book asks for that proof only when no node was ever seen",
     )
     yield fault(
         "certificate kept over an etcd restore",

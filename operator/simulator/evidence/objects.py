@@ -29,7 +29,7 @@ class Pod(NamedTuple):
     Parameters
     ----------
     uid: 1, 2, ... in order of creation. statuses: one entry for each container of the spec.
-    reason: reason of the DisruptionTarget condition. labelled: it carries the pod index label.
+    reason: reason of the DisruptionTarget condition.
     by_gc: the pod garbage collector wrote the phase. sworn: its node is seen with the taint out-of-service.
     seq: versions of this uid so far; only counted where the operator restarts.
     """
@@ -42,7 +42,6 @@ class Pod(NamedTuple):
     reason: str = ""
     by_gc: bool = False
     sworn: bool = False
-    labelled: bool = True
     seq: int = 0
 
 
@@ -74,12 +73,10 @@ def raw_pod(
         "resourceVersion": str(resource_version),
         "creationTimestamp": "2026-11-21T10:00:00Z",
         "annotations": {INSTANCE_ID_ANNOTATION: instance_id},
-        "labels": {POD_INDEX_LABEL: str(ORDINAL)} if pod.labelled else {},
+        "labels": {POD_INDEX_LABEL: str(ORDINAL)},
         "ownerReferences": [{"kind": "StatefulSet", "name": WORKLOAD, "uid": "set-1", "controller": True}],
     }
-    if pod.phase != PENDING:
-        manager = ONE_PROGRAM if one_manager else CONTROLLER_MANAGER if pod.by_gc else KUBELET
-        metadata["managedFields"] = [_wrote_phase(manager)]
+    metadata["managedFields"] = _written(pod, one_manager=one_manager)
     if pod.deleting:
         metadata |= {"deletionTimestamp": "2026-11-21T11:00:30Z", "deletionGracePeriodSeconds": 30}
     spec: dict[str, Any] = {"containers": [{"name": name} for name in names], "hostPID": host_pid}
@@ -92,14 +89,26 @@ def raw_pod(
     return {"metadata": metadata, "spec": spec, "status": status}
 
 
-def _wrote_phase(manager: str) -> dict[str, Any]:
+def _written(pod: Pod, *, one_manager: bool) -> list[dict[str, Any]]:
+    """Return who wrote which part of the status: the kubelet the containers, and the phase unless a controller did."""
+    owned: dict[str, set[str]] = {}
+    kubelet = ONE_PROGRAM if one_manager else KUBELET
+    if any(shown != ABSENT for shown in pod.statuses):
+        owned[kubelet] = {"f:containerStatuses"}
+    if pod.phase != PENDING:
+        writer = CONTROLLER_MANAGER if pod.by_gc and not one_manager else kubelet
+        owned.setdefault(writer, set()).add("f:phase")
+    return [_wrote(manager, fields) for manager, fields in owned.items()]
+
+
+def _wrote(manager: str, fields: set[str]) -> dict[str, Any]:
     return {
         "manager": manager,
         "operation": "Update",
         "apiVersion": "v1",
         "time": "2026-11-21T10:00:05Z",
         "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:status": {"f:phase": {}}},
+        "fieldsV1": {"f:status": {field: {} for field in sorted(fields)}},
         "subresource": "status",
     }
 

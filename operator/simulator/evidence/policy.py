@@ -51,7 +51,7 @@ class Policy:
         self._sworn_nodes: dict[str, bool] = {}
         self._books: list[Book] = [Book()]
         self._index: dict[Book, int] = {Book(): 0}
-        self._taken: dict[tuple[int, Event], tuple[int, bool]] = {}
+        self._taken: dict[tuple[int, Event], int] = {}
         self._answers: dict[tuple[object, ...], int] = {}
         self._decisions: dict[tuple[int, int, Reading], Decision] = {}
         self.spec = self._spec()
@@ -184,20 +184,15 @@ class Policy:
         record = book.records.get(uid_of(pod.uid))
         return self._version(pod, record.resource_version + 1 if record else own)
 
-    def take(self, index: int, event: Event) -> tuple[int, bool]:
-        """Fold one watched event (IncarnationBook.take).
-
-        Returns
-        -------
-        The book after it, and whether the deletion of an unbound pod is now to be proven.
-        """
+    def take(self, index: int, event: Event) -> int:
+        """Return the book after one watched event (IncarnationBook.take)."""
         key = (index, event)
         found = self._taken.get(key)
         if found is None:
             book = self._open(index)
             version = self._newer_version(book, event.pod)
-            change = book.take(version, is_deleted=event.is_deleted, in_order=True)
-            found = self._taken[key] = (self._store(book), event.is_deleted and change.vanished_unbound)
+            book.take(version, is_deleted=event.is_deleted, in_order=True)
+            found = self._taken[key] = self._store(book)
         return found
 
     def _answer(self, key: tuple[object, ...], ask: Callable[[], int]) -> int:
@@ -205,17 +200,6 @@ class Policy:
         if found is None:
             found = self._answers[key] = ask()
         return found
-
-    def prove_deletion(self, index: int, event: Event) -> int:
-        """Return the book after the watch by name has shown what the DELETED event was (E1')."""
-
-        def ask() -> int:
-            book = self._open(index)
-            last = self._version(event.pod, event.pod.uid * VERSIONS_PER_POD + event.pod.seq)
-            book.take_deletion_proof(last, object_gone=event.is_real)
-            return self._store(book)
-
-        return self._answer(("prove", index, event), ask)
 
     def list_anew(self, index: int, pod: Pod | None, *, is_restore: bool) -> int:
         """Return the book after a gap: a complete LIST is folded, what it does not show has vanished."""
@@ -365,7 +349,7 @@ class Policy:
     def incarnations(self, index: int, log: tuple[Event, ...]) -> tuple[Incarnation, ...]:
         """Return the incarnations of a book state, by uid, once it has taken the rest of the events too."""
         for event in log:
-            index, _ = self.take(index, event)
+            index = self.take(index, event)
         return self._books[index].incarnations
 
 

@@ -16,16 +16,10 @@ VERSIONS_PER_POD = 32
 
 
 class Event(NamedTuple):
-    """One pod event of the watch.
-
-    Parameters
-    ----------
-    is_deleted: it came as DELETED. is_real: the object is gone; False when it only left the selector.
-    """
+    """One pod event of the watch; `is_deleted`: it came as DELETED."""
 
     pod: Pod
     is_deleted: bool
-    is_real: bool
 
 
 class Book(NamedTuple):

@@ -46,11 +46,6 @@ class Operator(Actors):
             yield from self._step(state, n, replica, who)
             if replica.step:
                 yield Move(f"{who} abandons the round", self.set_replica(state, n, self.idle(replica)))
-            for at, proof in enumerate(replica.proofs):
-                rest = (*replica.proofs[:at], *replica.proofs[at + 1 :])
-                book = self.policy.prove_deletion(replica.book, proof)
-                after = self.set_replica(state, n, replica._replace(book=book, proofs=rest))
-                yield Move(f"{who} has learnt what the deletion of pod {proof.pod.uid} was", after, is_fair=True)
             yield from self._gaps(state, n, replica, who)
             if self.variant.lags and replica.log:
                 behind = replica.round._replace(behind=max(0, replica.round.behind - 1))
@@ -209,7 +204,7 @@ class Operator(Actors):
     # gaps -----------------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, state: State, replica: Replica, *, is_restore: bool) -> Replica:
-        shown = state.pod if state.pod is not None and state.pod.labelled else None
+        shown = state.pod
         book = self.policy.list_anew(replica.book, shown, is_restore=is_restore)
         return replica._replace(book=book, log=(), watch=GAPPED)
 
@@ -240,7 +235,7 @@ class Operator(Actors):
             if rest != durable.history:
                 after = state._replace(durable=durable._replace(history=rest))
                 yield Move(f"{who} stores the position of its watch", after)
-        shown = state.pod if state.pod is not None and state.pod.labelled else None
+        shown = state.pod
         spent = self.spend(state, RESTART)
         # Nobody reads what is durable after the last restart.
         left = durable if spent[RESTART] < self.variant.restarts else Durable()

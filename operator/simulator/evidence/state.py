@@ -24,7 +24,6 @@ NEW, ALIVE, CRASHED, ENDED, NEVER = range(5)
     PARTITION,
     NODE_DELETION,
     REJECTION,
-    LABEL_EDIT,
     REBOOT,
     FAILOVER,
     GAP,
@@ -34,7 +33,7 @@ NEW, ALIVE, CRASHED, ENDED, NEVER = range(5)
     TEMPORARY_LEAVE,
     OUTAGE,
     LOSS,
-) = range(16)
+) = range(15)
 """Positions in `State.spent`: how often each fault has happened."""
 
 CONTINUOUS, GAPPED, REWOUND, BROKEN = range(4)
@@ -106,13 +105,12 @@ class Replica(NamedTuple):
 
     Parameters
     ----------
-    book: what it has folded. log: events that it has not seen yet. proofs: deletions that it is asking about.
+    book: what it has folded. log: events that it has not seen yet.
     step: position in the variant's steps.
     """
 
     book: int = 0
     log: tuple[Event, ...] = ()
-    proofs: tuple[Event, ...] = ()
     watch: int = CONTINUOUS
     step: int = 0
     round: Round = NO_ROUND
@@ -148,10 +146,10 @@ class State(NamedTuple):
 def initial(variant: Variant) -> State:
     """Return the beginning: the ordinal is wanted, its first pod was just created, nobody has seen it yet."""
     pod = Pod(uid=1, statuses=(ABSENT,) * variant.containers)
-    event = Event(pod, is_deleted=False, is_real=False)
+    event = Event(pod, is_deleted=False)
     return State(
         wanted=True,
-        spent=(0,) * 16,
+        spent=(0,) * 15,
         pod=pod,
         processes=(Process(members=(0,) * variant.members),),
         seats=(Seat(),) * variant.members,

@@ -26,7 +26,7 @@ class Variant:
     members: members (threads) of one pod. containers: containers of one pod; the client runs in the last one.
     operators: replicas that work at the same time, each with its own watch.
     kubelet: version that the node reports. host_pid: the pod's processes may outlive its containers.
-    forces, crashes, partitions, node_deletions, rejections, label_edits, reboots, losses, failovers, gaps, restores,
+    forces, crashes, partitions, node_deletions, rejections, reboots, losses, failovers, gaps, restores,
         suspensions, restarts, temporary_leaves, outages: how often each may happen in all.
     stranger: a living process outside of every pod may hold the id; the id template has no scope.
     max_percent_of_group, hold_seconds: of spec.removal; whether the hold is over is then open at every plan.
@@ -55,7 +55,6 @@ class Variant:
     partitions: int = 0
     node_deletions: int = 0
     rejections: int = 0
-    label_edits: int = 0
     reboots: int = 0
     losses: int = 0
     failovers: int = 0
@@ -128,9 +127,7 @@ VARIANTS = (
         partitions=1,
         outages=1,
     ),
-    Variant(
-        name="rejection", says="pods without container statuses, label edits", toggles=2, rejections=1, label_edits=1
-    ),
+    Variant(name="rejection", says="pods without container statuses", toggles=2, rejections=1),
     Variant(name="reboot", says="processes end and start again in place, partition", reboots=1, partitions=1),
     Variant(name="crash", says="stale ends, in-place restarts", crashes=2, forces=1, toggles=1),
     Variant(

@@ -19,7 +19,6 @@ from .state import (
     CRASHED,
     ENDED,
     FORCE,
-    LABEL_EDIT,
     LOSS,
     NEVER,
     NEW,
@@ -65,11 +64,6 @@ class World(Actors):
             return
         if spent[FORCE] < v.forces:
             yield Move(f"user force-deletes pod {pod.uid}", self.delete(state)._replace(spent=self.spend(state, FORCE)))
-        if spent[LABEL_EDIT] < v.label_edits and pod.labelled:
-            after = self.relabel(state, labelled=False)._replace(spent=self.spend(state, LABEL_EDIT))
-            yield Move(f"user removes the pod index label of pod {pod.uid}", after)
-        if not pod.labelled:
-            yield Move(f"user puts the label of pod {pod.uid} back", self.relabel(state, labelled=True))
 
     # controllers ----------------------------------------------------------------------------------------------------
 

@@ -22,8 +22,9 @@ KUBELET_MINOR_MIN = 27
 """Kubelets before 1.27 could post a terminal phase before the containers had stopped."""
 
 PHASE_MANAGERS_REFUSED = frozenset({"kube-controller-manager", "PodGC"})
-"""Field managers of the pod garbage collector, "PodGC" up to 1.26. Denied by name rather than allowing "kubelet" alone,
-because in some distributions (k3s, MicroK8s) kubelet and controllers are one program with one name."""
+"""Field managers of the pod garbage collector, "PodGC" up to 1.26. Names only refuse: that a kubelet spoke is told by
+what was written (`PodVersion.phase_has_statuses`), not by a name, because in some distributions (k3s, MicroK8s) kubelet
+and controllers are one program with one name."""
 
 
 class CertificateKind(StrEnum):
@@ -57,13 +58,20 @@ class Refusal:
 
 
 def _phase_refusal(version: PodVersion) -> Refusal | None:
-    """Apply the phase rule: a terminal phase that a kubelet wrote, not the pod garbage collector."""
+    """Apply the phase rule: a terminal phase whose writer wrote the container statuses too, which only kubelets do.
+
+    A controller that fails pods of lost nodes (the pod garbage collector, Kueue's failure recovery) writes the phase
+    over statuses of a kubelet that nobody hears any more.
+    """
     if not version.is_terminal:
         return Refusal(clause=f"phase is {version.phase or 'unset'}, not Succeeded or Failed")
     if version.disruption_reason == "DeletionByPodGC":
         return Refusal(clause="the terminal phase was written by the pod garbage collector, not by the kubelet")
     if version.phase_manager in PHASE_MANAGERS_REFUSED:
         return Refusal(clause=f"the terminal phase was written by {version.phase_manager}, not by the kubelet")
+    if not version.phase_has_statuses:
+        writer = version.phase_manager or "nobody known"
+        return Refusal(clause=f"the terminal phase was written by {writer}, the container statuses were not")
     return None
 
 
@@ -143,17 +151,14 @@ def certify(
     return against
 
 
-def certify_unbound(version: PodVersion, *, object_gone: bool, ever_bound: bool) -> Certificate | Refusal:
-    """Judge a pod that vanished without ever being bound to a node.
+def certify_unbound(version: PodVersion, *, ever_bound: bool) -> Certificate | Refusal:
+    """Judge a pod that was deleted without ever being bound to a node.
 
     Parameters
     ----------
-    version: the last version seen.
-    object_gone: True when a read by name answered 404 or another UID; a DELETED event alone may be a label edit.
+    version: the last one, in the DELETED event of a watch without a selector: the object is gone.
     ever_bound: True when any version of this UID showed a nodeName.
     """
-    if not object_gone:
-        return Refusal(clause="the object was not confirmed gone by a read of its name")
     if ever_bound or version.node_name:
         return Refusal(
             clause=f"the object vanished while bound to {version.node_name or 'a node'}, its end was not seen"

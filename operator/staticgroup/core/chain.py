@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .certificate import Certificate, Refusal, certify, certify_unbound
+from .certificate import Certificate, certify, certify_unbound
 from .pod import NodeView, PodVersion
 
 INSTANCE_IDS_MAX = 64
@@ -112,35 +112,24 @@ def fold(
     return replace(seen, state=state, refusal=verdict.clause, since_s=since_s)
 
 
-def vanish(known: Incarnation, *, now_s: float) -> Incarnation:
-    """Record that the object is gone; without a certificate the incarnation becomes a suspect."""
+def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) -> Incarnation:
+    """Record that the object is gone; without a certificate the incarnation becomes a suspect.
+
+    Parameters
+    ----------
+    last: the version in the watch's DELETED event, after which there is none; None when only the absence is known
+        (a LIST does not show the object), so that what happened before it went was not seen.
+    """
     if known.state is IncarnationState.DEAD:
         return replace(known, object_present=False)
     if known.state is IncarnationState.SUSPECT:
         return known
-    return replace(
-        known,
-        state=IncarnationState.SUSPECT,
-        object_present=False,
-        since_s=now_s,
-        refusal=f"its object vanished uncertified: {known.refusal or 'its end was not seen'}",
-    )
-
-
-def confirm_unbound(suspect: Incarnation, last: PodVersion, *, object_gone: bool, now_s: float) -> Incarnation:
-    """Certify (E1') a suspect that vanished before it was bound to a node, once its name was read again.
-
-    Parameters
-    ----------
-    last: the version in the DELETED event.
-    object_gone: True when a consistent read by name answered 404 or another UID.
-    """
-    if suspect.state is not IncarnationState.SUSPECT:
-        return suspect
-    verdict = certify_unbound(last, object_gone=object_gone, ever_bound=bool(suspect.node_name))
-    if isinstance(verdict, Refusal):
-        return replace(suspect, refusal=verdict.clause)
-    return replace(suspect, state=IncarnationState.DEAD, certificate=verdict, refusal="", since_s=now_s)
+    gone = replace(known, state=IncarnationState.SUSPECT, object_present=False, from_birth=False, since_s=now_s)
+    if last is not None:
+        verdict = certify_unbound(last, ever_bound=bool(known.node_name))
+        if isinstance(verdict, Certificate):
+            return replace(gone, state=IncarnationState.DEAD, certificate=verdict, refusal="", runs=False)
+    return replace(gone, refusal=f"its object vanished uncertified: {known.refusal or 'its end was not seen'}")
 
 
 class ChainClause(StrEnum):
@@ -191,8 +180,8 @@ def judge(
     if not continuous:
         return verdict(
             ChainClause.GAP,
-            "the pod watch was interrupted after this id was first issued, so a pod may have "
-            "come and gone unseen; the member leaves when its session expires",
+            "the pod watch was interrupted after this id was first issued, or what was known of it was lost, so a pod "
+            "may have come and gone unseen; the member leaves when its session expires",
         )
     if overflow:
         return verdict(ChainClause.OVERFLOW, "the ledger of suspects is full; members leave when their sessions expire")
@@ -202,9 +191,9 @@ def judge(
         if i.state is IncarnationState.SUSPECT:
             return verdict(
                 ChainClause.SUSPECT,
-                f"pod {i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}",
+                f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}",
             )
     for i in chain:
         if i.state is not IncarnationState.DEAD:
-            return verdict(ChainClause.LIVE, f"pod {i.pod_name} (uid {i.uid}) is not proven dead: {i.refusal}")
+            return verdict(ChainClause.LIVE, f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) is not proven dead: {i.refusal}")
     return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead")

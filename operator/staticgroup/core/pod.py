@@ -62,6 +62,7 @@ class PodVersion:
         restartable init containers (sidecars) and ephemeral containers; entries without a status are ABSENT.
     shows_container_id: True when any status entry of any kind, init containers included, shows a containerID.
     phase_manager: field manager that wrote the phase (metadata.managedFields); "" when the object does not tell.
+    phase_has_statuses: whoever wrote the phase wrote every list of container statuses too, as only a kubelet does.
     disruption_reason: reason of the DisruptionTarget condition with status True; "" when there is none.
     ready_since_s: lastTransitionTime of Ready=True; None when not ready.
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
@@ -76,6 +77,7 @@ class PodVersion:
     node_name: str = ""
     phase: str = ""
     phase_manager: str = ""
+    phase_has_statuses: bool = False
     created_at_s: float = 0.0
     is_deleting: bool = False
     deletion_grace_s: int | None = None

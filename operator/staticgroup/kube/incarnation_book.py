@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..core.chain import Incarnation, IncarnationState, confirm_unbound, fold, vanish
+from ..core.chain import Incarnation, IncarnationState, fold, vanish
 from ..core.pod import NodeView, PodVersion
 from .pod_records import PodRecord, PodRecords
 
@@ -31,12 +31,10 @@ class Change:
     Parameters
     ----------
     is_visible: something a decision reads is different now.
-    vanished_unbound: the object vanished before it was bound, so its name is worth a read (E1').
     """
 
     record: PodRecord
     is_visible: bool
-    vanished_unbound: bool = False
 
 
 def _visible(incarnation: Incarnation) -> tuple[object, ...]:
@@ -80,8 +78,7 @@ class IncarnationBook:
         Notes
         -----
         A version without nodeName shows that nothing ran before it (a binding is never taken back), so the uid is
-        known from birth, however that version arrived. What was skipped (a LIST ahead of the watch) or not watched
-        (after a label edit took the pod out of sight) ends that knowledge.
+        known from birth, however that version arrived. What was skipped (a LIST ahead of the watch) ends that knowledge.
         """
         record = self.records.get(version.uid)
         before = record.incarnation() if record else None
@@ -89,7 +86,7 @@ class IncarnationBook:
             after = self._absorb(before, version)
             # Real servers give a deletion its own, higher version; one that does not must still be believed.
             if is_deleted and version.resource_version == before.resource_version and after.object_present:
-                after = vanish(replace(after, from_birth=False), now_s=self._now_s())
+                after = vanish(after, last=version, now_s=self._now_s())
         else:
             after = self._advance(before, version, is_deleted=is_deleted, in_order=in_order)
         owner_name = version.owner.name if version.owner else ""
@@ -103,7 +100,7 @@ class IncarnationBook:
         is_unbound = not version.node_name and not version.shows_container_id
         after = fold(before, version, self._node_of(version.node_name), from_birth=is_unbound, now_s=self._now_s())
         self._await_node(after, version)
-        return vanish(replace(after, from_birth=False), now_s=self._now_s()) if is_deleted else after
+        return vanish(after, last=version, now_s=self._now_s()) if is_deleted else after
 
     def _absorb(self, known: Incarnation, version: PodVersion) -> Incarnation:
         """Take from an older version only what stays true: ids, a binding, a container shown, a certificate."""
@@ -143,12 +140,7 @@ class IncarnationBook:
             self._undurable[after.uid] = resource_version
         elif after.state is IncarnationState.LIVE:
             self._undurable.pop(after.uid, None)
-        was_present = before is None or before.object_present
-        return Change(
-            record=record,
-            is_visible=before is None or _visible(before) != _visible(after),
-            vanished_unbound=was_present and after.state is IncarnationState.SUSPECT and not after.node_name,
-        )
+        return Change(record=record, is_visible=before is None or _visible(before) != _visible(after))
 
     def take_after_restore(self, version: PodVersion) -> Change:
         """Fold a listed version after the API server's state went back in time.
@@ -185,7 +177,7 @@ class IncarnationBook:
         changes = []
         for record in absent:
             before = record.incarnation()
-            after = vanish(replace(before, from_birth=False), now_s=self._now_s())
+            after = vanish(before, now_s=self._now_s())
             changes.append(self._store(before, after, owner_name="", resource_version=resource_version))
         return changes
 
@@ -213,22 +205,6 @@ class IncarnationBook:
                 return (f"a LIST no longer shows pod {record.namespace}/{record.pod_name}, "
                         "whose end the watch never delivered")
         return ""
-
-    def take_deletion_proof(self, last: PodVersion, *, object_gone: bool) -> Change | None:
-        """Certify a suspect that vanished unbound (E1') once it is known whether its object was deleted.
-
-        Returns
-        -------
-        None when the uid is not known any more.
-        """
-        record = self.records.get(last.uid)
-        if record is None:
-            return None
-        before = record.incarnation()
-        # An object that came back into sight is not gone, whatever was true at that version.
-        gone = object_gone and not before.object_present
-        after = confirm_unbound(before, last, object_gone=gone, now_s=self._now_s())
-        return self._store(before, after, owner_name="", resource_version=last.resource_version)
 
     def take_node(self, node_name: str) -> list[Change]:
         """Judge again the terminal versions that waited for the facts of this node."""
@@ -348,6 +324,11 @@ class IncarnationBook:
             if self._is_managed(record.namespace, record.pod_name):
                 oldest = resource_version - 1
         return max(oldest, 0)
+
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation of any namespace that ever carried one of the ids, each once."""
+        found = {r.uid: r for i in instance_ids for r in self.records.carrying_anywhere(i)}
+        return tuple(sorted((r.incarnation() for r in found.values()), key=lambda i: (i.resource_version, i.uid)))
 
     def chain(self, namespace: str, pod_names: Iterable[str], instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
         """Return every incarnation that has one of the names or ever carried one of the ids, each once."""

@@ -114,6 +114,10 @@ class _Index:
             return ()
         return present if isinstance(present, tuple) else (present,)
 
+    def find_anywhere(self, key: str) -> Iterator[PodRecord]:
+        for namespace in self._by_namespace:
+            yield from self.find(namespace, key)
+
     def all_of(self, namespace: str) -> Iterator[PodRecord]:
         for present in self._by_namespace.get(namespace, {}).values():
             yield from present if isinstance(present, tuple) else (present,)
@@ -178,6 +182,10 @@ class PodRecords:
     def carrying(self, namespace: str, instance_id: str) -> tuple[PodRecord, ...]:
         """Return every incarnation that ever carried an id."""
         return self._by_id.find(namespace, instance_id)
+
+    def carrying_anywhere(self, instance_id: str) -> Iterator[PodRecord]:
+        """Iterate over every incarnation of any namespace that ever carried an id."""
+        return self._by_id.find_anywhere(instance_id)
 
     def of_workload(self, namespace: str, workload_name: str) -> Iterator[PodRecord]:
         """Iterate over every incarnation whose pod name is made of a StatefulSet's name, whoever owns it now."""

@@ -1,13 +1,13 @@
 """Know every pod that can hold an instance id, and know whether that knowledge is complete.
 
-The store follows all pods of StatefulSets (server-side selector: the pod index label) in one stream per scope and
-folds what it sees into incarnations. Its one promise is the *continuity epoch*: while `epoch` keeps its value, no pod
+The store follows all pods that have a name as StatefulSets give them, in one stream per scope, and folds what it sees
+into incarnations. Its one promise is the *continuity epoch*: while `epoch` keeps its value, no pod
 can have come and gone unseen; "" means that nothing may be concluded now. Everything that breaks the promise draws a
 new epoch. The barrier extends the promise to a given moment: once it has passed resourceVersion r, every pod event up
 to r has been folded.
 
 Sources: Kubernetes API concepts (resource versions, 410, bookmarks), KEP-3157/KEP-2340 (consistent reads),
-KEP-5504 (resourceVersions of one type are comparable), KEP-4017 (pod index label).
+KEP-5504 (resourceVersions of one type are comparable).
 """
 
 import asyncio
@@ -24,13 +24,11 @@ from .incarnation_book import GONE_MAX, Change, IncarnationBook, IsManaged, Node
 from .pod_stream import CHUNK_SIZE, STALL_TIMEOUT_S, Gap, Listing, PodStream
 from .problem import KubeProblem
 from .translate import MalformedObject, pod_version
-from .transport import CONNECTION_ERRORS, PODS, Transport
+from .transport import Transport
 
 _log = logging.getLogger(__name__)
 
 ALL_NAMESPACES: Final = ""
-_PROOFS_IN_PARALLEL: Final = 10
-_PROOF_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +114,6 @@ class PodStore:
         self._stored_maximum = 0
         self._saw_restore = False
         self._anchored = asyncio.Event()
-        self._proofs: set[asyncio.Task[None]] = set()
-        self._proof_slots = asyncio.Semaphore(_PROOFS_IN_PARALLEL)
         self.gap_count = 0
 
     # -- life
@@ -142,9 +138,7 @@ class PodStore:
                     tasks.create_task(stream.run(positions[scope]))
                 tasks.create_task(self._relist_periodically())
         finally:
-            for proof in self._proofs:
-                proof.cancel()
-            await asyncio.gather(*self._proofs, *(s.close() for s in self._streams.values()), return_exceptions=True)
+            await asyncio.gather(*(s.close() for s in self._streams.values()), return_exceptions=True)
 
     def _resume_positions(self, resume: Continuity | None) -> dict[str, int | None]:
         """Choose each scope's start; a namespace may resume from the position of a watch over all of them."""
@@ -178,11 +172,8 @@ class PodStore:
         """Fold a version that a watch delivered."""
         change = self._book.take(version, is_deleted=is_deleted, in_order=True)
         self._announce(change)
-        if is_deleted:
-            if change.vanished_unbound:
-                self._start_proof(version, stream.position)
-            if self._book.purge():
-                stream.report_gap(Gap(reason="too many suspects of unmanaged pods; the oldest were forgotten"))
+        if is_deleted and self._book.purge():
+            stream.report_gap(Gap(reason="too many suspects of unmanaged pods; the oldest were forgotten"))
 
     def take_listed(self, version: PodVersion, *, is_restore: bool) -> None:
         """Fold a version that a LIST showed."""
@@ -232,51 +223,6 @@ class PodStore:
         if change.is_visible:
             record = change.record
             self._hooks.on_change(record.namespace, record.owner_name, record.pod_name)
-
-    # -- proof of a deletion before binding (E1')
-
-    def _start_proof(self, last: PodVersion, position_before: int) -> None:
-        task = asyncio.create_task(self._prove_deletion(last, position_before))
-        self._proofs.add(task)
-        task.add_done_callback(self._proofs.discard)
-
-    async def _prove_deletion(self, last: PodVersion, position_before: int) -> None:
-        async with self._proof_slots:
-            for attempt in range(_PROOF_ATTEMPTS):
-                object_gone = await self._was_deleted(last, position_before)
-                if object_gone is not None:
-                    change = self._book.take_deletion_proof(last, object_gone=object_gone)
-                    if change is not None:
-                        self._announce(change)
-                    return
-                await self._sleep(2.0**attempt)
-
-    async def _was_deleted(self, last: PodVersion, position_before: int) -> bool | None:
-        """Ask what happened to the object at the version of its DELETED event; None when that cannot be read.
-
-        Notes
-        -----
-        A DELETED event of a watch with a label selector may be a label edit. A read by name would settle it only
-        for the moment of the read: the pod may have been bound, run and force-deleted in between, out of our sight.
-        A watch by name without the label selector, from before the event, shows what the event itself was.
-        """
-        query = {
-            "fieldSelector": f"metadata.name={last.name}",
-            "resourceVersion": str(position_before),
-            "timeoutSeconds": "5",
-        }
-        try:
-            async with self._transport.watch(PODS, namespace=last.namespace, query=query) as stream:
-                if isinstance(stream, KubeProblem):
-                    return None
-                while (event := await stream.next_event(8.0)) is not None:
-                    metadata = (event.get("object") or {}).get("metadata") or {}
-                    is_same = metadata.get("uid") == last.uid
-                    if is_same and metadata.get("resourceVersion") == str(last.resource_version):
-                        return event.get("type") == "DELETED"
-        except CONNECTION_ERRORS:
-            return None
-        return None
 
     # -- what others ask
 
@@ -336,6 +282,10 @@ class PodStore:
     ) -> tuple[Incarnation, ...]:
         """Return every known incarnation with one of the pod names or one of the ids, oldest version first."""
         return self._book.chain(namespace, pod_names, instance_ids)
+
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every known incarnation of any namespace that ever carried one of the ids, oldest version first."""
+        return self._book.carriers(instance_ids)
 
     def ledger(
         self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()

@@ -1,5 +1,9 @@
 """Follow the pods of one scope without losing an event, or say that one may be lost.
 
+All pods are watched, without a label selector, and those that cannot sit on a seat are dropped on arrival by their name.
+A selector would leave blind spots just where harm begins: a pod whose label was never there (made by hand, or by a
+controller before 1.28) or was taken off; and it shows a label edit as a deletion.
+
 One scope is one namespace or all of them; it has one position: every event up to that resourceVersion has been
 folded. A watch resumed from the position is continuous, however often and for whatever reason the connection broke.
 Only four things end continuity (a *gap*): the API server no longer has the events (410), it sends an ERROR or an
@@ -17,11 +21,12 @@ has passed r, so its true end, if it lies in the replay, was folded first.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from ..api.names import POD_INDEX_LABEL
+from ..api.names import INSTANCE_ID_ANNOTATION
 from ..core.pod import PodVersion
 from .problem import KubeProblem
 from .translate import MalformedObject
@@ -37,6 +42,25 @@ REPLAY_SLACK_S: Final = 3.0
 BACKOFF_MAX_S: Final = 30.0
 
 Json = dict[str, Any]
+
+_SEAT_NAME: Final = re.compile(r".+-(?:0|[1-9][0-9]*)")
+
+
+def may_hold_a_seat(raw: object) -> bool:
+    """True for a pod with a name as StatefulSets give them, or with an id in its annotations; and for what has no name.
+
+    Parameters
+    ----------
+    raw: decoded JSON of a Pod, possibly unreadable.
+    """
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    if not isinstance(metadata, dict):
+        return True
+    name, annotations = metadata.get("name"), metadata.get("annotations")
+    if not isinstance(name, str) or _SEAT_NAME.fullmatch(name):
+        return True
+    return isinstance(annotations, dict) and any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations)
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +284,6 @@ class PodStream:
 
     def _watch_query(self, timeout_s: int) -> dict[str, str]:
         return {
-            "labelSelector": POD_INDEX_LABEL,
             "resourceVersion": str(self.position),
             "timeoutSeconds": str(timeout_s),
         }
@@ -274,9 +297,10 @@ class PodStream:
                 return _expired_gap(self.position)
             return Gap(reason=f"the pod watch sent an {kind} event (code {code}) after resourceVersion {self.position}")
         if kind == "BOOKMARK":
-            resource_version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
-            if resource_version.isdigit():
-                self._advance(int(resource_version))
+            self._advance_beyond(raw)
+            return None
+        if not may_hold_a_seat(raw):
+            self._advance_beyond(raw)
             return None
         version = self._sink.translate(raw)
         if isinstance(version, MalformedObject):
@@ -284,6 +308,12 @@ class PodStream:
         self._sink.take_event(self, version, is_deleted=kind == "DELETED")
         self._advance(version.resource_version)
         return None
+
+    def _advance_beyond(self, raw: Json) -> None:
+        """Move the position over something that nothing is folded of."""
+        resource_version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
+        if resource_version.isdigit():
+            self._advance(int(resource_version))
 
     # -- LIST
 
@@ -322,7 +352,7 @@ class PodStream:
                 self.problem = page
                 return page
             resource_version = int(page["metadata"]["resourceVersion"])
-            for raw in page.get("items") or ():
+            for raw in filter(may_hold_a_seat, page.get("items") or ()):
                 if not fold:
                     versions[raw["metadata"]["uid"]] = int(raw["metadata"]["resourceVersion"])
                     continue
@@ -339,7 +369,7 @@ class PodStream:
     async def _pages(self) -> AsyncIterator[Json | KubeProblem]:
         token = ""
         while True:
-            query = {"labelSelector": POD_INDEX_LABEL, "limit": str(self._chunk_size)}
+            query = {"limit": str(self._chunk_size)}
             if token:
                 query["continue"] = token
             page = await self._transport.call("list", PODS, namespace=self.scope, query=query)
@@ -352,7 +382,7 @@ class PodStream:
 
     async def _current_resource_version(self) -> int | None:
         """Read consistently where the API server is now; None when it does not answer."""
-        query = {"labelSelector": POD_INDEX_LABEL, "limit": "1"}
+        query = {"limit": "1"}
         page = await self._transport.call("list", PODS, namespace=self.scope, query=query)
         if isinstance(page, KubeProblem):
             self.problem = page

@@ -145,6 +145,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
     labels = _object(metadata, "labels", "metadata")
     conditions = _objects(status, "conditions", "status")
     statuses = {kind: _objects(status, kind, "status") for kind in _STATUS_LISTS}
+    phase_manager, phase_has_statuses = _phase_writer(metadata, statuses)
     index = labels.get(POD_INDEX_LABEL)
     grace_s = metadata.get("deletionGracePeriodSeconds")
     return PodVersion(
@@ -156,7 +157,8 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         ordinal=int(index) if isinstance(index, str) and index.isascii() and index.isdigit() else None,
         node_name=intern(_text(spec, "nodeName", "spec")),
         phase=intern(_text(status, "phase", "status")),
-        phase_manager=_phase_manager(metadata),
+        phase_manager=phase_manager,
+        phase_has_statuses=phase_has_statuses,
         created_at_s=_time_s(metadata, "creationTimestamp", "metadata") or 0.0,
         is_deleting=bool(_text(metadata, "deletionTimestamp", "metadata")),
         deletion_grace_s=None if grace_s is None else _whole(metadata, "deletionGracePeriodSeconds", "metadata"),
@@ -185,16 +187,28 @@ def _owner(metadata: Json) -> OwnerView | None:
     return None
 
 
-def _phase_manager(metadata: Json) -> str:
-    """Return who owns status.phase. An Update takes a changed field from everybody else, so the newest entry wrote it."""
-    manager, written_at = "", ""
+def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str, bool]:
+    """Return who owns status.phase, and whether every owner of it owns all container statuses that there are.
+
+    Notes
+    -----
+    An Update takes a changed field from everybody else, so the newest owner wrote it; an Apply of the same value owns it
+    beside others, and then the oldest may have written it, so every owner has to be a writer of statuses.
+    """
+    manager, written_at, owners = "", "", 0
+    needed = {"f:containerStatuses"} | {f"f:{kind}" for kind, entries in statuses.items() if entries}
+    has_statuses = True
     path = "metadata.managedFields[]"
     for entry in _objects(metadata, "managedFields", "metadata"):
         owned = _object(_object(entry, "fieldsV1", path), "f:status", f"{path}.fieldsV1")
+        if "f:phase" not in owned or entry.get("subresource") != "status":
+            continue
+        owners += 1
+        has_statuses = has_statuses and needed <= owned.keys()
         at = _text(entry, "time", path)  # whole seconds in UTC, which sort as text
-        if "f:phase" in owned and entry.get("subresource") == "status" and at >= written_at:
+        if at >= written_at:
             manager, written_at = intern(_text(entry, "manager", path)), at
-    return manager
+    return manager, has_statuses and owners > 0
 
 
 def _disruption_reason(conditions: Iterable[Json]) -> str:

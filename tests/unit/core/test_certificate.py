@@ -81,9 +81,20 @@ def test_phase_written_by_the_controller_manager_is_no_evidence_even_without_a_r
         assert f"written by {manager}" in refusal.clause
 
 
-@pytest.mark.parametrize("manager", ["kubelet", "k3s", "kubelite", ""])
+def test_phase_of_a_writer_who_wrote_no_container_statuses_is_no_evidence() -> None:
+    """Kueue's failure recovery patches `phase: Failed` on pods of unreachable nodes, over what a kubelet said before."""
+    refusals = (
+        judged(ended(phase="Failed", phase_manager="kueue", phase_has_statuses=False)),
+        judged(replace(never_started(), phase_manager="kueue", phase_has_statuses=False), ever=False, birth=True),
+    )
+    for refusal in refusals:
+        assert isinstance(refusal, Refusal)
+        assert "written by kueue" in refusal.clause
+
+
+@pytest.mark.parametrize("manager", ["kubelet", "k3s", "kubelite"])
 def test_phase_of_any_other_writer_keeps_the_kubelets_word(manager: str) -> None:
-    """k3s and MicroK8s run kubelet and controllers as one program under one name; managedFields may be absent."""
+    """k3s and MicroK8s run kubelet and controllers as one program under one name."""
     assert isinstance(judged(ended(phase_manager=manager)), Certificate)
 
 
@@ -150,10 +161,10 @@ def test_never_ran_needs_the_phase_rule_too() -> None:
 
 def test_unbound_pod_whose_object_is_gone_never_ran() -> None:
     version = pod_version(node_name="", phase="Pending", required=(), shows_container_id=False)
-    assert isinstance(certify_unbound(version, object_gone=True, ever_bound=False), Certificate)
+    assert isinstance(certify_unbound(version, ever_bound=False), Certificate)
 
 
-@pytest.mark.parametrize(("gone", "bound"), [(False, False), (True, True)], ids=["a label edit", "bound before"])
-def test_unbound_pod_is_not_certified_by_a_label_edit_or_after_a_binding(gone: bool, bound: bool) -> None:
-    version = pod_version(node_name="", phase="Pending", required=(), shows_container_id=False)
-    assert isinstance(certify_unbound(version, object_gone=gone, ever_bound=bound), Refusal)
+@pytest.mark.parametrize(("node_name", "bound"), [("", True), ("n1", False)], ids=["before", "at the end"])
+def test_pod_that_was_ever_bound_is_not_certified_by_its_deletion(node_name: str, bound: bool) -> None:
+    version = pod_version(node_name=node_name, phase="Pending", required=(), shows_container_id=False)
+    assert isinstance(certify_unbound(version, ever_bound=bound), Refusal)

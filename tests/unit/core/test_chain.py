@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.core.chain import ChainClause, Incarnation, IncarnationState, confirm_unbound, fold, judge, vanish
+from staticgroup.core.chain import ChainClause, Incarnation, IncarnationState, fold, judge, vanish
 
 from .builders import NODE, NOW_S, ended, id_of, incarnation, pod_version, terminated
 
@@ -63,7 +63,7 @@ def test_ids_only_accumulate_so_an_edited_annotation_cannot_hide_an_incarnation(
     assert life.instance_ids == {id_of(2), "other"}
 
 
-def test_label_edit_and_return_leaves_the_pod_alive() -> None:
+def test_pod_that_is_seen_again_after_its_absence_is_alive() -> None:
     back = fold(
         vanish(folded(pod_version()), now_s=NOW_S),
         pod_version(resource_version=130),
@@ -74,11 +74,12 @@ def test_label_edit_and_return_leaves_the_pod_alive() -> None:
     assert (back.state, back.object_present) == (LIVE, True)
 
 
-def test_unbound_suspect_is_certified_only_when_its_object_is_confirmed_gone() -> None:
+def test_unbound_pod_is_certified_only_when_the_watch_delivered_its_deletion() -> None:
+    """Where only the absence is known, it may have been bound and have run unseen."""
     last = pod_version(node_name="", phase="Pending", required=(), shows_container_id=False)
-    suspect = vanish(folded(last), now_s=NOW_S)
-    assert confirm_unbound(suspect, last, object_gone=False, now_s=NOW_S).state is SUSPECT
-    assert confirm_unbound(suspect, last, object_gone=True, now_s=NOW_S).state is DEAD
+    assert vanish(folded(last), now_s=NOW_S).state is SUSPECT
+    assert vanish(folded(last), last=last, now_s=NOW_S).state is DEAD
+    assert vanish(folded(pod_version(), last), last=last, now_s=NOW_S).state is SUSPECT
 
 
 def judged(*incarnations: Incarnation, continuous: bool = True, overflow: bool = False) -> ChainClause:

@@ -12,6 +12,16 @@ Json = dict[str, Any]
 NODE = NodeView(name="node-a", uid="node-uid", boot_id="boot", kubelet_version="v1.36.3", kubelet_minor=36)
 
 
+STATUS_FIELDS = ("f:phase", "f:containerStatuses", "f:initContainerStatuses", "f:ephemeralContainerStatuses")
+
+
+def wrote(manager: str, *fields: str, at: str = "2026-01-01T00:00:05Z", subresource: str = "status") -> Json:
+    """An entry of metadata.managedFields; the shape is what a 1.36.3 API server sends."""
+    entry: Json = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": at, "fieldsType": "FieldsV1",
+                   "fieldsV1": {"f:status": {field: {} for field in fields}}}
+    return entry | ({"subresource": subresource} if subresource else {})
+
+
 def running(name: str = "app") -> Json:
     return {"name": name, "containerID": f"containerd://{name}", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
 
@@ -34,6 +44,7 @@ def pod(
             "name": name, "namespace": namespace, "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z",
             "labels": {"apps.kubernetes.io/pod-index": name.rpartition("-")[2]},
             "annotations": {"staticgroup.io/instance-id": instance_id} if instance_id else {},
+            "managedFields": [wrote("kubelet", *STATUS_FIELDS)],
             "ownerReferences": [{"kind": "StatefulSet", "name": "web", "uid": "sts-uid", "controller": True}],
             **metadata,
         },

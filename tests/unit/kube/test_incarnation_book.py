@@ -105,10 +105,11 @@ def test_deletion_older_than_the_version_that_came_back_is_ignored() -> None:
     assert (seen.state, seen.object_present) == (IncarnationState.LIVE, True)
 
 
-def test_pod_back_in_sight_after_a_label_edit_is_live_but_not_known_from_birth() -> None:
+def test_pod_seen_again_after_a_list_did_not_show_it_is_live_but_not_known_from_birth() -> None:
     book = make_book()
     see(book, born(), 1)
-    assert see(book, born(), 2, deleted=True).state is IncarnationState.SUSPECT
+    (change,) = book.take_absent("", {}, 2)
+    assert change.record.state is IncarnationState.SUSPECT
     seen = see(book, pod(statuses=[]), 3)
     assert (seen.state, seen.from_birth) == (IncarnationState.LIVE, False)
 
@@ -130,15 +131,13 @@ def test_old_kubelet_never_certifies() -> None:
     assert book.take_node("node-a") == []
 
 
-def test_unbound_pod_is_certified_only_when_its_object_was_deleted() -> None:
-    for object_gone, state in ((True, IncarnationState.DEAD), (False, IncarnationState.SUSPECT)):
-        book = make_book()
-        see(book, born(), 1)
-        change = book.take(at_version(born(), 2), is_deleted=True, in_order=True)
-        assert change.vanished_unbound
-        proven = book.take_deletion_proof(at_version(born(), 2), object_gone=object_gone)
-        assert proven is not None
-        assert proven.record.state is state
+def test_unbound_pod_is_certified_when_its_deletion_was_delivered_and_not_when_a_list_lacks_it() -> None:
+    book = make_book()
+    see(book, born(), 1)
+    assert see(book, born(), 2, deleted=True).state is IncarnationState.DEAD
+    other = make_book()
+    see(other, born(), 1)
+    assert [c.record.state for c in other.take_absent("", {}, 2)] == [IncarnationState.SUSPECT]
 
 
 def test_restored_object_voids_its_certificate() -> None:
@@ -163,10 +162,11 @@ def test_position_stays_below_an_end_of_a_managed_pod_until_it_is_durable() -> N
 def test_writing_an_outdated_state_does_not_make_the_new_one_durable() -> None:
     book = make_book()
     see(book, born(), 1)
-    suspect = see(book, born(), 2, deleted=True)
-    book.take_deletion_proof(at_version(born(), 2), object_gone=True)
+    (absent,) = book.take_absent("", {}, 2)
+    suspect = absent.record.incarnation()
+    see(book, born(), 3, deleted=True)
     assert not book.mark_durable(suspect)
-    assert book.durable_position("", 20) == 1
+    assert book.durable_position("", 20) == 2
 
 
 def test_unmanaged_ends_do_not_hold_the_position() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from staticgroup.core.pod import ContainerPhase, NodeView, OwnerView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.translate import MalformedObject, node_view, pod_version, workload_view
-from unit.kube.raw_objects import at, ended, pod, running
+from unit.kube.raw_objects import at, ended, pod, running, wrote
 
 
 def version(raw: dict[str, Any], **rest: Any) -> PodVersion:
@@ -186,30 +186,45 @@ def test_statefulset_deleted_with_the_orphan_finalizer_is_orphaning() -> None:
     assert (orphaning.is_orphaning, foreground.is_orphaning, foreground.is_deleting) == (True, False, True)
 
 
-def wrote(manager: str, at: str, *, subresource: str = "status", field: str = "f:phase") -> dict[str, Any]:
-    entry = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": at, "fieldsType": "FieldsV1",
-             "fieldsV1": {"f:status": {field: {}}}}
-    return entry | ({"subresource": subresource} if subresource else {})
+EARLY, LATE = "2026-01-01T00:00:01Z", "2026-01-01T00:00:09Z"
+PHASE, CONTAINERS, INIT = "f:phase", "f:containerStatuses", "f:initContainerStatuses"
 
 
 @pytest.mark.parametrize(
-    ("entries", "expected"),
+    ("entries", "manager", "has_statuses"),
     [
-        (None, ""),
-        ([], ""),
-        ([wrote("kubelet", "2026-01-01T00:00:09Z")], "kubelet"),
-        ([wrote("kube-controller-manager", "2026-01-01T00:00:09Z"), wrote("kubelet", "2026-01-01T00:00:01Z")],
-         "kube-controller-manager"),
-        ([wrote("kubelet", "2026-01-01T00:00:01Z"), wrote("PodGC", "2026-01-01T00:00:09Z")], "PodGC"),
-        ([wrote("kubelet", "2026-01-01T00:00:01Z"),
-          wrote("kube-controller-manager", "2026-01-01T00:00:09Z", field="f:conditions")], "kubelet"),
-        ([wrote("kubelet", "2026-01-01T00:00:01Z"), wrote("somebody", "2026-01-01T00:00:09Z", subresource="")], "kubelet"),
+        (None, "", False),
+        ([], "", False),
+        ([wrote("kubelet", PHASE, CONTAINERS)], "kubelet", True),
+        ([wrote("k3s", PHASE, CONTAINERS, INIT, "f:conditions")], "k3s", True),
+        ([wrote("kubelet", PHASE)], "kubelet", False),
+        ([wrote("kube-controller-manager", PHASE, at=LATE), wrote("kubelet", CONTAINERS, at=EARLY)],
+         "kube-controller-manager", False),
+        ([wrote("kubelet", CONTAINERS), wrote("kueue", PHASE, at=LATE)], "kueue", False),
+        ([wrote("kubelet", PHASE, CONTAINERS, at=EARLY), wrote("kueue", PHASE, at=LATE)], "kueue", False),
+        ([wrote("kueue", PHASE, at=EARLY), wrote("kubelet", PHASE, CONTAINERS, at=LATE)], "kubelet", False),
+        ([wrote("kubelet", PHASE, CONTAINERS, at=EARLY), wrote("kueue", "f:conditions", at=LATE)], "kubelet", True),
+        ([wrote("kubelet", PHASE, CONTAINERS), wrote("somebody", PHASE, at=LATE, subresource="")], "kubelet", True),
     ],
-    ids=["absent", "none", "kubelet", "newest first", "newest last", "conditions only", "not the subresource"],
+    ids=[
+        "absent", "none", "kubelet", "one program", "statuses of nobody", "pod garbage collector", "third party",
+        "third party beside the kubelet", "third party before the kubelet", "third party wrote conditions",
+        "not the subresource",
+    ],
 )
-def test_writer_of_the_phase_is_the_newest_owner_of_the_field(entries: Any, expected: str) -> None:
-    """metadata.managedFields of Update entries; the shape is what a 1.36.3 API server sends."""
-    assert version(pod() if entries is None else pod(managedFields=entries)).phase_manager == expected
+def test_phase_has_statuses_when_every_owner_of_the_phase_wrote_the_containers_too(
+    entries: Any, manager: str, has_statuses: bool
+) -> None:
+    found = version(pod(managedFields=entries))
+    assert (found.phase_manager, found.phase_has_statuses) == (manager, has_statuses)
+
+
+@pytest.mark.parametrize("kind", ["initContainerStatuses", "ephemeralContainerStatuses"])
+def test_phase_has_statuses_only_when_its_writer_owns_every_list_that_is_there(kind: str) -> None:
+    raw = pod(managedFields=[wrote("kubelet", PHASE, CONTAINERS), wrote("other", f"f:{kind}")])
+    assert version(raw).phase_has_statuses
+    raw["status"][kind] = [running("x")]
+    assert not version(raw).phase_has_statuses
 
 
 def test_managed_fields_of_the_wrong_shape_make_the_pod_malformed() -> None:
