@@ -352,6 +352,10 @@ class FakePods(_Hooks):
         found = (r.incarnation() for r in self.book.records.of_workload(namespace, workload_name))
         return tuple(sorted(found, key=lambda i: (i.resource_version, i.uid)))
 
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation of any namespace that carried an id."""
+        return self.book.carriers(instance_ids)
+
     def merge(self, entries: Iterable[Incarnation]) -> None:
         """Add what a status holds from an earlier process."""
         self.book.merge(tuple(entries), complete_until=lambda namespace: self.at)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import ConfigDict, Field, StringConstraints
 
 from staticgroup.api.identity import Identity
-from staticgroup.api.schema import ApiModel, DnsSubdomain, immutable, rule, rules
+from staticgroup.api.schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, rules
 from staticgroup.api.status import StaticGroupStatus
 
 SESSION_TIMEOUT_SECONDS_MAX: Final = 1800  # group.max.session.timeout.ms of a stock broker: 30 min
@@ -223,6 +223,7 @@ class ObjectMeta(ApiModel):
     uid: str = ""
     generation: int = 0
     resource_version: str = ""
+    creation_timestamp: Timestamp | None = None
 
 
 class StaticGroup(ApiModel):

@@ -51,6 +51,7 @@ class Guard(StrEnum):
 TRANSIENT_GUARDS = frozenset(
     {
         Guard.POD_ENDING,
+        Guard.PODS_UNSEEN,
         Guard.NOT_READ_AFRESH,
         Guard.EXPECTED,
         Guard.NO_BARRIER,
@@ -133,7 +134,7 @@ def conflict(c: Candidate) -> Hit | None:
     if c.snapshot.overlaps:
         return (
             Guard.CONFLICT,
-            f"StaticGroup {', '.join(c.snapshot.overlaps)} claims the same ids; delete one of them",
+            f"StaticGroup {', '.join(c.snapshot.overlaps)} may issue the same ids; change the id template of one of them",
             None,
         )
     return None
@@ -161,13 +162,15 @@ def duplicate(c: Candidate) -> Hit | None:
 
 
 def pods_unseen(c: Candidate) -> Hit | None:
-    """Hold when the workload says it has pods and we see none: a lost right or selector looks like a departure."""
+    """Hold when the workload says it has more pods than we see: a carrier out of sight looks like a departure."""
     workload = c.snapshot.workload
-    if workload is not None and workload.status_replicas > 0 and not c.snapshot.pods:
+    if workload is not None and workload.status_replicas > len(c.snapshot.pods):
+        # Just after an end the StatefulSet's status is often a moment behind the pods.
         return (
             Guard.PODS_UNSEEN,
-            f"the workload reports {workload.status_replicas} pods but none is visible; check the right to list pods",
-            5.0,
+            f"the StatefulSet reports {workload.status_replicas} pods but {len(c.snapshot.pods)} are visible; if this "
+            "lasts, check the right to list pods",
+            1.0,
         )
     return None
 

@@ -21,20 +21,31 @@ def identity_of(spec: StaticGroupSpec, history: History) -> Identity:
     ------
     InvalidInstanceIdError, AmbiguousIdentityError: the spec makes ids that the broker refuses.
     """
-    suffixes = client_suffixes(
-        spec.identity.suffix, spec.identity.members_per_pod, tuple(spec.identity.custom_suffixes or ())
-    )
     injected = history.injected
     if injected is None:
         return Identity(schemes=(), is_scoped=False)
     templates = [injected.id_template, *(t for t in history.templates if t != injected.id_template)]
-    schemes = tuple(
-        IdScheme(
-            template=t,
-            workload_name=spec.workload_ref.name,
-            env_suffixes=env_suffixes(spec.identity),
-            suffixes=suffixes,
-        )
-        for t in templates
-    )
+    schemes = tuple(scheme_of(spec, t) for t in templates)
     return Identity(schemes=schemes, is_scoped=bool(injected.scope) and all(injected.scope in t for t in templates))
+
+
+def scheme_of(spec: StaticGroupSpec, template: str) -> IdScheme:
+    """Return the ids that a spec makes of one resolved template.
+
+    Parameters
+    ----------
+    template: with only `{podName}` and `{ordinal}` left, see `resolve_template`.
+
+    Raises
+    ------
+    AmbiguousIdentityError: two members of a pod would carry the same id.
+    """
+    suffixes = client_suffixes(
+        spec.identity.suffix, spec.identity.members_per_pod, tuple(spec.identity.custom_suffixes or ())
+    )
+    return IdScheme(
+        template=template,
+        workload_name=spec.workload_ref.name,
+        env_suffixes=env_suffixes(spec.identity),
+        suffixes=suffixes,
+    )

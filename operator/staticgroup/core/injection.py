@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ..api.identifiers import InvalidInstanceIdError, identity_scope, resolve_template
+from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, identity_scope, resolve_template
 from ..api.identity import InjectionMethod
 from ..api.staticgroup import Mode, StaticGroupSpec
-from .snapshot import History, Injected, Snapshot
+from .group import GroupView
+from .identity import scheme_of
+from .snapshot import EPOCH_UNKNOWN, History, Injected, Snapshot
 from .timeouts import TimeoutPlan, TimeoutVerdict
 
 TEMPLATES_MAX = 8
@@ -51,8 +53,9 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
 
     Notes
     -----
-    The scope is fixed by the first acknowledgement: a new one would rename every member. The watch epoch is fixed
-    once an id may have been issued: a later one would hide a gap.
+    The scope is fixed by the first acknowledgement: a new one would rename every member. So is the watch epoch, whether
+    or not a round has seen an id since: from its publication on the ids can be carried (injected into pods that no
+    round looked at, or written into a template by hand), so a later epoch would hide a gap.
     """
     before = history.injected
     if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):
@@ -80,10 +83,9 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         )
     verdict, message = _method_verdict(spec, snapshot)
     injects = verdict is InjectionVerdict.ACTIVE
-    keep_epoch = before is not None and (history.issued_ordinals or not snapshot.watch_epoch)
     injected = Injected(
         scope=scope,
-        watch_epoch=before.watch_epoch if before is not None and keep_epoch else snapshot.watch_epoch,
+        watch_epoch=before.watch_epoch if before is not None else _first_epoch(spec, snapshot, scope, template),
         method=InjectionMethod.POLICY.value if injects else InjectionMethod.NONE.value,
         id_template=template,
         session_timeout_ms=_timeout_ms(timeout, before),
@@ -93,6 +95,38 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         templates = tuple(dict.fromkeys((before.id_template, *templates)))
     templates = tuple(t for t in templates if t != template)[:TEMPLATES_MAX]
     return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message)
+
+
+def _first_epoch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> str:
+    """Return since when the watch has seen every carrier of the ids that are acknowledged now.
+
+    Returns
+    -------
+    `EPOCH_UNKNOWN` when the ids are carried already although nothing remembers that they were issued: the memory was
+    lost, and what was forgotten with it (a suspect, a gap) nobody can tell.
+    """
+    return EPOCH_UNKNOWN if _is_carried(spec, snapshot, scope, template) else snapshot.watch_epoch
+
+
+def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> bool:
+    """True when a pod or a member has an id that only a forgotten history of this StaticGroup explains.
+
+    Notes
+    -----
+    An id with the scope is issued by nobody else and never before, under whatever template. Ids without a scope may be
+    older than the StaticGroup, whose user has sworn that no leftover holds them (`identity.exclusive`); but a pod that
+    is younger than the StaticGroup belongs to a history that is missing.
+    """
+    if "{scope}" in spec.identity.template:
+        members = snapshot.group.members if isinstance(snapshot.group, GroupView) else ()
+        held = {m.instance_id for m in members if m.instance_id is not None}
+        return any(scope in i for i in held.union(*(p.instance_ids for p in snapshot.known)))
+    try:
+        scheme = scheme_of(spec, template)
+    except AmbiguousIdentityError:
+        return False  # nothing is decided about such ids
+    younger = [p for p in snapshot.known if p.created_at_s > snapshot.created_at_s]
+    return any(scheme.ordinal_of(i) is not None for p in younger for i in p.instance_ids)
 
 
 def _timeout_ms(timeout: TimeoutPlan, before: Injected | None) -> int | None:

@@ -15,6 +15,9 @@ from .chain import Incarnation
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .workload import WorkloadView
 
+EPOCH_UNKNOWN = "unknown"
+"""In place of a watch epoch: ids were issued and nobody remembers since when. No watch ever has this epoch."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshRead:
@@ -42,7 +45,9 @@ class Snapshot:
     Parameters
     ----------
     workload: None when the StatefulSet does not exist.
+    created_at_s: metadata.creationTimestamp of the StaticGroup, seconds since the Unix epoch.
     pods: present incarnations that the workload owns, by ordinal name.
+    known: every incarnation that the watch has seen under the workload's name, present or gone.
     group: the group as described; a KafkaProblem when it could not be read completely.
     chains: per departed id, every incarnation that ever carried it or has its pod name.
     fresh: per departed id, the reads made after the describe; an id without one is not acted upon.
@@ -61,6 +66,8 @@ class Snapshot:
     pods: tuple[Incarnation, ...]
     group: GroupView | KafkaProblem
     bounds: BrokerBounds | None = None
+    created_at_s: float = 0.0
+    known: tuple[Incarnation, ...] = ()
     chains: Mapping[str, tuple[Incarnation, ...]] = field(default_factory=dict)
     fresh: Mapping[str, FreshRead] = field(default_factory=dict)
     watch_epoch: str = ""

@@ -89,7 +89,7 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: tuple[Condition, ..
             _T.READY,
             Reason.CONFLICTING_STATIC_GROUPS,
             ConditionStatus.FALSE,
-            f"StaticGroup {', '.join(snapshot.overlaps)} issues the same ids; neither removes members until one of them is deleted or changed.",
+            f"StaticGroup {', '.join(snapshot.overlaps)} may issue the same ids of this group (by its present or an earlier id template); neither removes members until the template of one of them is changed.",
             snapshot,
             now,
         )

@@ -181,7 +181,7 @@ class Reconciler:
         identity = _identity_or_none(spec, memory.history)
         workload = await self._workload(namespace, spec.workload_ref.name)
         departed = _departed_ids(identity, workload, described)
-        chains = {i: self._chain(identity, namespace, i) for i in departed} if identity else {}
+        chains = {i: self._chain(identity, group, i) for i in departed} if identity else {}
         fresh: Mapping[str, FreshRead] = {}
         ripe = [
             i
@@ -192,14 +192,18 @@ class Reconciler:
             workload, fresh = await self._read_afresh(
                 namespace, spec.workload_ref.name, identity, ripe[:CANDIDATES_MAX], workload
             )  # steps 2, 3
-            chains = {i: self._chain(identity, namespace, i) for i in departed}  # step 4: only now
+            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now
+        created_at = group.metadata.creation_timestamp
+        known = self.pods.of_workload(namespace, spec.workload_ref.name)
         return Snapshot(
             namespace=namespace,
             name=name,
             uid=group.metadata.uid,
             metadata_generation=group.metadata.generation,
+            created_at_s=created_at.timestamp() if created_at is not None else 0.0,
             workload=workload,
-            pods=self._pods_of(identity, namespace, spec.workload_ref.name),
+            pods=_present(identity, known),
+            known=known,
             group=described,
             bounds=bounds,
             chains=chains,
@@ -281,16 +285,18 @@ class Reconciler:
         memory.bounds, memory.bounds_read_at_s = bounds, now_s
         return bounds
 
-    def _chain(self, identity: Identity, namespace: str, instance_id: str) -> tuple[Incarnation, ...]:
-        """Return every incarnation that may hold an id: those that carried it and those of its pod name."""
+    def _chain(self, identity: Identity, group: StaticGroup, instance_id: str) -> tuple[Incarnation, ...]:
+        """Return every incarnation that may hold an id: those of its pod name, and those that carried it anywhere."""
+        namespace = group.metadata.namespace
         pod_name = identity.pod_name_of(instance_id) or ""
         carried = sorted(identity.carried_as(instance_id))
         chain = self.pods.chain(namespace, pod_names=(pod_name,), instance_ids=carried)
-        return tuple(identity.expand(i) for i in chain)
-
-    def _pods_of(self, identity: Identity | None, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
-        present = (p for p in self.pods.of_workload(namespace, workload_name) if p.object_present)
-        return tuple(identity.expand(p) if identity else p for p in sorted(present, key=lambda p: p.pod_name))
+        elsewhere = (
+            i
+            for i in self.pods.carriers(carried)
+            if i.namespace != namespace and self.stores.may_be_of(i.namespace, i.pod_name.rpartition("-")[0], group)
+        )
+        return (*(identity.expand(i) for i in chain), *elsewhere)
 
     def _is_continuous(self, memory: _Memory) -> bool:
         injected = memory.history.injected
@@ -482,6 +488,12 @@ def _identity_or_none(spec: StaticGroupSpec, history: History) -> Identity | Non
     except (InvalidInstanceIdError, ValueError):
         return None
     return identity if identity.schemes else None
+
+
+def _present(identity: Identity | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:
+    """Return the pods that exist, by name, with every id that their clients make of what they carry."""
+    present = sorted((p for p in known if p.object_present), key=lambda p: p.pod_name)
+    return tuple(identity.expand(p) if identity else p for p in present)
 
 
 def _departed_ids(

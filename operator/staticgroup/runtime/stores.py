@@ -6,14 +6,18 @@ here: departures are confirmed by consistent reads.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
+from ..api.identifiers import AmbiguousIdentityError, IdScheme, InvalidInstanceIdError, resolve_template
 from ..api.injection import env_suffixes
 from ..api.kafkaconnection import KafkaConnection
 from ..api.staticgroup import StaticGroup
+from ..core.identity import scheme_of
+from ..core.overlap import share_an_id
 from ..core.workload import WorkloadView
 from .work_queue import Key
 
@@ -38,6 +42,7 @@ class Stores:
     workloads: dict[Key, WorkloadView] = field(default_factory=dict)
     by_workload: dict[Key, set[Key]] = field(default_factory=dict)
     by_connection: dict[Key, set[Key]] = field(default_factory=dict)
+    by_group_id: dict[str, set[Key]] = field(default_factory=dict)
 
     def put_group(self, key: Key, body: dict[str, Any]) -> bool:
         """Store a StaticGroup.
@@ -55,14 +60,12 @@ class Stores:
             self.invalid_groups[key] = violations(error)
             return True
         was_invalid = self.invalid_groups.pop(key, None) is not None
-        if before is not None and (before.spec.workload_ref.name, before.spec.connection_ref.name) != (
-            group.spec.workload_ref.name,
-            group.spec.connection_ref.name,
-        ):
+        if before is not None:
             self._unlink(key, before)
         self.groups[key] = group
         self.by_workload.setdefault((key[0], group.spec.workload_ref.name), set()).add(key)
         self.by_connection.setdefault((key[0], group.spec.connection_ref.name), set()).add(key)
+        self.by_group_id.setdefault(group.spec.group_id, set()).add(key)
         if before is None or was_invalid:
             return True
         return before.metadata.uid != group.metadata.uid or before.metadata.generation != group.metadata.generation
@@ -85,6 +88,11 @@ class Stores:
                 keys.discard(key)
                 if not keys:
                     del index[(key[0], name)]
+        same = self.by_group_id.get(group.spec.group_id)
+        if same is not None:
+            same.discard(key)
+            if not same:
+                del self.by_group_id[group.spec.group_id]
 
     def put_connection(self, key: Key, body: dict[str, Any]) -> bool:
         """Store a KafkaConnection; returns True when its spec is new or changed."""
@@ -128,34 +136,64 @@ class Stores:
         return frozenset(self.by_connection.get(key, ()))
 
     def overlaps(self, key: Key) -> tuple[str, ...]:
-        """Return the other StaticGroups that would issue the same ids or write the same annotation.
+        """Return the other StaticGroups that may issue the same ids or would write the same annotation.
 
         Two StaticGroups on one workload overlap when an env suffix is in both (they would overwrite each other's
-        annotation); on different workloads only unscoped ids of one group can meet.
+        annotation). Any two of the same group on what may be the same Kafka cluster overlap when a template of one, the
+        present or an earlier one, makes an id that one of the other makes too, in whatever namespaces they are.
         """
         mine = self.groups.get(key)
         if mine is None:
             return ()
         rivals = {k for k in self.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key}
-        found = [
+        found = {
             k for k in rivals if set(env_suffixes(self.groups[k].spec.identity)) & set(env_suffixes(mine.spec.identity))
-        ]
-        if "{scope}" not in mine.spec.identity.template:
-            found += [
-                k for k, other in self.groups.items() if k != key and k not in found and _same_unscoped_ids(mine, other)
-            ]
+        }
+        schemes = _schemes(mine)
+        found |= {
+            k
+            for k in self.by_group_id.get(mine.spec.group_id, set()) - found - {key}
+            if self._may_share_a_cluster(mine, self.groups[k]) and share_an_id(schemes, _schemes(self.groups[k]))
+        }
         return tuple(sorted(f"{namespace}/{name}" for namespace, name in found))
 
+    def may_be_of(self, namespace: str, workload_name: str, mine: StaticGroup) -> bool:
+        """Tell whether pods of a workload may be members of the same Kafka group as those of a StaticGroup.
 
-def _same_unscoped_ids(mine: StaticGroup, other: StaticGroup) -> bool:
-    """True when two StaticGroups of one group.id build equal ids without a scope."""
-    a, b = mine.spec, other.spec
-    if (
-        a.group_id != b.group_id
-        or a.identity.template != b.identity.template
-        or a.workload_ref.name != b.workload_ref.name
-    ):
-        return False
-    distinct_by_namespace = "{namespace}" in a.identity.template and mine.metadata.namespace != other.metadata.namespace
-    distinct_by_name = "{groupName}" in a.identity.template and mine.metadata.name != other.metadata.name
-    return not distinct_by_namespace and not distinct_by_name
+        Returns
+        -------
+        False when StaticGroups point at the workload and all of them are about another group or Kafka cluster.
+        """
+        others = [self.groups[k] for k in self.groups_of_workload(namespace, workload_name)]
+        return not others or any(
+            o.spec.group_id == mine.spec.group_id and self._may_share_a_cluster(mine, o) for o in others
+        )
+
+    def _may_share_a_cluster(self, a: StaticGroup, b: StaticGroup) -> bool:
+        """True unless the brokers of both have told which cluster they are, and it is not the same."""
+        ids = [self.kafka_cluster_id((g.metadata.namespace, g.spec.connection_ref.name)) for g in (a, b)]
+        return not all(ids) or ids[0] == ids[1]
+
+
+def _schemes(group: StaticGroup) -> tuple[IdScheme, ...]:
+    """Return every scheme that a StaticGroup issues ids by, or did; none while it makes no id that a broker takes."""
+    status, spec, meta = group.status, group.spec, group.metadata
+    injected = status.injected if status is not None else None
+    templates = [*(status.issued.templates if status is not None and status.issued is not None else ())]
+    if injected is not None:
+        templates.append(injected.id_template)
+    with suppress(InvalidInstanceIdError):
+        templates.append(
+            resolve_template(
+                spec.identity.template,
+                namespace=meta.namespace,
+                workload_name=spec.workload_ref.name,
+                group_name=meta.name,
+                # A scope that was not drawn yet is nobody else's: no id holds a blank.
+                scope=injected.scope if injected is not None else " ",
+            )
+        )
+    try:
+        return tuple(scheme_of(spec, t) for t in dict.fromkeys(templates))
+    except AmbiguousIdentityError:
+        return ()

@@ -15,7 +15,7 @@ from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, Le
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import with_outcomes
 from staticgroup.core.plan import Plan, plan
-from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
+from staticgroup.core.snapshot import EPOCH_UNKNOWN, History, RemovalRecord, Snapshot
 from support.recommendations import advices, durations_ms
 
 from .builders import (
@@ -88,6 +88,7 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         ({"overlaps": ("shop/twin",)}, Guard.CONFLICT),
         ({"group": group(member(0), member(2), member(2, "m2b"))}, None),
         ({"pods": (), "workload": workload(2, status_replicas=2)}, Guard.PODS_UNSEEN),
+        ({"workload": workload(2, status_replicas=3)}, Guard.PODS_UNSEEN),
     ],
     ids=[
         "never seen",
@@ -102,7 +103,8 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         "no barrier",
         "overlap",
         "duplicate",
-        "pods unseen",
+        "no pod seen",
+        "one pod unseen",
     ],
 )
 def test_each_doubt_holds_the_removal_under_its_own_name(changes: dict[str, object], guard: Guard | None) -> None:
@@ -320,12 +322,28 @@ def test_scope_differs_for_a_recreated_staticgroup_of_the_same_name() -> None:
     assert len(scopes) == 2
 
 
-def test_observe_issues_nothing_and_may_anchor_again_later() -> None:
+def test_observe_issues_nothing_and_keeps_the_epoch_of_the_acknowledgement_all_the_same() -> None:
+    """The scope can be read in the status from then on, so ids may be set by hand."""
     first = planned(departure(group=group()), History(), mode="Observe")
     assert first.history.issued_ordinals == frozenset()
     managed = planned(departure(watch_epoch="new", group=group()), first.history)
     assert managed.history.injected is not None
-    assert managed.history.injected.watch_epoch == "new"
+    assert managed.history.injected.watch_epoch == EPOCH
+
+
+def test_ids_that_are_carried_before_their_acknowledgement_have_no_known_beginning() -> None:
+    """The memory was lost: a member or a pod with the scope proves that it was issued before."""
+    innocent = planned(departure(group=group()), History()).history.injected
+    assert innocent is not None
+    carried = f"web-9.{innocent.scope}"
+    for lost in (
+        departure(group=group(MemberView(member_id="m", instance_id=carried))),
+        departure(group=group(), known=(incarnation(9, state=DEAD, instance_ids=frozenset({carried})),)),
+        departure(group=group(), known=(incarnation(9, instance_ids=frozenset({f"{carried}-1"})),)),
+    ):
+        found = planned(lost, History()).history.injected
+        assert found is not None
+        assert found.watch_epoch == EPOCH_UNKNOWN
 
 
 def test_edited_template_keeps_the_earlier_ids_as_ours() -> None:

@@ -366,7 +366,6 @@ def test_guards_that_need_a_person_are_never_transient() -> None:
         Guard.CONFLICT,
         Guard.UNSCOPED,
         Guard.POD_PRESENT,
-        Guard.PODS_UNSEEN,
         Guard.DUPLICATE,
         Guard.UNSUPPORTED_GROUP,
         Guard.POLICY_NEVER,

@@ -36,7 +36,7 @@ def test_held_removal_is_told_with_its_guard_and_the_suspect() -> None:
     )
     text = words(world)
     assert "pod web-2 uid u9: Suspect for 5 s; its object vanished" in text
-    assert f"Held: {id_of(2)} by DeathNotProven: pod web-2 (uid u9) on node n1 is a suspect" in text
+    assert f"Held: {id_of(2)} by DeathNotProven: pod shop/web-2 (uid u9) on node n1 is a suspect" in text
     assert "is removed" not in text
 
 

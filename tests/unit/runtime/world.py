@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from staticgroup.api import names
@@ -22,6 +23,8 @@ from unit.core.builders import NODE, NOW_S, ended, pod_version, workload
 KEY = ("shop", "orders")
 CANARY = "s3cr3t-canary"
 UNREACHABLE = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered; check the addresses")
+CREATED_AT = datetime.fromtimestamp(NOW_S - 60, tz=UTC).isoformat()
+"""Of the StaticGroup: after the pods of `builders.pod_version`."""
 Json = dict[str, Any]
 
 
@@ -30,7 +33,13 @@ def static_group(uid: str = "sg-1", generation: int = 1, **spec: Any) -> Json:
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.STATIC_GROUP_KIND,
-        "metadata": {"namespace": "shop", "name": "orders", "uid": uid, "generation": generation},
+        "metadata": {
+            "namespace": "shop",
+            "name": "orders",
+            "uid": uid,
+            "generation": generation,
+            "creationTimestamp": CREATED_AT,
+        },
         "spec": body | {"protocol": "Classic"} | spec,
     }
 
@@ -54,6 +63,8 @@ class World:
     def __init__(self, **spec: Any) -> None:
         self.now_s = NOW_S
         self.is_holder = True
+        self.is_policy_served = True
+        self.template = ""
         self.journal: Journal = []
         self.kafka = FakeKafka(journal=self.journal)
         self.kube = FakeKube(journal=self.journal)
@@ -82,7 +93,7 @@ class World:
             metrics=metrics,
             cluster_uid="cluster-1",
             may_write=lambda: self.is_holder,
-            policy_served=lambda: True,
+            policy_served=lambda: self.is_policy_served,
             now_s=lambda: self.now_s,
             monotonic_s=lambda: self.now_s,
             force_observe=self.force_observe,
@@ -126,7 +137,7 @@ class World:
         return self.status.injected.scope
 
     def id_of(self, ordinal: int) -> str:
-        return f"web-{ordinal}.{self.scope}"
+        return self.template.format(ordinal=ordinal) or f"web-{ordinal}.{self.scope}"
 
     def _happens(self, version: PodVersion, *, is_deleted: bool = False) -> None:
         self.kube.resource_version += 1
