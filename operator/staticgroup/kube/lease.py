@@ -10,6 +10,7 @@ a lost race is a 409.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from typing import Any, Final
 from .continuity import Continuity
 from .problem import KubeProblem, KubeProblemKind
 from .transport import LEASES, Json, Transport
+
+_log = logging.getLogger(__name__)
 
 CONTINUITY_ANNOTATION: Final = "staticgroup.io/watch-continuity"
 
@@ -61,6 +64,7 @@ class ActiveLease:
     identity: unique name of this replica.
     continuity: what to store with each renewal; None keeps what is stored.
     clock_s: monotonic seconds; now_s: seconds since the Unix epoch, only for the times shown to people.
+    sleep: waits between attempts and between readings that failed, seconds.
     """
 
     def __init__(
@@ -86,11 +90,17 @@ class ActiveLease:
         return self._renewed_s is not None and self._clock_s() - self._renewed_s < self._settings.renew_deadline_s
 
     async def read_continuity(self) -> Continuity | None:
-        """Read what the last holder stored; None when there is nothing usable, which means a new epoch."""
-        raw = await self._read()
-        if not isinstance(raw, dict):
-            return None
-        text = (raw["metadata"].get("annotations") or {}).get(CONTINUITY_ANNOTATION)
+        """Read what the last holder stored, asking again until the API server answers.
+
+        Returns
+        -------
+        None when the Lease does not exist or holds nothing that can be read, which means a new epoch. A refusal or
+        no answer says neither, and a new epoch would hold every removal back.
+        """
+        while isinstance(raw := await self._read(), KubeProblem):
+            _log.warning("waiting for the Lease to be readable", extra={"problem": raw.message})
+            await self._sleep(self._settings.retry_period_s)
+        text = (((raw or {}).get("metadata") or {}).get("annotations") or {}).get(CONTINUITY_ANNOTATION)
         return Continuity.from_json(text) if isinstance(text, str) else None
 
     async def run(self, *, on_acquired: Callable[[], None], on_lost: Callable[[], None]) -> None:

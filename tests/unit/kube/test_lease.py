@@ -1,7 +1,7 @@
 """The Lease by the rules of client-go's leader election, on a clock that the test moves."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
 from staticgroup.kube.transport import Transport, connect
-from support.fake_apiserver import FakeApiServer
+from support.fake_apiserver import BROKEN, FakeApiServer
 from unit.kube.raw_objects import eventually
 
 LEASE = ("leases.coordination.k8s.io", "ops", "staticgroup-operator")
@@ -41,10 +41,22 @@ def clock() -> Clock:
     return Clock()
 
 
-def make(transport: Transport, clock: Clock, identity: str, continuity: Continuity | None = None, **rest: Any) -> ActiveLease:
+def noting(paused_s: list[float]) -> Callable[[float], Any]:
+    """Return a sleep that takes no time and notes how long it should have been."""
+
+    async def sleep(seconds: float) -> None:
+        paused_s.append(seconds)
+
+    return sleep
+
+
+def make(
+    transport: Transport, clock: Clock, identity: str, continuity: Continuity | None = None,
+    sleep: Callable[[float], Any] = asyncio.sleep, **rest: Any,
+) -> ActiveLease:
     return ActiveLease(
         transport, LeaseSettings(namespace="ops", **rest), identity=identity, continuity=lambda: continuity,
-        clock_s=clock, now_s=lambda: 1_800_000_000.0,
+        clock_s=clock, now_s=lambda: 1_800_000_000.0, sleep=sleep,
     )
 
 
@@ -157,6 +169,36 @@ async def test_continuity_travels_on_the_lease_and_survives_a_renewal_without_on
     assert server.objects[LEASE]["metadata"]["labels"] == {"kept": "yes"}
     server.objects[LEASE]["metadata"]["annotations"][CONTINUITY_ANNOTATION] = "garbage"
     assert await make(transport, clock, "b").read_continuity() is None
+
+
+@pytest.mark.parametrize("status", [BROKEN, 401, 403, 410, 422, 429, 500, 503])
+async def test_reading_of_continuity_that_fails_is_made_again_until_the_lease_answers(
+    server: FakeApiServer, transport: Transport, clock: Clock, status: int
+) -> None:
+    """No answer is no word about continuity; taking it for one would begin a new epoch and hold every removal."""
+    stored = Continuity(epoch="e1", resource_versions={"": 42})
+    await make(transport, clock, "a", stored).attempt()
+    server.failing["get", LEASE[0]] = [status] * 4
+    paused_s: list[float] = []
+    assert await make(transport, clock, "b", sleep=noting(paused_s)).read_continuity() == stored
+    # When a connection that it had kept breaks, the HTTP client asks once more by itself.
+    assert paused_s in ([[2.0] * 2, [2.0] * 3] if status == BROKEN else [[2.0] * 4])
+
+
+async def test_lease_that_does_not_exist_means_no_continuity_at_once(transport: Transport, clock: Clock) -> None:
+    paused_s: list[float] = []
+    assert await make(transport, clock, "a", sleep=noting(paused_s)).read_continuity() is None
+    assert paused_s == []
+
+
+async def test_right_to_read_the_lease_is_named_while_it_is_missing(
+    server: FakeApiServer, transport: Transport, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.failing["get", LEASE[0]] = [403]
+    await make(transport, clock, "a", sleep=noting([])).read_continuity()
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "get leases.coordination.k8s.io in namespace ops; grant this verb" in record.__dict__["problem"]
 
 
 async def test_without_election_continuity_is_stored_and_the_right_never_ends(

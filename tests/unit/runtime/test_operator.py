@@ -12,7 +12,7 @@ import pytest
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.operator import LeaseLost, Operator
 from staticgroup.runtime.settings import Settings
-from support.fake_apiserver import FakeApiServer
+from support.fake_apiserver import BROKEN, FakeApiServer
 from support.fake_gateways import FakeKafka
 from unit.kube.raw_objects import eventually, finished, pod
 
@@ -138,6 +138,23 @@ async def test_scale_down_while_no_operator_runs_is_finished_by_the_next_process
         await eventually(lambda: epoch in str(cluster.server.objects[LEASE]["metadata"].get("annotations")), 20)
     cluster.scale(2)
     cluster.end(2)
+    async with cluster.operating("two") as (operator, _):
+        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
+        assert operator.pods.epoch == epoch
+    assert left(cluster) == [cluster.id_of(2)]
+
+
+@pytest.mark.parametrize("status", [BROKEN, 403, 429, 503])
+async def test_process_whose_first_readings_of_the_lease_fail_resumes_the_watch_all_the_same(
+    cluster: Cluster, status: int
+) -> None:
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        epoch = operator.pods.epoch
+        await eventually(lambda: epoch in str(cluster.server.objects[LEASE]["metadata"].get("annotations")), 20)
+    cluster.scale(2)
+    cluster.end(2)
+    cluster.server.failing["get", LEASE[0]] = [status, status]
     async with cluster.operating("two") as (operator, _):
         await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
         assert operator.pods.epoch == epoch
