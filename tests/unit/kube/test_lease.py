@@ -8,6 +8,7 @@ import pytest
 
 from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
+from staticgroup.kube.problem import problem_of
 from staticgroup.kube.transport import Transport, connect
 from support.fake_apiserver import BROKEN, FakeApiServer
 from unit.kube.raw_objects import eventually
@@ -155,6 +156,140 @@ async def test_cancelled_loop_releases(server: FakeApiServer, transport: Transpo
     await asyncio.gather(task, return_exceptions=True)
     await eventually(lambda: server.objects[LEASE]["spec"]["holderIdentity"] == "")
     assert told == ["on"]
+
+
+async def taken_and_released(other: ActiveLease, clock: Clock) -> None:
+    """Let another replica take an expired Lease, and let it go again."""
+    assert not await other.attempt()
+    clock.now_s += 15.1
+    assert await other.attempt()
+    assert await other.release()
+
+
+async def test_holder_that_slept_through_anothers_holding_loses_the_lease_before_it_acquires_it_again(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    """Frozen for 15 s it hears nothing of a holder that came and went; what that one wrote must be read."""
+    wakes: asyncio.Queue[None] = asyncio.Queue()
+
+    async def frozen(seconds: float) -> None:
+        await wakes.get()
+
+    lease = make(transport, clock, "a", sleep=frozen)
+    told: list[tuple[str, bool]] = []
+    task = asyncio.create_task(lease.run(
+        on_acquired=lambda: told.append(("acquired", lease.holds())), on_lost=lambda: told.append(("lost", lease.holds())),
+    ))
+    await eventually(lambda: told == [("acquired", True)])
+    assert lease.transitions == 0
+    await taken_and_released(make(transport, clock, "b"), clock)
+    wakes.put_nowait(None)
+    await eventually(lambda: told[1:] == [("lost", False)])
+    assert not lease.holds()
+    assert lease.transitions is None
+    wakes.put_nowait(None)
+    await eventually(lambda: told[2:] == [("acquired", True)])
+    assert lease.transitions == 2
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_lease_that_another_process_of_the_same_name_took_is_lost(transport: Transport, clock: Clock) -> None:
+    """The holder's name alone does not tell: a pod keeps its name when its container starts again."""
+    first, second = make(transport, clock, "a"), make(transport, clock, "a")
+    assert await first.attempt()
+    assert await second.attempt()
+    assert (first.transitions, second.transitions) == (0, 1)
+    assert not await first.attempt()
+    assert first.transitions is None
+    assert await second.attempt()
+    assert second.transitions == 1
+
+
+async def test_lease_that_was_deleted_is_lost_and_its_successor_counts_on(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    """Whoever made the next one may have held it meanwhile; a counter that began again would tell two holdings alike."""
+    lease = make(transport, clock, "a")
+    await lease.attempt()
+    server.remove("ops", "staticgroup-operator", LEASE[0])
+    assert not await lease.attempt()
+    assert await lease.attempt()
+    assert lease.transitions == 1
+    server.remove("ops", "staticgroup-operator", LEASE[0])
+    other = make(transport, clock, "b")
+    assert await other.attempt()
+    assert other.transitions == 0
+    assert await other.release()
+    assert not await lease.attempt()
+    assert await lease.attempt()
+    assert lease.transitions == 2
+
+
+async def test_lease_made_again_in_the_own_name_and_with_the_same_number_is_lost_too(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    lease = make(transport, clock, "a")
+    await lease.attempt()
+    server.remove("ops", "staticgroup-operator", LEASE[0])
+    assert await make(transport, clock, "a").attempt()
+    assert not await lease.attempt()
+
+
+async def test_lapse_that_nobody_used_is_no_loss(transport: Transport, clock: Clock) -> None:
+    lease = make(transport, clock, "a")
+    await lease.attempt()
+    clock.now_s += 100
+    assert not lease.holds()
+    assert await lease.attempt()
+    assert lease.transitions == 0
+
+
+async def test_transitions_are_those_of_the_own_holding_only(transport: Transport, clock: Clock) -> None:
+    first, second = make(transport, clock, "a"), make(transport, clock, "b")
+    assert first.transitions is None
+    await first.attempt()
+    await second.attempt()
+    assert (first.transitions, second.transitions) == (0, None)
+    await first.release()
+    await second.attempt()
+    assert (first.transitions, second.transitions) == (None, 1)
+
+
+async def test_acquisition_whose_answer_was_lost_is_made_again_as_another_one(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    lease = make(transport, clock, "a")
+    sent = transport.call
+
+    async def without_answer(verb: str, *args: Any, **rest: Any) -> Any:
+        answer = await sent(verb, *args, **rest)
+        return problem_of(0, verb=verb, resource="leases") if verb in ("create", "update") else answer
+
+    transport.call = without_answer  # type: ignore[method-assign]
+    assert not await lease.attempt()
+    transport.call = sent  # type: ignore[method-assign]
+    assert await lease.attempt()
+    assert lease.transitions == 1
+
+
+async def test_renewal_whose_answer_was_lost_keeps_the_holding(transport: Transport, clock: Clock) -> None:
+    lease = make(transport, clock, "a")
+    await lease.attempt()
+    sent = transport.call
+
+    async def without_answer(verb: str, *args: Any, **rest: Any) -> Any:
+        answer = await sent(verb, *args, **rest)
+        return problem_of(0, verb=verb, resource="leases") if verb == "update" else answer
+
+    transport.call = without_answer  # type: ignore[method-assign]
+    clock.now_s += 5
+    assert await lease.attempt()
+    transport.call = sent  # type: ignore[method-assign]
+    clock.now_s += 6
+    assert not lease.holds()
+    assert await lease.attempt()
+    assert lease.transitions == 0
 
 
 async def test_continuity_travels_on_the_lease_and_survives_a_renewal_without_one(
