@@ -307,7 +307,19 @@ _GUARDS = (
 
 _VERIFICATION = (
     _mutant(
-        "verification skipped", "core/plan.py", _PLAN, ("    if not group.is_settled:\n        return record\n", "")
+        "verification skipped",
+        "core/plan.py",
+        _PLAN,
+        ("    if not group.is_settled and not is_expired:\n        return record\n", ""),
+    ),
+    _mutant(
+        "one reading of an absent group believed",
+        "core/plan.py",
+        _PLAN,
+        (
+            "    if is_expired and record.absent_since_s is None:\n        return replace(record, absent_since_s=now_s)\n",
+            "",
+        ),
     ),
     _mutant(
         "settled at the acknowledgement",

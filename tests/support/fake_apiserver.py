@@ -21,6 +21,8 @@ from kubernetes.aio.client import Configuration
 Json = dict[str, Any]
 Key = tuple[str, str, str]  # plural.group, namespace, name
 
+BROKEN = 0
+"""Stands for a status where the connection breaks without an answer."""
 SHORT_WATCH_S = 5
 """Watches up to this long are replays: they get their bookmark at once instead of a second before their end."""
 
@@ -63,6 +65,7 @@ class FakeApiServer:
     gone_as_event: a watch from a compacted version answers 200 and an ERROR event, else HTTP 410.
     denied: (verb, resource) pairs answered 403.
     failing_status: every request is answered with this status while it is not 0.
+    failing: per (verb, resource), the statuses that its next requests are answered with; BROKEN breaks the connection.
     """
 
     def __init__(self) -> None:
@@ -78,6 +81,7 @@ class FakeApiServer:
         self.gone_as_event = False
         self.denied: set[tuple[str, str]] = set()
         self.failing_status = 0
+        self.failing: dict[tuple[str, str], list[int]] = {}
         self.port = 0
         self.serves_policy = True
         self._pages: dict[str, tuple[int, list[Json]]] = {}
@@ -211,6 +215,8 @@ class FakeApiServer:
         verb = self._verb(request, name)
         if (verb, resource) in self.denied:
             return _status(403)
+        if self.failing.get((verb, resource)):
+            return _failed(request, self.failing[verb, resource].pop(0))
         if verb == "watch":
             return await self._watch(request, resource, namespace)
         if verb == "list":
@@ -393,6 +399,12 @@ def _line(event: Json) -> bytes:
 
 def _status(code: int) -> web.Response:
     return web.json_response({"kind": "Status", "code": code}, status=code)
+
+
+def _failed(request: web.Request, status: int) -> web.Response:
+    if status == BROKEN and request.transport is not None:
+        request.transport.abort()
+    return _status(status or 500)
 
 
 def _merged(base: Json, patch: Json) -> Json:

@@ -210,7 +210,9 @@ def _verify(record: RemovalRecord, group: GroupView, now_s: float) -> RemovalRec
     """Advance the verification of one acknowledged removal by one reading (step 7 of the chain).
 
     Settled means: described as gone, nothing in flight, under the coordinator that acknowledged it, or twice at
-    least two seconds apart under another one. A classic removal is acknowledged before it is durable.
+    least two seconds apart under another one. A classic removal is acknowledged before it is durable. A group that
+    expired has no rest to wait for, but a coordinator that has only just loaded may not show a group that exists: its
+    absence, too, is believed at the second reading.
     """
     if record.member_id in {m.member_id for m in group.members}:
         return replace(record, absent_since_s=None, settled_at_s=None)
@@ -218,10 +220,12 @@ def _verify(record: RemovalRecord, group: GroupView, now_s: float) -> RemovalRec
         return record
     if record.coordinator != group.coordinator:
         return replace(record, coordinator=group.coordinator, absent_since_s=now_s, settled_at_s=None)
-    if not group.is_settled:
+    is_expired = group.group_type is GroupType.ABSENT
+    if not group.is_settled and not is_expired:
         return record
-    changed_hands = record.absent_since_s is not None
-    if changed_hands and now_s - (record.absent_since_s or 0.0) < COORDINATOR_CHANGE_SETTLE_S:
+    if is_expired and record.absent_since_s is None:
+        return replace(record, absent_since_s=now_s)
+    if record.absent_since_s is not None and now_s - record.absent_since_s < COORDINATOR_CHANGE_SETTLE_S:
         return record
     return replace(record, settled_at_s=now_s)
 

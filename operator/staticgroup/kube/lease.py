@@ -5,11 +5,16 @@ renew deadline has passed since the last *sent* renewal that succeeded, even whe
 takes over only after it has seen the Lease unchanged for the whole lease duration by its own clock. The renew deadline
 is shorter than the lease duration, so the two periods cannot overlap, whatever the wall clocks say.
 
+A process that was frozen may find the Lease free again, or even in its own name, although another one held it
+meanwhile. So a holding is one Lease object and one number of transitions, which each acquisition raises, also after one
+of the same name: a Lease that shows another number is lost first, and acquired only by a later attempt.
+
 Source: client-go tools/leaderelection (15 s / 10 s / 2 s); every write carries the resourceVersion it was read at, so
 a lost race is a 409.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +24,8 @@ from typing import Any, Final
 from .continuity import Continuity
 from .problem import KubeProblem, KubeProblemKind
 from .transport import LEASES, Json, Transport
+
+_log = logging.getLogger(__name__)
 
 CONTINUITY_ANNOTATION: Final = "staticgroup.io/watch-continuity"
 
@@ -45,6 +52,14 @@ class LeaseSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Holding:
+    """What tells one holding of the Lease from every other."""
+
+    lease_uid: str
+    transitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Observed:
     """One version of the Lease and when it was first seen, monotonic seconds."""
 
@@ -61,6 +76,7 @@ class ActiveLease:
     identity: unique name of this replica.
     continuity: what to store with each renewal; None keeps what is stored.
     clock_s: monotonic seconds; now_s: seconds since the Unix epoch, only for the times shown to people.
+    sleep: waits between attempts and between readings that failed, seconds.
     """
 
     def __init__(
@@ -77,6 +93,8 @@ class ActiveLease:
         self._sleep = sleep
         self._observed: _Observed | None = None
         self._renewed_s: float | None = None
+        self._holding: _Holding | None = None
+        self._transitions_seen = -1
         self.problem: KubeProblem | None = None
 
     def holds(self) -> bool:
@@ -85,12 +103,23 @@ class ActiveLease:
             return True
         return self._renewed_s is not None and self._clock_s() - self._renewed_s < self._settings.renew_deadline_s
 
+    @property
+    def transitions(self) -> int | None:
+        """The leaseTransitions of this replica's holding, lower than that of any later one; None while it has none."""
+        return self._holding.transitions if self._holding is not None else None
+
     async def read_continuity(self) -> Continuity | None:
-        """Read what the last holder stored; None when there is nothing usable, which means a new epoch."""
-        raw = await self._read()
-        if not isinstance(raw, dict):
-            return None
-        text = (raw["metadata"].get("annotations") or {}).get(CONTINUITY_ANNOTATION)
+        """Read what the last holder stored, asking again until the API server answers.
+
+        Returns
+        -------
+        None when the Lease does not exist or holds nothing that can be read, which means a new epoch. A refusal or
+        no answer says neither, and a new epoch would hold every removal back.
+        """
+        while isinstance(raw := await self._read(), KubeProblem):
+            _log.warning("waiting for the Lease to be readable", extra={"problem": raw.message})
+            await self._sleep(self._settings.retry_period_s)
+        text = (((raw or {}).get("metadata") or {}).get("annotations") or {}).get(CONTINUITY_ANNOTATION)
         return Continuity.from_json(text) if isinstance(text, str) else None
 
     async def run(self, *, on_acquired: Callable[[], None], on_lost: Callable[[], None]) -> None:
@@ -98,7 +127,8 @@ class ActiveLease:
 
         Parameters
         ----------
-        on_acquired, on_lost: called at each change of `holds()` that this loop notices.
+        on_acquired, on_lost: called at each change of `holds()` that this loop notices, and both, in the order lost,
+            acquired, when another process held the Lease between two attempts; `holds()` is False until then.
         """
         held = False
         try:
@@ -124,6 +154,10 @@ class ActiveLease:
         raw = await self._read()
         if isinstance(raw, KubeProblem):
             return
+        if self._is_overtaken(raw):
+            # Told as lost before a later attempt acquires it: what the other holder wrote is to be read again.
+            self._lose()
+            return
         if raw is None:
             await self._write(None, begun_s)
             return
@@ -131,10 +165,25 @@ class ActiveLease:
         spec = raw.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
         is_ours = holder == self._identity
-        if not is_ours:
-            self._renewed_s = None
         if is_ours or not holder or self._is_expired(spec) or not self._settings.is_election_enabled:
             await self._write(raw, begun_s)
+
+    def _is_overtaken(self, raw: Json | None) -> bool:
+        """True when this replica had the Lease and somebody else may have had it since."""
+        return (
+            self._settings.is_election_enabled
+            and self._holding is not None
+            and self._holding_in(raw) != self._holding
+        )
+
+    def _holding_in(self, raw: Json | None) -> _Holding | None:
+        """Return the holding that a version of the Lease shows; None when it is not in this replica's name."""
+        if raw is None or (raw.get("spec") or {}).get("holderIdentity") != self._identity:
+            return None
+        return _Holding(lease_uid=raw["metadata"].get("uid", ""), transitions=_transitions_in(raw))
+
+    def _lose(self) -> None:
+        self._renewed_s = self._holding = None
 
     async def _read(self) -> Json | KubeProblem | None:
         """Read the Lease; None when it does not exist."""
@@ -150,6 +199,7 @@ class ActiveLease:
         return raw
 
     def _observe(self, raw: Json) -> None:
+        self._transitions_seen = max(self._transitions_seen, _transitions_in(raw))
         resource_version = raw["metadata"]["resourceVersion"]
         if self._observed is None or self._observed.resource_version != resource_version:
             self._observed = _Observed(raw=raw, resource_version=resource_version, seen_s=self._clock_s())
@@ -172,9 +222,10 @@ class ActiveLease:
         if isinstance(answer, KubeProblem):
             self.problem = answer
             if answer.kind is KubeProblemKind.CONFLICT:
-                self._renewed_s = None
+                self._lose()
             return
         self._observe(answer)
+        self._holding = self._holding_in(answer)
         # The deadline runs from before the request: the server may have granted it as early as that.
         self._renewed_s = begun_s
 
@@ -182,8 +233,9 @@ class ActiveLease:
         """Build the Lease as we want it; its resourceVersion makes the write conditional."""
         spec = dict((raw or {}).get("spec") or {})
         now = datetime.fromtimestamp(self._now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        if spec.get("holderIdentity") != self._identity:
-            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + (1 if raw else 0)
+        if self._holding is None or self._holding_in(raw) != self._holding:
+            # Above every number seen, so that a Lease that was deleted and made again counts on.
+            spec["leaseTransitions"] = self._transitions_seen + 1
             spec["acquireTime"] = now
         spec |= {
             "holderIdentity": self._identity,
@@ -207,11 +259,17 @@ class ActiveLease:
             return False
         self._renewed_s = None
         raw = await self._read()
-        if not isinstance(raw, dict) or (raw.get("spec") or {}).get("holderIdentity") != self._identity:
+        if not isinstance(raw, dict) or self._holding_in(raw) != self._holding:
+            self._lose()
             return False
         body = self._body(raw)
+        self._lose()
         body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
         answer = await self._transport.call(
             "update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body
         )
         return not isinstance(answer, KubeProblem)
+
+
+def _transitions_in(raw: Json) -> int:
+    return int((raw.get("spec") or {}).get("leaseTransitions") or 0)

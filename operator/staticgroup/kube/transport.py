@@ -20,7 +20,7 @@ from .problem import KubeProblem, KubeProblemKind, problem_of
 CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 20
-"""Upper bound of parallel connections for calls; each watch holds one more for itself."""
+"""Upper bound of parallel connections for calls; watches have connections of their own."""
 
 JSON: Final = "application/json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -111,28 +111,33 @@ class Transport:
     Parameters
     ----------
     client: a configured ApiClient, see `connect`.
+    watch_client: for watches; None sends them through `client`.
     call_timeout_s: for every call that is not a watch.
     """
 
-    def __init__(self, client: ApiClient, *, call_timeout_s: float = CALL_TIMEOUT_S) -> None:
+    def __init__(
+        self, client: ApiClient, *, watch_client: ApiClient | None = None, call_timeout_s: float = CALL_TIMEOUT_S
+    ) -> None:
         self._client = client
+        self._watch_client = watch_client or client
         self._call_timeout = aiohttp.ClientTimeout(total=call_timeout_s, sock_connect=CONNECT_TIMEOUT_S)
         self._watch_timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=None)
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.close()  # type: ignore[no-untyped-call]
+        for client in {self._client, self._watch_client}:
+            await client.close()  # type: ignore[no-untyped-call]
 
     async def _send(
-        self, *, method: str, path: str, query: Sequence[tuple[str, str]], body: Json | None, content_type: str,
+        self, client: ApiClient, *, method: str, path: str, query: Sequence[tuple[str, str]], body: Json | None, content_type: str,
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         headers = {"Accept": JSON, "Content-Type": content_type}
-        serialized = await self._client.param_serialize(
+        serialized = await client.param_serialize(
             method, path, query_params=list(query), header_params=headers, body=body, auth_settings=["BearerToken"]
         )
         url, sent_headers, sent_body = serialized[1], serialized[2], serialized[3]
-        answer = await self._client.rest_client.request(  # type: ignore[no-untyped-call]
+        answer = await client.rest_client.request(  # type: ignore[no-untyped-call]
             method, url, headers=sent_headers, body=sent_body, _request_timeout=limits
         )
         response: aiohttp.ClientResponse = answer.response
@@ -167,8 +172,8 @@ class Transport:
         method = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH"}[verb]
         try:
             response = await self._send(
-                method=method, path=path, query=tuple((query or {}).items()), body=body, content_type=content_type,
-                limits=self._call_timeout,
+                self._client, method=method, path=path, query=tuple((query or {}).items()), body=body,
+                content_type=content_type, limits=self._call_timeout,
             )
             async with response:
                 if not 200 <= response.status < 300:
@@ -203,7 +208,8 @@ class Transport:
         path = resource.path(namespace=namespace)
         async with asyncio.timeout(CALL_TIMEOUT_S):
             response = await self._send(
-                method="GET", path=path, query=asked, body=None, content_type=JSON, limits=self._watch_timeout
+                self._watch_client, method="GET", path=path, query=asked, body=None, content_type=JSON,
+                limits=self._watch_timeout,
             )
         try:
             if 200 <= response.status < 300:
@@ -220,15 +226,22 @@ def is_gone(outcome: object) -> bool:
     return isinstance(outcome, KubeProblem) and outcome.kind is KubeProblemKind.GONE
 
 
-def connect(configuration: Configuration, *, watch_count: int = 0) -> Transport:
+def connect(configuration: Configuration) -> Transport:
     """Make a Transport from a client configuration (in-cluster, kubeconfig or a test server).
 
     Parameters
     ----------
-    configuration: as `kubernetes.aio.config` fills it; its connection limit is set here.
-    watch_count: watches that stay open, one for each followed namespace; without their own share of connections,
-        many namespaces would leave none for calls.
+    configuration: as `kubernetes.aio.config` fills it; its connection limits are set here.
+
+    Notes
+    -----
+    A watch holds its connection for as long as it is followed, so in one pool with the calls many namespaces would
+    leave none for renewals of the Lease. The pool of watches has no limit: whoever opens them bounds their number
+    (for each followed namespace the main stream and at most one replay; one of nodes; ten proofs).
     """
-    configuration.tcp_connector_limit_per_host = CONNECTIONS_MAX + watch_count
-    configuration.connection_pool_maxsize = CONNECTIONS_MAX + watch_count
-    return Transport(ApiClient(configuration=configuration))
+    configuration.tcp_connector_limit_per_host = None
+    # Each client takes the size over when it is made; tokens that rotate stay in the one configuration they share.
+    configuration.connection_pool_maxsize = CONNECTIONS_MAX
+    client = ApiClient(configuration=configuration)
+    configuration.connection_pool_maxsize = 0
+    return Transport(client, watch_client=ApiClient(configuration=configuration))

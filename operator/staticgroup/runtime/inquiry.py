@@ -39,7 +39,7 @@ async def explain(settings: Settings, namespace: str, name: str, snapshot_path: 
             return await _explain(operator, namespace, name, snapshot_path)
     except TimeoutError:
         print(
-            f"staticgroup: the pods could not be listed within {ANCHOR_TIMEOUT_S:.0f} s; run `staticgroup doctor`",
+            f"staticgroup: the operator's Lease or the pods could not be read within {ANCHOR_TIMEOUT_S:.0f} s; run `staticgroup doctor`",
             file=sys.stderr,
         )
         return 1

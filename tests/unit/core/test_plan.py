@@ -14,7 +14,7 @@ from staticgroup.core.chain import IncarnationState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveOutcome, MemberView
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import with_outcomes
-from staticgroup.core.plan import Plan, plan
+from staticgroup.core.plan import VERIFY_REQUEUE_S, Plan, plan
 from staticgroup.core.snapshot import EPOCH_UNKNOWN, History, RemovalRecord, Snapshot
 from support.recommendations import advices, durations_ms
 
@@ -247,6 +247,41 @@ def test_after_a_coordinator_change_two_readings_two_seconds_apart_are_needed() 
     early = planned(departure(group=moved), first.history, NOW_S + 1.9)
     assert record_after(early).settled_at_s is None
     assert record_after(planned(departure(group=moved), early.history, NOW_S + 2.1)).settled_at_s == NOW_S + 2.1
+
+
+ABSENT = group(group_type=GroupType.ABSENT, state="Dead")
+
+
+@pytest.mark.parametrize("coordinator", [COORDINATOR, "2@10.0.0.2:9092"])
+@pytest.mark.parametrize("settled_at_s", [None, NOW_S - 60])
+def test_group_that_expired_needs_two_readings_two_seconds_apart_to_settle_a_removal(
+    coordinator: str, settled_at_s: float | None
+) -> None:
+    """A coordinator that has only just loaded may not show a group that exists, so one such reading is not believed."""
+    record = acknowledged(settled_at_s=settled_at_s, coordinator="3@10.0.0.3:9092" if settled_at_s else COORDINATOR)
+    gone = departure(group=replace(ABSENT, coordinator=coordinator))
+    first = planned(gone, history(removals=(record,)))
+    assert record_after(first).settled_at_s is None
+    early = planned(gone, first.history, NOW_S + 1.9)
+    assert record_after(early).settled_at_s is None
+    late = planned(gone, early.history, NOW_S + 2.1)
+    assert record_after(late).settled_at_s == NOW_S + 2.1
+    assert late.requeue_after_s > VERIFY_REQUEUE_S
+
+
+def test_readings_that_fail_while_a_coordinator_loads_settle_nothing() -> None:
+    loading = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="the coordinator is loading")
+    first = planned(departure(group=ABSENT), history(removals=(acknowledged(),)))
+    between = planned(departure(group=loading), first.history, NOW_S + 10)
+    (record,) = between.history.removals
+    assert record.settled_at_s is None
+
+
+def test_member_that_is_back_after_its_group_was_not_shown_is_not_settled() -> None:
+    first = planned(departure(group=ABSENT), history(removals=(acknowledged(),)))
+    back = planned(departure(), first.history, NOW_S + 2.1)
+    (record,) = back.history.removals
+    assert (record.absent_since_s, record.settled_at_s) == (None, None)
 
 
 def test_resurrected_member_is_removed_again_with_the_same_pair() -> None:

@@ -4,15 +4,16 @@ import asyncio
 import base64
 import logging
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
 
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import AioKubeGateway, PodRead
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
-from staticgroup.kube.transport import Transport, connect
+from staticgroup.kube.transport import CONNECTIONS_MAX, PODS, Transport, connect
 from support.fake_apiserver import FakeApiServer
-from unit.kube.raw_objects import pod
+from unit.kube.raw_objects import eventually, pod
 
 GROUPS = "staticgroups.staticgroup.io"
 
@@ -108,6 +109,41 @@ async def test_silent_server_ends_in_the_call_timeout() -> None:
     await made.close()
     listener.close()
     assert kind_of(outcome) is KubeProblemKind.UNAVAILABLE
+
+
+async def test_calls_are_answered_however_many_watches_are_open(server: FakeApiServer) -> None:
+    transport = connect(server.configuration())
+    async with AsyncExitStack() as watches:
+        for _ in range(5 * CONNECTIONS_MAX):
+            query = {"resourceVersion": str(server.resource_version)}
+            await watches.enter_async_context(transport.watch(PODS, query=query))
+        async with asyncio.timeout(5):
+            assert not isinstance(await transport.call("list", PODS), KubeProblem)
+    await transport.close()
+
+
+async def test_calls_in_parallel_use_a_limited_number_of_connections() -> None:
+    opened = 0
+
+    async def never_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        opened += 1
+        await reader.read()
+        writer.close()
+
+    listener = await asyncio.start_server(never_answers, "127.0.0.1", 0)
+    configuration = FakeApiServer().configuration()
+    configuration.host = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    transport = connect(configuration)
+    calls = [asyncio.create_task(transport.call("list", PODS)) for _ in range(2 * CONNECTIONS_MAX)]
+    await eventually(lambda: opened >= CONNECTIONS_MAX)
+    await asyncio.wait(calls, timeout=0.2)
+    assert opened == CONNECTIONS_MAX
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    await transport.close()
+    listener.close()
 
 
 async def test_secret_is_decoded_and_a_broken_one_does_not_leak(

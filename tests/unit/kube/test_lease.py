@@ -1,15 +1,16 @@
 """The Lease by the rules of client-go's leader election, on a clock that the test moves."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
+from staticgroup.kube.problem import problem_of
 from staticgroup.kube.transport import Transport, connect
-from support.fake_apiserver import FakeApiServer
+from support.fake_apiserver import BROKEN, FakeApiServer
 from unit.kube.raw_objects import eventually
 
 LEASE = ("leases.coordination.k8s.io", "ops", "staticgroup-operator")
@@ -41,10 +42,22 @@ def clock() -> Clock:
     return Clock()
 
 
-def make(transport: Transport, clock: Clock, identity: str, continuity: Continuity | None = None, **rest: Any) -> ActiveLease:
+def noting(paused_s: list[float]) -> Callable[[float], Any]:
+    """Return a sleep that takes no time and notes how long it should have been."""
+
+    async def sleep(seconds: float) -> None:
+        paused_s.append(seconds)
+
+    return sleep
+
+
+def make(
+    transport: Transport, clock: Clock, identity: str, continuity: Continuity | None = None,
+    sleep: Callable[[float], Any] = asyncio.sleep, **rest: Any,
+) -> ActiveLease:
     return ActiveLease(
         transport, LeaseSettings(namespace="ops", **rest), identity=identity, continuity=lambda: continuity,
-        clock_s=clock, now_s=lambda: 1_800_000_000.0,
+        clock_s=clock, now_s=lambda: 1_800_000_000.0, sleep=sleep,
     )
 
 
@@ -145,6 +158,140 @@ async def test_cancelled_loop_releases(server: FakeApiServer, transport: Transpo
     assert told == ["on"]
 
 
+async def taken_and_released(other: ActiveLease, clock: Clock) -> None:
+    """Let another replica take an expired Lease, and let it go again."""
+    assert not await other.attempt()
+    clock.now_s += 15.1
+    assert await other.attempt()
+    assert await other.release()
+
+
+async def test_holder_that_slept_through_anothers_holding_loses_the_lease_before_it_acquires_it_again(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    """Frozen for 15 s it hears nothing of a holder that came and went; what that one wrote must be read."""
+    wakes: asyncio.Queue[None] = asyncio.Queue()
+
+    async def frozen(seconds: float) -> None:
+        await wakes.get()
+
+    lease = make(transport, clock, "a", sleep=frozen)
+    told: list[tuple[str, bool]] = []
+    task = asyncio.create_task(lease.run(
+        on_acquired=lambda: told.append(("acquired", lease.holds())), on_lost=lambda: told.append(("lost", lease.holds())),
+    ))
+    await eventually(lambda: told == [("acquired", True)])
+    assert lease.transitions == 0
+    await taken_and_released(make(transport, clock, "b"), clock)
+    wakes.put_nowait(None)
+    await eventually(lambda: told[1:] == [("lost", False)])
+    assert not lease.holds()
+    assert lease.transitions is None
+    wakes.put_nowait(None)
+    await eventually(lambda: told[2:] == [("acquired", True)])
+    assert lease.transitions == 2
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_lease_that_another_process_of_the_same_name_took_is_lost(transport: Transport, clock: Clock) -> None:
+    """The holder's name alone does not tell: a pod keeps its name when its container starts again."""
+    first, second = make(transport, clock, "a"), make(transport, clock, "a")
+    assert await first.attempt()
+    assert await second.attempt()
+    assert (first.transitions, second.transitions) == (0, 1)
+    assert not await first.attempt()
+    assert first.transitions is None
+    assert await second.attempt()
+    assert second.transitions == 1
+
+
+async def test_lease_that_was_deleted_is_lost_and_its_successor_counts_on(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    """Whoever made the next one may have held it meanwhile; a counter that began again would tell two holdings alike."""
+    lease = make(transport, clock, "a")
+    await lease.attempt()
+    server.remove("ops", "staticgroup-operator", LEASE[0])
+    assert not await lease.attempt()
+    assert await lease.attempt()
+    assert lease.transitions == 1
+    server.remove("ops", "staticgroup-operator", LEASE[0])
+    other = make(transport, clock, "b")
+    assert await other.attempt()
+    assert other.transitions == 0
+    assert await other.release()
+    assert not await lease.attempt()
+    assert await lease.attempt()
+    assert lease.transitions == 2
+
+
+async def test_lease_made_again_in_the_own_name_and_with_the_same_number_is_lost_too(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    lease = make(transport, clock, "a")
+    await lease.attempt()
+    server.remove("ops", "staticgroup-operator", LEASE[0])
+    assert await make(transport, clock, "a").attempt()
+    assert not await lease.attempt()
+
+
+async def test_lapse_that_nobody_used_is_no_loss(transport: Transport, clock: Clock) -> None:
+    lease = make(transport, clock, "a")
+    await lease.attempt()
+    clock.now_s += 100
+    assert not lease.holds()
+    assert await lease.attempt()
+    assert lease.transitions == 0
+
+
+async def test_transitions_are_those_of_the_own_holding_only(transport: Transport, clock: Clock) -> None:
+    first, second = make(transport, clock, "a"), make(transport, clock, "b")
+    assert first.transitions is None
+    await first.attempt()
+    await second.attempt()
+    assert (first.transitions, second.transitions) == (0, None)
+    await first.release()
+    await second.attempt()
+    assert (first.transitions, second.transitions) == (None, 1)
+
+
+async def test_acquisition_whose_answer_was_lost_is_made_again_as_another_one(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    lease = make(transport, clock, "a")
+    sent = transport.call
+
+    async def without_answer(verb: str, *args: Any, **rest: Any) -> Any:
+        answer = await sent(verb, *args, **rest)
+        return problem_of(0, verb=verb, resource="leases") if verb in ("create", "update") else answer
+
+    transport.call = without_answer  # type: ignore[method-assign]
+    assert not await lease.attempt()
+    transport.call = sent  # type: ignore[method-assign]
+    assert await lease.attempt()
+    assert lease.transitions == 1
+
+
+async def test_renewal_whose_answer_was_lost_keeps_the_holding(transport: Transport, clock: Clock) -> None:
+    lease = make(transport, clock, "a")
+    await lease.attempt()
+    sent = transport.call
+
+    async def without_answer(verb: str, *args: Any, **rest: Any) -> Any:
+        answer = await sent(verb, *args, **rest)
+        return problem_of(0, verb=verb, resource="leases") if verb == "update" else answer
+
+    transport.call = without_answer  # type: ignore[method-assign]
+    clock.now_s += 5
+    assert await lease.attempt()
+    transport.call = sent  # type: ignore[method-assign]
+    clock.now_s += 6
+    assert not lease.holds()
+    assert await lease.attempt()
+    assert lease.transitions == 0
+
+
 async def test_continuity_travels_on_the_lease_and_survives_a_renewal_without_one(
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
@@ -157,6 +304,36 @@ async def test_continuity_travels_on_the_lease_and_survives_a_renewal_without_on
     assert server.objects[LEASE]["metadata"]["labels"] == {"kept": "yes"}
     server.objects[LEASE]["metadata"]["annotations"][CONTINUITY_ANNOTATION] = "garbage"
     assert await make(transport, clock, "b").read_continuity() is None
+
+
+@pytest.mark.parametrize("status", [BROKEN, 401, 403, 410, 422, 429, 500, 503])
+async def test_reading_of_continuity_that_fails_is_made_again_until_the_lease_answers(
+    server: FakeApiServer, transport: Transport, clock: Clock, status: int
+) -> None:
+    """No answer is no word about continuity; taking it for one would begin a new epoch and hold every removal."""
+    stored = Continuity(epoch="e1", resource_versions={"": 42})
+    await make(transport, clock, "a", stored).attempt()
+    server.failing["get", LEASE[0]] = [status] * 4
+    paused_s: list[float] = []
+    assert await make(transport, clock, "b", sleep=noting(paused_s)).read_continuity() == stored
+    # When a connection that it had kept breaks, the HTTP client asks once more by itself.
+    assert paused_s in ([[2.0] * 2, [2.0] * 3] if status == BROKEN else [[2.0] * 4])
+
+
+async def test_lease_that_does_not_exist_means_no_continuity_at_once(transport: Transport, clock: Clock) -> None:
+    paused_s: list[float] = []
+    assert await make(transport, clock, "a", sleep=noting(paused_s)).read_continuity() is None
+    assert paused_s == []
+
+
+async def test_right_to_read_the_lease_is_named_while_it_is_missing(
+    server: FakeApiServer, transport: Transport, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.failing["get", LEASE[0]] = [403]
+    await make(transport, clock, "a", sleep=noting([])).read_continuity()
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "get leases.coordination.k8s.io in namespace ops; grant this verb" in record.__dict__["problem"]
 
 
 async def test_without_election_continuity_is_stored_and_the_right_never_ends(

@@ -12,7 +12,7 @@ import pytest
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.operator import LeaseLost, Operator
 from staticgroup.runtime.settings import Settings
-from support.fake_apiserver import FakeApiServer
+from support.fake_apiserver import BROKEN, FakeApiServer
 from support.fake_gateways import FakeKafka
 from unit.kube.raw_objects import eventually, finished, pod
 
@@ -83,10 +83,18 @@ class Cluster:
         self.server.remove("shop", f"web-{ordinal}")
 
     @asynccontextmanager
-    async def operating(self, identity: str = "one") -> AsyncIterator[tuple[Operator, asyncio.Task[None]]]:
+    async def operating(
+        self, identity: str = "one", watch_namespaces: tuple[str, ...] = ()
+    ) -> AsyncIterator[tuple[Operator, asyncio.Task[None]]]:
         """Run one operator process."""
         transport = connect(self.server.configuration())
-        settings = Settings(identity=identity, namespace="ops", lease_retry_s=0.05, barrier_patience_s=0.05)
+        settings = Settings(
+            identity=identity,
+            namespace="ops",
+            lease_retry_s=0.05,
+            barrier_patience_s=0.05,
+            watch_namespaces=watch_namespaces,
+        )
         operator = Operator(settings, transport, kafka=self.kafka)
         task = asyncio.create_task(operator.run())
         try:
@@ -144,6 +152,23 @@ async def test_scale_down_while_no_operator_runs_is_finished_by_the_next_process
     assert left(cluster) == [cluster.id_of(2)]
 
 
+@pytest.mark.parametrize("status", [BROKEN, 403, 429, 503])
+async def test_process_whose_first_readings_of_the_lease_fail_resumes_the_watch_all_the_same(
+    cluster: Cluster, status: int
+) -> None:
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        epoch = operator.pods.epoch
+        await eventually(lambda: epoch in str(cluster.server.objects[LEASE]["metadata"].get("annotations")), 20)
+    cluster.scale(2)
+    cluster.end(2)
+    cluster.server.failing["get", LEASE[0]] = [status, status]
+    async with cluster.operating("two") as (operator, _):
+        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
+        assert operator.pods.epoch == epoch
+    assert left(cluster) == [cluster.id_of(2)]
+
+
 async def test_process_that_cannot_resume_its_watch_removes_nothing(cluster: Cluster) -> None:
     """The API server has compacted what happened meanwhile: pods may have come and gone unseen."""
     async with cluster.operating():
@@ -170,6 +195,19 @@ async def test_standby_watches_but_writes_nothing_until_the_holder_is_gone(clust
         cluster.end(2)
         await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
         assert before == 0
+    assert left(cluster) == [cluster.id_of(2)]
+
+
+async def test_process_that_watches_sixty_namespaces_holds_the_lease_and_removes(cluster: Cluster) -> None:
+    """Each namespace has a watch of its own that stays open; none of them may take the place of a call."""
+    namespaces = ("shop", *(f"team-{n}" for n in range(59)))
+    async with cluster.operating(watch_namespaces=namespaces) as (operator, _):
+        await cluster.populated()
+        assert operator.lease.holds()
+        assert len([w for w in cluster.server.watches if not w.is_short]) == 61
+        cluster.scale(2)
+        cluster.end(2)
+        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
     assert left(cluster) == [cluster.id_of(2)]
 
 
