@@ -63,7 +63,7 @@ _METRICS_OUTRO: Final = """
 | `guard` of `staticgroup_removals_held` | the guards of [scale-down](../guide/scale-down.md#what-holds-a-removal-back) |
 | `outcome` of `staticgroup_leave_outcomes_total` | Removed, Fenced, UnknownMember, NotAuthorized, Retry |
 | `reason` of `staticgroup_kafka_problems_total` | the kinds in [troubleshooting](../guide/troubleshooting.md#connected) |
-| `result` of `staticgroup_rounds_total` | done, failed |
+| `result` of `staticgroup_rounds_total` | done, failed, given_up (at its deadline) |
 | `sink` of the journal's counters | kafka, files |
 | `reason` of `staticgroup_journal_dropped_total` | those in [the journal](../guide/journal.md#counters) |
 

@@ -51,6 +51,7 @@ def test_values_arrive_at_the_operator_with_their_units() -> None:
         lease_renew_deadline_s=20,
         lease_retry_s=2.5,
         concurrency=256,
+        round_deadline_s=600,
         group_poll_s=600,
         relist_s=86_400,
         barrier_patience_s=0,

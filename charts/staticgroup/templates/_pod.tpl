@@ -24,6 +24,8 @@
   value: {{ $operator.leaseRetrySeconds | quote }}
 - name: STATICGROUP_CONCURRENCY
   value: {{ $operator.concurrency | quote }}
+- name: STATICGROUP_ROUND_DEADLINE_S
+  value: {{ $operator.roundDeadlineSeconds | quote }}
 - name: STATICGROUP_GROUP_POLL_S
   value: {{ $operator.groupPollSeconds | quote }}
 - name: STATICGROUP_RELIST_S

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 
@@ -21,8 +22,10 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """(host, port) → addresses in text; raises OSError when the name does not resolve."""
 
-DNS_THREADS = 8
-"""Own threads: a few dead resolvers must not starve asyncio's default executor."""
+DNS_THREADS = 64
+"""Own threads: dead name servers must not starve asyncio's default executor, and a look-up cannot be cut short."""
+LOOK_UPS_OF_TENANT = 8
+"""Look-ups of one tenant at once, those included that nobody waits for any more."""
 
 METADATA_ADDRESSES = frozenset(
     ipaddress.ip_address(text)
@@ -124,24 +127,55 @@ async def check(target: HostPort, *, allow_loopback: bool, resolver: Resolver) -
     )
 
 
+def _look_up(host: str, port: int) -> list[str]:
+    return [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
 class SystemResolver:
-    """Ask the system's resolver, in threads of its own; IP literals are answered without it."""
+    """Ask the system's resolver, in threads of its own, for each tenant within its share of them.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    look_up: blocks until it knows the addresses; tests give one that hangs.
+    """
+
+    def __init__(self, look_up: Callable[[str, int], list[str]] = _look_up) -> None:
+        self._look_up = look_up
         self._threads = ThreadPoolExecutor(max_workers=DNS_THREADS, thread_name_prefix="kafka-dns")
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        try:
-            return (str(ipaddress.ip_address(host)),)
-        except ValueError:
-            pass  # a name, which the resolver knows
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, _look_up, host, port)
-        return tuple(dict.fromkeys(found))
+    def of(self, tenant: str) -> TenantResolver:
+        """Return the resolver of one tenant, which is a namespace; those of one tenant share its places."""
+        places = self._places.get(tenant)
+        if places is None:
+            places = self._places[tenant] = asyncio.Semaphore(LOOK_UPS_OF_TENANT)
+        return TenantResolver(look_up=self._look_up, threads=self._threads, places=places)
 
     def close(self) -> None:
         """Let the threads end; a hanging look-up is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _look_up(host: str, port: int) -> list[str]:
-    return [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantResolver:
+    """Answer IP literals at once and look names up, at most as many at once as there are places."""
+
+    look_up: Callable[[str, int], list[str]]
+    threads: ThreadPoolExecutor
+    places: asyncio.Semaphore
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        try:
+            return (str(ipaddress.ip_address(host)),)
+        except ValueError:
+            pass  # a name, which the resolver knows
+        await self.places.acquire()
+        running = asyncio.get_running_loop().run_in_executor(self.threads, self.look_up, host, port)
+        running.add_done_callback(self._ended)
+        # The thread goes on when nobody waits any more, and keeps its place until it ends.
+        return tuple(dict.fromkeys(await asyncio.shield(running)))
+
+    def _ended(self, running: asyncio.Future[list[str]]) -> None:
+        self.places.release()
+        if not running.cancelled():
+            running.exception()  # seen, or asyncio would report one that nobody waited for

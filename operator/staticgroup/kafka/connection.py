@@ -134,6 +134,8 @@ class BrokerConnection:
     ----------
     opened_at_s, used_at_s: monotonic seconds, kept by the pool.
     cluster: what the broker said about the cluster when the connection was opened.
+    on_silence: told how many seconds a request waited for an answer that did not come in time; None once a request was
+        answered, because then the connection may only have been cut, which dialling again finds out.
     """
 
     target: HostPort
@@ -142,6 +144,7 @@ class BrokerConnection:
     used_at_s: float
     cluster: ClusterAnswer = _UNKNOWN_CLUSTER
     in_flight: int = 0
+    on_silence: Callable[[float], None] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -178,12 +181,16 @@ class BrokerConnection:
 
     async def _exchange(self, call: Call[T], deadline_s: float) -> bytes:
         self.in_flight += 1
+        began_s = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout_at(deadline_s):
                 body: bytes = await self.raw.send(call)
+                self.on_silence = None
                 return body
         except TimeoutError:
             self.close()
+            if self.on_silence is not None:
+                self.on_silence(asyncio.get_running_loop().time() - began_s)
             raise Refusal(_unreachable(self.target), recovery=Recovery.FIND_COORDINATOR, sent=True) from None
         except (aiokafka_errors.KafkaError, OSError, UnreadableAnswer) as error:
             self.close()

@@ -110,8 +110,8 @@ class KioGateway:
         self._rng = rng or random.Random()
         self._clock = clock
         self._pause = pause
-        self._own_resolver = SystemResolver() if resolver is None else None
-        self._resolver: Resolver = resolver or self._own_resolver  # type: ignore[assignment]  # one of them is set
+        self._system_resolver = SystemResolver()
+        self._given_resolver = resolver
         self._make_tokens = make_tokens
         self._pools: dict[str, ClusterPool] = {}
         self._readers: dict[str, GroupReader] = {}
@@ -241,8 +241,7 @@ class KioGateway:
         self._pools.clear()
         self._readers.clear()
         self._fingerprints.clear()
-        if self._own_resolver:
-            self._own_resolver.close()
+        self._system_resolver.close()
 
     def retain(self, fingerprints: Sequence[str]) -> None:
         """Give up the connections of settings that no KafkaConnection has any more."""
@@ -264,12 +263,20 @@ class KioGateway:
         if pool is None:
             self._retire_unused()
             pool = ClusterPool(
-                settings, resolver=self._resolver, rng=self._rng, clock=self._clock, make_tokens=self._make_tokens
+                settings,
+                resolver=self._resolver_of(settings),
+                rng=self._rng,
+                clock=self._clock,
+                make_tokens=self._make_tokens,
             )
             self._pools[settings.fingerprint] = pool
             self._readers[settings.fingerprint] = GroupReader(pool, pause=self._pause, rng=self._rng)
         pool.sweep()
         return pool
+
+    def _resolver_of(self, settings: ConnectionSettings) -> Resolver:
+        """Return the given resolver, or the system's within the share of the connection's namespace."""
+        return self._given_resolver or self._system_resolver.of(settings.name.partition("/")[0])
 
     def _retire_unused(self) -> None:
         now_s = self._clock()

@@ -32,6 +32,8 @@ SASL_AGE_MAX_S = 50 * 60.0
 GROUPS_PER_REQUEST = 100
 ABSENCE_SETTLE_S = 2.0
 """How long a group that was seen must be missing before it is called absent."""
+SILENCE_MAX_S = 15.0
+"""A broker that kept somebody waiting in vain is not asked again for as long as that took, and no longer than this."""
 REMEMBERED_GROUPS_MAX = 100_000
 """Of coordinators and of types; when full, all is forgotten and learned again."""
 
@@ -42,9 +44,24 @@ _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(slots=True)
 class _Slot:
+    """The connections to one address; what one user of it waited for in vain, the others do not wait for again."""
+
+    target: HostPort
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     current: BrokerConnection | None = None
     retiring: BrokerConnection | None = None
+    quiet_until_s: float = float("-inf")
+    problem: KafkaProblem | None = None
+
+    def leave_alone(self, waited_s: float, problem: KafkaProblem | None = None) -> None:
+        """Do not ask this address again for as long as somebody waited in vain; without a problem it was silent."""
+        self.quiet_until_s = asyncio.get_running_loop().time() + min(waited_s, SILENCE_MAX_S)
+        self.problem = problem or problem_of_failure(self.target, TimeoutError())
+
+    def refuse_if_left_alone(self) -> None:
+        """Raise the last Refusal again while its time has not passed."""
+        if self.problem is not None and asyncio.get_running_loop().time() < self.quiet_until_s:
+            raise Refusal(self.problem, recovery=Recovery.BACK_OFF)
 
 
 class ClusterPool:
@@ -155,16 +172,28 @@ class ClusterPool:
         return await self._connection(HostPort(host=node.host, port=node.port), deadline_s, adopts_cluster=False)
 
     async def _connection(self, target: HostPort, deadline_s: float, *, adopts_cluster: bool) -> BrokerConnection:
-        slot = self._slots.setdefault(target, _Slot())
+        slot = self._slots.setdefault(target, _Slot(target))
         try:
             async with asyncio.timeout_at(deadline_s), slot.lock:
                 if slot.current and self._is_usable(slot.current):
                     return self._touch(slot.current)
                 self._give_up(slot)
-                slot.current = await self._open(target, deadline_s, adopts_cluster)
+                slot.refuse_if_left_alone()
+                slot.current = await self._open_patiently(slot, deadline_s, adopts_cluster)
                 return slot.current
         except TimeoutError as error:
             raise Refusal(problem_of_failure(target, error), recovery=Recovery.BACK_OFF) from None
+
+    async def _open_patiently(self, slot: _Slot, deadline_s: float, adopts_cluster: bool) -> BrokerConnection:
+        began_s = asyncio.get_running_loop().time()
+        try:
+            connection = await self._open(slot.target, deadline_s, adopts_cluster)
+        except BaseException as error:  # of the deadline too, which arrives as a cancellation
+            problem = error.problem if isinstance(error, Refusal) else None
+            slot.leave_alone(asyncio.get_running_loop().time() - began_s, problem)
+            raise
+        connection.on_silence = slot.leave_alone
+        return connection
 
     async def _open(self, target: HostPort, deadline_s: float, adopts_cluster: bool) -> BrokerConnection:
         address = await check(target, allow_loopback=self.settings.allow_loopback, resolver=self._resolver)

@@ -32,12 +32,14 @@ class ConnectionReporter:
     may_write: Callable[[], bool]
     now_s: Callable[[], float]
     _written: dict[Key, KafkaConnectionStatus] = field(default_factory=dict)
+    _unsure: set[Key] = field(default_factory=set)
 
     async def reconcile(self, key: Key) -> Outcome:
         """Probe one KafkaConnection and write its status when it changed."""
         connection = self.stores.connections.get(key)
         if connection is None or not self.may_write():
             self._written.pop(key, None)
+            self._unsure.discard(key)
             return Outcome()
         settings = await self.connections.settings(key)
         facts = settings if isinstance(settings, KafkaProblem) else await self.kafka.probe(settings)
@@ -45,12 +47,14 @@ class ConnectionReporter:
             self.connections.distrust(key)
         before = self._written.get(key) or connection.status or KafkaConnectionStatus()
         status = self._status(before, facts, connection.metadata.generation)
-        if status != before and self.may_write():
+        if (status != before or key in self._unsure) and self.may_write():
+            self._unsure.add(key)  # until the answer is there, the API server may hold either
             problem = await self.kube.apply_status(
                 names.KAFKA_CONNECTION_PLURAL, key[0], key[1], connection.metadata.uid, status.to_wire()
             )
             if problem is not None:
                 return Outcome(failed=True)
+            self._unsure.discard(key)
         self._written[key] = status
         return Outcome(requeue_after_s=PROBE_EVERY_S, failed=isinstance(facts, KafkaProblem))
 

@@ -80,6 +80,11 @@ class Metrics:
         self.queue_length = Gauge(
             "staticgroup_queue_length", "StaticGroups that wait or are being worked on.", registry=self.registry
         )
+        self.rounds_late = Gauge(
+            "staticgroup_rounds_late",
+            "Rounds under way for longer than a second, which left their place to others.",
+            registry=self.registry,
+        )
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a StaticGroup that is gone."""

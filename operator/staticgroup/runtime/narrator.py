@@ -35,12 +35,12 @@ class Narrator:
     metrics: Metrics
     _told: dict[Key, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
-    async def removals(self, group: StaticGroup, executed: Executed, now_s: float) -> None:
-        """Tell the coordinator's answer to each removal, with the evidence that allowed it."""
+    def outcomes(self, group: StaticGroup, executed: Executed, now_s: float) -> None:
+        """Count and audit the coordinator's answer to each removal, with the evidence that allowed it."""
         key = (group.metadata.namespace, group.metadata.name)
         for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
-            evidence = _evidence(removal)
             died_at_s = max((i.since_s for i in removal.chain.incarnations), default=now_s)
+            self.metrics.leave_outcomes.labels(outcome.value).inc()
             audit.info(
                 "member removal",
                 extra={
@@ -52,18 +52,23 @@ class Narrator:
                     "member_id": removal.entry.member_id,
                     "ordinal": removal.ordinal,
                     "attempt": removal.attempt,
-                    "evidence": evidence,
+                    "evidence": _evidence(removal),
                     "seconds_after_certificate": round(now_s - died_at_s, 3),
                 },
             )
             if outcome is LeaveOutcome.REMOVED:
                 self.metrics.removed.labels(*key).inc()
                 self.metrics.certificate_to_leave_seconds.observe(max(0.0, now_s - died_at_s))
+
+    async def removals(self, group: StaticGroup, executed: Executed) -> None:
+        """Tell users of each removal that was acknowledged or refused."""
+        for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
+            if outcome is LeaveOutcome.REMOVED:
                 await self._post(
                     group,
                     "Normal",
                     "MemberRemoved",
-                    f"removed {removal.entry.instance_id} from group {group.spec.group_id}: {evidence}",
+                    f"removed {removal.entry.instance_id} from group {group.spec.group_id}: {_evidence(removal)}",
                 )
             elif outcome is LeaveOutcome.NOT_AUTHORIZED:
                 await self._post(

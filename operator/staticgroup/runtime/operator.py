@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 STARTUP_RETRY_S = 2.0
 POLICY_CHECK_S = 60.0
+CONNECTION_CONCURRENCY = 16
+"""KafkaConnections that are probed at once."""
 
 
 class LeaseLost(Exception):
@@ -107,7 +109,13 @@ class Operator:
         self.handlers_ready = asyncio.Event()
         self._is_active = False
         self.reconciler = self._reconciler()
-        self.queue = WorkQueue(self.reconciler.reconcile, concurrency=settings.concurrency)
+        self.queue = WorkQueue(
+            self.reconciler.reconcile,
+            concurrency=settings.concurrency,
+            lane_of=self.stores.connection_of,
+            deadline_s=settings.round_deadline_s,
+            on_given_up=lambda _: self.metrics.rounds.labels("given_up").inc(),
+        )
         self.connection_reporter = ConnectionReporter(
             kube=self.kube,
             kafka=self.kafka,
@@ -116,7 +124,11 @@ class Operator:
             may_write=self.lease.holds,
             now_s=sources.now_s,
         )
-        self.connection_queue = WorkQueue(self.connection_reporter.reconcile, concurrency=4)
+        self.connection_queue = WorkQueue(
+            self.connection_reporter.reconcile,
+            concurrency=CONNECTION_CONCURRENCY,
+            deadline_s=settings.round_deadline_s,
+        )
 
     def _journal(self, operator_id: str, sinks: Sequence[Sink]) -> Journal:
         return Journal(
@@ -399,6 +411,7 @@ class Operator:
         self.metrics.watch_age.set(self.pods.age_s() if self.pods.epoch else 0)
         self.metrics.leader.set(1 if self._may_write() else 0)
         self.metrics.queue_length.set(len(self.queue))
+        self.metrics.rounds_late.set(self.queue.late)
 
 
 def _key_of(body: dict[str, Any]) -> Key:

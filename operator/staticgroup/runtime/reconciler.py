@@ -3,7 +3,9 @@
 `observe` keeps the order that makes a removal safe and no other: (1) describe the group, (2) read workload and pods
 consistently, (3) bring the pod watch up to that read, (4) take the chains. The plan is made on the frozen result and
 the LeaveGroup carries the member.id of step 1, so whatever happens in between is answered FENCED_INSTANCE_ID.
-Every round starts at *observe*: crash anywhere, start again, reach the same end.
+Every round starts at *observe*: crash anywhere, start again, reach the same end. A round may also be cut at any await,
+when its deadline has passed: what it remembers is replaced right after the answer that it rests on, and an answer that
+did not come counts as unknown.
 """
 
 from __future__ import annotations
@@ -56,11 +58,17 @@ BOUNDS_MAX_AGE_S = 300.0
 
 @dataclass(slots=True)
 class _Memory:
-    """What this process remembers of one StaticGroup between rounds."""
+    """What this process remembers of one StaticGroup between rounds.
+
+    Attributes
+    ----------
+    is_status_unsure: a write was sent whose success is not known, so the API server may hold another status than this.
+    """
 
     uid: str
     history: History
     status: StaticGroupStatus | None
+    is_status_unsure: bool = False
     overflow: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
@@ -118,7 +126,7 @@ class Reconciler:
         spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
         snapshot = await self.observe(group, spec, memory)
         decided = plan(spec, snapshot, memory.history, self.now_s())
-        executed, decided = await self.execute(group, spec, decided)
+        executed, decided = await self.execute(group, spec, decided, memory)
         memory.history = decided.history
         if self.journal is not None:
             self.journal.round(
@@ -177,7 +185,8 @@ class Reconciler:
         )  # step 1
         if isinstance(described, KafkaProblem):
             self._note_problem(connection_key, described)
-        bounds = await self._bounds(settings, spec, memory)
+        # brokers that did not answer the describe are not asked again in the same round
+        bounds = memory.bounds if isinstance(described, KafkaProblem) else await self._bounds(settings, spec, memory)
         identity = _identity_or_none(spec, memory.history)
         workload = await self._workload(namespace, spec.workload_ref.name)
         departed = _departed_ids(identity, workload, described)
@@ -304,7 +313,9 @@ class Reconciler:
 
     # execute ---------------------------------------------------------------------------------------------------
 
-    async def execute(self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan) -> tuple[Executed, Plan]:
+    async def execute(
+        self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan, memory: _Memory
+    ) -> tuple[Executed, Plan]:
         """Carry out the plan's actions, or none of them in mode Observe; returns what became of them."""
         if not decided.actions:
             return Executed(), decided
@@ -315,11 +326,16 @@ class Reconciler:
             return Executed(problem=settings), decided
         executed = Executed()
         for action in decided.actions:
-            executed, decided = await self._leave(group, settings, action, decided)
+            executed, decided = await self._leave(group, settings, action, decided, memory)
         return executed, decided
 
     async def _leave(
-        self, group: StaticGroup, settings: ConnectionSettings, action: RemoveMembers, decided: Plan
+        self,
+        group: StaticGroup,
+        settings: ConnectionSettings,
+        action: RemoveMembers,
+        decided: Plan,
+        memory: _Memory,
     ) -> tuple[Executed, Plan]:
         """Send one batch LeaveGroup and remember what was acknowledged."""
         if not self.may_write():
@@ -331,17 +347,23 @@ class Reconciler:
             ), decided
         if not self._is_current(group):
             return Executed(), decided
-        answer = await self.kafka.leave(settings, action.group_id, [r.entry for r in action.removals])
+        try:
+            answer = await self.kafka.leave(settings, action.group_id, [r.entry for r in action.removals])
+        except asyncio.CancelledError:
+            # the coordinator may have acted; the next round describes the group again, as after every lost answer
+            lost = Executed(removals=action.removals, outcomes=(LeaveOutcome.RETRY,) * len(action.removals))
+            self.narrator.outcomes(group, lost, self.now_s())
+            raise
         now_s = self.now_s()
         if isinstance(answer, KafkaProblem):
             self._note_problem((group.metadata.namespace, group.spec.connection_ref.name), answer)
             return Executed(removals=(), problem=answer), decided
         executed = Executed(removals=action.removals, outcomes=tuple(answer.outcomes))
-        history = with_outcomes(decided.history, action.removals, answer.outcomes, answer.coordinator, now_s)
-        for outcome in answer.outcomes:
-            self.metrics.leave_outcomes.labels(outcome.value).inc()
-        await self.narrator.removals(group, executed, now_s)
-        return executed, replace(decided, history=history)
+        # remembered and told before the next await, where the round may be cut
+        memory.history = with_outcomes(decided.history, action.removals, answer.outcomes, answer.coordinator, now_s)
+        self.narrator.outcomes(group, executed, now_s)
+        await self.narrator.removals(group, executed)
+        return executed, replace(decided, history=memory.history)
 
     def _is_current(self, group: StaticGroup) -> bool:
         """True while nobody deleted, re-created, suspended or edited the StaticGroup since the round began."""
@@ -376,7 +398,7 @@ class Reconciler:
         await self.narrator.held(group, decided)
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
-        if status == memory.status:
+        if status == memory.status and not memory.is_status_unsure:
             self._mark_durable(known)
             return True
         return await self._write(key, group, status, memory, known)
@@ -387,6 +409,7 @@ class Reconciler:
         """Apply the status; what it says of incarnations counts as durable only when the write succeeded."""
         if not self.may_write():
             return False
+        memory.is_status_unsure = True
         problem = await self.kube.apply_status(
             names.STATIC_GROUP_PLURAL, key[0], key[1], group.metadata.uid, status.to_wire()
         )
@@ -394,7 +417,7 @@ class Reconciler:
             log.warning("status not written", extra={"key": "/".join(key), "problem": problem.message})
             return False
         self.metrics.status_writes.inc()
-        memory.status = status
+        memory.status, memory.is_status_unsure = status, False
         self._mark_durable(known)
         return True
 
@@ -429,7 +452,7 @@ class Reconciler:
                 "ledger": wire_ledger(to_remember(known), overflow=memory.overflow),
             }
         )
-        if status == before:
+        if status == before and not memory.is_status_unsure:
             self._mark_durable(known)
             return Outcome()
         return Outcome(failed=not await self._write(key, group, status, memory, known))

@@ -33,7 +33,10 @@ class Settings:
     lease_name: name of the coordination.k8s.io/Lease, which also keeps the position of the pod watch.
     policy_name: name of the MutatingAdmissionPolicy that injects for this installation.
     lease_duration_s, lease_renew_deadline_s, lease_retry_s: 15 > 10 > 2 as in client-go.
-    concurrency: rounds at once, 1-256.
+    concurrency: rounds at once, 1-256; those that have waited longer than a second for an answer do not count, one
+        namespace gets half of it and one KafkaConnection a quarter.
+    round_deadline_s: how long one round may take before it is given up and tried again later, 75-600 s: longer than any
+        requestTimeoutSeconds, so that a silent broker is still reported.
     group_poll_s: how often a quiet group is described, 5-600 s.
     relist_s: how often the pod watch is checked against a full LIST, 60-86400 s.
     barrier_patience_s: how long the main watch may take to pass a read before a replay is opened, 0-5 s.
@@ -65,6 +68,7 @@ class Settings:
     lease_renew_deadline_s: float = 10.0
     lease_retry_s: float = 2.0
     concurrency: int = 32
+    round_deadline_s: float = 90.0
     group_poll_s: float = 30.0
     relist_s: float = 600.0
     barrier_patience_s: float = 0.1
@@ -83,6 +87,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _bounded("concurrency", self.concurrency, 1, 256)
+        _bounded("round_deadline_s", self.round_deadline_s, 75, 600)
         _bounded("group_poll_s", self.group_poll_s, 5, 600)
         _bounded("relist_s", self.relist_s, 60, 86_400)
         _bounded("barrier_patience_s", self.barrier_patience_s, 0, 5)

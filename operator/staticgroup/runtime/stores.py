@@ -131,6 +131,11 @@ class Stores:
         """Return the StaticGroups that point at a workload."""
         return frozenset(self.by_workload.get((namespace, workload_name), ()))
 
+    def connection_of(self, key: Key) -> Key:
+        """Return the KafkaConnection of a StaticGroup; one without a name while the StaticGroup is not known."""
+        group = self.groups.get(key)
+        return key[0], group.spec.connection_ref.name if group is not None else ""
+
     def groups_of_connection(self, key: Key) -> frozenset[Key]:
         """Return the StaticGroups that use a connection."""
         return frozenset(self.by_connection.get(key, ()))

@@ -1,8 +1,9 @@
 """A keyed work queue: events only say *look again*, and the queue decides when.
 
 One key is one StaticGroup. A key is never worked on twice at once; adding it while it runs means one more run
-afterwards; failures back off per key from 1 s to 1 min; the number of concurrent rounds is bounded. The shape is
-controller-runtime's and client-go's workqueue; the clock is the event loop's.
+afterwards; failures back off per key from 1 s to 1 min; the number of concurrent rounds and the time of each are bounded,
+and whose turn it is `turns.py` says. The shape is controller-runtime's and client-go's workqueue; the clock is the event
+loop's.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+
+from . import turns
 
 log = logging.getLogger(__name__)
 
 BACKOFF_MIN_S = 1.0
 BACKOFF_MAX_S = 60.0
-"""A rotated Secret or a broker that came back sends no event; this is how long a user waits for it at most."""
-Key = tuple[str, str]
-"""(namespace, name) of a StaticGroup."""
+"""A rotated Secret or a broker that came back sends no event; this is how long a user waits for it at most, and
+`kafka.pool.SILENCE_MAX_S` longer when the broker was silent."""
+LATE_AFTER_S = 1.0
+"""A round that lasts so long gives its place to another; a healthy one takes a fraction of it."""
+Key = turns.Key
 
 
 @dataclass(slots=True)
@@ -31,6 +37,7 @@ class _Entry:
     failures: int = 0
     timer: asyncio.TimerHandle | None = None
     due_at: float = 0.0
+    late_timer: asyncio.TimerHandle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +51,45 @@ class Outcome:
 Work = Callable[[Key], Awaitable[Outcome]]
 
 
+def _own_lane(key: Key) -> Key:
+    return key
+
+
 @dataclass(slots=True)
 class WorkQueue:
-    """Run `work` for keys, at most `concurrency` at once and never one key twice at once.
+    """Run `work` for keys, at most `concurrency` at once that move, and never one key twice at once.
 
     Parameters
     ----------
     work: one round; an exception counts as a failure and is logged once with the key.
-    concurrency: most rounds at once, 1 or more.
+    concurrency: most rounds at once that are not late, 1 or more; what follows from it is in `turns.Limits`.
+    lane_of: (namespace, name) of the KafkaConnection that a key's round speaks to; the namespace is the tenant.
+    deadline_s: a round that lasts longer is cancelled and counts as a failure; > 0, None: it may last.
+    on_given_up: told of each key whose round was cancelled so.
     """
 
     work: Work
     concurrency: int = 16
+    lane_of: Callable[[Key], Key] = _own_lane
+    deadline_s: float | None = None
+    on_given_up: Callable[[Key], None] | None = None
     _entries: dict[Key, _Entry] = field(default_factory=dict)
-    _ready: asyncio.Queue[Key] = field(default_factory=asyncio.Queue)
-    _queued: set[Key] = field(default_factory=set)
-    _workers: list[asyncio.Task[None]] = field(default_factory=list)
+    _turns: turns.Turns = field(init=False)
+    _rounds: set[asyncio.Task[None]] = field(default_factory=set)
+    _context: Context | None = None
+    _dispatch_is_due: bool = False
+
+    def __post_init__(self) -> None:
+        self._turns = turns.Turns(turns.Limits(places=self.concurrency))
 
     def __len__(self) -> int:
         """Return the number of keys that wait or run now."""
-        return len(self._queued) + sum(e.running for e in self._entries.values())
+        return len(self._turns)
+
+    @property
+    def late(self) -> int:
+        """Return the number of rounds under way that lasted long and gave their place up."""
+        return self._turns.late
 
     def add(self, key: Key) -> None:
         """Ask for a round of this key as soon as a worker is free; a waiting back-off is cut short."""
@@ -78,7 +104,7 @@ class WorkQueue:
         """Ask for a round after a delay; an earlier one that is already scheduled stays."""
         entry = self._entries.setdefault(key, _Entry())
         due_at = asyncio.get_running_loop().time() + delay_s
-        if entry.running or key in self._queued or (entry.timer is not None and entry.due_at <= due_at):
+        if entry.running or key in self._turns or (entry.timer is not None and entry.due_at <= due_at):
             return
         self._cancel_timer(entry)
         entry.due_at = due_at
@@ -90,21 +116,26 @@ class WorkQueue:
         if entry is None:
             return
         self._cancel_timer(entry)
+        self._turns.withdraw(key)
         entry.dirty, entry.forgotten = False, entry.running
         if not entry.running:
             self._entries.pop(key, None)
 
     def start(self) -> None:
-        """Start the workers."""
-        self._workers = [asyncio.create_task(self._run(), name=f"reconcile-{n}") for n in range(self.concurrency)]
+        """Begin to run rounds; what was added before waits until now."""
+        # Whoever adds a key has a context of its own, of a watch or a handler, that a round must not inherit.
+        self._context = copy_context()
+        self._dispatch_soon()
 
     async def stop(self) -> None:
-        """Cancel the workers and wait until they ended; rounds are safe to cut anywhere."""
-        for worker in self._workers:
-            worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
+        """Cancel the rounds and wait until they ended; they are safe to cut anywhere."""
+        self._context = None
         for entry in self._entries.values():
             self._cancel_timer(entry)
+        rounds = tuple(self._rounds)
+        for running in rounds:
+            running.cancel()
+        await asyncio.gather(*rounds, return_exceptions=True)
 
     @staticmethod
     def _cancel_timer(entry: _Entry) -> None:
@@ -114,31 +145,61 @@ class WorkQueue:
 
     def _enqueue(self, key: Key) -> None:
         entry = self._entries.get(key)
-        if entry is None or key in self._queued:
+        if entry is None:
             return
         entry.timer = None
-        self._queued.add(key)
-        self._ready.put_nowait(key)
+        self._turns.wait(key, self.lane_of(key))
+        self._dispatch_soon()
 
-    async def _run(self) -> None:
-        while True:
-            key = await self._ready.get()
-            self._queued.discard(key)
-            entry = self._entries.get(key)
-            if entry is None:
-                continue
-            if entry.running:
-                entry.dirty = True
-                continue
+    def _dispatch_soon(self) -> None:
+        """Let those begin whose turn it is, after what runs now has said all it has to say."""
+        if self._context is not None and not self._dispatch_is_due:
+            self._dispatch_is_due = True
+            asyncio.get_running_loop().call_soon(self._dispatch, context=self._context)
+
+    def _dispatch(self) -> None:
+        self._dispatch_is_due = False
+        while self._context is not None and (key := self._turns.next()) is not None:
+            entry = self._entries[key]
             entry.running, entry.dirty = True, False
-            try:
-                outcome = await self.work(key)
-            except Exception:
+            running = asyncio.create_task(
+                self._run(key, entry), name=f"round {key[0]}/{key[1]}", context=self._context.copy()
+            )
+            self._rounds.add(running)
+            running.add_done_callback(self._rounds.discard)
+
+    async def _run(self, key: Key, entry: _Entry) -> None:
+        outcome = Outcome(failed=True)
+        entry.late_timer = asyncio.get_running_loop().call_later(LATE_AFTER_S, self._grow_late, key, entry)
+        try:
+            outcome = await self._outcome(key)
+        finally:
+            entry.running = False
+            entry.late_timer.cancel()
+            self._turns.end(key, failed=outcome.failed)
+        self._finish(key, entry, outcome)
+        self._dispatch_soon()
+
+    async def _outcome(self, key: Key) -> Outcome:
+        """Run one round within its deadline; whatever goes wrong is a failure."""
+        try:
+            async with asyncio.timeout(self.deadline_s) as deadline:
+                return await self.work(key)
+        except Exception:
+            if not deadline.expired():
                 log.exception("round failed", extra={"key": "/".join(key)})
-                outcome = Outcome(failed=True)
-            finally:
-                entry.running = False
-            self._finish(key, entry, outcome)
+                return Outcome(failed=True)
+        log.warning("round given up at its deadline", extra={"key": "/".join(key), "deadline_s": self.deadline_s})
+        if self.on_given_up is not None:
+            self.on_given_up(key)
+        return Outcome(failed=True)
+
+    def _grow_late(self, key: Key, entry: _Entry) -> None:
+        """Let others have the place of a round that lasts long; as long as it must keep it, ask again."""
+        if self._turns.grow_late(key):
+            self._dispatch_soon()
+        else:
+            entry.late_timer = asyncio.get_running_loop().call_later(LATE_AFTER_S, self._grow_late, key, entry)
 
     def _finish(self, key: Key, entry: _Entry, outcome: Outcome) -> None:
         """Schedule the next round of a key after one has ended; a forgotten key has no past."""
@@ -155,5 +216,5 @@ class WorkQueue:
             self.add_after(key, min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2 ** (entry.failures - 1)))
         elif outcome.requeue_after_s is not None:
             self.add_after(key, outcome.requeue_after_s)
-        elif key not in self._queued and entry.timer is None:
+        elif key not in self._turns and entry.timer is None:
             self._entries.pop(key, None)

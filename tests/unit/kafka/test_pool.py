@@ -232,7 +232,7 @@ async def test_advertised_loopback_is_refused_without_a_connection(
     broker: FakeBroker, settings: ConnectionSettings, clock: Any
 ) -> None:
     pool = ClusterPool(
-        replace(settings, allow_loopback=False), resolver=SystemResolver(), rng=random.Random(1), clock=clock
+        replace(settings, allow_loopback=False), resolver=SystemResolver().of("shop"), rng=random.Random(1), clock=clock
     )
     node = BrokerNode(node_id=1, host="127.0.0.1", port=broker.port)
     with pytest.raises(Refusal) as caught:

@@ -51,6 +51,7 @@ def test_each_type_is_parsed(variable: str, text: str, field: str, value: object
         ("STATICGROUP_CONCURRENCY", "many", "number"),
         ("STATICGROUP_CONCURRENCY", "1.5", "number"),
         ("STATICGROUP_CONCURRENCY", "0", "between 1 and 256"),
+        ("STATICGROUP_ROUND_DEADLINE_S", "60", "between 75 and 600"),
         ("STATICGROUP_GROUP_POLL_S", "4", "between 5 and 600"),
         ("STATICGROUP_GROUP_POLL_S", "nan", "between 5 and 600"),
         ("STATICGROUP_RELIST_S", "59", "between 60 and 86400"),

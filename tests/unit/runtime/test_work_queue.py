@@ -152,15 +152,15 @@ async def test_failure_while_dirty_still_backs_off() -> None:
 
 async def test_concurrency_is_bounded_and_everyone_gets_a_turn() -> None:
     rounds = Rounds()
-    rounds.act = lasting(1)
-    keys = [("shop", str(n)) for n in range(10)]
+    rounds.act = lasting(0.5)
+    keys = [(f"shop{n}", "a") for n in range(10)]
     async with running(rounds, concurrency=3) as queue:
         for key in keys:
             queue.add(key)
         assert len(queue) == 10
-        await asyncio.sleep(3.5)
+        await asyncio.sleep(1.75)
         assert rounds.most_at_once == 3
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.5)
         assert len(queue) == 0
     assert sorted(k for k, _ in rounds.ran) == sorted(keys)
 

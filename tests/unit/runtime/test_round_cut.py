@@ -1,0 +1,214 @@
+"""A round may be cut at any await, because its deadline has passed: what it did is known or is done again, never half."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from staticgroup.api import names
+from staticgroup.core.group import LeaveOutcome
+from staticgroup.kube.problem import KubeProblem, problem_of
+from staticgroup.runtime.connection_reporter import ConnectionReporter
+
+from .world import UNREACHABLE, World, departing, kafka_connection
+
+CALLS_MAX = 40
+LOST = problem_of(504, verb="patch", resource="staticgroups", namespace="shop")
+
+
+class Cutting:
+    """A gateway whose n-th call ends the round, before it took effect or after, when only its answer is lost."""
+
+    def __init__(self, behind: Any, cut: Callable[[str], str]) -> None:
+        self._behind, self._cut = behind, cut
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._behind, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            moment = self._cut(name)
+            if moment == "before":
+                raise asyncio.CancelledError
+            answer = await found(*arguments, **named)
+            if moment == "after":
+                raise asyncio.CancelledError
+            return answer
+
+        return call
+
+
+async def cut_round(world: World, cut: Callable[[str], str]) -> bool:
+    """Run one round that may be cut; returns whether it was."""
+    reconciler = world.reconciler
+    reconciler.kafka, reconciler.kube = Cutting(world.kafka, cut), Cutting(world.kube, cut)
+    reconciler.narrator.kube = reconciler.kube
+    reconciler.pods = Cutting(world.pods, cut)  # type: ignore[assignment]
+    try:
+        await world.round()
+    except asyncio.CancelledError:
+        return True
+    finally:
+        reconciler.kafka, reconciler.kube, reconciler.narrator.kube = world.kafka, world.kube, world.kube
+        reconciler.pods = world.pods  # type: ignore[assignment]
+    return False
+
+
+def at_call(number: int, moment: str) -> Callable[[str], str]:
+    """Cut at the n-th call, counted from 0."""
+    seen = 0
+
+    def cut(_: str) -> str:
+        nonlocal seen
+        seen += 1
+        return moment if seen == number + 1 else ""
+
+    return cut
+
+
+def at(operation: str, moment: str) -> Callable[[str], str]:
+    """Cut at every call of one kind."""
+    return lambda name: moment if name == operation else ""
+
+
+def seen_of(world: World) -> tuple[Any, ...]:
+    """What users are left with, without times, and without the reason that names a removal whose answer was lost."""
+    conditions = {(c.type, c.status.value) for c in world.status.conditions}
+    exceptions = [(e.kind.value, e.reason) for e in world.status.exceptions]
+    return conditions, world.status.members, world.status.ledger, exceptions
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_round_that_is_cut_at_any_call_comes_to_the_same_end(moment: str) -> None:
+    undisturbed = await departing()
+    await undisturbed.settled(10)
+    cuts = 0
+    for number in range(CALLS_MAX):
+        world = await departing()
+        gone = (world.kafka.members[world.id_of(2)], world.id_of(2))
+        live = {i: m for i, m in world.kafka.members.items() if i != world.id_of(2)}
+        if not await cut_round(world, at_call(number, moment)):
+            break
+        cuts += 1
+        await world.settled(10)
+        assert set(world.left) == {gone}
+        assert world.kafka.members == live
+        assert seen_of(world) == seen_of(undisturbed)
+    assert 6 < cuts < CALLS_MAX
+
+
+async def test_removal_that_was_acknowledged_is_remembered_when_the_round_is_cut_right_after() -> None:
+    world = await departing()
+    assert await cut_round(world, at("post_event", "before"))
+    assert [o for _, o in world.kafka.leaves] == [LeaveOutcome.REMOVED]
+    await world.round()
+    (record,) = world.status.settling
+    assert record.instance_id == world.id_of(2)
+
+
+async def test_leave_whose_answer_was_cut_off_is_told_as_unknown_and_the_group_is_described_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = await departing()
+    with caplog.at_level(logging.INFO, "staticgroup.audit"):
+        assert await cut_round(world, at("leave", "after"))
+    assert [r.__dict__["outcome"] for r in caplog.records if r.name == "staticgroup.audit"] == ["Retry"]
+    await world.round()
+    assert world.did("describe")
+    assert not world.did("leave")
+    assert world.status.settling == []
+
+
+async def test_every_acknowledged_removal_has_its_audit_line_when_the_round_is_cut_while_events_are_posted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = await World().started(4)
+    world.scale(2)
+    world.end(3)
+    world.end(2)
+    with caplog.at_level(logging.INFO, "staticgroup.audit"):
+        assert await cut_round(world, at("post_event", "before"))
+    acknowledged = [e.instance_id for e, outcome in world.kafka.leaves if outcome is LeaveOutcome.REMOVED]
+    lines = [r.__dict__["instance_id"] for r in caplog.records if r.name == "staticgroup.audit"]
+    assert sorted(lines) == sorted(acknowledged)
+    assert acknowledged
+
+
+async def test_status_that_was_written_while_the_round_was_cut_does_not_stay_when_the_next_round_sees_otherwise() -> None:
+    world = await World().started()
+    await world.settled()
+    assert world.condition("Connected")[0] == "True"
+    world.kafka.problems["describe"] = UNREACHABLE
+    assert await cut_round(world, at("apply_status", "after"))
+    assert world.condition("Connected")[0] == "False"
+    world.kafka.problems.clear()
+    await world.round()
+    assert world.condition("Connected")[0] == "True"
+
+
+async def test_status_whose_answer_was_lost_does_not_stay_when_the_next_round_sees_otherwise() -> None:
+    world = await World().started()
+    await world.settled()
+    world.kafka.problems["describe"] = UNREACHABLE
+    landing = world.kube.apply_status
+
+    async def lands_without_answer(*arguments: Any) -> KubeProblem:
+        await landing(*arguments)
+        return LOST
+
+    world.reconciler.kube = Cutting(world.kube, lambda _: "")
+    world.reconciler.kube.apply_status = lands_without_answer
+    await world.round()
+    world.reconciler.kube = world.kube
+    world.kafka.problems.clear()
+    await world.round()
+    assert world.condition("Connected")[0] == "True"
+
+
+async def test_status_of_a_connection_whose_write_was_lost_is_written_again() -> None:
+    world = World()
+    plural, key = names.KAFKA_CONNECTION_PLURAL, ("shop", "kafka")
+    world.kube.objects[plural, *key] = kafka_connection()
+    reporter = ConnectionReporter(
+        kube=world.kube,
+        kafka=world.kafka,
+        stores=world.stores,
+        connections=world.connections,
+        may_write=lambda: True,
+        now_s=lambda: world.now_s,
+    )
+
+    def is_ready() -> bool:
+        conditions = world.kube.objects[plural, *key]["status"]["conditions"]
+        return {c["type"]: c["status"] for c in conditions}["Ready"] == "True"
+
+    await reporter.reconcile(key)
+    world.stores.put_connection(key, world.kube.objects[plural, *key])
+    assert is_ready()
+    world.kafka.problems["probe"] = UNREACHABLE
+    reporter.kube = Cutting(world.kube, at("apply_status", "after"))
+    with pytest.raises(asyncio.CancelledError):
+        await reporter.reconcile(key)
+    reporter.kube = world.kube
+    assert not is_ready()
+    world.kafka.problems.clear()
+    await reporter.reconcile(key)
+    assert is_ready()
+
+
+async def test_bounds_are_not_asked_for_after_a_describe_that_failed() -> None:
+    """A silent broker costs one timeout a round, not two."""
+    world = await World().started()
+    world.now_s += 3600
+    world.kafka.problems["describe"] = UNREACHABLE
+    outcome = await world.round()
+    assert outcome.failed
+    assert not world.did("bounds")
+    world.kafka.problems.clear()
+    await world.round()
+    assert world.did("bounds")
