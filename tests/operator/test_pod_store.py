@@ -27,7 +27,7 @@ from staticgroup.kube.gateway import AioKubeGateway, PodRead
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
-from staticgroup.kube.transport import APPLY_PATCH, MERGE_PATCH, NAMESPACES, PODS, Resource, Transport, connect
+from staticgroup.kube.transport import MERGE_PATCH, NAMESPACES, PODS, Resource, Transport, connect
 
 pytestmark = [pytest.mark.cluster]
 
@@ -274,7 +274,8 @@ async def test_status_is_applied_with_the_uid_as_precondition(transport: Transpo
             await asyncio.sleep(0.1)
     gateway = AioKubeGateway(transport, instance="t", now_s=time.time)
     uid = created["metadata"]["uid"]
-    assert await gateway.apply_status("staticgroups", namespace, "orders", uid, {"observedGeneration": 1}) is None
+    written = accepted(await gateway.apply_status("staticgroups", namespace, "orders", uid, {"observedGeneration": 1}))
+    assert written["metadata"]["resourceVersion"] != created["metadata"]["resourceVersion"]
     stored = accepted(await transport.call("get", STATIC_GROUPS, namespace=namespace, name="orders"))
     assert stored["status"]["observedGeneration"] == 1
     wrong = await gateway.apply_status("staticgroups", namespace, "orders", str(uuid.uuid4()), {"observedGeneration": 2})
@@ -282,16 +283,12 @@ async def test_status_is_applied_with_the_uid_as_precondition(transport: Transpo
     assert wrong.kind is KubeProblemKind.CONFLICT
     unchanged = accepted(await transport.call("get", STATIC_GROUPS, namespace=namespace, name="orders"))
     assert unchanged["status"]["observedGeneration"] == 1
-    stale = {
-        "apiVersion": "staticgroup.io/v1alpha1", "kind": "StaticGroup",
-        "metadata": {"name": "orders", "resourceVersion": created["metadata"]["resourceVersion"]},
-        "status": {"observedGeneration": 3},
-    }
-    refused = await transport.call(
-        "patch", STATIC_GROUPS, namespace=namespace, name="orders", subresource="status", body=stale,
-        query={"fieldManager": "staticgroup-operator", "force": "true"}, content_type=APPLY_PATCH)
+    stale = created["metadata"]["resourceVersion"]
+    refused = await gateway.apply_status(
+        "staticgroups", namespace, "orders", uid, {"observedGeneration": 3}, resource_version=stale
+    )
     assert isinstance(refused, KubeProblem)
-    assert refused.kind is KubeProblemKind.CONFLICT, "the precondition that apply_status relies on"
+    assert refused.kind is KubeProblemKind.CONFLICT, "a status is written over the version that the writer knows"
     absent = await gateway.apply_status("staticgroups", namespace, "absent", uid, {"observedGeneration": 2})
     assert isinstance(absent, KubeProblem)
     assert absent.kind in (KubeProblemKind.NOT_FOUND, KubeProblemKind.CONFLICT)

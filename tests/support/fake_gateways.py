@@ -207,19 +207,29 @@ class FakeKube(_Hooks):
         await self.reached("list_objects", plural)
         return [copy.deepcopy(o) for (p, ns, _), o in self.objects.items() if p == plural and namespace in ("", ns)]
 
-    async def apply_status(self, plural: str, namespace: str, name: str, uid: str, status: Json) -> KubeProblem | None:
-        """Write a status, bound to the uid it is about."""
+    def put_object(self, plural: str, body: Json) -> Json:
+        """Store one of our resources as a new version of it."""
+        self.resource_version += 1
+        body = copy.deepcopy(body)
+        body["metadata"]["resourceVersion"] = str(self.resource_version)
+        self.objects[plural, body["metadata"]["namespace"], body["metadata"]["name"]] = body
+        return body
+
+    async def apply_status(
+        self, plural: str, namespace: str, name: str, uid: str, status: Json, *, resource_version: str = ""
+    ) -> Json | KubeProblem:
+        """Write a status over the version that the caller knows, bound to the uid it is about."""
         await self.reached("apply_status", name)
         if "apply_status" in self.problems:
             return self.problems["apply_status"]
         present = self.objects.get((plural, namespace, name))
         if present is None:
             return problem_of(404, verb="patch", resource=plural, namespace=namespace)
-        if present["metadata"]["uid"] != uid:
+        known = resource_version or present["metadata"].get("resourceVersion", "")
+        if (present["metadata"]["uid"], present["metadata"].get("resourceVersion", "")) != (uid, known):
             return problem_of(409, verb="patch", resource=plural, namespace=namespace)
-        present["status"] = copy.deepcopy(status)
         self.status_writes.append(copy.deepcopy(status))
-        return None
+        return copy.deepcopy(self.put_object(plural, present | {"status": status}))
 
     async def post_event(
         self, involved: Involved, *, type_: str, reason: str, message: str, action: str

@@ -1,8 +1,8 @@
 """Describe what the operator reports about a StaticGroup, and the little it must remember over a restart.
 
 The one idea: status is a projection, written as a whole by server-side apply, with one exception: `ledger`, `issued`
-and `settling` are the durable part of the evidence chain. Losing them never removes a living member; it only makes
-departed ones wait for their session to expire. Every list and text is bounded, because an object has 1.5 MiB in etcd.
+and `settling` are the durable part of the evidence chain. What is lost of them is never taken for innocence: departed
+members then wait for their session to expire. Every list and text is bounded, because an object has 1.5 MiB in etcd.
 """
 
 from enum import StrEnum
@@ -311,6 +311,15 @@ class Timeout(ApiModel):
     )
 
 
+class Writer(ApiModel):
+    """Tell under which holding of the operator's Lease this status was written, so that an outdated replica desists."""
+
+    lease_uid: Annotated[str, StringConstraints(max_length=64)] = Field(description="metadata.uid of the Lease.")
+    lease_transitions: Annotated[int, Field(ge=0, le=INT32_MAX)] = Field(
+        description="spec.leaseTransitions of the Lease while the writer held it."
+    )
+
+
 class StaticGroupStatus(ApiModel):
     """Report what the operator sees, did, and did not do."""
 
@@ -349,3 +358,7 @@ class StaticGroupStatus(ApiModel):
     )
     last_removal: LastRemoval | None = Field(None, description="The latest removal.")
     timeout: Timeout | None = Field(None, description="The session timeout: in force, needed, allowed.")
+    writer: Writer | None = Field(
+        None,
+        description="The holding of the operator's Lease under which this was written; absent without leader election.",
+    )

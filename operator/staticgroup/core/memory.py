@@ -1,6 +1,7 @@
 """The durable part of the memory, to and from the StaticGroup's status.
 
-Losing any of it never removes a live member: it only makes departed members wait for their session to expire.
+Losing it must never remove a live member, so an absent memory is no innocence: beside pods or members that carry the ids
+it is ignorance about all of them (`injection._is_carried`), and departed members wait for their session to expire.
 """
 
 from __future__ import annotations

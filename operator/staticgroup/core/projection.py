@@ -94,6 +94,7 @@ def project(
         settling=wire_settling(plan.history),
         last_removal=_last_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
+        writer=previous.writer,
     )
 
 

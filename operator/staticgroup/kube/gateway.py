@@ -40,7 +40,6 @@ from .transport import (
     Transport,
 )
 
-_APPLY_ATTEMPTS = 4
 _KINDS = {STATIC_GROUP_PLURAL: STATIC_GROUP_KIND, KAFKA_CONNECTION_PLURAL: KAFKA_CONNECTION_KIND}
 
 
@@ -79,8 +78,19 @@ class KubeGateway(Protocol):
     async def list_objects(self, plural: str, namespace: str) -> list[Json] | KubeProblem:
         """List one of our resources consistently, in a namespace or, for "", in all."""
 
-    async def apply_status(self, plural: str, namespace: str, name: str, uid: str, status: Json) -> KubeProblem | None:
-        """Apply a status; None when it was written, CONFLICT when the object of that name has another uid."""
+    async def apply_status(
+        self, plural: str, namespace: str, name: str, uid: str, status: Json, *, resource_version: str = ""
+    ) -> Json | KubeProblem:
+        """Apply a status over the version of the object that the caller knows.
+
+        Parameters
+        ----------
+        resource_version: of that version; "" binds the write to a fresh read, for a status that nobody else writes.
+
+        Returns
+        -------
+        The object with this status; CONFLICT when it is another version than the caller knows, or has another uid.
+        """
 
     async def post_event(
         self, involved: Involved, *, type_: str, reason: str, message: str, action: str
@@ -194,34 +204,32 @@ class AioKubeGateway:
                 return found
             query = {"limit": "500", "continue": str(token)}
 
-    async def apply_status(self, plural: str, namespace: str, name: str, uid: str, status: Json) -> KubeProblem | None:
-        """Apply a status; None when it was written, CONFLICT when the object of that name has another uid.
+    async def apply_status(
+        self, plural: str, namespace: str, name: str, uid: str, status: Json, *, resource_version: str = ""
+    ) -> Json | KubeProblem:
+        """Apply a status over the version of the object that the caller knows.
 
         Notes
         -----
         Server-side apply, forced: nobody else owns status. A status must never land on an object that was deleted and
         created again under the same name, and a `metadata.uid` in an apply to /status is *ignored* (seen on 1.36.3:
-        status strategies reset the metadata before it is compared). The resourceVersion of a fresh read is compared,
-        so the uid is checked on that read and the write is bound to it; edits of the spec in between are retried.
+        status strategies reset the metadata before it is compared). The resourceVersion is compared, and no two objects
+        of one name share one.
         """
         resource = Resource(group=GROUP, version=VERSION, plural=plural)
-        outcome: Json | KubeProblem | None = None
-        for _ in range(_APPLY_ATTEMPTS):
+        if not resource_version:
             present = await self._transport.call("get", resource, namespace=namespace, name=name)
             if isinstance(present, KubeProblem):
                 return present
-            metadata = present.get("metadata") or {}
-            if metadata.get("uid") != uid:
+            if present["metadata"].get("uid") != uid:
                 return problem_of(409, verb="patch", resource=resource.label("status"), namespace=namespace)
-            bound = {"name": name, "namespace": namespace, "resourceVersion": metadata.get("resourceVersion")}
-            body: Json = {"apiVersion": API_VERSION, "kind": _KINDS[plural], "metadata": bound, "status": status}
-            outcome = await self._transport.call(
-                "patch", resource, namespace=namespace, name=name, subresource="status", body=body,
-                query={"fieldManager": FIELD_MANAGER, "force": "true"}, content_type=APPLY_PATCH,
-            )
-            if not (isinstance(outcome, KubeProblem) and outcome.kind is KubeProblemKind.CONFLICT):
-                break
-        return outcome if isinstance(outcome, KubeProblem) else None
+            resource_version = str(present["metadata"].get("resourceVersion"))
+        bound = {"name": name, "namespace": namespace, "resourceVersion": resource_version}
+        body: Json = {"apiVersion": API_VERSION, "kind": _KINDS[plural], "metadata": bound, "status": status}
+        return await self._transport.call(
+            "patch", resource, namespace=namespace, name=name, subresource="status", body=body,
+            query={"fieldManager": FIELD_MANAGER, "force": "true"}, content_type=APPLY_PATCH,
+        )
 
     async def post_event(
         self, involved: Involved, *, type_: str, reason: str, message: str, action: str

@@ -52,8 +52,13 @@ class LeaseSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Holding:
-    """What tells one holding of the Lease from every other."""
+class Holding:
+    """What tells one holding of the Lease from every other.
+
+    Parameters
+    ----------
+    lease_uid: metadata.uid of the Lease. transitions: its spec.leaseTransitions while it is held.
+    """
 
     lease_uid: str
     transitions: int
@@ -93,7 +98,7 @@ class ActiveLease:
         self._sleep = sleep
         self._observed: _Observed | None = None
         self._renewed_s: float | None = None
-        self._holding: _Holding | None = None
+        self._holding: Holding | None = None
         self._transitions_seen = -1
         self.problem: KubeProblem | None = None
 
@@ -104,9 +109,9 @@ class ActiveLease:
         return self._renewed_s is not None and self._clock_s() - self._renewed_s < self._settings.renew_deadline_s
 
     @property
-    def transitions(self) -> int | None:
-        """The leaseTransitions of this replica's holding, lower than that of any later one; None while it has none."""
-        return self._holding.transitions if self._holding is not None else None
+    def holding(self) -> Holding | None:
+        """What tells this replica's holding from others, with a lower number than any later one; None: it has none."""
+        return self._holding
 
     async def read_continuity(self) -> Continuity | None:
         """Read what the last holder stored, asking again until the API server answers.
@@ -176,11 +181,11 @@ class ActiveLease:
             and self._holding_in(raw) != self._holding
         )
 
-    def _holding_in(self, raw: Json | None) -> _Holding | None:
+    def _holding_in(self, raw: Json | None) -> Holding | None:
         """Return the holding that a version of the Lease shows; None when it is not in this replica's name."""
         if raw is None or (raw.get("spec") or {}).get("holderIdentity") != self._identity:
             return None
-        return _Holding(lease_uid=raw["metadata"].get("uid", ""), transitions=_transitions_in(raw))
+        return Holding(lease_uid=raw["metadata"].get("uid", ""), transitions=_transitions_in(raw))
 
     def _lose(self) -> None:
         self._renewed_s = self._holding = None

@@ -14,6 +14,7 @@ from ..core.group import KafkaProblem
 from ..core.statements import CONNECTION_REASONS
 from ..kafka.gateway import ClusterFacts, KafkaGateway
 from ..kube.gateway import KubeGateway
+from ..kube.problem import KubeProblem
 from .connections import Connections
 from .stores import Stores
 from .work_queue import Key, Outcome
@@ -49,10 +50,10 @@ class ConnectionReporter:
         status = self._status(before, facts, connection.metadata.generation)
         if (status != before or key in self._unsure) and self.may_write():
             self._unsure.add(key)  # until the answer is there, the API server may hold either
-            problem = await self.kube.apply_status(
+            written = await self.kube.apply_status(
                 names.KAFKA_CONNECTION_PLURAL, key[0], key[1], connection.metadata.uid, status.to_wire()
             )
-            if problem is not None:
+            if isinstance(written, KubeProblem):
                 return Outcome(failed=True)
             self._unsure.discard(key)
         self._written[key] = status

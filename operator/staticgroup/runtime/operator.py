@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..api import names
+from ..api.status import Writer
 from ..core.memory import ledger_from
 from ..core.pod import PodVersion
 from ..core.workload import WorkloadView
@@ -31,6 +32,7 @@ from .connection_reporter import ConnectionReporter
 from .connections import Connections
 from .journal import Journal, Sink
 from .journal_sinks import sinks_of
+from .memories import Memories
 from .metrics import Metrics
 from .narrator import Narrator
 from .recommendations import recommendations_of
@@ -179,6 +181,14 @@ class Operator:
             pods=self.pods,
             stores=self.stores,
             connections=self.connections,
+            memories=Memories(
+                kube=self.kube,
+                pods=self.pods,
+                stores=self.stores,
+                metrics=self.metrics,
+                may_write=self._may_write,
+                holding=self._writer,
+            ),
             narrator=Narrator(kube=self.kube, metrics=self.metrics),
             metrics=self.metrics,
             may_write=self._may_write,
@@ -201,7 +211,7 @@ class Operator:
             self.stores.drop_group(key)
             self.queue.forget(key)
             self.reconciler.forget(key)
-        elif self.stores.put_group(key, body):
+        elif self.stores.put_group(key, body) or self.reconciler.memories.is_overwritten(key):
             self._look_at(key)
         self._look_at_all(self.stores.groups_of_workload(key[0], _workload_name(body)) - {key})
 
@@ -298,6 +308,10 @@ class Operator:
 
     def _may_write(self) -> bool:
         return self._is_active and self.lease.holds()
+
+    def _writer(self) -> Writer | None:
+        held = self.lease.holding if self.settings.leader_election else None
+        return Writer(lease_uid=held.lease_uid, lease_transitions=held.transitions) if held is not None else None
 
     def _storable_continuity(self) -> Continuity | None:
         """Return what the Lease may say of the watch; None, which keeps what it says, until all ledgers are merged."""

@@ -13,10 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ..api import names
 from ..api.conditions import set_condition
 from ..api.identifiers import InvalidInstanceIdError
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
@@ -26,7 +25,7 @@ from ..core.chain import Incarnation, IncarnationState, judge
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
 from ..core.membership import Identity
-from ..core.memory import history_from, ledger_from, to_remember, wire_ledger
+from ..core.memory import history_from, to_remember, wire_ledger
 from ..core.outcomes import with_outcomes
 from ..core.plan import Plan, RemoveMembers, plan
 from ..core.projection import Executed, project
@@ -40,6 +39,7 @@ from ..kube.pod_store import PodStore
 from ..kube.problem import KubeProblem
 from .connections import Connections
 from .journal import Journal, Round
+from .memories import Memories, Memory
 from .metrics import Metrics
 from .narrator import Narrator
 from .recommendations import Recommendations
@@ -54,24 +54,6 @@ CANDIDATES_MAX = 50
 """Most departed ids read afresh in one round; the rest take their turn in the next."""
 BOUNDS_MAX_AGE_S = 300.0
 """Bounds are static broker properties; a group's own setting may change, so they are read again now and then."""
-
-
-@dataclass(slots=True)
-class _Memory:
-    """What this process remembers of one StaticGroup between rounds.
-
-    Attributes
-    ----------
-    is_status_unsure: a write was sent whose success is not known, so the API server may hold another status than this.
-    """
-
-    uid: str
-    history: History
-    status: StaticGroupStatus | None
-    is_status_unsure: bool = False
-    overflow: bool = False
-    bounds: BrokerBounds | None = None
-    bounds_read_at_s: float = float("-inf")
 
 
 @dataclass(slots=True)
@@ -92,6 +74,7 @@ class Reconciler:
     pods: PodStore
     stores: Stores
     connections: Connections
+    memories: Memories
     narrator: Narrator
     metrics: Metrics
     cluster_uid: str
@@ -103,7 +86,6 @@ class Reconciler:
     group_poll_s: float = 30.0
     journal: Journal | None = None
     recommendations: Recommendations | None = None
-    _memory: dict[Key, _Memory] = field(default_factory=dict)
 
     async def reconcile(self, key: Key) -> Outcome:
         """Run one round of one StaticGroup.
@@ -118,7 +100,7 @@ class Reconciler:
         group = self.stores.groups.get(key)
         if group is None:
             return await self._unusable(key)
-        memory = await self._remembered(key, group)
+        memory = await self.memories.of(key, group)
         if memory is None:
             return Outcome(failed=True)
         if group.spec.suspend:
@@ -153,7 +135,7 @@ class Reconciler:
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""
-        self._memory.pop(key, None)
+        self.memories.forget(key)
         self.narrator.forget(key)
         self.metrics.forget(*key)
         if self.journal is not None:
@@ -161,7 +143,7 @@ class Reconciler:
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so the status is read again."""
-        self._memory.clear()
+        self.memories.forget_all()
         if self.journal is not None:
             self.journal.forget_all()
 
@@ -169,13 +151,20 @@ class Reconciler:
         """Observe once without remembering or writing anything, for `explain`."""
         status = group.status
         overflow = status is not None and status.ledger is not None and status.ledger.overflow
-        memory = _Memory(uid=group.metadata.uid, history=history_from(status), status=status, overflow=overflow)
+        memory = Memory(
+            uid=group.metadata.uid,
+            history=history_from(status),
+            status=status,
+            shown=status,
+            resource_version="",
+            overflow=overflow,
+        )
         spec = self._effective(group.spec)
         return spec, await self.observe(group, spec, memory)
 
     # observe ---------------------------------------------------------------------------------------------------
 
-    async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: _Memory) -> Snapshot:
+    async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> Snapshot:
         """Take one frozen picture, in the order that the safety argument needs."""
         namespace, name = group.metadata.namespace, group.metadata.name
         connection_key = (namespace, spec.connection_ref.name)
@@ -282,7 +271,7 @@ class Reconciler:
         return None if isinstance(read, KubeProblem) else read
 
     async def _bounds(
-        self, settings: ConnectionSettings | KafkaProblem, spec: StaticGroupSpec, memory: _Memory
+        self, settings: ConnectionSettings | KafkaProblem, spec: StaticGroupSpec, memory: Memory
     ) -> BrokerBounds | None:
         """Return the broker's bounds, read anew every few minutes."""
         now_s = self.monotonic_s()
@@ -307,14 +296,14 @@ class Reconciler:
         )
         return (*(identity.expand(i) for i in chain), *elsewhere)
 
-    def _is_continuous(self, memory: _Memory) -> bool:
+    def _is_continuous(self, memory: Memory) -> bool:
         injected = memory.history.injected
         return injected is not None and injected.watch_epoch == self.pods.epoch
 
     # execute ---------------------------------------------------------------------------------------------------
 
     async def execute(
-        self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan, memory: _Memory
+        self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan, memory: Memory
     ) -> tuple[Executed, Plan]:
         """Carry out the plan's actions, or none of them in mode Observe; returns what became of them."""
         if not decided.actions:
@@ -335,7 +324,7 @@ class Reconciler:
         settings: ConnectionSettings,
         action: RemoveMembers,
         decided: Plan,
-        memory: _Memory,
+        memory: Memory,
     ) -> tuple[Executed, Plan]:
         """Send one batch LeaveGroup and remember what was acknowledged."""
         if not self.may_write():
@@ -383,7 +372,7 @@ class Reconciler:
         snapshot: Snapshot,
         decided: Plan,
         executed: Executed,
-        memory: _Memory,
+        memory: Memory,
     ) -> bool:
         """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
         if not self.may_write():
@@ -398,26 +387,17 @@ class Reconciler:
         await self.narrator.held(group, decided)
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
-        if status == memory.status and not memory.is_status_unsure:
+        if status == memory.status and not memory.is_unsure:
             self._mark_durable(known)
             return True
-        return await self._write(key, group, status, memory, known)
+        return await self._write(key, status, memory, known)
 
     async def _write(
-        self, key: Key, group: StaticGroup, status: StaticGroupStatus, memory: _Memory, known: Sequence[Incarnation]
+        self, key: Key, status: StaticGroupStatus, memory: Memory, known: Sequence[Incarnation]
     ) -> bool:
-        """Apply the status; what it says of incarnations counts as durable only when the write succeeded."""
-        if not self.may_write():
+        """Write the status; what it says of incarnations counts as durable only when the write succeeded."""
+        if not await self.memories.write(key, memory, status):
             return False
-        memory.is_status_unsure = True
-        problem = await self.kube.apply_status(
-            names.STATIC_GROUP_PLURAL, key[0], key[1], group.metadata.uid, status.to_wire()
-        )
-        if problem is not None:
-            log.warning("status not written", extra={"key": "/".join(key), "problem": problem.message})
-            return False
-        self.metrics.status_writes.inc()
-        memory.status, memory.is_status_unsure = status, False
         self._mark_durable(known)
         return True
 
@@ -439,7 +419,7 @@ class Reconciler:
             if not needed & set(identity.expand(pod).instance_ids):
                 self.pods.forget(pod.uid)
 
-    async def _report_suspended(self, key: Key, group: StaticGroup, memory: _Memory) -> Outcome:
+    async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Outcome:
         """Say that nothing is done; only the ledger goes on, or a later resumption would have a gap."""
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         known = self.pods.of_workload(key[0], group.spec.workload_ref.name)
@@ -452,36 +432,12 @@ class Reconciler:
                 "ledger": wire_ledger(to_remember(known), overflow=memory.overflow),
             }
         )
-        if status == before and not memory.is_status_unsure:
+        if status == before and not memory.is_unsure:
             self._mark_durable(known)
             return Outcome()
-        return Outcome(failed=not await self._write(key, group, status, memory, known))
+        return Outcome(failed=not await self._write(key, status, memory, known))
 
     # memory ----------------------------------------------------------------------------------------------------
-
-    async def _remembered(self, key: Key, group: StaticGroup) -> _Memory | None:
-        """Return the memory of a StaticGroup; at first from its status, read consistently."""
-        memory = self._memory.get(key)
-        if memory is not None and memory.uid == group.metadata.uid:
-            return memory
-        body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
-        if body is None:
-            self.stores.drop_group(key)
-            return None
-        if isinstance(body, KubeProblem):
-            return None
-        status = StaticGroup.from_wire(body).status
-        if body["metadata"]["uid"] != group.metadata.uid:
-            return None
-        self.pods.merge(ledger_from(key[0], status))
-        memory = _Memory(
-            uid=group.metadata.uid,
-            history=history_from(status),
-            status=status,
-            overflow=status is not None and status.ledger is not None and status.ledger.overflow,
-        )
-        self._memory[key] = memory
-        return memory
 
     async def _unusable(self, key: Key) -> Outcome:
         """Handle a key whose StaticGroup is gone or was stored under a schema that allowed what we cannot read."""

@@ -162,7 +162,9 @@ async def test_secret_is_decoded_and_a_broken_one_does_not_leak(
 
 async def test_status_is_applied_to_the_object_of_this_uid_only(server: FakeApiServer, gateway: AioKubeGateway) -> None:
     server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}, "spec": {"mode": "Manage"}}, GROUPS)
-    assert await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"}) is None
+    written = await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"})
+    assert isinstance(written, dict)
+    assert written["status"] == {"protocol": "Classic"}
     stored = server.objects[GROUPS, "shop", "orders"]
     assert (stored["status"], stored["spec"]) == ({"protocol": "Classic"}, {"mode": "Manage"})
     assert any("fieldManager=staticgroup-operator&force=true" in query for _, query in server.requests)
@@ -190,21 +192,22 @@ async def test_status_write_is_bound_to_the_object_that_was_read(
     assert "status" not in server.objects[GROUPS, "shop", "orders"]
 
 
-async def test_spec_edit_during_a_status_write_is_retried(
-    server: FakeApiServer, transport: Transport, gateway: AioKubeGateway
+async def test_status_write_is_bound_to_the_version_that_the_caller_knows(
+    server: FakeApiServer, gateway: AioKubeGateway
 ) -> None:
-    raw = {"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}}
-    server.put(raw, GROUPS)
-    moved, edits = transport.call, iter([raw])
-
-    async def edited(verb: str, *args: object, **rest: object) -> object:
-        if verb == "patch" and next(edits, None):
-            server.put(raw, GROUPS)
-        return await moved(verb, *args, **rest)  # type: ignore[arg-type]
-
-    transport.call = edited  # type: ignore[method-assign,assignment]
-    assert await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"}) is None
-    assert server.objects[GROUPS, "shop", "orders"]["status"] == {"protocol": "Classic"}
+    """Whoever wrote meanwhile is not overwritten: a replica that was paused must not undo what its successor wrote."""
+    group = ("staticgroups", "shop", "orders", "u1")
+    known = server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}}, GROUPS)
+    version = known["metadata"]["resourceVersion"]
+    first = await gateway.apply_status(*group, {"protocol": "Classic"}, resource_version=version)
+    assert isinstance(first, dict)
+    late = await gateway.apply_status(*group, {"protocol": "Consumer"}, resource_version=version)
+    assert kind_of(late) is KubeProblemKind.CONFLICT
+    second = await gateway.apply_status(
+        *group, {"protocol": "Unknown"}, resource_version=first["metadata"]["resourceVersion"]
+    )
+    assert isinstance(second, dict)
+    assert server.objects[GROUPS, "shop", "orders"]["status"] == {"protocol": "Unknown"}
 
 
 async def test_repeated_event_is_counted_up_within_ten_minutes_and_new_after(

@@ -118,7 +118,7 @@ async def test_no_secret_in_status_events_metrics_or_logs(caplog: pytest.LogCapt
         world.end(2)
         world.kafka.outcome = LeaveOutcome.NOT_AUTHORIZED
         await world.settled(2)
-    seen = [json.dumps(world.kube.status_writes), repr(world.kube.events), repr(world.reconciler._memory)]
+    seen = [json.dumps(world.kube.status_writes), repr(world.kube.events), repr(world.reconciler.memories._by_key)]
     seen += [repr(r.__dict__) for r in caplog.records]
     seen += [repr(s) for m in world.reconciler.metrics.registry.collect() for s in m.samples]
     seen += [repr(world.kafka.settings_seen), repr(world.connections._resolved)]

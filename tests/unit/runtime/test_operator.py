@@ -234,7 +234,7 @@ async def test_deleted_staticgroup_is_forgotten_everywhere(cluster: Cluster) -> 
         cluster.operators.clear()
         await eventually(lambda: len(operator.queue) == 0, 20)
         assert operator.stores.groups == {}
-        assert operator.reconciler._memory == {}
+        assert operator.reconciler.memories._by_key == {}
 
 
 async def test_no_write_of_a_whole_life_holds_the_password(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from staticgroup.api.status import IncarnationState, Writer
 from staticgroup.kube.pod_records import PodRecords
 from unit.core.builders import pod_version, workload
 
@@ -207,3 +208,107 @@ async def test_pod_of_another_group_that_carries_the_same_text_is_no_carrier() -
     world._happens(pod_version(2, "pay-2", namespace="bill", name="pay-2", instance_ids=frozenset({"app-2"})))
     await world.settled(3)
     assert [i for _, i in world.left] == ["app-2"]
+
+
+# who writes the memory --------------------------------------------------------------------------------------------
+
+
+def suspects(world: World) -> set[str]:
+    ledger = world.status.ledger
+    return {i.uid for i in ledger.incarnations if i.state is IncarnationState.SUSPECT} if ledger else set()
+
+
+async def a_replica_that_pauses_in_its_write(world: World) -> None:
+    """Stop the first replica right before its status reaches the API server, and let a successor work meanwhile.
+
+    The paused one does not notice: a machine that was suspended has a clock that stood still.
+    """
+    paused = world.reconciler
+
+    async def meanwhile() -> None:
+        world.kafka.state = "Stable"
+        world.now_s += 20
+        world.restart()
+        world.holding = Writer(lease_uid="lease", lease_transitions=2)
+        world.remove_object(2)
+        world.start(2, "u2b")
+        await world.settled(2)
+        assert suspects(world) == {"u2"}
+        world.holding = Writer(lease_uid="lease", lease_transitions=1)
+
+    world.holding = Writer(lease_uid="lease", lease_transitions=1)
+    world.kube.before["apply_status"] = meanwhile
+    world.kafka.state = "PreparingRebalance"
+    await paused.reconcile(KEY)
+    for _ in range(3):
+        await paused.reconcile(KEY)
+    world.kafka.state = "Stable"
+    world.holding = Writer(lease_uid="lease", lease_transitions=2)
+
+
+async def test_paused_replica_never_overwrites_what_its_successor_wrote() -> None:
+    world = await World().started()
+    await a_replica_that_pauses_in_its_write(world)
+    assert suspects(world) == {"u2"}
+    world.restart()
+    await world.settled(2)
+    zombie_of(world)
+    await world.settled(4)
+    assert not removed_living(world)
+
+
+async def test_status_emptied_behind_the_operators_back_is_repaired_and_nothing_is_forgotten() -> None:
+    world = await World().started()
+    world.remove_object(2)
+    world.start(2, "u2b")
+    await world.settled(2)
+    before = world.status
+    body = dict(world.kube.objects["staticgroups", *KEY])
+    del body["status"]
+    world.stores.put_group(KEY, world.kube.put_object("staticgroups", body))
+    assert world.reconciler.memories.is_overwritten(KEY)
+    assert not (await world.round()).failed
+    assert world.status == before
+    zombie_of(world)
+    await world.settled(4)
+    assert not removed_living(world)
+
+
+async def test_suspects_of_a_status_that_somebody_restored_are_taken_in() -> None:
+    """A union: what the other writer knew of may be unknown here."""
+    world = await World().started()
+    world.remove_object(2)
+    world.start(2, "u2b")
+    await world.settled(2)
+    older = dict(world.kube.objects["staticgroups", *KEY])
+    world.pods.book.forget("u2")
+    world.reconciler.memories.forget_all()
+    world.kube.put_object("staticgroups", older | {"status": older["status"] | {"ledger": None}})
+    await world.settled(2)
+    assert suspects(world) == set()
+    world.stores.put_group(KEY, world.kube.put_object("staticgroups", older))
+    await world.settled(2)
+    assert suspects(world) == {"u2"}
+
+
+async def test_edit_of_the_spec_between_two_rounds_costs_no_write_of_the_status() -> None:
+    world = await World().started()
+    await world.settled(2)
+    writes = len(world.kube.status_writes)
+    world.declare(static_group(generation=2, removal={"holdSeconds": 30}))
+    await world.round()
+    assert len(world.kube.status_writes) == writes + 1
+    await world.settled(3)
+    assert len(world.kube.status_writes) == writes + 1
+
+
+async def test_edit_of_metadata_during_a_write_does_not_cost_the_write() -> None:
+    world = await World().started()
+
+    async def labelled() -> None:
+        world.kube.put_object("staticgroups", world.kube.objects["staticgroups", *KEY])
+
+    world.kube.before["apply_status"] = labelled
+    world.remove_object(2)
+    assert not (await world.round()).failed
+    assert suspects(world) == {"u2"}

@@ -47,14 +47,15 @@ async def cut_round(world: World, cut: Callable[[str], str]) -> bool:
     """Run one round that may be cut; returns whether it was."""
     reconciler = world.reconciler
     reconciler.kafka, reconciler.kube = Cutting(world.kafka, cut), Cutting(world.kube, cut)
-    reconciler.narrator.kube = reconciler.kube
+    reconciler.narrator.kube = reconciler.memories.kube = reconciler.kube
     reconciler.pods = Cutting(world.pods, cut)  # type: ignore[assignment]
     try:
         await world.round()
     except asyncio.CancelledError:
         return True
     finally:
-        reconciler.kafka, reconciler.kube, reconciler.narrator.kube = world.kafka, world.kube, world.kube
+        reconciler.kafka, reconciler.kube = world.kafka, world.kube
+        reconciler.narrator.kube = reconciler.memories.kube = world.kube
         reconciler.pods = world.pods  # type: ignore[assignment]
     return False
 
@@ -157,14 +158,14 @@ async def test_status_whose_answer_was_lost_does_not_stay_when_the_next_round_se
     world.kafka.problems["describe"] = UNREACHABLE
     landing = world.kube.apply_status
 
-    async def lands_without_answer(*arguments: Any) -> KubeProblem:
-        await landing(*arguments)
+    async def lands_without_answer(*arguments: Any, **named: Any) -> KubeProblem:
+        await landing(*arguments, **named)
         return LOST
 
-    world.reconciler.kube = Cutting(world.kube, lambda _: "")
-    world.reconciler.kube.apply_status = lands_without_answer
+    world.reconciler.memories.kube = Cutting(world.kube, lambda _: "")
+    world.reconciler.memories.kube.apply_status = lands_without_answer
     await world.round()
-    world.reconciler.kube = world.kube
+    world.reconciler.memories.kube = world.kube
     world.kafka.problems.clear()
     await world.round()
     assert world.condition("Connected")[0] == "True"

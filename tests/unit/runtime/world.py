@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from staticgroup.api import names
-from staticgroup.api.status import StaticGroupStatus
+from staticgroup.api.status import StaticGroupStatus, Writer
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.memory import ledger_from
 from staticgroup.core.pod import PodVersion
 from staticgroup.runtime.connections import Connections
+from staticgroup.runtime.memories import Memories
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator
 from staticgroup.runtime.reconciler import Reconciler
@@ -63,6 +64,7 @@ class World:
     def __init__(self, **spec: Any) -> None:
         self.now_s = NOW_S
         self.is_holder = True
+        self.holding: Writer | None = None
         self.is_policy_served = True
         self.template = ""
         self.journal: Journal = []
@@ -89,6 +91,14 @@ class World:
             pods=self.pods,  # type: ignore[arg-type]  # the same questions and answers
             stores=self.stores,
             connections=self.connections,
+            memories=Memories(
+                kube=self.kube,
+                pods=self.pods,  # type: ignore[arg-type]
+                stores=self.stores,
+                metrics=metrics,
+                may_write=lambda: self.is_holder,
+                holding=lambda: self.holding,
+            ),
             narrator=Narrator(kube=self.kube, metrics=metrics),
             metrics=metrics,
             cluster_uid="cluster-1",
@@ -107,8 +117,7 @@ class World:
         before = self.kube.objects.get(key)
         if before is not None and before["metadata"]["uid"] == body["metadata"]["uid"] and "status" in before:
             body = body | {"status": before["status"]}
-        self.kube.objects[key] = body
-        self.stores.put_group(KEY, body)
+        self.stores.put_group(KEY, self.kube.put_object(names.STATIC_GROUP_PLURAL, body))
 
     def delete_group(self) -> None:
         """Delete the StaticGroup, as `Operator.static_group_changed` takes it."""

@@ -1,0 +1,198 @@
+"""What this process knows of each StaticGroup's status, and the only way in which it writes one.
+
+The status is the durable memory of the evidence chain, so what one replica wrote must never be lost to another that was
+paused for a while. A write is bound to the version of the object that this process knows; whoever wrote meanwhile is read
+first. A status of a later holding of the Lease ends the matter; whatever else it is (a user's edit, a restored backup, the
+last words of a replica that was paused) is taken in (suspects leave the memory only by a proof) and written over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..api import names
+from ..api.staticgroup import StaticGroup
+from ..api.status import StaticGroupStatus, Writer
+from ..core.group import BrokerBounds
+from ..core.memory import history_from, ledger_from
+from ..core.snapshot import History
+from ..kube.gateway import KubeGateway
+from ..kube.pod_store import PodStore
+from ..kube.problem import KubeProblem, KubeProblemKind
+from .metrics import Metrics
+from .stores import Stores
+from .work_queue import Key
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX = 3
+"""Writes of one round: edits of the spec in between are usual, more of them come back with the next round."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What this process remembers of one StaticGroup between rounds.
+
+    Attributes
+    ----------
+    status: as this process wrote it last, or first read it.
+    shown: the status that the API server has, as it was last read from there; it may lack what an older CRD prunes.
+    resource_version: of the object with that status.
+    is_unsure: the API server may hold another status than ours (a write was sent whose success is not known, or somebody
+        wrote over it), so one is written though nothing changed.
+    overflow: the ledger had to drop suspects.
+    """
+
+    uid: str
+    history: History
+    status: StaticGroupStatus | None
+    shown: StaticGroupStatus | None
+    resource_version: str
+    is_unsure: bool = False
+    overflow: bool = False
+    bounds: BrokerBounds | None = None
+    bounds_read_at_s: float = float("-inf")
+
+
+@dataclass(slots=True)
+class Memories:
+    """The memory of every StaticGroup.
+
+    Parameters
+    ----------
+    may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
+    holding: under which holding of the Lease this replica writes; None without leader election.
+    """
+
+    kube: KubeGateway
+    pods: PodStore
+    stores: Stores
+    metrics: Metrics
+    may_write: Callable[[], bool]
+    holding: Callable[[], Writer | None]
+    _by_key: dict[Key, Memory] = field(default_factory=dict)
+
+    async def of(self, key: Key, group: StaticGroup) -> Memory | None:
+        """Return the memory of a StaticGroup; at first, and when the status may be another one, after a consistent read.
+
+        Returns
+        -------
+        None when it cannot be read now, is gone, or belongs to a later holder of the Lease.
+        """
+        memory = self._by_key.get(key)
+        is_known = memory is not None and memory.uid == group.metadata.uid
+        if memory is not None and is_known and not memory.is_unsure and not self.is_overwritten(key):
+            return memory
+        body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
+        if body is None:
+            self.stores.drop_group(key)
+            return None
+        if isinstance(body, KubeProblem) or body["metadata"]["uid"] != group.metadata.uid:
+            return None
+        if memory is None or not is_known:
+            return self._first_read(key, body)
+        self._catch_up(key, memory, body)
+        return self._by_key.get(key)
+
+    def _first_read(self, key: Key, body: dict[str, Any]) -> Memory | None:
+        read = StaticGroup.from_wire(body)
+        status = read.status
+        if self._is_outranked(status):
+            return None
+        self.pods.merge(ledger_from(key[0], status))
+        memory = self._by_key[key] = Memory(
+            uid=read.metadata.uid,
+            history=history_from(status),
+            status=status,
+            shown=status,
+            resource_version=read.metadata.resource_version,
+            overflow=_overflow(status),
+        )
+        return memory
+
+    def is_overwritten(self, key: Key) -> bool:
+        """Tell whether the watch shows a status that is newer than the one this process knows, and another one."""
+        memory, group = self._by_key.get(key), self.stores.groups.get(key)
+        if memory is None or group is None or memory.uid != group.metadata.uid:
+            return False
+        if not _is_newer(group.metadata.resource_version, memory.resource_version):
+            return False
+        if group.status != memory.shown:
+            return True
+        memory.resource_version = group.metadata.resource_version  # only spec or metadata changed
+        return False
+
+    def _catch_up(self, key: Key, memory: Memory, body: dict[str, Any]) -> bool:
+        """Take in the object as it is now; returns False when its status is another one than this process knew."""
+        read = StaticGroup.from_wire(body)
+        memory.resource_version = read.metadata.resource_version
+        if read.status == memory.shown:
+            memory.is_unsure = False
+            return True
+        if self._is_outranked(read.status):
+            log.error("a later holder of the Lease wrote the status", extra={"key": "/".join(key)})
+            self.forget(key)
+            return False
+        if not memory.is_unsure:  # else it may well be our own, whose acknowledgement got lost
+            log.warning("the status was overwritten and is repaired", extra={"key": "/".join(key)})
+        self.pods.merge(ledger_from(key[0], read.status))
+        memory.overflow = memory.overflow or _overflow(read.status)
+        memory.shown, memory.is_unsure = read.status, True  # so that ours is written, whatever it says
+        return False
+
+    def _is_outranked(self, status: StaticGroupStatus | None) -> bool:
+        """True for a status that a later holder of the same Lease wrote: this replica was paused and is outdated."""
+        writer, ours = status.writer if status is not None else None, self.holding()
+        if writer is None or ours is None or writer.lease_uid != ours.lease_uid:
+            return False
+        return writer.lease_transitions > ours.lease_transitions
+
+    async def write(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
+        """Write a status over the one this process knows; returns False when it is not, and another round is due."""
+        for _ in range(ATTEMPTS_MAX):
+            if not self.may_write():
+                return False
+            stamped = status.model_copy(update={"writer": self.holding()})
+            memory.is_unsure = True
+            answer = await self.kube.apply_status(
+                names.STATIC_GROUP_PLURAL,
+                *key,
+                memory.uid,
+                stamped.to_wire(),
+                resource_version=memory.resource_version,
+            )
+            if not isinstance(answer, KubeProblem):
+                written = StaticGroup.from_wire(answer)
+                memory.status, memory.shown, memory.is_unsure = stamped, written.status, False
+                memory.resource_version = written.metadata.resource_version
+                self.metrics.status_writes.inc()
+                return True
+            if answer.kind is not KubeProblemKind.CONFLICT:
+                log.warning("status not written", extra={"key": "/".join(key), "problem": answer.message})
+                return False
+            body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
+            if body is None or isinstance(body, KubeProblem) or body["metadata"]["uid"] != memory.uid:
+                return False
+            if not self._catch_up(key, memory, body):
+                return False
+        return False
+
+    def forget(self, key: Key) -> None:
+        """Drop the memory of a StaticGroup."""
+        self._by_key.pop(key, None)
+
+    def forget_all(self) -> None:
+        """Drop all memories: another replica has written meanwhile, so every status is read again."""
+        self._by_key.clear()
+
+
+def _overflow(status: StaticGroupStatus | None) -> bool:
+    return status is not None and status.ledger is not None and status.ledger.overflow
+
+
+def _is_newer(seen: str, known: str) -> bool:
+    """Compare resourceVersions of one resource type (KEP-5504); what cannot be compared counts as newer."""
+    return int(seen) > int(known) if seen.isdigit() and known.isdigit() else seen != known
