@@ -49,6 +49,7 @@ class Reason(StrEnum):
     # WorkloadFound
     WORKLOAD_EXISTS = "WorkloadExists"
     WORKLOAD_NOT_FOUND = "WorkloadNotFound"
+    WORKLOAD_TOO_LARGE = "WorkloadTooLarge"
     WORKLOAD_UNREADABLE = "WorkloadUnreadable"
     # Connected
     BROKERS_REACHABLE = "BrokersReachable"
@@ -177,6 +178,12 @@ _READY_TEXTS: Final[Mapping[Reason, ReasonText]] = {
     Reason.WORKLOAD_NOT_FOUND: _no(
         "There is no StatefulSet {workload} in this namespace. Create it, or delete this StaticGroup and create one "
         "with the right spec.workloadRef.name.",
+        _T.WORKLOAD_FOUND,
+    ),
+    Reason.WORKLOAD_TOO_LARGE: _no(
+        "StatefulSet {cause}. Nothing is decided about it: departed members leave when their session expires. Lower "
+        "spec.replicas of the StatefulSet or spec.identity.membersPerPod, or divide the consumers among several StatefulSets "
+        "with a StaticGroup each.",
         _T.WORKLOAD_FOUND,
     ),
     Reason.WORKLOAD_UNREADABLE: _unknown(
