@@ -213,8 +213,8 @@ _CONNECTION_TEXTS: Final[Mapping[Reason, ReasonText]] = {
         *_KAFKA,
     ),
     Reason.ADDRESS_REFUSED: _no(
-        "Broker address {address} is loopback or link-local and was not dialled. Correct the listener, or set "
-        "spec.allowLoopback to true for a test cluster.",
+        "Broker address {address} is loopback or link-local and was not dialled. Correct the listener, or for a "
+        "test cluster set the operator's STATICGROUP_ALLOW_LOOPBACK and spec.allowLoopback.",
         *_KAFKA,
     ),
     Reason.AUTHENTICATION_FAILED: _no(

@@ -50,6 +50,10 @@ _LOW_BITS = tuple(
     )
 )
 """Whose last 32 bits are an IPv4 address."""
+_LOOPBACK_HINT = (
+    ", or on a test machine set the operator's STATICGROUP_ALLOW_LOOPBACK (chart value operator.allowLoopback) and "
+    "spec.allowLoopback"
+)
 _LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
 _NAT64_LAYOUTS = ((12, 13, 14, 15), (6, 7, 9, 10), (7, 9, 10, 11), (9, 10, 11, 12))
 """Bytes of the IPv4 address behind a prefix of 96, 48, 56 and 64 bits; which of them a network uses is its own choice."""
@@ -137,16 +141,19 @@ async def check(target: HostPort, *, allow_loopback: bool, resolver: Resolver) -
             message=f"broker {target} cannot be reached: its name does not resolve; check the address and DNS",
         )
     reasons: list[str] = []
+    hint = ""
     for text in found:
-        reason = refusal_reason(ipaddress.ip_address(text), allow_loopback=allow_loopback)
+        address = ipaddress.ip_address(text)
+        reason = refusal_reason(address, allow_loopback=allow_loopback)
         if not reason:
             return text
         reasons.append(reason)
+        if not refusal_reason(address, allow_loopback=True):
+            hint = _LOOPBACK_HINT
     return KafkaProblem(
         kind=KafkaProblemKind.ADDRESS_REFUSED,
         message=f"broker {target} is not dialled: it is {' and '.join(sorted(set(reasons))) or 'no address at all'}; "
-        "use the brokers' own addresses (bootstrapServers and advertised.listeners)"
-        + ("" if allow_loopback else ", or set spec.allowLoopback on a test machine"),
+        f"use the brokers' own addresses (bootstrapServers and advertised.listeners){hint}",
     )
 
 

@@ -38,6 +38,8 @@ class Settings:
     relist_s: how often the pod watch is checked against a full LIST, 60-86400 s.
     barrier_patience_s: how long the main watch may take to pass a read before a replay is opened, 0-5 s.
     secret_max_age_s: how long a read Secret is used before it is read again, 1-600 s.
+    allow_loopback: KafkaConnections may set spec.allowLoopback, which lets the operator dial brokers at loopback and
+        link-local addresses; for test machines only.
     log_level: DEBUG, INFO, WARNING or ERROR.
     log_format: json, or text for people.
     health_port: /healthz, /readyz and /metrics, 1-65535.
@@ -69,6 +71,7 @@ class Settings:
     relist_s: float = 600.0
     barrier_patience_s: float = 0.1
     secret_max_age_s: float = 20.0
+    allow_loopback: bool = False
     health_port: int = 8080
     log_level: str = "INFO"
     log_format: str = "json"

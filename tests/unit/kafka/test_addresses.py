@@ -68,6 +68,20 @@ async def test_name_with_nothing_but_refused_addresses_is_refused() -> None:
     assert "a cloud metadata address and a loopback address" in said.message
 
 
+async def test_refusal_says_what_allows_a_test_cluster_and_only_where_that_helps() -> None:
+    async def said(text: str) -> str:
+        async def resolver(_host: str, _port: int) -> Sequence[str]:
+            return (text,)
+
+        refused = await check(HostPort(host="kafka.example", port=9092), allow_loopback=False, resolver=resolver)
+        assert isinstance(refused, KafkaProblem)
+        return refused.message
+
+    for setting in ("STATICGROUP_ALLOW_LOOPBACK", "operator.allowLoopback", "spec.allowLoopback"):
+        assert setting in await said("127.0.0.1")
+        assert setting not in await said("169.254.169.254")
+
+
 async def test_name_that_does_not_resolve_is_unreachable() -> None:
     async def resolver(_host: str, _port: int) -> Sequence[str]:
         raise OSError("no such name")

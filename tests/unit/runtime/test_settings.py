@@ -25,6 +25,7 @@ def test_other_programs_variables_are_ignored() -> None:
         ("STATICGROUP_LEADER_ELECTION", " false ", "leader_election", False),
         ("STATICGROUP_WATCH_NAMESPACES", "shop, billing,,", "watch_namespaces", ("shop", "billing")),
         ("STATICGROUP_WATCH_NAMESPACES", "", "watch_namespaces", ()),
+        ("STATICGROUP_ALLOW_LOOPBACK", "true", "allow_loopback", True),
         ("STATICGROUP_CONCURRENCY", "8", "concurrency", 8),
         ("STATICGROUP_GROUP_POLL_S", "12.5", "group_poll_s", 12.5),
         ("STATICGROUP_LOG_FORMAT", "text", "log_format", "text"),
