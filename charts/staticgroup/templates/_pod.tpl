@@ -32,6 +32,8 @@
   value: {{ $operator.barrierPatienceSeconds | quote }}
 - name: STATICGROUP_SECRET_MAX_AGE_S
   value: {{ $operator.secretMaxAgeSeconds | quote }}
+- name: STATICGROUP_SECRET_LABEL
+  value: {{ $operator.secretLabel | quote }}
 - name: STATICGROUP_ALLOW_LOOPBACK
   value: {{ $operator.allowLoopback | quote }}
 - name: STATICGROUP_HEALTH_PORT

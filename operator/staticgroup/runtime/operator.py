@@ -82,7 +82,9 @@ class Operator:
         self.sources = sources
         self.metrics = Metrics()
         self.stores = Stores()
-        self.kube = AioKubeGateway(transport, instance=settings.identity, now_s=sources.now_s)
+        self.kube = AioKubeGateway(
+            transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
+        )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s)
         self.nodes = NodeStore(transport, on_change=self._node_changed, clock_s=sources.monotonic_s)
         self.connections = Connections(
