@@ -30,6 +30,7 @@ from coordinator_model.messages import (
     SyncGroupRequest,
 )
 from simulator import schedule
+from staticgroup.api.ordinals import Ordinals
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.memory import to_remember
 from staticgroup.core.plan import plan
@@ -156,7 +157,7 @@ def rounds() -> list[Row]:
         chains=dead,
         fresh={make.id_of(n): make.fresh(n) for n in range(half, MEMBERS)},
     )
-    spec, history = make.spec(), make.history(issued_ordinals=frozenset(range(MEMBERS)))
+    spec, history = make.spec(), make.history(issued_ordinals=Ordinals.of(range(MEMBERS)))
     decided = plan(spec, world, history, make.NOW_S)
     assert sum(len(a.removals) for a in decided.actions) == half
     ledger = to_remember([i for chain in dead.values() for i in chain])

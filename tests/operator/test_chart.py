@@ -56,6 +56,8 @@ def test_values_arrive_at_the_operator_with_their_units() -> None:
         relist_s=86_400,
         barrier_patience_s=0,
         secret_max_age_s=600,
+        secret_label="staticgroup.io/kafka=yes",
+        allow_loopback=True,
         journal_kafka_connection="kafka/journal",
         journal_kafka_topic="staticgroup.journal.v1",
         journal_files_path="/var/lib/staticgroup/journal",

@@ -94,6 +94,7 @@ def test_every_object_has_a_name_and_says_whose_it_is(variant: str) -> None:
         ("operator.concurency=8", "'/operator': additional properties 'concurency' not allowed"),
         ("operator.relistSeconds=10", "'/operator/relistSeconds': minimum: got 10, want 60"),
         ("operator.logLevel=TRACE", "'/operator/logLevel': value must be one of 'DEBUG', 'INFO', 'WARNING', 'ERROR'"),
+        ("operator.secretLabel=a b", "'/operator/secretLabel': 'a b' does not match pattern"),
         ("operator.forceObserve=maybe", "'/operator/forceObserve': got string, want boolean"),
         (
             "injection.policy.failurePolicy=Maybe",

@@ -34,6 +34,10 @@
   value: {{ $operator.barrierPatienceSeconds | quote }}
 - name: STATICGROUP_SECRET_MAX_AGE_S
   value: {{ $operator.secretMaxAgeSeconds | quote }}
+- name: STATICGROUP_SECRET_LABEL
+  value: {{ $operator.secretLabel | quote }}
+- name: STATICGROUP_ALLOW_LOOPBACK
+  value: {{ $operator.allowLoopback | quote }}
 - name: STATICGROUP_HEALTH_PORT
   value: "8080"
 - name: STATICGROUP_LOG_LEVEL

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from staticgroup.api import status as api
+from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.staticgroup import StaticGroupSpec
 from staticgroup.core import identity as core_identity
 from staticgroup.core import memory, plan
@@ -76,7 +77,7 @@ class Policy:
                 id_template=f"{{podName}}{scope}",
                 session_timeout_ms=45_000,
             ),
-            issued_ordinals=frozenset({0, ORDINAL}),
+            issued_ordinals=Ordinals.of(range(1), range(ORDINAL, ORDINAL + 1)),
         )
         self.identity = core_identity.identity_of(self.spec, self._history)
         suffixes = ("",) if variant.members == 1 else tuple(f"-{n}" for n in range(variant.members))

@@ -18,6 +18,8 @@ Ordinal = NewType("Ordinal", int)
 
 # Topic.MAX_NAME_LENGTH and Topic.LEGAL_CHARS of the broker, which JoinGroupRequest.validateGroupInstanceId applies.
 INSTANCE_ID_LENGTH_MAX = 249
+EXPECTED_IDS_MAX = 10_000
+"""Most ids of one StaticGroup: each is rendered and compared in every round, and spec.replicas may be two thousand million."""
 _LEGAL_INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ORDINAL = re.compile(r"0|[1-9][0-9]*")
@@ -29,6 +31,10 @@ SCOPE_LENGTH = 8
 
 class InvalidInstanceIdError(ValueError):
     """Say that the broker would refuse this id, and why."""
+
+
+class TooManyIdsError(ValueError):
+    """Say that a workload calls for more ids than a StaticGroup serves."""
 
 
 class AmbiguousIdentityError(ValueError):
@@ -275,7 +281,19 @@ class IdScheme:
         -------
         dict[InstanceId, Ordinal]
             Ids of the ordinals `[start, start + replicas)` in ascending order, each with its ordinal.
+
+        Raises
+        ------
+        TooManyIdsError
+            When there are more than EXPECTED_IDS_MAX.
+        InvalidInstanceIdError
+            When the broker would refuse one of them.
         """
+        if replicas * len(self._combined) > EXPECTED_IDS_MAX:
+            each = f"{len(self._combined)} {'id' if len(self._combined) == 1 else 'ids'} for each"
+            raise TooManyIdsError(
+                f"{self.workload_name} wants {replicas} pods, {each}; a StaticGroup serves {EXPECTED_IDS_MAX} ids at most"
+            )
         ordinals = (Ordinal(number) for number in range(start, start + replicas))
         return {instance_id: ordinal for ordinal in ordinals for instance_id in self.ids_of(ordinal)}
 
@@ -308,55 +326,3 @@ def _inverse(template: str, workload_name: str, suffixes: Iterable[str]) -> re.P
         ordinal = "(?P=ordinal)"
     alternatives = "|".join(re.escape(suffix) for suffix in suffixes)
     return re.compile("".join(parts) + f"(?:{alternatives})")
-
-
-def format_ranges(ordinals: Iterable[int]) -> str:
-    """Write a set of ordinals compactly.
-
-    Parameters
-    ----------
-    ordinals
-        Each ≥ 0; order and repetition do not matter.
-
-    Returns
-    -------
-    str
-        Such as `0-4,7`; empty for the empty set.
-    """
-    runs: list[tuple[int, int]] = []
-    for ordinal in sorted(set(ordinals)):
-        if runs and runs[-1][1] == ordinal - 1:
-            runs[-1] = (runs[-1][0], ordinal)
-        else:
-            runs.append((ordinal, ordinal))
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
-
-
-def parse_ranges(text: str) -> tuple[range, ...]:
-    """Read what `format_ranges` wrote.
-
-    Parameters
-    ----------
-    text
-        Such as `0-4,7`.
-
-    Returns
-    -------
-    tuple[range, ...]
-        Ascending, disjoint and not adjacent; empty for the empty text. Ranges, not a set: `0-2000000000` costs nothing.
-
-    Raises
-    ------
-    ValueError
-        When the text is not in the form that `format_ranges` writes.
-    """
-    runs: list[range] = []
-    for part in text.split(",") if text else ():
-        low_text, dash, high_text = part.partition("-")
-        if not _ORDINAL.fullmatch(low_text) or (dash and not _ORDINAL.fullmatch(high_text)):
-            raise ValueError(f"not an ordinal range: {part!r}")
-        run = range(int(low_text), int(high_text if dash else low_text) + 1)
-        if (dash and len(run) < 2) or (runs and run.start <= runs[-1].stop):
-            raise ValueError(f"ordinal ranges must ascend and be merged: {text!r}")
-        runs.append(run)
-    return tuple(runs)

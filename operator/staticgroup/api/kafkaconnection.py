@@ -196,7 +196,8 @@ class KafkaConnectionSpec(ApiModel):
             rule(
                 f"self.allowLoopback || self.bootstrapServers.all(s, !s.lowerAscii().matches('{_LOCAL_HOST}'))",
                 "spec.bootstrapServers must not name a loopback or link-local address, which would be the operator's "
-                "own machine: name the brokers, or set spec.allowLoopback to true for a test cluster",
+                "own machine: name the brokers, or set spec.allowLoopback to true for a test cluster "
+                "(and the operator's own setting)",
                 field_path=".bootstrapServers",
             ),
         )
@@ -232,8 +233,10 @@ class KafkaConnectionSpec(ApiModel):
     )
     allow_loopback: bool = Field(
         False,
-        description="True permits broker addresses that are loopback or link-local, bootstrap or advertised. Default "
-        "false. For test clusters only: such an address is the operator's own machine.",
+        description="Deprecated: it is the operator's to decide. True asks for broker addresses that are loopback or "
+        "link-local, bootstrap or advertised, and has no effect unless the operator's setting "
+        "STATICGROUP_ALLOW_LOOPBACK (chart value operator.allowLoopback) is true as well. Default false. For test "
+        "clusters only: such an address is the operator's own machine.",
     )
 
 

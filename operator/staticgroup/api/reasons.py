@@ -49,6 +49,7 @@ class Reason(StrEnum):
     # WorkloadFound
     WORKLOAD_EXISTS = "WorkloadExists"
     WORKLOAD_NOT_FOUND = "WorkloadNotFound"
+    WORKLOAD_TOO_LARGE = "WorkloadTooLarge"
     WORKLOAD_UNREADABLE = "WorkloadUnreadable"
     # Connected
     BROKERS_REACHABLE = "BrokersReachable"
@@ -179,6 +180,12 @@ _READY_TEXTS: Final[Mapping[Reason, ReasonText]] = {
         "with the right spec.workloadRef.name.",
         _T.WORKLOAD_FOUND,
     ),
+    Reason.WORKLOAD_TOO_LARGE: _no(
+        "StatefulSet {cause}. Nothing is decided about it: departed members leave when their session expires. Lower "
+        "spec.replicas of the StatefulSet or spec.identity.membersPerPod, or divide the consumers among several StatefulSets "
+        "with a StaticGroup each.",
+        _T.WORKLOAD_FOUND,
+    ),
     Reason.WORKLOAD_UNREADABLE: _unknown(
         "StatefulSet {workload} cannot be read: the operator lacks get, list and watch on statefulsets in this "
         "namespace. Grant them (chart value watchNamespaces).",
@@ -206,8 +213,8 @@ _CONNECTION_TEXTS: Final[Mapping[Reason, ReasonText]] = {
         *_KAFKA,
     ),
     Reason.ADDRESS_REFUSED: _no(
-        "Broker address {address} is loopback or link-local and was not dialled. Correct the listener, or set "
-        "spec.allowLoopback to true for a test cluster.",
+        "Broker address {address} is loopback or link-local and was not dialled. Correct the listener, or for a "
+        "test cluster set the operator's STATICGROUP_ALLOW_LOOPBACK and spec.allowLoopback.",
         *_KAFKA,
     ),
     Reason.AUTHENTICATION_FAILED: _no(

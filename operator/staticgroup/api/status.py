@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field, StringConstraints
 
 from staticgroup.api.conditions import CONDITIONS_MAX, Condition
+from staticgroup.api.ordinals import ORDINALS_TEXT_MAX
 from staticgroup.api.schema import (
     ATOMIC,
     INT32_MAX,
@@ -167,8 +168,12 @@ class Issued(ApiModel):
     """Remember every id ever issued, compactly."""
 
     ordinals: Annotated[
-        str, StringConstraints(max_length=1024, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")
-    ] = Field(description="Ordinals that have been given an id, as ranges such as 0-4,7.")
+        str,
+        StringConstraints(max_length=ORDINALS_TEXT_MAX, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$"),
+    ] = Field(
+        description="Ordinals that have been given an id, as ranges such as 0-4,7; narrow gaps are filled when they are too "
+        "many to list."
+    )
     templates: Annotated[list[IdTemplate], Field(max_length=TEMPLATES_MAX)] = Field(
         [], description="Earlier id templates, oldest first, at most 8.", json_schema_extra=ATOMIC
     )

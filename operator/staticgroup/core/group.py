@@ -113,6 +113,7 @@ class KafkaProblemKind(StrEnum):
     BROKER_TOO_OLD = "BrokerTooOld"
     COORDINATOR_UNAVAILABLE = "CoordinatorUnavailable"
     UNEXPECTED_ANSWER = "UnexpectedAnswer"
+    ANSWER_TOO_LARGE = "AnswerTooLarge"
     ADDRESS_REFUSED = "AddressRefused"
     SECRET_MISSING = "SecretMissing"
     SECRET_INVALID = "SecretInvalid"

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from ..api import status as api
-from ..api.identifiers import format_ranges, parse_ranges
 from ..api.injection import injected as resolve_injected
+from ..api.ordinals import Ordinals
 from ..api.staticgroup import StaticGroupSpec
 from .certificate import Certificate, CertificateKind
 from .chain import Incarnation, IncarnationState
 from .snapshot import History, Injected, RemovalRecord
 
 EVIDENCE_MAX = 300
-ORDINALS_REMEMBERED_MAX = 100_000
 
 
 def history_from(status: api.StaticGroupStatus | None) -> History:
@@ -26,13 +25,10 @@ def history_from(status: api.StaticGroupStatus | None) -> History:
     if status is None:
         return History()
     issued = status.issued
-    ordinals: set[int] = set()
-    for run in parse_ranges(issued.ordinals) if issued else ():
-        ordinals.update(run[: ORDINALS_REMEMBERED_MAX - len(ordinals)])
     return History(
         injected=_injected_from(status.injected),
         removals=tuple(_record_from(s) for s in status.settling),
-        issued_ordinals=frozenset(ordinals),
+        issued_ordinals=Ordinals.parse(issued.ordinals) if issued else Ordinals(),
         templates=tuple(issued.templates) if issued else (),
         fleet_timeout_ms=_fleet_timeout_ms(status),
     )
@@ -69,7 +65,7 @@ def wire_issued(history: History) -> api.Issued | None:
     """Write every ordinal ever issued, compactly; None before the first."""
     if not history.issued_ordinals and not history.templates:
         return None
-    return api.Issued(ordinals=format_ranges(history.issued_ordinals), templates=list(history.templates))
+    return api.Issued(ordinals=history.issued_ordinals.text, templates=list(history.templates))
 
 
 def wire_ledger(ledger: Sequence[Incarnation], *, overflow: bool = False) -> api.Ledger | None:

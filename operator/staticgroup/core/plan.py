@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..api.identifiers import InvalidInstanceIdError
+from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
 from ..api.staticgroup import ProtocolChoice, StaticGroupSpec
 from .chain import ChainVerdict, Incarnation, judge
 from .group import GroupType, GroupView, KafkaProblem, LeaveEntry, MemberView
@@ -60,6 +60,7 @@ class Plan:
     held: removals that were not planned, each with the guard that holds it.
     history: what is remembered after this round, before the outcomes of the actions.
     membership: None when the group could not be read.
+    too_large: why nothing is decided about a workload that calls for too many ids; "" when it does not.
     pods_without_id: pods that run without the id of their ordinal, known whether or not the group could be read.
     requeue_after_s: when to look again if nothing happens before.
     """
@@ -70,6 +71,7 @@ class Plan:
     pods_without_id: tuple[Incarnation, ...] = ()
     identity: Identity | None = None
     identity_error: str = ""
+    too_large: str = ""
     timeout: TimeoutPlan | None = None
     injection: InjectionPlan | None = None
     history: History = field(default_factory=History)
@@ -114,6 +116,9 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         return Plan(
             timeout=timeout, injection=injection, history=history, identity_error=str(error), summary=str(error)
         )
+    except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
+        history = _with_issued(history, snapshot, injection)
+        return Plan(timeout=timeout, injection=injection, history=history, too_large=str(error), summary=str(error))
     history = _with_issued(history, snapshot, injection)
     bare = pods_without_id(identity, expected, snapshot.pods)
     base = Plan(identity=identity, pods_without_id=bare, timeout=timeout, injection=injection, history=history)
@@ -162,7 +167,7 @@ def _with_issued(history: History, snapshot: Snapshot, injection: InjectionPlan)
     may_issue = injection.verdict in (InjectionVerdict.ACTIVE, InjectionVerdict.OFF_BY_USER)
     if injection.injected is None or snapshot.workload is None or not may_issue:
         return history
-    return replace(history, issued_ordinals=history.issued_ordinals | set(snapshot.workload.ordinals))
+    return replace(history, issued_ordinals=history.issued_ordinals.united(snapshot.workload.ordinals))
 
 
 def _remember(

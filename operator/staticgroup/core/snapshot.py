@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..api.ordinals import Ordinals
 from .advice import Advice
 from .chain import Incarnation
 from .group import BrokerBounds, GroupView, KafkaProblem
@@ -130,7 +131,7 @@ class History:
 
     injected: Injected | None = None
     removals: tuple[RemovalRecord, ...] = ()
-    issued_ordinals: frozenset[int] = frozenset()
+    issued_ordinals: Ordinals = field(default_factory=Ordinals)
     templates: tuple[str, ...] = ()
     fleet_timeout_ms: int | None = None
     departed_since_s: Mapping[str, float] = field(default_factory=dict)

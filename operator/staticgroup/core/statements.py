@@ -36,6 +36,7 @@ CONNECTION_REASONS = {
     KafkaProblemKind.BROKER_TOO_OLD: Reason.BROKER_TOO_OLD,
     KafkaProblemKind.COORDINATOR_UNAVAILABLE: Reason.COORDINATOR_UNAVAILABLE,
     KafkaProblemKind.UNEXPECTED_ANSWER: Reason.COORDINATOR_UNAVAILABLE,
+    KafkaProblemKind.ANSWER_TOO_LARGE: Reason.COORDINATOR_UNAVAILABLE,
     KafkaProblemKind.UNSUPPORTED_GROUP: Reason.COORDINATOR_UNAVAILABLE,
     KafkaProblemKind.ADDRESS_REFUSED: Reason.ADDRESS_REFUSED,
     KafkaProblemKind.SECRET_MISSING: Reason.SECRET_NOT_FOUND,
@@ -49,6 +50,7 @@ _TRANSIENT = frozenset({Reason.MEMBERS_AWAY, Reason.REMOVAL_IN_PROGRESS})
 """Reasons of conditions that are not True yet and become so without anybody's help."""
 _RACE_OUTCOMES = frozenset({LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN})
 """Answers by which the compare-and-set tells that the group changed meanwhile; the next round describes it again."""
+_TOO_LARGE = "Not looked at for a workload of this size: see WorkloadFound."
 _SUMMED_UP_WHEN_OBSERVING = (_T.WORKLOAD_FOUND, _T.CONNECTED, _T.AUTHORIZED)
 """In mode Observe nothing is injected or removed, so only what keeps the operator from looking counts."""
 
@@ -58,7 +60,7 @@ def conditions_of(
 ) -> tuple[Condition, ...]:
     """Return every condition of one round, Ready first; RecommendationCurrent only while recommendations are read."""
     parts = (
-        _workload_found(spec, snapshot, now),
+        _workload_found(spec, snapshot, plan, now),
         _connected(snapshot, executed, now),
         _authorized(snapshot, executed, now),
         _injected(snapshot, plan, now),
@@ -109,7 +111,7 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: tuple[Condition, ..
     return condition(_T.READY, Reason.RECONCILED, observed_generation=snapshot.metadata_generation, now=now)
 
 
-def _workload_found(spec: StaticGroupSpec, snapshot: Snapshot, now: datetime) -> Condition:
+def _workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
     name = f"StatefulSet {snapshot.namespace}/{spec.workload_ref.name}"
     if snapshot.workload is None:
         return _say(
@@ -119,6 +121,11 @@ def _workload_found(spec: StaticGroupSpec, snapshot: Snapshot, now: datetime) ->
             f"{name} does not exist. Create it or correct spec.workloadRef.name.",
             snapshot,
             now,
+        )
+    if plan.too_large:
+        generation = snapshot.metadata_generation
+        return condition(
+            _T.WORKLOAD_FOUND, Reason.WORKLOAD_TOO_LARGE, observed_generation=generation, now=now, cause=plan.too_large
         )
     return _say(
         _T.WORKLOAD_FOUND,
@@ -199,6 +206,8 @@ def _injected(snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
             snapshot,
             now,
         )
+    if plan.too_large:
+        return _say(_T.INJECTED, Reason.NOT_OBSERVED_YET, ConditionStatus.UNKNOWN, _TOO_LARGE, snapshot, now)
     if injection.verdict is InjectionVerdict.NOT_SERVED:
         return _say(
             _T.INJECTED, Reason.POLICY_NOT_SERVED, ConditionStatus.FALSE, f"{injection.message}.", snapshot, now
@@ -235,6 +244,8 @@ def _membership(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, now: date
     group, m, kind = snapshot.group, plan.membership, _T.MEMBERSHIP_COMPLETE
     if isinstance(group, KafkaProblem) and group.kind is KafkaProblemKind.UNSUPPORTED_GROUP:
         return _say(kind, Reason.PROTOCOL_MISMATCH, ConditionStatus.FALSE, group.message, snapshot, now)
+    if plan.too_large:
+        return _say(kind, Reason.MEMBERSHIP_UNKNOWN, ConditionStatus.UNKNOWN, _TOO_LARGE, snapshot, now)
     if not isinstance(group, GroupView) or m is None:
         return condition(kind, Reason.MEMBERSHIP_UNKNOWN, observed_generation=snapshot.metadata_generation, now=now)
     fault = _wrong_group(spec, group) or _absent_members(group, m, plan)
@@ -330,11 +341,12 @@ def _recommendation(snapshot: Snapshot, plan: Plan, now: datetime) -> tuple[Cond
 def _removal(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed, now: datetime) -> Condition:
     kind, m = _T.REMOVAL_SETTLED, plan.membership
     if m is None:
+        listed = "The members cannot be listed: see Connected and Authorized."
         return _say(
             kind,
             Reason.MEMBERSHIP_UNKNOWN,
             ConditionStatus.UNKNOWN,
-            "The members cannot be listed: see Connected and Authorized.",
+            _TOO_LARGE if plan.too_large else listed,
             snapshot,
             now,
         )

@@ -3,7 +3,8 @@
 Why: whoever may create a KafkaConnection, or answers as a broker, chooses where the operator connects; it must not be
 sent to the machine it runs on or to a cloud's metadata service. One idea: resolve once, judge the addresses, dial the
 judged address itself (a second resolution could answer differently), and keep the name for TLS.
-Source: RFC 6890 (special-purpose addresses), RFC 6052 (NAT64), cloud vendors' metadata addresses.
+Source: RFC 6890 (special-purpose addresses), RFC 6052 and 8215 (NAT64), RFC 4291 and 2765 (IPv4 in IPv6), RFC 3056 (6to4),
+RFC 4380 (Teredo), cloud vendors' metadata addresses.
 """
 
 from __future__ import annotations
@@ -32,14 +33,33 @@ METADATA_ADDRESSES = frozenset(
     for text in (
         "169.254.169.254",  # most clouds (also link-local)
         "169.254.170.2",  # container credentials of one
-        "fd00:ec2::254",  # the same over IPv6
+        "169.254.170.23",  # pod credentials of the same
+        "fd00:ec2::254",  # its metadata over IPv6
+        "fd00:ec2::23",  # its pod credentials over IPv6
+        "fd20:ce::254",
         "100.100.100.200",
         "168.63.129.16",
         "192.0.0.192",
     )
 )
 _THIS_NETWORK = ipaddress.ip_network("0.0.0.0/8")
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_LOW_BITS = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "::/96",  # IPv4-compatible
+        "::ffff:0:0/96",  # IPv4-mapped
+        "::ffff:0:0:0/96",  # IPv4-translated
+        "64:ff9b::/96",  # NAT64
+    )
+)
+"""Whose last 32 bits are an IPv4 address."""
+_LOOPBACK_HINT = (
+    ", or on a test machine set the operator's STATICGROUP_ALLOW_LOOPBACK (chart value operator.allowLoopback) and "
+    "spec.allowLoopback"
+)
+_LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
+_NAT64_LAYOUTS = ((12, 13, 14, 15), (6, 7, 9, 10), (7, 9, 10, 11), (9, 10, 11, 12))
+"""Bytes of the IPv4 address behind a prefix of 96, 48, 56 and 64 bits; which of them a network uses is its own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +90,16 @@ def refusal_reason(address: IpAddress, *, allow_loopback: bool) -> str:
 
     Parameters
     ----------
-    allow_loopback: permits loopback and link-local addresses (spec.allowLoopback), never a metadata address.
+    allow_loopback: permits loopback and link-local addresses, never a metadata address.
     """
-    address = _embedded(address)
+    if isinstance(address, ipaddress.IPv4Address):
+        return _reason(address, allow_loopback)
+    address = ipaddress.IPv6Address(int(address))  # without the zone of a scoped address
+    reasons = (_reason(inner, allow_loopback) for inner in _embedded(address) or (address,))
+    return next((reason for reason in reasons if reason), "")
+
+
+def _reason(address: IpAddress, allow_loopback: bool) -> str:
     if address in METADATA_ADDRESSES:
         return "a cloud metadata address"
     if address.is_loopback or address.is_link_local:
@@ -87,16 +114,19 @@ def refusal_reason(address: IpAddress, *, allow_loopback: bool) -> str:
     return ""
 
 
-def _embedded(address: IpAddress) -> IpAddress:
-    """Return the IPv4 address inside a mapped, 6to4 or NAT64 one: the packets end there."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address in _NAT64:
-            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        inner = address.ipv4_mapped or address.sixtofour
-        if inner is not None:
-            return inner
-        return ipaddress.IPv6Address(int(address))  # without the zone of a scoped address
-    return address
+def _embedded(address: ipaddress.IPv6Address) -> tuple[IpAddress, ...]:
+    """Return the IPv4 addresses inside an IPv6 one, where the packets end; none when it is itself the destination."""
+    if int(address) <= 1:  # "::" and "::1" are no IPv4-compatible addresses
+        return ()
+    if any(address in network for network in _LOW_BITS):
+        return (ipaddress.IPv4Address(int(address) & 0xFFFFFFFF),)
+    if address in _LOCAL_NAT64:
+        usual, *others = (ipaddress.IPv4Address(bytes(address.packed[n] for n in at)) for at in _NAT64_LAYOUTS)
+        # Under another layout the bits mean nothing, unless they happen to be an address that no broker has.
+        return (usual, *(o for o in others if o in METADATA_ADDRESSES or o.is_loopback or o.is_link_local))
+    if address.sixtofour is not None:
+        return (address.sixtofour,)
+    return address.teredo or ()
 
 
 async def check(target: HostPort, *, allow_loopback: bool, resolver: Resolver) -> str | KafkaProblem:
@@ -114,16 +144,19 @@ async def check(target: HostPort, *, allow_loopback: bool, resolver: Resolver) -
             message=f"broker {target} cannot be reached: its name does not resolve; check the address and DNS",
         )
     reasons: list[str] = []
+    hint = ""
     for text in found:
-        reason = refusal_reason(ipaddress.ip_address(text), allow_loopback=allow_loopback)
+        address = ipaddress.ip_address(text)
+        reason = refusal_reason(address, allow_loopback=allow_loopback)
         if not reason:
             return text
         reasons.append(reason)
+        if not refusal_reason(address, allow_loopback=True):
+            hint = _LOOPBACK_HINT
     return KafkaProblem(
         kind=KafkaProblemKind.ADDRESS_REFUSED,
         message=f"broker {target} is not dialled: it is {' and '.join(sorted(set(reasons))) or 'no address at all'}; "
-        "use the brokers' own addresses (bootstrapServers and advertised.listeners)"
-        + ("" if allow_loopback else ", or set spec.allowLoopback on a test machine"),
+        f"use the brokers' own addresses (bootstrapServers and advertised.listeners){hint}",
     )
 
 

@@ -31,15 +31,19 @@ from staticgroup.kafka.framing import UnreadableAnswer
 from staticgroup.kafka.oauth import AiokafkaToken, TokenProvider
 from staticgroup.kafka.wire import Api, Call, VersionRanges, negotiate
 
-FRAME_MAX_BYTES = 8 * 1024 * 1024
-"""The largest describe of 100 groups that we expect is 5 MB; a larger frame is refused, not read."""
+FRAME_MAX_MIB = 8
+FRAME_MAX_BYTES = FRAME_MAX_MIB * 1024 * 1024
+"""The largest describe of 100 groups that we expect is 5 MB; a larger answer is not kept."""
+DISCARD_MAX_BYTES = 64 * 1024 * 1024
+"""Up to here an answer that is too large is taken off the wire, so that it fails alone; beyond, the connection goes."""
+_PIECE_BYTES = 64 * 1024
 CLIENT_ID = "staticgroup-operator"
 
 T = TypeVar("T")
 
 
 class FrameTooLarge(Exception):
-    """The broker announced a frame beyond the limit."""
+    """The broker announced a frame beyond a limit."""
 
 
 class LimitedConnection(AIOKafkaConnection):
@@ -48,6 +52,7 @@ class LimitedConnection(AIOKafkaConnection):
     def __init__(self, target: HostPort, address: str, **options: Any) -> None:
         super().__init__(target.host, target.port, **options)
         self._address = address
+        self._is_opened = False
 
     async def connect(self) -> tuple[Any, Any]:
         """Connect, ask for the API versions, log in; the caller bounds the time."""
@@ -72,6 +77,7 @@ class LimitedConnection(AIOKafkaConnection):
         except BaseException:
             self.close()
             raise
+        self._is_opened = True
         return reader, writer
 
     @staticmethod
@@ -83,16 +89,33 @@ class LimitedConnection(AIOKafkaConnection):
         del connection  # so that a forgotten connection can be collected, as in aiokafka
         while True:
             (size,) = struct.unpack(">i", await reader.readexactly(4))
-            if not 0 <= size <= FRAME_MAX_BYTES:
+            connection = self_ref()
+            if connection is None:
+                return
+            # Before the peer has shown that it is a broker, a large number is no size but another protocol.
+            if not 0 <= size <= (DISCARD_MAX_BYTES if connection._is_opened else FRAME_MAX_BYTES):
                 raise FrameTooLarge
-            frame = await reader.readexactly(size)
+            del connection
+            frame = await (reader.readexactly(size) if size <= FRAME_MAX_BYTES else _discard(reader, size))
             connection = self_ref()
             if connection is None:
                 return
             if not connection._requests:
                 raise UnreadableAnswer("an answer that nobody asked for")
-            connection._handle_frame(frame)
+            if size <= FRAME_MAX_BYTES:
+                connection._handle_frame(frame)
+            else:
+                connection._refuse_answer(frame)
             del connection
+
+    def _refuse_answer(self, head: bytes) -> None:
+        """Fail the request whose answer was too large to keep, and none of those that wait behind it."""
+        correlation_id, _, answer = self._requests[0]
+        if head != struct.pack(">i", correlation_id):
+            raise FrameTooLarge
+        if not answer.done():
+            answer.set_exception(FrameTooLarge())
+        self._requests.popleft()
 
     @classmethod
     def _on_read_task_error(
@@ -104,6 +127,15 @@ class LimitedConnection(AIOKafkaConnection):
         connection = self_ref()
         if connection is not None and error is not None:
             connection.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
+
+
+async def _discard(reader: Any, size: int) -> bytes:
+    """Take a frame off the wire piece by piece and return its first four bytes, the correlation id."""
+    head: bytes = await reader.readexactly(4)
+    left = size - len(head)
+    while left:
+        left -= len(await reader.readexactly(min(left, _PIECE_BYTES)))
+    return head
 
 
 class _NothingBelowWarning(logging.Filter):
@@ -192,6 +224,9 @@ class BrokerConnection:
             if self.on_silence is not None:
                 self.on_silence(asyncio.get_running_loop().time() - began_s)
             raise Refusal(_unreachable(self.target), recovery=Recovery.FIND_COORDINATOR, sent=True) from None
+        except FrameTooLarge:
+            text = f"broker {self.target} answered {call.api.name} with more than {FRAME_MAX_MIB} MiB, which is not read"
+            raise Refusal(KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=text), sent=True) from None
         except (aiokafka_errors.KafkaError, OSError, UnreadableAnswer) as error:
             self.close()
             problem = problem_of_failure(self.target, error)

@@ -103,6 +103,8 @@ class ConnectionSettings:
     bootstrap_servers: "host:port", at least one.
     cluster_id: the id that the brokers must report; None: not checked.
     request_timeout_s: deadline of one operation, from DNS to the last retry; > 0.
+    allow_loopback: loopback and link-local addresses may be dialled: asked for by the KafkaConnection and allowed by the
+        operator's settings.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -159,9 +161,13 @@ def secret_names(spec: KafkaConnectionSpec) -> tuple[str, ...]:
 
 
 def resolve(
-    spec: KafkaConnectionSpec, contents: SecretContents, *, name: str = ""
+    spec: KafkaConnectionSpec, contents: SecretContents, *, name: str = "", allow_loopback: bool = False
 ) -> ConnectionSettings | KafkaProblem:
     """Fill a KafkaConnection with its Secrets.
+
+    Parameters
+    ----------
+    allow_loopback: the operator's setting, without which spec.allowLoopback has no effect.
 
     Returns
     -------
@@ -181,7 +187,7 @@ def resolve(
             tls=_tls(spec.tls, contents) if spec.tls.enabled else None,
             sasl=_sasl(spec.sasl, contents) if spec.sasl else None,
             request_timeout_s=float(spec.request_timeout_seconds),
-            allow_loopback=spec.allow_loopback,
+            allow_loopback=spec.allow_loopback and allow_loopback,
         )
     except Refusal as refusal:
         return refusal.problem

@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.answers import BrokerNode, DescribedGroup, ListGroupsAnswer
-from staticgroup.kafka.connection import BrokerConnection
+from staticgroup.kafka.connection import FRAME_MAX_MIB, BrokerConnection
 from staticgroup.kafka.errors import Code, Recovery, Refusal, problem_of, verdict_of
-from staticgroup.kafka.pool import GROUPS_PER_REQUEST, ClusterPool
+from staticgroup.kafka.pool import GROUPS_PER_REQUEST, REMEMBERED_GROUPS_MAX, ClusterPool
 from staticgroup.kafka.wire import Api, Call, consumer_group_describe, describe_groups, list_groups
 
 WINDOW_S = 0.005
 """Calls that begin within this time share requests."""
 BACK_OFF_FIRST_S = 0.05
 BACK_OFF_MAX_S = 1.0
+BATCH_GROWTH = 1.02
+"""By which a batch that was too large may grow each time it was read: 35 readings from half to whole."""
 
 CLASSIC_STATES = frozenset({"PreparingRebalance", "CompletingRebalance", "Stable", "Empty"})
 CONSUMER_STATES = frozenset({"Assigning", "Reconciling", "Stable", "Empty"})
@@ -48,6 +50,45 @@ class Listing:
     is_listed: bool
 
 
+class BatchSizes:
+    """How many groups may share a request, learned for each group from answers that were too large.
+
+    An answer that is too large has cost its transfer for nothing, so the same request is not made again and again: its
+    groups share a request with half as many from then on, and slowly with more again.
+    """
+
+    def __init__(self) -> None:
+        self._largest: dict[str, float] = {}
+
+    def batches(self, group_ids: Iterable[str]) -> Iterator[list[str]]:
+        """Divide groups so that none is in a larger batch than it may be."""
+        batch: list[str] = []
+        for group_id in sorted(group_ids, key=self._largest_of):
+            if batch and len(batch) >= self._largest_of(batch[0]):
+                yield batch
+                batch = []
+            batch.append(group_id)
+        if batch:
+            yield batch
+
+    def did_fit(self, group_ids: Iterable[str]) -> None:
+        """Remember that a batch could be read."""
+        for group_id in group_ids:
+            if group_id in self._largest:
+                self._largest[group_id] *= BATCH_GROWTH
+            if self._largest_of(group_id) >= GROUPS_PER_REQUEST:
+                self._largest.pop(group_id, None)
+
+    def was_too_large(self, group_ids: Sequence[str]) -> None:
+        """Remember that the answer to a batch was too large."""
+        if len(self._largest) + len(group_ids) > REMEMBERED_GROUPS_MAX:
+            self._largest.clear()
+        self._largest |= dict.fromkeys(group_ids, (len(group_ids) + 1) // 2)
+
+    def _largest_of(self, group_id: str) -> int:
+        return int(self._largest.get(group_id, GROUPS_PER_REQUEST))
+
+
 def back_off_s(attempt: int, rng: random.Random) -> float:
     """Return the pause before attempt+1: doubling from 50 ms to 1 s, half of it random."""
     full_s = min(BACK_OFF_FIRST_S * 2.0**attempt, BACK_OFF_MAX_S)
@@ -68,6 +109,7 @@ class GroupReader:
         self._pool = pool
         self._pause = pause
         self._rng = rng
+        self._sizes = BatchSizes()
         self._waiting: dict[str, asyncio.Future[Outcome]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -182,8 +224,7 @@ class GroupReader:
             else:
                 (consumer if listing.group_type is GroupType.CONSUMER else classic).append(group_id)
         for api, wanted in ((Api.DESCRIBE_GROUPS, classic), (Api.CONSUMER_GROUP_DESCRIBE, consumer)):
-            for start in range(0, len(wanted), GROUPS_PER_REQUEST):
-                chunk = wanted[start : start + GROUPS_PER_REQUEST]
+            for chunk in self._sizes.batches(wanted):
                 described = await self._describe(api, node, chunk, deadline_s)
                 for group_id in chunk:
                     found, listing = described[group_id], listings[group_id]
@@ -211,7 +252,12 @@ class GroupReader:
     async def _describe(
         self, api: Api, node: BrokerNode, group_ids: Sequence[str], deadline_s: float
     ) -> dict[str, DescribedGroup | Refusal]:
-        """Describe groups in one request; when its answer cannot be read, in halves: one bad group stays alone."""
+        """Describe groups in one request; when its answer cannot be read, in halves: one bad group stays alone.
+
+        Notes
+        -----
+        An answer about one group cannot be had in parts: one that is too large is a problem of this group.
+        """
         make: Callable[[Sequence[str]], Call[tuple[DescribedGroup, ...]]] = (
             describe_groups if api is Api.DESCRIBE_GROUPS else consumer_group_describe
         )
@@ -219,13 +265,17 @@ class GroupReader:
         try:
             answers = {a.group_id: a for a in await connection.call(make(group_ids), deadline_s)}
         except Refusal as refusal:
-            if refusal.problem.kind is not KafkaProblemKind.UNEXPECTED_ANSWER:
+            is_too_large = refusal.problem.kind is KafkaProblemKind.ANSWER_TOO_LARGE
+            if not is_too_large and refusal.problem.kind is not KafkaProblemKind.UNEXPECTED_ANSWER:
                 raise
+            if is_too_large:
+                self._sizes.was_too_large(group_ids)
             if len(group_ids) == 1:
-                return {group_ids[0]: refusal}
+                return {group_ids[0]: _too_large(group_ids[0]) if is_too_large else refusal}
             half = len(group_ids) // 2
             first = await self._describe(api, node, group_ids[:half], deadline_s)
             return first | await self._describe(api, node, group_ids[half:], deadline_s)
+        self._sizes.did_fit(group_ids)
         return {g: answers.get(g) or _unexpected(g, f"is missing from the answer to {api.name}") for g in group_ids}
 
     def _judge(self, api: Api, node: BrokerNode, found: DescribedGroup, listing: Listing) -> Reading:
@@ -303,6 +353,14 @@ def _without_read_type(reading: Reading) -> Reading:
 def _unexpected(group_id: str, text: str) -> Refusal:
     message = f"group {group_id!r} {text}; nothing is decided on such an answer"
     return Refusal(KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=message))
+
+
+def _too_large(group_id: str) -> Refusal:
+    text = (
+        f"the description of group {group_id!r} takes more than {FRAME_MAX_MIB} MiB, which is not read, so nothing is decided "
+        "about it; divide its consumers among several groups, or let them subscribe to fewer topics"
+    )
+    return Refusal(KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=text))
 
 
 def _unsupported(group_id: str, group_type: GroupType | None) -> Refusal:

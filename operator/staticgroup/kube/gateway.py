@@ -120,14 +120,16 @@ class AioKubeGateway:
     instance: name of this replica for Events.
     now_s: seconds since the Unix epoch.
     env_names: as for the pod store.
+    secret_label: `<key>` or `<key>=<value>` that a Secret must carry to be read; empty: none.
     """
 
     def __init__(
         self, transport: Transport, *, instance: str, now_s: Callable[[], float],
-        env_names: frozenset[str] = frozenset(),
+        env_names: frozenset[str] = frozenset(), secret_label: str = "",
     ) -> None:
         self._transport = transport
         self._env_names = env_names
+        self._secret_label = secret_label
         self._events = EventPoster(transport, instance=instance, now_s=now_s)
 
     async def read_workload(self, namespace: str, name: str) -> WorkloadView | KubeProblem | None:
@@ -166,6 +168,12 @@ class AioKubeGateway:
         raw = await self._transport.call("get", SECRETS, namespace=namespace, name=name)
         if isinstance(raw, KubeProblem):
             return None if raw.kind is KubeProblemKind.NOT_FOUND else raw
+        if self._secret_label and not _carries(raw, self._secret_label):
+            return KubeProblem(
+                kind=KubeProblemKind.FORBIDDEN, verb="get", resource=SECRETS.label(), namespace=namespace,
+                message=f"it lacks the label {self._secret_label}, without which this operator uses no Secret (chart value "
+                "operator.secretLabel); label it if it is meant for Kafka",
+            )
         entries = raw.get("data") or {}
         try:
             return {str(key): base64.b64decode(value, validate=True) for key, value in entries.items()}
@@ -278,6 +286,13 @@ class AioKubeGateway:
         if not minor.isdigit():
             return _malformed(MalformedObject(kind="Version", field="minor", found="str"), NAMESPACES, "")
         return int(minor)
+
+
+def _carries(raw: Json, label: str) -> bool:
+    """True when an object carries a label, with its value where one is asked for."""
+    key, separator, value = label.partition("=")
+    labels = (raw.get("metadata") or {}).get("labels") or {}
+    return key in labels and (not separator or labels[key] == value)
 
 
 def _malformed(found: MalformedObject, resource: Resource, namespace: str) -> KubeProblem:

@@ -15,7 +15,7 @@ from datetime import datetime
 from sys import intern
 from typing import Any, Final
 
-from ..api.identifiers import InvalidInstanceIdError, validate_instance_id
+from ..api.identifiers import INSTANCE_ID_LENGTH_MAX, InvalidInstanceIdError, validate_instance_id
 from ..api.names import INSTANCE_ID_ANNOTATION, OUT_OF_SERVICE_TAINT, POD_INDEX_LABEL
 from ..core.pod import ContainerPhase, ContainerView, NodeView, OwnerView, PodVersion
 from ..core.workload import ContainerBudget, WorkloadView
@@ -26,6 +26,8 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _KEYED_FIELD = re.compile(r"metadata\.(annotations|labels)\['([^']*)'\]")
 _KUBELET_MINOR = re.compile(r"v?1\.(\d+)")
 _VIRTUAL_VERSION = re.compile(r"(?:^|[-+._])vk(?:[-+._]|\d|$)")
+CARRIED_IDS_MAX: Final = 512
+"""Ids kept of one pod. A StaticGroup gives a pod at most eight; this bounds what one pod can make us remember."""
 # Literal values of other variables may be secrets and are not kept.
 _TELLING_ENV: Final = ("INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL")
 
@@ -279,16 +281,25 @@ def _container_view(name: str, entry: Json | None) -> ContainerView:
 
 
 def _instance_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> frozenset[str]:
-    """Collect every legal id the pod carries in its annotations or its environment."""
+    """Collect the legal ids the pod carries in its annotations or its environment, the first CARRIED_IDS_MAX of them."""
+    legal: set[str] = set()
+    for candidate in _candidates(metadata, spec, env_names):
+        if _is_legal_id(candidate):
+            legal.add(candidate)
+        if len(legal) == CARRIED_IDS_MAX:
+            break
+    return frozenset(legal)
+
+
+def _candidates(metadata: Json, spec: Json, env_names: frozenset[str]) -> Iterator[Any]:
+    """Yield whatever stands where an id may stand, the annotations first."""
     annotations = _object(metadata, "annotations", "metadata")
-    candidates = [value for key, value in annotations.items() if key.startswith(INSTANCE_ID_ANNOTATION)]
+    yield from (value for key, value in annotations.items() if key.startswith(INSTANCE_ID_ANNOTATION))
     for kind in ("containers", "initContainers", "ephemeralContainers"):
         for container in _objects(spec, kind, "spec"):
-            candidates += [
-                value for name, value in _resolved_env(container, metadata)
-                if name in env_names or "INSTANCE_ID" in name.upper()
-            ]
-    return frozenset(value for value in candidates if _is_legal_id(value))
+            for name, value in _resolved_env(container, metadata):
+                if name in env_names or "INSTANCE_ID" in name.upper():
+                    yield value
 
 
 def _is_legal_id(candidate: object) -> bool:
@@ -300,7 +311,11 @@ def _is_legal_id(candidate: object) -> bool:
 
 
 def _resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str]]:
-    """Yield the variables whose values are known, in order; later ones may refer to earlier ones."""
+    """Yield the variables that are known and may be part of an id, in order; later ones may refer to earlier ones.
+
+    A value longer than an id may be counts as unknown: whatever refers to it is too long as well, or is not what
+    the kubelet makes of it and holds characters that no id has. So a pod costs no more than its own size.
+    """
     known: dict[str, str] = {}
     for entry in _objects(container, "env", "spec.containers[]"):
         name = _text(entry, "name", "spec.containers[].env[]")
@@ -310,16 +325,29 @@ def _resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str]]:
             value = _field_value(_object(source, "fieldRef", "valueFrom"), metadata)
         else:
             value = _expanded(_text(entry, "value", "spec.containers[].env[]"), known)
-        if value is not None:
+        if value is not None and len(value) <= INSTANCE_ID_LENGTH_MAX:
             known[name] = value
             yield name, value
         else:
             known.pop(name, None)
 
 
-def _expanded(text: str, known: dict[str, str]) -> str:
-    """Expand $(VAR) as the kubelet does: `$$` is a dollar sign, an unknown reference stays as it is."""
-    return _REFERENCE.sub(lambda m: "$" if m[1] is None else known.get(m[1], m[0]), text)
+def _expanded(text: str, known: dict[str, str]) -> str | None:
+    """Expand $(VAR) as the kubelet does: `$$` is a dollar sign, an unknown reference stays as it is.
+
+    Returns
+    -------
+    The value; None once it is longer than an id may be.
+    """
+    expanded, end = "", 0
+    closed = text.rfind(")") + 1  # behind it nothing is a reference, and each "$(" would be searched to the end
+    for found in _REFERENCE.finditer(text, 0, closed):
+        expanded += text[end : found.start()] + ("$" if found[1] is None else known.get(found[1], found[0]))
+        end = found.end()
+        if len(expanded) > INSTANCE_ID_LENGTH_MAX:
+            return None
+    expanded += text[end:].replace("$$", "$")
+    return expanded if len(expanded) <= INSTANCE_ID_LENGTH_MAX else None
 
 
 def _field_value(reference: Json, metadata: Json) -> str | None:

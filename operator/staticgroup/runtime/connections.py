@@ -38,12 +38,14 @@ class Connections:
     ----------
     monotonic_s: a clock that never goes back.
     max_age_s: how long a read Secret is used.
+    allow_loopback: whether a KafkaConnection may allow itself brokers at loopback and link-local addresses.
     """
 
     kube: KubeGateway
     stores: Stores
     monotonic_s: Callable[[], float]
     max_age_s: float = 20.0
+    allow_loopback: bool = False
     _secrets: dict[Key, _Read] = field(default_factory=dict)
     _locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
     _resolved: dict[Key, ConnectionSettings] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class Connections:
                 )
             if content is not None:
                 contents[name] = content
-        settings = resolve(connection.spec, contents, name=f"{key[0]}/{key[1]}")
+        settings = resolve(connection.spec, contents, name=f"{key[0]}/{key[1]}", allow_loopback=self.allow_loopback)
         if isinstance(settings, ConnectionSettings):
             before = self._resolved.get(key)
             if before is not None and before.fingerprint != settings.fingerprint:

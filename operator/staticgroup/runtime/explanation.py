@@ -34,6 +34,8 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
     else:
         wanted = f"ordinals {w.start} to {w.start + w.replicas - 1}" if w.replicas else "no pods"
         yield f"Workload: StatefulSet {w.name} wants {wanted}; {w.ready_replicas} ready{', rolling' if w.is_rolling else ''}."
+    if decided.too_large:
+        yield f"Workload: {decided.too_large}; nothing is decided about it."
     injected = decided.history.injected
     if injected is None:
         yield "Identity: no id has been issued yet; ids are issued once the pod watch is complete."

@@ -86,11 +86,17 @@ class Operator:
         self.sources = sources
         self.metrics = Metrics()
         self.stores = Stores()
-        self.kube = AioKubeGateway(transport, instance=settings.identity, now_s=sources.now_s)
+        self.kube = AioKubeGateway(
+            transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
+        )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s)
         self.nodes = NodeStore(transport, on_change=self._node_changed, clock_s=sources.monotonic_s)
         self.connections = Connections(
-            kube=self.kube, stores=self.stores, monotonic_s=sources.monotonic_s, max_age_s=settings.secret_max_age_s
+            kube=self.kube,
+            stores=self.stores,
+            monotonic_s=sources.monotonic_s,
+            max_age_s=settings.secret_max_age_s,
+            allow_loopback=settings.allow_loopback,
         )
         operator_id = f"{settings.identity}.{int(sources.now_s() * 1000)}"
         if journal_sinks is None:

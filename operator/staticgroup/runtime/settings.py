@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields
 from urllib.parse import urlsplit
 
 PREFIX = "STATICGROUP_"
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+LABEL = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}(=({_NAME})?)?")
 TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -41,6 +43,10 @@ class Settings:
     relist_s: how often the pod watch is checked against a full LIST, 60-86400 s.
     barrier_patience_s: how long the main watch may take to pass a read before a replay is opened, 0-5 s.
     secret_max_age_s: how long a read Secret is used before it is read again, 1-600 s.
+    secret_label: label that a Secret must carry to be used, `<key>` or `<key>=<value>`; empty: any Secret that a
+        KafkaConnection of its namespace names.
+    allow_loopback: KafkaConnections may set spec.allowLoopback, which lets the operator dial brokers at loopback and
+        link-local addresses; for test machines only.
     log_level: DEBUG, INFO, WARNING or ERROR.
     log_format: json, or text for people.
     health_port: /healthz, /readyz and /metrics, 1-65535.
@@ -73,6 +79,8 @@ class Settings:
     relist_s: float = 600.0
     barrier_patience_s: float = 0.1
     secret_max_age_s: float = 20.0
+    secret_label: str = ""
+    allow_loopback: bool = False
     health_port: int = 8080
     log_level: str = "INFO"
     log_format: str = "json"
@@ -98,6 +106,10 @@ class Settings:
         _bounded("journal_queue", self.journal_queue, 100, 1_000_000)
         _bounded("recommendations_poll_s", self.recommendations_poll_s, 10, 86_400)
         _recommendations(self.recommendations_source)
+        if self.secret_label and not LABEL.fullmatch(self.secret_label):
+            raise SettingsError(
+                f"{PREFIX}SECRET_LABEL must be the label <key> or <key>=<value>, got {self.secret_label!r}"
+            )
         namespace, slash, name = self.journal_kafka_connection.partition("/")
         if self.journal_kafka_connection and not (namespace and slash and name and "/" not in name):
             raise SettingsError(

@@ -5,15 +5,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from staticgroup.api.identifiers import (
+    EXPECTED_IDS_MAX,
     AmbiguousIdentityError,
     IdScheme,
     InvalidInstanceIdError,
     Ordinal,
     SuffixStyle,
+    TooManyIdsError,
     client_suffixes,
-    format_ranges,
     identity_scope,
-    parse_ranges,
     placeholders_of,
     resolve_template,
     validate_instance_id,
@@ -58,26 +58,6 @@ def test_an_id_that_leads_to_an_ordinal_is_one_that_this_ordinal_issues(scheme: 
     """The way back never claims a foreign id: whatever it accepts, the way forth produces."""
     ordinal = scheme.ordinal_of(text)
     assert ordinal is None or text in scheme.ids_of(ordinal)
-
-
-@given(st.sets(st.integers(0, 300)))
-def test_ranges_round_trip(wanted: set[int]) -> None:
-    text = format_ranges(wanted)
-    assert {ordinal for run in parse_ranges(text) for ordinal in run} == wanted
-    assert format_ranges(ordinal for run in parse_ranges(text) for ordinal in run) == text
-
-
-def test_ranges_are_written_compactly() -> None:
-    assert format_ranges([7, 0, 1, 2, 3, 4, 4]) == "0-4,7"
-    assert format_ranges([]) == ""
-    assert parse_ranges("0-4,7") == (range(0, 5), range(7, 8))
-    assert parse_ranges("0-2147483647")[0].stop == 2**31
-
-
-@pytest.mark.parametrize("text", ["1,0", "0,1", "0-0", "3-1", "0-4,4", "0-4,5", "00", "-1", "1-", ",", "0,", "a", " 1"])
-def test_ranges_in_any_other_form_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="ordinal range"):
-        parse_ranges(text)
 
 
 @pytest.mark.parametrize("text", ["a", "...", "A.b_c-9", "-", "x" * 249])
@@ -131,6 +111,15 @@ def test_expected_ids_cover_the_range_from_start_with_every_suffix() -> None:
     }
     assert scheme.base_id(Ordinal(5), "-audit") == "web-5.3fa9c1d2-audit"
     assert scheme.expected_ids(5, 0) == {}
+
+
+def test_more_ids_than_a_staticgroup_serves_are_refused_before_the_first_is_made() -> None:
+    """spec.replicas and spec.ordinals.start are int32."""
+    scheme = IdScheme(template="{podName}.s", workload_name="web", suffixes=("-1", "-2"))
+    assert len(scheme.expected_ids(2**31 - 1, EXPECTED_IDS_MAX // 2)) == EXPECTED_IDS_MAX
+    for replicas in (EXPECTED_IDS_MAX // 2 + 1, 2**31 - 1):
+        with pytest.raises(TooManyIdsError, match=f"web wants {replicas} pods, 2 ids for each"):
+            scheme.expected_ids(0, replicas)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.staticgroup import StaticGroupSpec
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
@@ -149,7 +150,7 @@ def injected(**changes: Any) -> Injected:
 
 def history(**changes: Any) -> History:
     return History(
-        **({"injected": injected(), "issued_ordinals": frozenset(range(3)), "departed_since_s": {}} | changes)
+        **({"injected": injected(), "issued_ordinals": Ordinals.of(range(3)), "departed_since_s": {}} | changes)
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from staticgroup.api.identifiers import EXPECTED_IDS_MAX
 from staticgroup.api.reasons import Reason
 from staticgroup.core.advice import Advice
 from staticgroup.core.chain import IncarnationState
@@ -360,7 +361,7 @@ def test_scope_differs_for_a_recreated_staticgroup_of_the_same_name() -> None:
 def test_observe_issues_nothing_and_keeps_the_epoch_of_the_acknowledgement_all_the_same() -> None:
     """The scope can be read in the status from then on, so ids may be set by hand."""
     first = planned(departure(group=group()), History(), mode="Observe")
-    assert first.history.issued_ordinals == frozenset()
+    assert not first.history.issued_ordinals
     managed = planned(departure(watch_epoch="new", group=group()), first.history)
     assert managed.history.injected is not None
     assert managed.history.injected.watch_epoch == EPOCH
@@ -462,6 +463,38 @@ def test_leave_entry_without_both_ids_cannot_be_made() -> None:
     for pair in (("", "web-2"), ("m2", "")):
         with pytest.raises(ValueError, match="both"):
             LeaveEntry(member_id=pair[0], instance_id=pair[1])
+
+
+@pytest.mark.parametrize("replicas", [EXPECTED_IDS_MAX + 1, 2**31 - 1])
+def test_workload_that_wants_too_many_pods_is_refused_in_words_and_nothing_of_it_is_removed(replicas: int) -> None:
+    beyond = replicas + 7
+    world = departure(
+        workload=workload(replicas, start=2**31 - 1),
+        group=group(member(0), member(beyond)),
+        chains={id_of(beyond): (incarnation(beyond, state=DEAD),)},
+        fresh={id_of(beyond): fresh(beyond)},
+    )
+    decided = planned(world)
+    assert (decided.actions, decided.held, decided.membership) == ((), (), None)
+    assert f"wants {replicas} pods" in decided.too_large
+    assert str(EXPECTED_IDS_MAX) in decided.too_large
+    assert decided.summary == decided.too_large
+
+
+def test_ids_of_a_workload_that_is_too_large_count_as_issued_all_the_same() -> None:
+    """The injection does not look at replicas, and a watch epoch may not move once an id can have reached a pod."""
+    huge = departure(workload=workload(2**31 - 1), group=group())
+    first = planned(huge, History()).history
+    assert first.issued_ordinals.runs == (range(2**31 - 1),)
+    later = planned(replace(huge, watch_epoch="after-a-gap", workload=workload(2)), first).history
+    assert later.injected is not None
+    assert later.injected.watch_epoch == EPOCH
+
+
+def test_workload_at_the_limit_is_served() -> None:
+    served = planned(departure(workload=workload(EXPECTED_IDS_MAX)))
+    assert served.membership is not None
+    assert len(served.membership.expected) == EXPECTED_IDS_MAX
 
 
 def test_pod_that_is_not_ready_for_minutes_is_no_restart_any_more() -> None:

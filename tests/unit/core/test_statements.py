@@ -46,8 +46,28 @@ def test_everything_well_is_ready_and_says_so_in_every_condition() -> None:
     assert conditions["Ready"].reason == "Reconciled"
 
 
+def test_conditions_of_a_workload_that_is_too_large_claim_nothing_and_name_the_one_to_look_at() -> None:
+    conditions = told(departure(workload=workload(1_500_000)))
+    unknown = {kind: c.reason for kind, c in conditions.items() if c.status.value == "Unknown"}
+    assert unknown == {
+        "Injected": "NotObservedYet",
+        "MembershipComplete": "MembershipUnknown",
+        "RemovalSettled": "MembershipUnknown",
+    }
+    assert all("see WorkloadFound" in conditions[kind].message for kind in unknown)
+    assert conditions["Ready"].reason == "Degraded"
+    assert "Lower spec.replicas" in conditions["Ready"].message
+
+
 MISTAKES: list[tuple[str, Any, str, str, str]] = [
     ("the workload does not exist", departure(workload=None), "WorkloadFound", "WorkloadNotFound", "workloadRef.name"),
+    (
+        "more replicas than are served",
+        departure(workload=workload(1_500_000)),
+        "WorkloadFound",
+        "WorkloadTooLarge",
+        "web wants 1500000 pods, 1 id for each; a StaticGroup serves 10000 ids at most",
+    ),
     (
         "no consumer has ever joined",
         departure(group=group(group_type=GroupType.ABSENT, state="Dead")),

@@ -61,7 +61,7 @@ def test_spec_and_secrets_become_settings(pem: dict[str, bytes]) -> None:
     contents = LOGIN | {"ca": {"ca.crt": pem["ca"]}, "client": {"tls.crt": pem["cert"], "tls.key": pem["key"]}}
     wanted = spec(tls=TLS, sasl=SCRAM, clusterId="abc", requestTimeoutSeconds=3, allowLoopback=True)
     assert secret_names(wanted) == ("ca", "client", "login")
-    assert settings_of(resolve(wanted, contents, name="shop/kafka")) == ConnectionSettings(
+    assert settings_of(resolve(wanted, contents, name="shop/kafka", allow_loopback=True)) == ConnectionSettings(
         name="shop/kafka",
         bootstrap_servers=("kafka:9092",),
         cluster_id="abc",
@@ -72,6 +72,14 @@ def test_spec_and_secrets_become_settings(pem: dict[str, bytes]) -> None:
         request_timeout_s=3.0,
         allow_loopback=True,
     )
+
+
+@pytest.mark.parametrize(("asked", "allowed"), [(False, False), (False, True), (True, False), (True, True)])
+def test_loopback_is_dialled_only_when_the_connection_asks_for_it_and_the_operator_allows_it(
+    asked: bool, allowed: bool
+) -> None:
+    settings = settings_of(resolve(spec(allowLoopback=asked), {}, allow_loopback=allowed))
+    assert settings.allow_loopback is (asked and allowed)
 
 
 def test_oauth_client_is_read_from_its_secret() -> None:

@@ -160,6 +160,43 @@ async def test_secret_is_decoded_and_a_broken_one_does_not_leak(
     assert "canary" not in repr(broken) + caplog.text
 
 
+@pytest.mark.parametrize(
+    ("asked", "labels", "is_used"),
+    [
+        ("", {}, True),
+        ("staticgroup.io/kafka", {}, False),
+        ("staticgroup.io/kafka", {"staticgroup.io/kafka": "anything"}, True),
+        ("staticgroup.io/kafka", {"staticgroup.io/kafka": ""}, True),
+        ("staticgroup.io/kafka=yes", {"staticgroup.io/kafka": "yes"}, True),
+        ("staticgroup.io/kafka=yes", {"staticgroup.io/kafka": "no"}, False),
+        ("staticgroup.io/kafka=", {"staticgroup.io/kafka": "no"}, False),
+        ("staticgroup.io/kafka=", {"staticgroup.io/kafka": ""}, True),
+    ],
+)
+async def test_secret_without_the_label_that_is_asked_for_is_refused_naming_it(
+    server: FakeApiServer, transport: Transport, asked: str, labels: dict[str, str], is_used: bool
+) -> None:
+    metadata = {"namespace": "shop", "name": "s", "labels": labels}
+    server.put({"metadata": metadata, "data": {"password": base64.b64encode(b"canary").decode()}}, "secrets")
+    found = await AioKubeGateway(transport, instance="x", now_s=lambda: 0.0, secret_label=asked).read_secret("shop", "s")
+    if is_used:
+        assert found == {"password": b"canary"}
+        return
+    assert isinstance(found, KubeProblem)
+    assert found.kind is KubeProblemKind.FORBIDDEN
+    assert f"lacks the label {asked}," in found.message
+    assert "operator.secretLabel" in found.message
+    assert "canary" not in repr(found)
+
+
+async def test_content_of_a_secret_without_the_label_is_not_even_looked_at(
+    server: FakeApiServer, transport: Transport
+) -> None:
+    server.put({"metadata": {"namespace": "shop", "name": "s"}, "data": {"password": "not-base64!"}}, "secrets")
+    careful = AioKubeGateway(transport, instance="x", now_s=lambda: 0.0, secret_label="staticgroup.io/kafka")
+    assert kind_of(await careful.read_secret("shop", "s")) is KubeProblemKind.FORBIDDEN
+
+
 async def test_status_is_applied_to_the_object_of_this_uid_only(server: FakeApiServer, gateway: AioKubeGateway) -> None:
     server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}, "spec": {"mode": "Manage"}}, GROUPS)
     written = await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"})

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from staticgroup.core.pod import ContainerPhase, NodeView, OwnerView, PodVersion
 from staticgroup.core.workload import WorkloadView
-from staticgroup.kube.translate import MalformedObject, node_view, pod_version, workload_view
+from staticgroup.kube.translate import (
+    CARRIED_IDS_MAX,
+    MalformedObject,
+    _expanded,
+    node_view,
+    pod_version,
+    workload_view,
+)
 from unit.kube.raw_objects import at, ended, pod, running, wrote
 
 
@@ -96,6 +103,70 @@ def test_later_variable_may_refer_only_to_earlier_ones() -> None:
     raw["spec"]["containers"][0]["env"] = [
         {"name": "INSTANCE_ID", "value": "$(LATER)"}, {"name": "LATER", "value": "x"}]
     assert version(raw).instance_ids == frozenset()
+
+
+def doubling(variables: int, first: str) -> list[dict[str, Any]]:
+    """Variables of which each says the one before it twice: the last is 2**(variables - 1) times the first."""
+    return [{"name": "INSTANCE_ID_0", "value": first}, *(
+        {"name": f"INSTANCE_ID_{n}", "value": f"$(INSTANCE_ID_{n - 1})$(INSTANCE_ID_{n - 1})"} for n in range(1, variables))]
+
+
+def test_value_too_long_for_an_id_is_not_kept_and_stays_unknown_to_later_references() -> None:
+    raw = pod(instance_id=None)
+    raw["spec"]["containers"][0]["env"] = [
+        *doubling(60, "x"),
+        {"name": "INSTANCE_ID_AFTER", "value": "$(INSTANCE_ID_59)"},
+        {"name": "INSTANCE_ID_OTHER", "value": "web-0"},
+    ]
+    found = version(raw).instance_ids
+    assert sorted(map(len, found)) == [1, 2, 4, 5, 8, 16, 32, 64, 128]
+
+
+def test_value_as_long_as_an_id_may_be_is_an_id_and_one_character_more_is_none() -> None:
+    raw = pod(instance_id=None)
+    raw["spec"]["containers"][0]["env"] = [
+        {"name": "PART", "value": "x" * 248}, {"name": "INSTANCE_ID", "value": "$(PART)y"},
+        {"name": "INSTANCE_ID_2", "value": "$(PART)yz"}]
+    assert version(raw).instance_ids == {"x" * 248 + "y"}
+
+
+def test_text_that_only_its_references_make_long_may_become_short() -> None:
+    """The bound is on what a variable says, not on how it is written."""
+    raw = pod(instance_id=None)
+    name = "LONG_" * 100
+    raw["spec"]["containers"][0]["env"] = [{"name": name, "value": "x"}, {"name": "INSTANCE_ID", "value": f"$({name})y"}]
+    assert version(raw).instance_ids == {"xy"}
+
+
+@given(st.lists(st.sampled_from(["$", "$$", "$(", ")", "(", "A", "B", "$(A)", "$(B)", "x"]), max_size=30).map("".join))
+def test_expansion_is_that_of_the_kubelet_for_every_text(text: str) -> None:
+    """Source: k8s.io/kubernetes/third_party/forked/golang/expansion, written out here character by character."""
+    values, expected, at = {"A": "a", "B": ""}, "", 0
+    while at < len(text):
+        if text[at] != "$" or at + 1 == len(text):
+            expected, at = expected + text[at], at + 1
+        elif text[at + 1] == "$":
+            expected, at = expected + "$", at + 2
+        elif text[at + 1] == "(" and ")" in text[at + 2 :]:
+            end = text.index(")", at + 2)
+            expected, at = expected + values.get(text[at + 2 : end], text[at : end + 1]), end + 1
+        else:
+            expected, at = expected + text[at : at + 2], at + 2
+    assert _expanded(text, values) == expected
+
+
+def test_references_that_are_never_closed_are_looked_through_once() -> None:
+    """Looking for the end of each would take hours for a pod of this size, which is one that etcd takes."""
+    assert _expanded("$(" * 500_000, {}) is None
+    assert _expanded("$(" * 100, {}) == "$(" * 100
+
+
+def test_pod_that_claims_more_ids_than_any_could_need_is_remembered_with_some_of_them() -> None:
+    raw = pod()
+    raw["spec"]["containers"][0]["env"] = [{"name": f"INSTANCE_ID_{n}", "value": f"id-{n}"} for n in range(5_000)]
+    found = version(raw).instance_ids
+    assert len(found) == CARRIED_IDS_MAX
+    assert "web-0.1a2b3c4d" in found
 
 
 def test_every_instance_id_annotation_counts() -> None:

@@ -83,18 +83,10 @@ class Cluster:
         self.server.remove("shop", f"web-{ordinal}")
 
     @asynccontextmanager
-    async def operating(
-        self, identity: str = "one", watch_namespaces: tuple[str, ...] = ()
-    ) -> AsyncIterator[tuple[Operator, asyncio.Task[None]]]:
+    async def operating(self, identity: str = "one", **changes: Any) -> AsyncIterator[tuple[Operator, asyncio.Task[None]]]:
         """Run one operator process."""
         transport = connect(self.server.configuration())
-        settings = Settings(
-            identity=identity,
-            namespace="ops",
-            lease_retry_s=0.05,
-            barrier_patience_s=0.05,
-            watch_namespaces=watch_namespaces,
-        )
+        settings = Settings(identity=identity, namespace="ops", lease_retry_s=0.05, barrier_patience_s=0.05, **changes)
         operator = Operator(settings, transport, kafka=self.kafka)
         task = asyncio.create_task(operator.run())
         try:
@@ -235,6 +227,24 @@ async def test_deleted_staticgroup_is_forgotten_everywhere(cluster: Cluster) -> 
         await eventually(lambda: len(operator.queue) == 0, 20)
         assert operator.stores.groups == {}
         assert operator.reconciler.memories._by_key == {}
+
+
+async def test_secret_without_the_label_that_the_operator_asks_for_is_used_for_nothing(cluster: Cluster) -> None:
+    def connected() -> Json:
+        return next((c for c in cluster.status.get("conditions") or () if c["type"] == "Connected"), {})
+
+    async with cluster.operating(secret_label="staticgroup.io/kafka=yes", secret_max_age_s=1):
+        await eventually(connected, 20)
+        assert (connected()["status"], connected()["reason"]) == ("False", "SecretNotFound")
+        assert "Secret kafka-user could not be read: it lacks the label staticgroup.io/kafka=yes" in connected()["message"]
+        assert not cluster.kafka.settings_seen
+        secret = cluster.server.objects["secrets", "shop", "kafka-user"]
+        cluster.server.put(
+            {**secret, "metadata": {**secret["metadata"], "labels": {"staticgroup.io/kafka": "yes"}}}, "secrets"
+        )
+        for operator in cluster.operators:
+            cluster.tell(operator)
+        await eventually(lambda: connected()["status"] == "True", 20)
 
 
 async def test_no_write_of_a_whole_life_holds_the_password(cluster: Cluster) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from staticgroup.api.ordinals import Ordinals
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.kube.problem import problem_of
@@ -13,6 +14,34 @@ from staticgroup.runtime.reconciler import RACE_REQUEUE_S
 from staticgroup.runtime.work_queue import Outcome
 
 from .world import KEY, UNREACHABLE, World, departing, guards, static_group
+
+# limits ---------------------------------------------------------------------------------------------------------
+
+
+async def test_ordinals_that_move_again_and_again_are_remembered_in_a_status_that_can_be_written() -> None:
+    world = await World().started()
+    moved = world.stores.workloads["shop", "web"]
+    for n in range(400):
+        view = replace(moved, replicas=1, start=3 * n, metadata_generation=n + 5, observed_generation=n + 5)
+        world.kube.workloads["shop", "web"] = world.stores.workloads["shop", "web"] = view
+        assert not (await world.round()).failed
+    assert world.status.issued is not None
+    assert all(3 * n in Ordinals.parse(world.status.issued.ordinals) for n in range(400))
+
+
+async def test_workload_of_a_size_that_only_a_mistake_can_have_is_reported_and_its_members_are_left_alone() -> None:
+    world = await departing()
+    view = replace(world.stores.workloads["shop", "web"], replicas=2**31 - 1, start=2**31 - 1)
+    world.kube.workloads["shop", "web"] = world.stores.workloads["shop", "web"] = view
+    assert not (await world.round()).failed
+    assert world.left == []
+    assert world.condition("WorkloadFound")[:2] == ("False", "WorkloadTooLarge")
+    assert world.status.issued is not None
+    assert world.status.issued.ordinals == f"0-2,{2**31 - 1}-{2**32 - 3}"
+    world.kube.workloads["shop", "web"] = world.stores.workloads["shop", "web"] = replace(view, replicas=2, start=0)
+    await world.settled()
+    assert world.left
+
 
 # the order ------------------------------------------------------------------------------------------------------
 
