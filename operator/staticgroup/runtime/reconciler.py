@@ -24,7 +24,7 @@ from ..core.chain import Incarnation, IncarnationState, judge
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
 from ..core.membership import Identity
-from ..core.memory import history_from, ledger_from, to_remember, wire_ledger
+from ..core.memory import history_from, ledger_from, to_remember, unwritten, wire_ledger
 from ..core.outcomes import with_outcomes
 from ..core.plan import Plan, RemoveMembers, plan
 from ..core.projection import Executed, project
@@ -371,7 +371,7 @@ class Reconciler:
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
         if status == memory.status:
-            self._mark_durable(known)
+            self._mark_durable(known, status)
             return True
         return await self._write(key, group, status, memory, known)
 
@@ -389,13 +389,15 @@ class Reconciler:
             return False
         self.metrics.status_writes.inc()
         memory.status = status
-        self._mark_durable(known)
+        self._mark_durable(known, status)
         return True
 
-    def _mark_durable(self, known: Sequence[Incarnation]) -> None:
-        """Let the stored position of the watch pass these: they are in the ledger, or a live successor replaced them."""
+    def _mark_durable(self, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
+        """Let the stored position of the watch pass what the ledger holds, and what a live or newer pod replaced."""
+        waiting = unwritten(known, status.ledger, self.now_s())
         for incarnation in known:
-            self.pods.mark_durable(incarnation)
+            if incarnation.uid not in waiting:
+                self.pods.mark_durable(incarnation)
 
     def _forget_settled(self, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> None:
         """Drop dead incarnations of ids that nobody wants and nobody holds; suspects are never dropped."""
@@ -424,7 +426,7 @@ class Reconciler:
             }
         )
         if status == before:
-            self._mark_durable(known)
+            self._mark_durable(known, status)
             return Outcome()
         return Outcome(failed=not await self._write(key, group, status, memory, known))
 
