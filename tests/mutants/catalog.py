@@ -717,9 +717,15 @@ _SHELL = (
         "runtime/reconciler.py",
         _ROUNDS,
         (
-            "            if pod.object_present or pod.state is not IncarnationState.DEAD:\n",
-            "            if pod.object_present:\n",
+            "            if not pod.object_present and pod.state is IncarnationState.DEAD\n",
+            "            if not pod.object_present\n",
         ),
+    ),
+    _mutant(
+        "evidence forgotten that another StaticGroup of the workload needs",
+        "runtime/reconciler.py",
+        ("tests/unit/runtime/test_shared_workload.py",),
+        (".intersection(*(self._needless_to(other) for other in others))", ""),
     ),
     _mutant(
         "evidence forgotten before the removal is settled",

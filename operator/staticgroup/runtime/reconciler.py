@@ -56,7 +56,12 @@ BOUNDS_MAX_AGE_S = 300.0
 
 @dataclass(slots=True)
 class _Memory:
-    """What this process remembers of one StaticGroup between rounds."""
+    """What this process remembers of one StaticGroup between rounds.
+
+    Parameters
+    ----------
+    needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round.
+    """
 
     uid: str
     history: History
@@ -64,6 +69,7 @@ class _Memory:
     overflow: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
+    needless: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -360,7 +366,7 @@ class Reconciler:
         """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
         if not self.may_write():
             return False
-        self._forget_settled(spec, snapshot, decided)
+        self._forget_settled(key, spec, snapshot, decided, memory)
         known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
         ledger = to_remember(known)
         status = project(
@@ -399,18 +405,35 @@ class Reconciler:
             if incarnation.uid not in waiting:
                 self.pods.mark_durable(incarnation)
 
-    def _forget_settled(self, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> None:
-        """Drop dead incarnations of ids that nobody wants and nobody holds; suspects are never dropped."""
+    def _forget_settled(
+        self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, memory: _Memory
+    ) -> None:
+        """Drop dead incarnations that no StaticGroup of the workload needs any more; suspects are never dropped."""
+        memory.needless = self._needless(spec, snapshot, decided)
+        others = self.stores.groups_of_workload(snapshot.namespace, spec.workload_ref.name) - {key}
+        for uid in memory.needless.intersection(*(self._needless_to(other) for other in others)):
+            self.pods.forget(uid)
+
+    def _needless(self, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> frozenset[str]:
+        """Return the vanished dead incarnations of ids that nobody wants and nobody holds in this group."""
         group, m, identity = snapshot.group, decided.membership, decided.identity
         if not isinstance(group, GroupView) or m is None or identity is None or not group.is_settled:
-            return
+            return frozenset()
         needed = {member.instance_id for member in group.members} | set(m.expected)
         needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}
-        for pod in self.pods.of_workload(snapshot.namespace, spec.workload_ref.name):
-            if pod.object_present or pod.state is not IncarnationState.DEAD:
-                continue
-            if not needed & set(identity.expand(pod).instance_ids):
-                self.pods.forget(pod.uid)
+        return frozenset(
+            pod.uid
+            for pod in self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
+            if not pod.object_present and pod.state is IncarnationState.DEAD
+            if not needed & set(identity.expand(pod).instance_ids)
+        )
+
+    def _needless_to(self, key: Key) -> frozenset[str]:
+        """Return what another StaticGroup needs no more; nothing while it had no round of its own in this process."""
+        memory, group = self._memory.get(key), self.stores.groups.get(key)
+        if memory is None or group is None or memory.uid != group.metadata.uid:
+            return frozenset()
+        return memory.needless
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: _Memory) -> Outcome:
         """Say that nothing is done; only the ledger goes on, or a later resumption would have a gap."""
