@@ -248,10 +248,10 @@ def zombie(c: Candidate) -> Hit | None:
 
 
 def hold_window(c: Candidate) -> Hit | None:
-    """Hold for removal.holdSeconds after the ordinal left the range, longer when the workload itself is gone."""
+    """Hold for removal.holdSeconds after the ordinal left the range, longer when the workload itself goes or is gone."""
     since_s = c.history.departed_since_s.get(c.instance_id, c.now_s)
     hold_s = float(c.spec.removal.hold_seconds)
-    if c.snapshot.workload is None:
+    if c.snapshot.workload is None or c.snapshot.workload.is_ending:
         hold_s = max(hold_s, WORKLOAD_MISSING_HOLD_S)
     left_s = since_s + hold_s - c.now_s
     if left_s > 0:

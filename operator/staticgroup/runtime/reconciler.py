@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -23,10 +24,10 @@ from ..core.advice import Advice
 from ..core.chain import Incarnation, IncarnationState, judge
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
-from ..core.membership import Identity
+from ..core.membership import Identity, is_departed
 from ..core.memory import history_from, ledger_from, to_remember, unwritten, wire_ledger
 from ..core.outcomes import with_outcomes
-from ..core.plan import Plan, RemoveMembers, plan
+from ..core.plan import Plan, RemoveMembers, expected_ids, plan
 from ..core.projection import Executed, project
 from ..core.snapshot import FreshRead, History, Snapshot
 from ..core.statements import suspended_condition
@@ -186,7 +187,7 @@ class Reconciler:
         bounds = await self._bounds(settings, spec, memory)
         identity = _identity_or_none(spec, memory.history)
         workload = await self._workload(namespace, spec.workload_ref.name)
-        departed = _departed_ids(identity, workload, described)
+        departed = _departed_ids(identity, _expected(identity, workload), described)
         chains = {i: self._chain(identity, namespace, i) for i in departed} if identity else {}
         fresh: Mapping[str, FreshRead] = {}
         ripe = [
@@ -242,18 +243,15 @@ class Reconciler:
         by_name = dict(zip(dict.fromkeys(pod_names.values()), reads, strict=True))
         versions = [r.resource_version for r in reads if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
+        expected = _expected(identity, workload)
         fresh: dict[str, FreshRead] = {}
         for i, pod_name in pod_names.items():
             read = by_name[pod_name]
             if isinstance(read, KubeProblem):
                 continue
-            ordinal = identity.ordinal_of(i)
-            wanted = (
-                workload is not None and ordinal is not None and ordinal in workload.ordinals and identity.is_current(i)
-            )
             fresh[i] = FreshRead(
                 instance_id=i,
-                is_expected=wanted,
+                is_expected=not is_departed(identity, expected, i),
                 object_uid=read.version.uid if read.version is not None else "",
                 resource_version=read.resource_version,
                 barrier_passed=passed,
@@ -509,8 +507,15 @@ def _identity_or_none(spec: StaticGroupSpec, history: History) -> Identity | Non
     return identity if identity.schemes else None
 
 
+def _expected(identity: Identity | None, workload: WorkloadView | None) -> Mapping[str, int]:
+    """Return the ids that the workload calls for; none when the spec makes no valid ones, and then nothing is planned."""
+    with suppress(InvalidInstanceIdError):
+        return expected_ids(identity, workload) if identity is not None else {}
+    return {}
+
+
 def _departed_ids(
-    identity: Identity | None, workload: WorkloadView | None, group: GroupView | KafkaProblem
+    identity: Identity | None, expected: Mapping[str, int], group: GroupView | KafkaProblem
 ) -> list[str]:
     """Return described ids of ours that the workload, as cached, does not want; only where to look closer."""
     if (
@@ -519,11 +524,5 @@ def _departed_ids(
         or group.group_type not in (GroupType.CLASSIC, GroupType.CONSUMER)
     ):
         return []
-    ordinals = workload.ordinals if workload is not None else range(0)
     ids = {m.instance_id for m in group.members if m.instance_id is not None}
-    return sorted(
-        i
-        for i in ids
-        for o in [identity.ordinal_of(i)]
-        if o is not None and (o not in ordinals or not identity.is_current(i))
-    )
+    return sorted(i for i in ids if is_departed(identity, expected, i))
