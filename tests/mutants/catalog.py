@@ -198,11 +198,15 @@ _CHAINS = (
             ),
             (
                 "living incarnation accepted",
-                ("        if i.state is not IncarnationState.DEAD:\n", "        if False:\n"),
+                ("        if i.state is not IncarnationState.DEAD and i not in namesakes:\n", "        if False:\n"),
+            ),
+            (
+                "living pod with another id taken for one that cannot hold this one",
+                ("    if namesakes:\n", "    if False:\n"),
             ),
             (
                 "empty chain accepted",
-                ("    if not any(instance_id in i.instance_ids for i in chain):\n", "    if False:\n"),
+                ("    if not namesakes and not any(instance_id in i.instance_ids for i in chain):\n", "    if False:\n"),
             ),
             ("gap ignored", ("    if not continuous:\n", "    if False:\n")),
             ("overflow ignored", ("    if overflow:\n", "    if False:\n")),

@@ -40,6 +40,7 @@ class Guard(StrEnum):
     NO_BARRIER = "WatchBehind"
     CHAIN = "DeathNotProven"
     POD_ENDING = "PodStillRunning"
+    NAMESAKE = "PodHasOtherId"
     GAP = "WatchGap"
     OVERFLOW = "LedgerOverflow"
     TWO_INCARNATIONS = "MemberSeenUnderTwoPods"
@@ -51,6 +52,7 @@ class Guard(StrEnum):
 TRANSIENT_GUARDS = frozenset(
     {
         Guard.POD_ENDING,
+        Guard.NAMESAKE,
         Guard.NOT_READ_AFRESH,
         Guard.EXPECTED,
         Guard.NO_BARRIER,
@@ -103,7 +105,10 @@ _CHAIN_GUARDS = {
     ChainClause.GAP: Guard.GAP,
     ChainClause.OVERFLOW: Guard.OVERFLOW,
     ChainClause.LIVE: Guard.POD_ENDING,
+    ChainClause.NAMESAKE: Guard.NAMESAKE,
 }
+
+_PASSING_CLAUSES = (ChainClause.LIVE, ChainClause.NAMESAKE)
 
 Hit = tuple[Guard, str, float | None]
 Rule = Callable[[Candidate], Hit | None]
@@ -215,7 +220,7 @@ def chain_not_proven(c: Candidate) -> Hit | None:
     if c.chain.is_proven:
         return None
     guard = _CHAIN_GUARDS.get(c.chain.clause, Guard.CHAIN)
-    return guard, c.chain.message, 5.0 if c.chain.clause is ChainClause.LIVE else None
+    return guard, c.chain.message, 5.0 if c.chain.clause in _PASSING_CLAUSES else None
 
 
 def two_incarnations(c: Candidate) -> Hit | None:

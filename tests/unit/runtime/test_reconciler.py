@@ -181,6 +181,43 @@ async def test_restart_of_a_wanted_pod_never_leads_to_a_leave() -> None:
     assert world.left == []
 
 
+async def test_old_id_of_a_wanted_ordinal_says_which_pod_it_waits_for_after_a_change_of_template() -> None:
+    """A live pod of the name is never assumed not to hold the id; the session ends the wait."""
+    world = await World().started()
+    world.declare(static_group(generation=2, identity={"template": "{workloadName}-{ordinal}.x.{scope}"}))
+    await world.round()
+    for n in range(3):
+        world.end(n)
+        new_id = f"web-{n}.x.{world.scope}"
+        world.start(n, f"n{n}", joins=False, instance_ids=frozenset({new_id}))
+        world.kafka.join(new_id)
+    world.now_s += 300
+    world.kube.events.clear()
+    await world.settled(3)
+    assert world.left == []
+    assert guards(world) == ["PodHasOtherId"] * 3
+    assert "pod web-0 (uid n0) carries web-0.x." in world.status.exceptions[0].message
+    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
+    assert not [reason for kind, reason, _ in world.kube.events if kind == "Warning"]
+    world.restart()
+    await world.settled(2)
+    assert guards(world) == ["PodHasOtherId"] * 3
+
+
+async def test_old_id_leaves_when_its_ordinal_is_scaled_away_after_a_change_of_template() -> None:
+    world = await World().started()
+    world.declare(static_group(generation=2, identity={"template": "{workloadName}-{ordinal}.x.{scope}"}))
+    await world.round()
+    world.end(2)
+    new_id = f"web-2.x.{world.scope}"
+    world.start(2, "n2", joins=False, instance_ids=frozenset({new_id}))
+    world.kafka.join(new_id)
+    world.scale(2)
+    world.end(2, "n2")
+    await world.settled(3)
+    assert {i for _, i in world.left} == {world.id_of(2), new_id}
+
+
 def in_deletion(world: World, **changes: Any) -> World:
     """Delete the StatefulSet in the foreground: it stays until its pods are gone."""
     view = replace(world.stores.workloads["shop", "web"], is_deleting=True, **changes)
