@@ -202,11 +202,15 @@ _CHAINS = (
             ),
             (
                 "living incarnation accepted",
-                ("        if i.state is not IncarnationState.DEAD:\n", "        if False:\n"),
+                ("        if i.state is not IncarnationState.DEAD and i not in namesakes:\n", "        if False:\n"),
+            ),
+            (
+                "living pod with another id taken for one that cannot hold this one",
+                ("    if namesakes:\n", "    if False:\n"),
             ),
             (
                 "empty chain accepted",
-                ("    if not any(instance_id in i.instance_ids for i in chain):\n", "    if False:\n"),
+                ("    if not namesakes and not any(instance_id in i.instance_ids for i in chain):\n", "    if False:\n"),
             ),
             ("gap ignored", ("    if not continuous:\n", "    if False:\n")),
             ("overflow ignored", ("    if overflow:\n", "    if False:\n")),
@@ -389,9 +393,15 @@ _DURABLE = (
         "core/memory.py",
         _MEMORY,
         (
-            "key=lambda i: (i.state is not IncarnationState.SUSPECT, i.since_s, i.uid)",
-            "key=lambda i: (i.state is IncarnationState.SUSPECT, i.since_s, i.uid)",
+            "key=lambda i: (i.state is not IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)",
+            "key=lambda i: (i.state is IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)",
         ),
+    ),
+    _mutant(
+        "what the ledger does not hold counts as durable",
+        "runtime/reconciler.py",
+        _ROUNDS,
+        ("            if incarnation.uid not in waiting:\n", "            if True:\n"),
     ),
 )
 
@@ -721,9 +731,15 @@ _SHELL = (
         "runtime/reconciler.py",
         _ROUNDS,
         (
-            "            if pod.object_present or pod.state is not IncarnationState.DEAD:\n",
-            "            if pod.object_present:\n",
+            "            if not pod.object_present and pod.state is IncarnationState.DEAD\n",
+            "            if not pod.object_present\n",
         ),
+    ),
+    _mutant(
+        "evidence forgotten that another StaticGroup of the workload needs",
+        "runtime/reconciler.py",
+        ("tests/unit/runtime/test_shared_workload.py",),
+        (".intersection(*(self._needless_to(other) for other in others))", ""),
     ),
     _mutant(
         "evidence forgotten before the removal is settled",

@@ -139,6 +139,7 @@ class ChainClause(StrEnum):
     OVERFLOW = "LedgerOverflow"
     UNSEEN = "NoIncarnationSeen"
     LIVE = "LiveIncarnation"
+    NAMESAKE = "LiveNamesake"
     SUSPECT = "SuspectIncarnation"
     PROVEN = "AllIncarnationsDead"
 
@@ -170,7 +171,9 @@ def judge(
 
     Notes
     -----
-    An empty chain proves nothing: `all([])` is true and would remove members nobody has ever seen.
+    An empty chain proves nothing: `all([])` is true and would remove members nobody has ever seen. A live pod of the
+    name holds the chain also when it was only seen with other ids: they come from annotations, which can be edited and
+    are read again when a container starts.
     """
     chain = tuple(sorted(incarnations, key=lambda i: i.resource_version))
 
@@ -185,7 +188,8 @@ def judge(
         )
     if overflow:
         return verdict(ChainClause.OVERFLOW, "the ledger of suspects is full; members leave when their sessions expire")
-    if not any(instance_id in i.instance_ids for i in chain):
+    namesakes = [i for i in chain if _is_namesake(i, instance_id)]
+    if not namesakes and not any(instance_id in i.instance_ids for i in chain):
         return verdict(ChainClause.UNSEEN, "no pod was ever seen carrying exactly this id")
     for i in chain:
         if i.state is IncarnationState.SUSPECT:
@@ -194,6 +198,18 @@ def judge(
                 f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}",
             )
     for i in chain:
-        if i.state is not IncarnationState.DEAD:
+        if i.state is not IncarnationState.DEAD and i not in namesakes:
             return verdict(ChainClause.LIVE, f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) is not proven dead: {i.refusal}")
+    if namesakes:
+        i = namesakes[0]
+        return verdict(
+            ChainClause.NAMESAKE,
+            f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) carries {min(i.instance_ids)} now, but while a pod of this name lives it is not "
+            "assumed to be without this id; the member leaves when its session expires",
+        )
     return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead")
+
+
+def _is_namesake(i: Incarnation, instance_id: str) -> bool:
+    """True for a live pod that was only ever seen with other ids, as those of a later template."""
+    return i.state is IncarnationState.LIVE and bool(i.instance_ids) and instance_id not in i.instance_ids

@@ -40,6 +40,7 @@ class Guard(StrEnum):
     NO_BARRIER = "WatchBehind"
     CHAIN = "DeathNotProven"
     POD_ENDING = "PodStillRunning"
+    NAMESAKE = "PodHasOtherId"
     GAP = "WatchGap"
     OVERFLOW = "LedgerOverflow"
     TWO_INCARNATIONS = "MemberSeenUnderTwoPods"
@@ -52,6 +53,7 @@ TRANSIENT_GUARDS = frozenset(
     {
         Guard.POD_ENDING,
         Guard.PODS_UNSEEN,
+        Guard.NAMESAKE,
         Guard.NOT_READ_AFRESH,
         Guard.EXPECTED,
         Guard.NO_BARRIER,
@@ -104,7 +106,10 @@ _CHAIN_GUARDS = {
     ChainClause.GAP: Guard.GAP,
     ChainClause.OVERFLOW: Guard.OVERFLOW,
     ChainClause.LIVE: Guard.POD_ENDING,
+    ChainClause.NAMESAKE: Guard.NAMESAKE,
 }
+
+_PASSING_CLAUSES = (ChainClause.LIVE, ChainClause.NAMESAKE)
 
 Hit = tuple[Guard, str, float | None]
 Rule = Callable[[Candidate], Hit | None]
@@ -218,7 +223,7 @@ def chain_not_proven(c: Candidate) -> Hit | None:
     if c.chain.is_proven:
         return None
     guard = _CHAIN_GUARDS.get(c.chain.clause, Guard.CHAIN)
-    return guard, c.chain.message, 5.0 if c.chain.clause is ChainClause.LIVE else None
+    return guard, c.chain.message, 5.0 if c.chain.clause in _PASSING_CLAUSES else None
 
 
 def two_incarnations(c: Candidate) -> Hit | None:
@@ -251,10 +256,10 @@ def zombie(c: Candidate) -> Hit | None:
 
 
 def hold_window(c: Candidate) -> Hit | None:
-    """Hold for removal.holdSeconds after the ordinal left the range, longer when the workload itself is gone."""
+    """Hold for removal.holdSeconds after the ordinal left the range, longer when the workload itself goes or is gone."""
     since_s = c.history.departed_since_s.get(c.instance_id, c.now_s)
     hold_s = float(c.spec.removal.hold_seconds)
-    if c.snapshot.workload is None:
+    if c.snapshot.workload is None or c.snapshot.workload.is_ending:
         hold_s = max(hold_s, WORKLOAD_MISSING_HOLD_S)
     left_s = since_s + hold_s - c.now_s
     if left_s > 0:

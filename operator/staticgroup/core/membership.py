@@ -146,15 +146,18 @@ def classify(
         overdue=tuple(i for i in away if i in by_id and now_s - by_id[i].created_at_s >= OVERDUE_AFTER_S),
         missing=missing,
         unissued=unissued,
-        departed=tuple(
-            m for m in statics if m.instance_id not in expected and identity.ordinal_of(m.instance_id or "") is not None
-        ),
+        departed=tuple(m for m in statics if is_departed(identity, expected, m.instance_id or "")),
         foreign=tuple(
             m for m in statics if m.instance_id not in expected and identity.ordinal_of(m.instance_id or "") is None
         ),
         dynamic=tuple(sorted((m for m in group.members if m.instance_id is None), key=lambda m: m.member_id)),
         duplicates=frozenset(i for i, members in held.items() if len(members) > 1),
     )
+
+
+def is_departed(identity: Identity, expected: Mapping[str, int], instance_id: str) -> bool:
+    """True for an id that this StaticGroup may have issued and that the workload does not call for (any more)."""
+    return instance_id not in expected and identity.ordinal_of(instance_id) is not None
 
 
 def pods_without_id(

@@ -18,6 +18,8 @@ from .chain import Incarnation, IncarnationState
 from .snapshot import History, Injected, RemovalRecord
 
 EVIDENCE_MAX = 300
+LONGEST_SESSION_S = 1800.0
+"""Default of the broker's group.max.session.timeout.ms: by then the session of a dead process has expired by itself."""
 
 
 def history_from(status: api.StaticGroupStatus | None) -> History:
@@ -68,20 +70,47 @@ def wire_issued(history: History) -> api.Issued | None:
     return api.Issued(ordinals=history.issued_ordinals.text, templates=list(history.templates))
 
 
-def wire_ledger(ledger: Sequence[Incarnation], *, overflow: bool = False) -> api.Ledger | None:
+def wire_ledger(
+    ledger: Sequence[Incarnation], *, overflow: bool = False, needed: frozenset[str] = frozenset()
+) -> api.Ledger | None:
     """Write the incarnations to remember, suspects before the dead; says so when they do not fit.
 
     Parameters
     ----------
     overflow: suspects had to be dropped before; what is forgotten stays forgotten, so this never turns False.
+    needed: uids of the dead that a removal still needs; they win over other dead when not all fit.
     """
     if not ledger and not overflow:
         return None
-    ranked = sorted(ledger, key=lambda i: (i.state is not IncarnationState.SUSPECT, i.since_s, i.uid))
-    suspects = sum(i.state is IncarnationState.SUSPECT for i in ranked)
+    suspects = sum(i.state is IncarnationState.SUSPECT for i in ledger)
+    chosen = sorted(
+        ledger, key=lambda i: (i.state is not IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)
+    )[: api.INCARNATIONS_MAX]
+    # The order does not depend on the need, which changes more often than what is remembered.
+    ranked = sorted(chosen, key=lambda i: (i.state is not IncarnationState.SUSPECT, i.since_s, i.uid))
     return api.Ledger(
-        overflow=overflow or suspects > api.INCARNATIONS_MAX,
-        incarnations=[_entry(i) for i in ranked[: api.INCARNATIONS_MAX]],
+        overflow=overflow or suspects > api.INCARNATIONS_MAX, incarnations=[_entry(i) for i in ranked]
+    )
+
+
+def unwritten(incarnations: Iterable[Incarnation], ledger: api.Ledger | None, now_s: float) -> frozenset[str]:
+    """Return the uids that a restart must not forget and that did not fit into a ledger.
+
+    Parameters
+    ----------
+    incarnations: all that are known of the workload. ledger: as it was written; None for an empty one.
+    now_s: seconds since the Unix epoch.
+
+    Notes
+    -----
+    The stored position of the watch, which all StaticGroups share, waits for them, so this must end: for the dead when
+    no member of theirs can be left to remove, for suspects at once, because `overflow` says for good that they are lost.
+    """
+    if ledger is not None and ledger.overflow:
+        return frozenset()
+    written = {i.uid for i in ledger.incarnations} if ledger is not None else set()
+    return frozenset(
+        i.uid for i in to_remember(incarnations) if i.uid not in written and now_s - i.since_s < LONGEST_SESSION_S
     )
 
 

@@ -20,6 +20,7 @@ from .injection import InjectionPlan, InjectionVerdict, plan_injection
 from .membership import Identity, Membership, classify, pods_without_id
 from .snapshot import History, RemovalRecord, Snapshot
 from .timeouts import TimeoutPlan, plan_timeout
+from .workload import WorkloadView
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""
@@ -111,7 +112,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     )
     try:
         identity = identity_of(spec, history)
-        expected = expected_ids(identity, snapshot)
+        expected = expected_ids(identity, snapshot.workload)
     except InvalidInstanceIdError as error:
         return Plan(
             timeout=timeout, injection=injection, history=history, identity_error=str(error), summary=str(error)
@@ -154,10 +155,18 @@ def protocol_of(spec: StaticGroupSpec, group: GroupView | KafkaProblem) -> Group
     return None
 
 
-def expected_ids(identity: Identity, snapshot: Snapshot) -> Mapping[str, int]:
-    """Return the ids that the workload's intent calls for; none when it does not exist."""
-    workload = snapshot.workload
-    if workload is None or not identity.schemes or (workload.is_deleting and not workload.is_orphaning):
+def expected_ids(identity: Identity, workload: WorkloadView | None) -> Mapping[str, int]:
+    """Return the ids that a workload's intent calls for, each with its ordinal.
+
+    Parameters
+    ----------
+    workload: as cached or as read consistently; None when it does not exist, and then it calls for none.
+
+    Raises
+    ------
+    InvalidInstanceIdError: an id that the spec makes would be refused by the broker.
+    """
+    if workload is None or workload.is_ending or not identity.schemes:
         return {}
     return {str(i): int(o) for i, o in identity.schemes[0].expected_ids(workload.start, workload.replicas).items()}
 
@@ -305,7 +314,7 @@ def _removal(c: Candidate) -> Removal:
     workload = c.snapshot.workload
     why = (
         f"scaled to {workload.start}..{workload.start + workload.replicas - 1}"
-        if workload and workload.replicas
+        if workload and workload.replicas and not workload.is_ending
         else "workload gone or scaled to zero"
     )
     reason = f"staticgroup {c.snapshot.namespace}/{c.snapshot.name}: {why}, ordinal {c.ordinal} ended"

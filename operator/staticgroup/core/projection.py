@@ -90,12 +90,21 @@ def project(
         issued=wire_issued(plan.history),
         members=_members(plan, previous),
         exceptions=exceptions_of(plan, snapshot, ledger, previous.exceptions, now),
-        ledger=wire_ledger(ledger, overflow=snapshot.ledger_overflow),
+        ledger=wire_ledger(ledger, overflow=snapshot.ledger_overflow, needed=_needed(ledger, plan, group)),
         settling=wire_settling(plan.history),
         last_removal=_last_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
         writer=previous.writer,
     )
+
+
+def _needed(ledger: Sequence[Incarnation], plan: Plan, group: GroupView | KafkaProblem) -> frozenset[str]:
+    """Return the uids whose ids a described member holds, or whose removal is not verified yet; none when unknown."""
+    if plan.identity is None or not isinstance(group, GroupView):
+        return frozenset()
+    ids = {m.instance_id for m in group.members}
+    ids |= {r.instance_id for r in plan.history.removals if r.settled_at_s is None}
+    return frozenset(i.uid for i in ledger if not ids.isdisjoint(plan.identity.expand(i).instance_ids))
 
 
 def _protocol(group: GroupView | KafkaProblem, previous: api.StaticGroupStatus) -> api.GroupProtocol:

@@ -64,6 +64,11 @@ class WorkloadView:
         return range(self.start, self.start + self.replicas)
 
     @property
+    def is_ending(self) -> bool:
+        """True while it is being deleted together with its pods, in the foreground."""
+        return self.is_deleting and not self.is_orphaning
+
+    @property
     def is_rolling(self) -> bool:
         """True while a rolling update is in progress."""
         return self.observed_generation < self.metadata_generation or (

@@ -19,6 +19,8 @@ from .pod_records import PodRecord, PodRecords
 GONE_MAX: Final = 20_000
 """Most vanished incarnations kept that belong to no StaticGroup."""
 AWAITING_NODE_MAX: Final = 10_000
+DEAD_PER_NAME_MAX: Final = 4
+"""Most vanished dead incarnations kept of one pod name: the newest, and those that carried other ids than the newer."""
 
 NodeOf = Callable[[str], NodeView | None]
 IsManaged = Callable[[str, str], bool]
@@ -77,10 +79,15 @@ class IncarnationBook:
 
         Notes
         -----
+        What is older than the end of an incarnation of the same name that was dropped changes nothing.
         A version without nodeName shows that nothing ran before it (a binding is never taken back), so the uid is
         known from birth, however that version arrived. What was skipped (a LIST ahead of the watch) ends that knowledge.
         """
         record = self.records.get(version.uid)
+        if record is None:
+            for newer in self.records.named(version.namespace, version.name):
+                if version.resource_version <= newer.dropped_until:
+                    return Change(record=newer, is_visible=False)
         before = record.incarnation() if record else None
         if before is not None and version.resource_version <= before.resource_version:
             after = self._absorb(before, version)
@@ -140,7 +147,35 @@ class IncarnationBook:
             self._undurable[after.uid] = resource_version
         elif after.state is IncarnationState.LIVE:
             self._undurable.pop(after.uid, None)
+        if after.state is IncarnationState.DEAD:
+            self._drop_superseded(record)
         return Change(record=record, is_visible=before is None or _visible(before) != _visible(after))
+
+    def _drop_superseded(self, dead: PodRecord) -> None:
+        """Drop the vanished dead incarnations of a name that a newer dead one makes needless.
+
+        Notes
+        -----
+        A chain needs that every carrier is dead and that one was seen with the id: of several dead ones the newest
+        says it all. An older one stays while it alone carried an id, as the last pod of an earlier template did.
+        Names are unique, so every version of a dropped incarnation, and of those before it, is older than the last
+        one that was folded of it: what is delivered again up to there is not news (`PodRecord.dropped_until`).
+        """
+        newest_first = sorted(
+            (r for r in self.records.named(dead.namespace, dead.pod_name) if r.state is IncarnationState.DEAD),
+            key=lambda r: (r.resource_version, r.uid), reverse=True,
+        )
+        shown: set[str] = set()
+        kept = 0
+        for record in newest_first:
+            is_witness = not kept or (kept < DEAD_PER_NAME_MAX and not shown.issuperset(record.instance_ids))
+            if is_witness or record.object_present:
+                shown.update(record.instance_ids)
+                kept += 1
+                continue
+            newest = newest_first[0]
+            newest.dropped_until = max(newest.dropped_until, record.dropped_until, record.resource_version)
+            self._drop(record)
 
     def take_after_restore(self, version: PodVersion) -> Change:
         """Fold a listed version after the API server's state went back in time.
@@ -161,7 +196,7 @@ class IncarnationBook:
     def forget_versions(self, resource_version: int) -> None:
         """Start comparing versions anew, because the resourceVersion counter went back to `resource_version`."""
         for record in self.records.in_scope(""):
-            record.resource_version = 0
+            record.resource_version = record.dropped_until = 0
         self._undurable = dict.fromkeys(self._undurable, resource_version)
 
     def take_absent(self, scope: str, listed: Mapping[str, int], resource_version: int) -> list[Change]:
@@ -241,9 +276,11 @@ class IncarnationBook:
             self._store_merged(merged)
 
     def _store_merged(self, incarnation: Incarnation) -> None:
-        self.records.put(incarnation)
+        record = self.records.put(incarnation)
         if not incarnation.object_present:
             self._gone[incarnation.uid] = None
+        if incarnation.state is IncarnationState.DEAD:
+            self._drop_superseded(record)
 
     def forget(self, uid: str) -> bool:
         """Drop one vanished incarnation.

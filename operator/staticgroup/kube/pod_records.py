@@ -18,11 +18,16 @@ _PRESENT, _FROM_BIRTH, _SHOWED, _RUNS, _DELETING = 4, 8, 16, 32, 64
 
 
 class PodRecord:
-    """One incarnation, packed; see `core.chain.Incarnation` for the meaning of its facts."""
+    """One incarnation, packed; see `core.chain.Incarnation` for the meaning of its facts.
+
+    Attributes
+    ----------
+    dropped_until: resourceVersion up to which earlier incarnations of the name were dropped as needless; 0 for none.
+    """
 
     __slots__ = (
-        "_flags", "_ids", "certificate", "created_at_s", "namespace", "node_name", "owner_name", "pod_name",
-        "ready_since_s", "refusal", "resource_version", "since_s", "uid",
+        "_flags", "_ids", "certificate", "created_at_s", "dropped_until", "namespace", "node_name", "owner_name",
+        "pod_name", "ready_since_s", "refusal", "resource_version", "since_s", "uid",
     )
 
     def __init__(self, incarnation: Incarnation, owner_name: str = "") -> None:
@@ -30,6 +35,7 @@ class PodRecord:
         self.pod_name = incarnation.pod_name
         self.uid = incarnation.uid
         self.owner_name = intern(owner_name)
+        self.dropped_until = 0
         self.put(incarnation)
 
     def put(self, incarnation: Incarnation) -> None:

@@ -44,6 +44,7 @@ class Memory:
     is_unsure: the API server may hold another status than ours (a write was sent whose success is not known, or somebody
         wrote over it), so one is written though nothing changed.
     overflow: the ledger had to drop suspects.
+    needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round.
     """
 
     uid: str
@@ -55,6 +56,7 @@ class Memory:
     overflow: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
+    needless: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -112,6 +114,10 @@ class Memories:
             overflow=_overflow(status),
         )
         return memory
+
+    def known(self, key: Key) -> Memory | None:
+        """Return the memory of a StaticGroup as it is; None before its first round in this process."""
+        return self._by_key.get(key)
 
     def is_overwritten(self, key: Key) -> bool:
         """Tell whether the watch shows a status that is newer than the one this process knows, and another one."""

@@ -13,21 +13,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ..api.conditions import set_condition
-from ..api.identifiers import InvalidInstanceIdError
+from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
 from ..core.chain import Incarnation, IncarnationState, judge
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
-from ..core.membership import Identity
-from ..core.memory import history_from, to_remember, wire_ledger
+from ..core.membership import Identity, is_departed
+from ..core.memory import history_from, to_remember, unwritten, wire_ledger
 from ..core.outcomes import with_outcomes
-from ..core.plan import Plan, RemoveMembers, plan
+from ..core.plan import Plan, RemoveMembers, expected_ids, plan
 from ..core.projection import Executed, project
 from ..core.snapshot import FreshRead, History, Snapshot
 from ..core.statements import suspended_condition
@@ -178,7 +179,7 @@ class Reconciler:
         bounds = memory.bounds if isinstance(described, KafkaProblem) else await self._bounds(settings, spec, memory)
         identity = _identity_or_none(spec, memory.history)
         workload = await self._workload(namespace, spec.workload_ref.name)
-        departed = _departed_ids(identity, workload, described)
+        departed = _departed_ids(identity, _expected(identity, workload), described)
         chains = {i: self._chain(identity, group, i) for i in departed} if identity else {}
         fresh: Mapping[str, FreshRead] = {}
         ripe = [
@@ -238,18 +239,15 @@ class Reconciler:
         by_name = dict(zip(dict.fromkeys(pod_names.values()), reads, strict=True))
         versions = [r.resource_version for r in reads if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
+        expected = _expected(identity, workload)
         fresh: dict[str, FreshRead] = {}
         for i, pod_name in pod_names.items():
             read = by_name[pod_name]
             if isinstance(read, KubeProblem):
                 continue
-            ordinal = identity.ordinal_of(i)
-            wanted = (
-                workload is not None and ordinal is not None and ordinal in workload.ordinals and identity.is_current(i)
-            )
             fresh[i] = FreshRead(
                 instance_id=i,
-                is_expected=wanted,
+                is_expected=expected is None or not is_departed(identity, expected, i),
                 object_uid=read.version.uid if read.version is not None else "",
                 resource_version=read.resource_version,
                 barrier_passed=passed,
@@ -377,7 +375,7 @@ class Reconciler:
         """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
         if not self.may_write():
             return False
-        self._forget_settled(spec, snapshot, decided)
+        self._forget_settled(key, spec, snapshot, decided, memory)
         known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
         ledger = to_remember(known)
         status = project(
@@ -388,7 +386,7 @@ class Reconciler:
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
         if status == memory.status and not memory.is_unsure:
-            self._mark_durable(known)
+            self._mark_durable(known, status)
             return True
         return await self._write(key, status, memory, known)
 
@@ -398,26 +396,45 @@ class Reconciler:
         """Write the status; what it says of incarnations counts as durable only when the write succeeded."""
         if not await self.memories.write(key, memory, status):
             return False
-        self._mark_durable(known)
+        self._mark_durable(known, status)
         return True
 
-    def _mark_durable(self, known: Sequence[Incarnation]) -> None:
-        """Let the stored position of the watch pass these: they are in the ledger, or a live successor replaced them."""
+    def _mark_durable(self, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
+        """Let the stored position of the watch pass what the ledger holds, and what a live or newer pod replaced."""
+        waiting = unwritten(known, status.ledger, self.now_s())
         for incarnation in known:
-            self.pods.mark_durable(incarnation)
+            if incarnation.uid not in waiting:
+                self.pods.mark_durable(incarnation)
 
-    def _forget_settled(self, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> None:
-        """Drop dead incarnations of ids that nobody wants and nobody holds; suspects are never dropped."""
+    def _forget_settled(
+        self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, memory: Memory
+    ) -> None:
+        """Drop dead incarnations that no StaticGroup of the workload needs any more; suspects are never dropped."""
+        memory.needless = self._needless(spec, snapshot, decided)
+        others = self.stores.groups_of_workload(snapshot.namespace, spec.workload_ref.name) - {key}
+        for uid in memory.needless.intersection(*(self._needless_to(other) for other in others)):
+            self.pods.forget(uid)
+
+    def _needless(self, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> frozenset[str]:
+        """Return the vanished dead incarnations of ids that nobody wants and nobody holds in this group."""
         group, m, identity = snapshot.group, decided.membership, decided.identity
         if not isinstance(group, GroupView) or m is None or identity is None or not group.is_settled:
-            return
+            return frozenset()
         needed = {member.instance_id for member in group.members} | set(m.expected)
         needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}
-        for pod in self.pods.of_workload(snapshot.namespace, spec.workload_ref.name):
-            if pod.object_present or pod.state is not IncarnationState.DEAD:
-                continue
-            if not needed & set(identity.expand(pod).instance_ids):
-                self.pods.forget(pod.uid)
+        return frozenset(
+            pod.uid
+            for pod in self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
+            if not pod.object_present and pod.state is IncarnationState.DEAD
+            if not needed & set(identity.expand(pod).instance_ids)
+        )
+
+    def _needless_to(self, key: Key) -> frozenset[str]:
+        """Return what another StaticGroup needs no more; nothing while it had no round of its own in this process."""
+        memory, group = self.memories.known(key), self.stores.groups.get(key)
+        if memory is None or group is None or memory.uid != group.metadata.uid:
+            return frozenset()
+        return memory.needless
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Outcome:
         """Say that nothing is done; only the ledger goes on, or a later resumption would have a gap."""
@@ -433,7 +450,7 @@ class Reconciler:
             }
         )
         if status == before and not memory.is_unsure:
-            self._mark_durable(known)
+            self._mark_durable(known, status)
             return Outcome()
         return Outcome(failed=not await self._write(key, status, memory, known))
 
@@ -475,21 +492,23 @@ def _present(identity: Identity | None, known: Sequence[Incarnation]) -> tuple[I
     return tuple(identity.expand(p) if identity else p for p in present)
 
 
+def _expected(identity: Identity | None, workload: WorkloadView | None) -> Mapping[str, int] | None:
+    """Return the ids that the workload calls for; None when they cannot be told, and then nothing is planned."""
+    with suppress(InvalidInstanceIdError, TooManyIdsError):
+        return expected_ids(identity, workload) if identity is not None else {}
+    return None
+
+
 def _departed_ids(
-    identity: Identity | None, workload: WorkloadView | None, group: GroupView | KafkaProblem
+    identity: Identity | None, expected: Mapping[str, int] | None, group: GroupView | KafkaProblem
 ) -> list[str]:
     """Return described ids of ours that the workload, as cached, does not want; only where to look closer."""
     if (
         identity is None
+        or expected is None
         or not isinstance(group, GroupView)
         or group.group_type not in (GroupType.CLASSIC, GroupType.CONSUMER)
     ):
         return []
-    ordinals = workload.ordinals if workload is not None else range(0)
     ids = {m.instance_id for m in group.members if m.instance_id is not None}
-    return sorted(
-        i
-        for i in ids
-        for o in [identity.ordinal_of(i)]
-        if o is not None and (o not in ordinals or not identity.is_current(i))
-    )
+    return sorted(i for i in ids if is_departed(identity, expected, i))

@@ -113,6 +113,35 @@ def test_live_incarnation_holds_the_chain() -> None:
     assert judged(incarnation(state=DEAD), incarnation(uid="u3")) is ChainClause.LIVE
 
 
+NAMESAKE = incarnation(uid="n2", instance_ids=frozenset({"web-2.x.3fa9c1d2"}))
+
+
+def test_live_pod_of_the_name_that_carries_only_other_ids_holds_the_chain_and_is_named() -> None:
+    """Its ids come from annotations, which can be edited and are read again when a container starts."""
+    verdict = judge(id_of(2), [incarnation(state=DEAD), NAMESAKE], continuous=True)
+    assert verdict.clause is ChainClause.NAMESAKE
+    assert not verdict.is_proven
+    assert "pod shop/web-2 (uid n2) carries web-2.x.3fa9c1d2 now" in verdict.message
+    assert "leaves when its session expires" in verdict.message
+
+
+def test_live_pod_of_the_name_is_named_also_when_the_carrier_is_not_remembered() -> None:
+    """After a restart the ledger holds no dead incarnation of a name that lives."""
+    assert judged(NAMESAKE) is ChainClause.NAMESAKE
+
+
+def test_live_carrier_is_named_before_a_pod_with_other_ids() -> None:
+    assert judged(NAMESAKE, incarnation(uid="u9", resource_version=999)) is ChainClause.LIVE
+
+
+def test_live_pod_of_the_name_whose_ids_are_not_known_may_carry_any() -> None:
+    assert judged(incarnation(state=DEAD), incarnation(uid="u3", instance_ids=frozenset())) is ChainClause.LIVE
+
+
+def test_suspect_counts_before_a_live_pod_with_other_ids() -> None:
+    assert judged(incarnation(state=DEAD), incarnation(uid="z", state=SUSPECT), NAMESAKE) is ChainClause.SUSPECT
+
+
 def test_gap_in_the_watch_outweighs_any_certificate() -> None:
     assert judged(incarnation(state=DEAD), continuous=False) is ChainClause.GAP
 

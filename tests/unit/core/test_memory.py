@@ -11,9 +11,11 @@ from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import IncarnationState, judge
 from staticgroup.core.group import LeaveOutcome
 from staticgroup.core.memory import (
+    LONGEST_SESSION_S,
     history_from,
     ledger_from,
     to_remember,
+    unwritten,
     wire_injected,
     wire_issued,
     wire_ledger,
@@ -128,6 +130,40 @@ def test_suspects_win_over_the_dead_when_the_ledger_is_full() -> None:
     assert len(ledger.incarnations) == INCARNATIONS_MAX
     assert "s" in {i.uid for i in ledger.incarnations}
     assert not ledger.overflow
+
+
+def test_dead_whose_members_are_still_there_win_over_other_dead_when_the_ledger_is_full() -> None:
+    """The newest departures are those that are not removed yet; the oldest may be kept for nobody."""
+    many = [incarnation(n, f"d{n:03}", DEAD, since_s=NOW_S + n) for n in range(INCARNATIONS_MAX + 2)]
+    last = frozenset({"d200", "d201"})
+    ledger = wire_ledger(many, needed=last)
+    assert ledger is not None
+    kept = [i.uid for i in ledger.incarnations]
+    assert len(kept) == INCARNATIONS_MAX
+    assert kept == [f"d{n:03}" for n in range(198)] + ["d200", "d201"]
+
+
+def test_need_does_not_reorder_a_ledger_that_holds_all() -> None:
+    """A status that differed only in the order of its ledger would be a write for nothing."""
+    many = [incarnation(n, f"d{n}", DEAD, since_s=NOW_S + n) for n in range(5)]
+    assert wire_ledger(many, needed=frozenset({"d4"})) == wire_ledger(many)
+
+
+def test_what_does_not_fit_into_the_ledger_is_named_until_no_session_can_outlast_it() -> None:
+    many = [incarnation(n, f"d{n:03}", DEAD, since_s=NOW_S) for n in range(INCARNATIONS_MAX + 1)]
+    live = incarnation(999, "living", LIVE)
+    ledger = wire_ledger(many)
+    assert unwritten([*many, live], ledger, NOW_S) == {"d200"}
+    assert unwritten([*many, live], ledger, NOW_S + LONGEST_SESSION_S - 1) == {"d200"}
+    assert unwritten([*many, live], ledger, NOW_S + LONGEST_SESSION_S) == frozenset()
+    assert unwritten([live], None, NOW_S) == frozenset()
+    assert unwritten(many[:1], None, NOW_S) == {"d000"}
+
+
+def test_ledger_that_says_that_suspects_were_lost_holds_nothing_back_any_more() -> None:
+    """Nothing is removed from now on, and one StaticGroup must not hold the position of the watch for all."""
+    many = [incarnation(n, f"s{n}", SUSPECT) for n in range(INCARNATIONS_MAX + 1)]
+    assert unwritten(many, wire_ledger(many), NOW_S) == frozenset()
 
 
 def test_overflow_is_said_when_suspects_do_not_fit_and_never_taken_back() -> None:

@@ -78,6 +78,7 @@ def test_nothing_departed_means_an_empty_plan() -> None:
     [
         ({"chains": {}}, Guard.CHAIN),
         ({"chains": {id_of(2): (incarnation(),)}}, Guard.POD_ENDING),
+        ({"chains": {id_of(2): (incarnation(instance_ids=frozenset({"web-2.x"})),)}}, Guard.NAMESAKE),
         ({"chains": {id_of(2): (incarnation(state=DEAD), incarnation(uid="z", state=SUSPECT))}}, Guard.CHAIN),
         ({"watch_epoch": "another"}, Guard.GAP),
         ({"watch_epoch": ""}, Guard.GAP),
@@ -94,6 +95,7 @@ def test_nothing_departed_means_an_empty_plan() -> None:
     ids=[
         "never seen",
         "alive",
+        "alive with another id",
         "suspect",
         "gap",
         "not anchored",

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -229,6 +230,87 @@ def test_present_incarnation_is_not_forgotten_and_a_vanished_one_leaves_every_in
     assert book.chain("shop", ["web-0"], ["web-0.1a2b3c4d"]) == ()
 
 
+# -- dead incarnations of one name
+
+
+def rolled(book: IncarnationBook, number: int, *, name: str = "web-0", instance_id: str = "web-0.s", first: int = 0) -> None:
+    """Let a pod of a name live and end gracefully; its versions lie in [first + 10 * number, first + 10 * number + 3]."""
+    uid, at_first = f"{name}-{number}", first + 10 * number
+    see(book, born(name, uid=uid, instance_id=instance_id), at_first)
+    see(book, pod(name, uid=uid, instance_id=instance_id), at_first + 1)
+    see(book, finished(name, uid=uid, instance_id=instance_id), at_first + 2)
+    see(book, finished(name, uid=uid, instance_id=instance_id), at_first + 3, deleted=True)
+
+
+@pytest.mark.parametrize("is_managed", [True, False])
+def test_memory_stays_flat_over_a_thousand_rolls(is_managed: bool) -> None:
+    book = make_book(is_managed=lambda namespace, name: is_managed)
+    for number in range(1, 1001):
+        for name in ("web-0", "web-1", "web-2"):
+            rolled(book, number, name=name, instance_id=f"{name}.s")
+    assert sorted(r.uid for r in book.records.in_scope("")) == ["web-0-1000", "web-1-1000", "web-2-1000"]
+    assert len(book._gone) == len(book._undurable) == 3
+    assert book._awaiting_node == {}
+
+
+def test_memory_stays_flat_when_every_roll_carries_another_id() -> None:
+    """The newest of every id would be evidence, but ids that change at each roll are not ours to remember."""
+    book = make_book()
+    for number in range(1, 101):
+        rolled(book, number, instance_id=f"web-0.{number}")
+    assert sorted(r.uid for r in book.records.in_scope("")) == [f"web-0-{n}" for n in (100, 97, 98, 99)]
+
+
+def test_dead_incarnation_is_kept_while_it_alone_shows_who_carried_an_id() -> None:
+    """After a template edit the old id has no other witness than the last pod that carried it."""
+    book = make_book()
+    rolled(book, 1, instance_id="web-0.old")
+    rolled(book, 2, instance_id="web-0.old")
+    for number in range(3, 50):
+        rolled(book, number, instance_id="web-0.new")
+    assert [r.uid for r in book.records.in_scope("")] == ["web-0-2", "web-0-49"]
+
+
+def test_suspects_of_managed_names_outlive_every_roll() -> None:
+    book = make_book(gone_max=4)
+    see(book, pod(uid="lost", instance_id="web-0.s"), 1)
+    see(book, pod(uid="lost", instance_id="web-0.s"), 2, deleted=True)
+    for number in range(1, 200):
+        rolled(book, number)
+        assert book.purge() == 0
+    assert [i.uid for i in book.chain("shop", ["web-0"], [])] == ["lost", "web-0-199"]
+
+
+def test_late_delivery_of_a_dropped_incarnation_does_not_bring_it_back() -> None:
+    """A replay repeats what the main stream has folded; its pod would stand there as a suspect for good."""
+    book = make_book()
+    for number in (1, 2, 3):
+        rolled(book, number)
+    assert not book.take(at_version(pod(uid="web-0-1"), 11), is_deleted=False, in_order=True).is_visible
+    book.take(at_version(pod(uid="web-0-1"), 13), is_deleted=True, in_order=True)
+    assert [r.uid for r in book.records.in_scope("")] == ["web-0-3"]
+
+
+def test_after_a_restore_an_old_number_is_not_taken_for_an_old_version() -> None:
+    book = make_book()
+    for number in (1, 2, 3):
+        rolled(book, number)
+    book.forget_versions(0)
+    see(book, pod(uid="anew"), 5)
+    assert {i.uid for i in book.chain("shop", ["web-0"], [])} == {"anew", "web-0-3"}
+
+
+def test_end_that_is_certified_late_leaves_the_newest_in_place() -> None:
+    nodes: dict[str, NodeView] = {}
+    book = make_book(nodes)
+    see(book, finished(uid="early"), 2, deleted=True)
+    nodes["node-a"] = NODE
+    rolled(book, 1, instance_id="web-0.1a2b3c4d")
+    assert {r.uid: r.state for r in book.records.in_scope("")}["early"] is IncarnationState.SUSPECT
+    book.take_node("node-a")
+    assert [r.uid for r in book.records.in_scope("")] == ["web-0-1"]
+
+
 # -- any split of a history folds to the same incarnations
 
 _STEPS = st.sampled_from(["bind", "run", "end", "relabel", "vanish", "force", "new-id"])
@@ -302,8 +384,10 @@ def test_list_at_any_point_of_a_replay_never_revives_and_never_certifies_more(
             straight.take(version, is_deleted=is_deleted, in_order=True)
             mixed.take(version, is_deleted=is_deleted, in_order=True)
     expected, found = _facts(straight), _facts(mixed)
-    assert found.keys() == expected.keys()
-    for uid, incarnation in found.items():
+    # What is certified less may be kept longer: a newer dead incarnation replaces an older dead one only.
+    assert found.keys() >= expected.keys()
+    for uid in expected:
+        incarnation = found[uid]
         assert incarnation.object_present == expected[uid].object_present
         assert incarnation.instance_ids == expected[uid].instance_ids
         if incarnation.state is IncarnationState.DEAD:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -206,6 +207,103 @@ async def test_restart_of_a_wanted_pod_never_leads_to_a_leave() -> None:
         await world.round()
         world.start(ordinal, f"next-{ordinal}")
         await world.round()
+    assert world.left == []
+
+
+async def test_old_id_of_a_wanted_ordinal_says_which_pod_it_waits_for_after_a_change_of_template() -> None:
+    """A live pod of the name is never assumed not to hold the id; the session ends the wait."""
+    world = await World().started()
+    world.declare(static_group(generation=2, identity={"template": "{workloadName}-{ordinal}.x.{scope}"}))
+    await world.round()
+    for n in range(3):
+        world.end(n)
+        new_id = f"web-{n}.x.{world.scope}"
+        world.start(n, f"n{n}", joins=False, instance_ids=frozenset({new_id}))
+        world.kafka.join(new_id)
+    world.now_s += 300
+    world.kube.events.clear()
+    await world.settled(3)
+    assert world.left == []
+    assert guards(world) == ["PodHasOtherId"] * 3
+    assert "pod shop/web-0 (uid n0) carries web-0.x." in world.status.exceptions[0].message
+    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
+    assert not [reason for kind, reason, _ in world.kube.events if kind == "Warning"]
+    world.restart()
+    await world.settled(2)
+    assert guards(world) == ["PodHasOtherId"] * 3
+
+
+async def test_old_id_leaves_when_its_ordinal_is_scaled_away_after_a_change_of_template() -> None:
+    world = await World().started()
+    world.declare(static_group(generation=2, identity={"template": "{workloadName}-{ordinal}.x.{scope}"}))
+    await world.round()
+    world.end(2)
+    new_id = f"web-2.x.{world.scope}"
+    world.start(2, "n2", joins=False, instance_ids=frozenset({new_id}))
+    world.kafka.join(new_id)
+    world.scale(2)
+    world.end(2, "n2")
+    await world.settled(3)
+    assert {i for _, i in world.left} == {world.id_of(2), new_id}
+
+
+def in_deletion(world: World, **changes: Any) -> World:
+    """Delete the StatefulSet in the foreground: it stays until its pods are gone."""
+    view = replace(world.stores.workloads["shop", "web"], is_deleting=True, **changes)
+    world.stores.workloads["shop", "web"] = world.kube.workloads["shop", "web"] = view
+    world.kube.events.clear()
+    return world
+
+
+async def test_statefulset_that_is_deleted_in_the_foreground_is_no_news_while_its_pods_live() -> None:
+    world = in_deletion(await World().started())
+    await world.settled(3)
+    assert guards(world) == ["PodStillRunning"] * 3
+    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
+    assert world.kube.events == []
+    assert world.left == []
+
+
+async def test_statefulset_that_is_deleted_in_the_foreground_leaves_with_the_hold_of_one_that_vanished() -> None:
+    """It is often created again at once, as by a replacement of an immutable field."""
+    world = in_deletion(await World().started())
+    await world.round()
+    for ordinal in range(3):
+        world.end(ordinal)
+    in_deletion(world, status_replicas=0)
+    world.now_s += 59
+    await world.round()
+    assert guards(world) == ["HoldWindow"] * 3
+    world.now_s += 2
+    await world.round()
+    assert len(world.left) == 3
+    assert "gone or scaled to zero" in world.kafka.leaves[0][0].reason
+    assert not [reason for kind, reason, _ in world.kube.events if kind == "Warning"]
+
+
+async def test_pods_of_a_statefulset_that_is_deleted_as_an_orphanage_are_wanted_on() -> None:
+    world = in_deletion(await World().started(), is_orphaning=True)
+    world.end(2)
+    world.now_s += 120
+    await world.settled(3)
+    assert world.left == []
+    assert world.status.members is not None
+    assert (world.status.members.expected, world.status.members.departed) == (3, 0)
+
+
+async def test_statefulset_created_again_before_the_hold_ended_keeps_all_members() -> None:
+    world = in_deletion(await World().started())
+    await world.round()
+    for ordinal in range(3):
+        world.end(ordinal)
+    in_deletion(world, status_replicas=0)
+    await world.round()
+    world.delete_workload()
+    world.now_s += 30
+    await world.round()
+    world.scale(3)
+    world.now_s += 60
+    await world.settled(3)
     assert world.left == []
 
 

@@ -303,6 +303,51 @@ async def test_many_departed_ids_are_read_fifty_at_a_time_and_all_leave_in_the_e
     assert world.kafka.members == {}
 
 
+def undurable(world: World) -> set[str]:
+    return {f"u{n}" for n in range(400) if not world.pods.book.is_durable(f"u{n}")}
+
+
+async def test_departures_beyond_the_ledger_survive_a_restart_because_the_stored_position_waits_for_them() -> None:
+    world = await World(removal={"maxPercentOfGroup": 10}).started(400)
+    world.scale(0)
+    for ordinal in range(400):
+        world.end(ordinal)
+    await world.round()
+    assert world.status.ledger is not None
+    written = {i.uid for i in world.status.ledger.incarnations}
+    assert len(written) == 200
+    assert not written & undurable(world)
+    assert len(undurable(world)) == 200
+    world.restart()
+    await world.settled(60)
+    assert world.kafka.members == {}
+    assert undurable(world) == set()
+    assert world.status.ledger is None
+
+
+async def test_departures_beyond_the_ledger_that_nobody_may_remove_hold_the_position_for_one_longest_session_only() -> None:
+    """Their members have expired by then; one StaticGroup must not hold the position of the watch for all for ever."""
+    world = await World(removal={"policy": "Never"}).started(201)
+    world.scale(0)
+    for ordinal in range(201):
+        world.end(ordinal)
+    await world.round()
+    assert len(undurable(world)) == 1
+    world.now_s += 1801
+    await world.round()
+    assert undurable(world) == set()
+
+
+async def test_suspended_staticgroup_marks_durable_only_what_its_ledger_holds() -> None:
+    world = await World().started(201)
+    world.declare(static_group(generation=2, suspend=True))
+    world.scale(0)
+    for ordinal in range(201):
+        world.end(ordinal)
+    await world.round()
+    assert len(undurable(world)) == 1
+
+
 # credentials ------------------------------------------------------------------------------------------------------
 
 
