@@ -22,6 +22,10 @@ CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 20
 """Upper bound of parallel connections for calls; each watch holds one more for itself."""
 
+RESPONSE_MAX_MIB: Final = 32
+RESPONSE_MAX_BYTES = RESPONSE_MAX_MIB * 1024 * 1024
+"""A larger answer is not taken: one object has at most 1.5 MiB in etcd and, with every character escaped, 9 MiB in JSON."""
+
 JSON: Final = "application/json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -66,6 +70,17 @@ MUTATING_POLICIES: Final = Resource(group="admissionregistration.k8s.io", versio
 ACCESS_REVIEWS: Final = Resource(group="authorization.k8s.io", version="v1", plural="selfsubjectaccessreviews")
 
 Json = dict[str, Any]
+
+
+class Answer(Json):
+    """A decoded answer that knows its size.
+
+    Attributes
+    ----------
+    size_bytes: of the JSON that it was decoded from.
+    """
+
+    size_bytes = 0
 
 
 class WatchStream:
@@ -151,7 +166,8 @@ class Transport:
 
         Returns
         -------
-        The decoded object, or the problem; never an exception for trouble on the wire.
+        The decoded object, an Answer; or the problem, TOO_LARGE when it has more than RESPONSE_MAX_BYTES; never an
+        exception for trouble on the wire.
         """
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         return await self.call_path(
@@ -173,12 +189,17 @@ class Transport:
             async with response:
                 if not 200 <= response.status < 300:
                     return problem_of(response.status, verb=verb, resource=label, namespace=namespace)
-                decoded = json.loads(await response.read())
+                content = await _read(response)
+                if content is None:
+                    return _too_large(verb, label, namespace)
+                decoded = json.loads(content)
         except (*CONNECTION_ERRORS, ValueError):
             return problem_of(0, verb=verb, resource=label, namespace=namespace)
         if not isinstance(decoded, dict):
             return problem_of(0, verb=verb, resource=label, namespace=namespace)
-        return decoded
+        answer = Answer(decoded)
+        answer.size_bytes = len(content)
+        return answer
 
     @asynccontextmanager
     async def watch(
@@ -213,6 +234,25 @@ class Transport:
         finally:
             # close, not release: an unread watch must not go back to the pool.
             response.close()
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytearray | None:
+    """Read a whole body; None, with the connection closed, when it is larger than what is taken."""
+    content = bytearray()
+    async for piece in response.content.iter_any():
+        content += piece
+        if len(content) > RESPONSE_MAX_BYTES:
+            response.close()
+            return None
+    return content
+
+
+def _too_large(verb: str, label: str, namespace: str) -> KubeProblem:
+    where = f" in namespace {namespace}" if namespace else ""
+    return KubeProblem(
+        kind=KubeProblemKind.TOO_LARGE, verb=verb, resource=label, namespace=namespace,
+        message=f"the API server's answer to {verb} {label}{where} has more than {RESPONSE_MAX_MIB} MiB, which is not read",
+    )
 
 
 def is_gone(outcome: object) -> bool:
