@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
+from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import ApiClient, Configuration
 
 from .problem import KubeProblem, KubeProblemKind, problem_of
@@ -25,6 +26,8 @@ CONNECTIONS_MAX: Final = 20
 RESPONSE_MAX_MIB: Final = 32
 RESPONSE_MAX_BYTES = RESPONSE_MAX_MIB * 1024 * 1024
 """A larger answer is not taken: one object has at most 1.5 MiB in etcd and, with every character escaped, 9 MiB in JSON."""
+EVENT_MAX_BYTES = 16 * 1024 * 1024
+"""Of one line of a watch, for the same reason."""
 
 JSON: Final = "application/json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -105,10 +108,13 @@ class WatchStream:
         TimeoutError
             When nothing arrived in time.
         aiohttp.ClientError
-            When the connection broke, or a line was cut short.
+            When the connection broke, or a line was cut short or has more than EVENT_MAX_BYTES.
         """
-        async with asyncio.timeout(stall_timeout_s):
-            line = await self._response.content.readline()
+        try:
+            async with asyncio.timeout(stall_timeout_s):
+                line = await self._response.content.readline(max_line_length=EVENT_MAX_BYTES)
+        except LineTooLong as error:
+            raise aiohttp.ClientPayloadError("the watch stream sent an event that is too large") from error
         if not line:
             return None
         try:
