@@ -232,7 +232,7 @@ class FakeApiServer:
     def _list(self, request: web.Request, resource: str, namespace: str) -> web.Response:
         token = request.query.get("continue", "")
         if token:
-            page = self._pages.pop(token, None)
+            page = self._pages.get(token)
             if page is None or page[0] < self.compacted:
                 return _status(410)
             resource_version, items = page

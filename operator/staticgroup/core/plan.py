@@ -118,7 +118,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
             timeout=timeout, injection=injection, history=history, identity_error=str(error), summary=str(error)
         )
     except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
-        history = _with_issued(history, snapshot, injection)
+        history = replace(_with_issued(history, snapshot, injection), departed_since_s={})
         return Plan(timeout=timeout, injection=injection, history=history, too_large=str(error), summary=str(error))
     history = _with_issued(history, snapshot, injection)
     bare = pods_without_id(identity, expected, snapshot.pods)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..core.pod import NodeView
+from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind
 from .translate import node_view
 from .transport import CONNECTION_ERRORS, NODES, Transport, is_gone
@@ -40,6 +41,7 @@ class NodeStore:
         self._clock_s = clock_s
         self._sleep = sleep
         self._retry_delay_s = retry_delay_s
+        self._page_limit = PageLimit()
         self._nodes: dict[str, NodeView] = {}
         self._vanished: dict[str, NodeView] = {}
         self._asked_s: dict[str, float] = {}
@@ -95,10 +97,8 @@ class NodeStore:
 
     async def _list(self) -> str | KubeProblem:
         found: dict[str, NodeView] = {}
-        token, resource_version = "", ""
-        while True:
-            query = {"limit": "500"} | ({"continue": token} if token else {})
-            page = await self._transport.call("list", NODES, query=query)
+        resource_version = ""
+        async for page in pages(self._transport, NODES, self._page_limit):
             if isinstance(page, KubeProblem):
                 return page
             for raw in page.get("items") or ():
@@ -106,9 +106,6 @@ class NodeStore:
                 if isinstance(view, NodeView):
                     found[view.name] = view
             resource_version = str(page["metadata"]["resourceVersion"])
-            token = page["metadata"].get("continue") or ""
-            if not token:
-                break
         for name in self._nodes.keys() - found.keys():
             self._remember_vanished(name)
         for view in found.values():

@@ -21,7 +21,8 @@ from ..core.chain import Incarnation
 from ..core.pod import PodVersion
 from .continuity import Continuity
 from .incarnation_book import GONE_MAX, Change, IncarnationBook, IsManaged, NodeOf
-from .pod_stream import CHUNK_SIZE, STALL_TIMEOUT_S, Gap, Listing, PodStream
+from .pages import PAGE_LIMIT
+from .pod_stream import STALL_TIMEOUT_S, Gap, Listing, PodStream
 from .problem import KubeProblem
 from .translate import MalformedObject, pod_version
 from .transport import Transport
@@ -42,7 +43,7 @@ class PodStoreSettings:
         1.0-1.2 s with no patience and 1.1-2.4 s with 0.7 s.
     relist_interval_s: between two comparisons with a complete LIST.
     stall_timeout_s: silence after which a stream is reconnected.
-    chunk_size: pods per LIST page.
+    chunk_size: most pods per LIST page.
     env_names: further environment variables that carry instance ids.
     """
 
@@ -50,7 +51,7 @@ class PodStoreSettings:
     relist_interval_s: float = 600.0
     stall_timeout_s: float = STALL_TIMEOUT_S
     reconnect_delay_s: float = 0.2
-    chunk_size: int = CHUNK_SIZE
+    chunk_size: int = PAGE_LIMIT
     gone_max: int = GONE_MAX
     env_names: frozenset[str] = frozenset()
 

@@ -28,11 +28,11 @@ from typing import Any, Final, Protocol
 
 from ..api.names import INSTANCE_ID_ANNOTATION
 from ..core.pod import PodVersion
+from .pages import PAGE_LIMIT, PageLimit, pages
 from .problem import KubeProblem
 from .translate import MalformedObject
 from .transport import CONNECTION_ERRORS, PODS, Transport, is_gone
 
-CHUNK_SIZE: Final = 500
 SERVER_TIMEOUT_S: Final = 300
 STALL_TIMEOUT_S: Final = 75.0
 """The API server sends a bookmark about every 60 s and its watch cache keeps events for 75 s."""
@@ -126,7 +126,7 @@ class PodStream:
 
     def __init__(
         self, transport: Transport, sink: PodSink, *, scope: str, clock_s: Callable[[], float],
-        sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = CHUNK_SIZE,
+        sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = PAGE_LIMIT,
         stall_timeout_s: float = STALL_TIMEOUT_S, reconnect_delay_s: float = 0.2,
     ) -> None:
         self.scope = scope
@@ -139,7 +139,7 @@ class PodStream:
         self._sink = sink
         self._clock_s = clock_s
         self._sleep = sleep
-        self._chunk_size = chunk_size
+        self._page_limit = PageLimit(chunk_size)
         self._stall_timeout_s = stall_timeout_s
         self._reconnect_delay_s = reconnect_delay_s
         self._reported_gap: Gap | None = None
@@ -366,19 +366,8 @@ class PodStream:
         self.problem = None
         return Listing(resource_version=resource_version, versions=versions)
 
-    async def _pages(self) -> AsyncIterator[Json | KubeProblem]:
-        token = ""
-        while True:
-            query = {"limit": str(self._chunk_size)}
-            if token:
-                query["continue"] = token
-            page = await self._transport.call("list", PODS, namespace=self.scope, query=query)
-            yield page
-            if isinstance(page, KubeProblem):
-                return
-            token = (page.get("metadata") or {}).get("continue") or ""
-            if not token:
-                return
+    def _pages(self) -> AsyncIterator[Json | KubeProblem]:
+        return pages(self._transport, PODS, self._page_limit, namespace=self.scope)
 
     async def _current_resource_version(self) -> int | None:
         """Read consistently where the API server is now; None when it does not answer."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
+from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import ApiClient, Configuration
 
 from .problem import KubeProblem, KubeProblemKind, problem_of
@@ -21,6 +22,12 @@ CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 20
 """Upper bound of parallel connections for calls; watches have connections of their own."""
+
+RESPONSE_MAX_MIB: Final = 32
+RESPONSE_MAX_BYTES = RESPONSE_MAX_MIB * 1024 * 1024
+"""A larger answer is not taken: one object has at most 1.5 MiB in etcd and, with every character escaped, 9 MiB in JSON."""
+EVENT_MAX_BYTES = 16 * 1024 * 1024
+"""Of one line of a watch, for the same reason."""
 
 JSON: Final = "application/json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -68,6 +75,17 @@ ACCESS_REVIEWS: Final = Resource(group="authorization.k8s.io", version="v1", plu
 Json = dict[str, Any]
 
 
+class Answer(Json):
+    """A decoded answer that knows its size.
+
+    Attributes
+    ----------
+    size_bytes: of the JSON that it was decoded from.
+    """
+
+    size_bytes = 0
+
+
 class WatchStream:
     """Read one open watch line by line."""
 
@@ -90,10 +108,13 @@ class WatchStream:
         TimeoutError
             When nothing arrived in time.
         aiohttp.ClientError
-            When the connection broke, or a line was cut short.
+            When the connection broke, or a line was cut short or has more than EVENT_MAX_BYTES.
         """
-        async with asyncio.timeout(stall_timeout_s):
-            line = await self._response.content.readline()
+        try:
+            async with asyncio.timeout(stall_timeout_s):
+                line = await self._response.content.readline(max_line_length=EVENT_MAX_BYTES)
+        except LineTooLong as error:
+            raise aiohttp.ClientPayloadError("the watch stream sent an event that is too large") from error
         if not line:
             return None
         try:
@@ -156,7 +177,8 @@ class Transport:
 
         Returns
         -------
-        The decoded object, or the problem; never an exception for trouble on the wire.
+        The decoded object, an Answer; or the problem, TOO_LARGE when it has more than RESPONSE_MAX_BYTES; never an
+        exception for trouble on the wire.
         """
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         return await self.call_path(
@@ -178,12 +200,17 @@ class Transport:
             async with response:
                 if not 200 <= response.status < 300:
                     return problem_of(response.status, verb=verb, resource=label, namespace=namespace)
-                decoded = json.loads(await response.read())
+                content = await _read(response)
+                if content is None:
+                    return _too_large(verb, label, namespace)
+                decoded = json.loads(content)
         except (*CONNECTION_ERRORS, ValueError):
             return problem_of(0, verb=verb, resource=label, namespace=namespace)
         if not isinstance(decoded, dict):
             return problem_of(0, verb=verb, resource=label, namespace=namespace)
-        return decoded
+        answer = Answer(decoded)
+        answer.size_bytes = len(content)
+        return answer
 
     @asynccontextmanager
     async def watch(
@@ -219,6 +246,25 @@ class Transport:
         finally:
             # close, not release: an unread watch must not go back to the pool.
             response.close()
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytearray | None:
+    """Read a whole body; None, with the connection closed, when it is larger than what is taken."""
+    content = bytearray()
+    async for piece in response.content.iter_any():
+        content += piece
+        if len(content) > RESPONSE_MAX_BYTES:
+            response.close()
+            return None
+    return content
+
+
+def _too_large(verb: str, label: str, namespace: str) -> KubeProblem:
+    where = f" in namespace {namespace}" if namespace else ""
+    return KubeProblem(
+        kind=KubeProblemKind.TOO_LARGE, verb=verb, resource=label, namespace=namespace,
+        message=f"the API server's answer to {verb} {label}{where} has more than {RESPONSE_MAX_MIB} MiB, which is not read",
+    )
 
 
 def is_gone(outcome: object) -> bool:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.pod import NodeView
+from staticgroup.kube import transport as transport_module
 from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.transport import connect
@@ -368,6 +369,29 @@ async def test_unreadable_pod_is_a_gap(server: FakeApiServer) -> None:
 
 
 # -- resume
+
+
+async def test_largest_pod_that_anybody_can_write_is_followed_like_any_other(server: FakeApiServer) -> None:
+    """1.5 MiB in etcd are 9 MiB in JSON when every character is escaped, as `<` is."""
+    server.put(pod())
+    async with following(server) as world:
+        server.put(pod("web-1", uid="large", annotations={"large": "x" * 9 * 1024 * 1024}))
+        await eventually(lambda: world.state("large") is IncarnationState.LIVE)
+        assert not world.gaps
+
+
+async def test_event_that_is_too_large_to_be_taken_ends_the_connection_and_not_the_process(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        monkeypatch.setattr(transport_module, "EVENT_MAX_BYTES", 20_000)
+        server.put(pod("web-1", uid="large", annotations={"large": "x" * 4_000_000}))
+        await eventually(lambda: len(server.watch_starts) >= 3)
+        assert world.state("large") is None
+        server.compact()
+        await eventually(lambda: world.state("large") is IncarnationState.LIVE)
+        assert len(world.gaps) == 1
 
 
 async def test_resumed_process_keeps_the_epoch_and_certifies_what_died_meanwhile(server: FakeApiServer) -> None:
