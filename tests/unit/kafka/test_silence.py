@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 import pytest_asyncio
 
-from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind
+from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind, LeaveEntry
 from staticgroup.kafka.addresses import LOOK_UPS_OF_TENANT, SystemResolver
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
@@ -120,6 +120,27 @@ async def test_silent_bootstrap_server_does_not_keep_a_healthy_connection_waitin
     pool.close()
 
 
+async def test_leave_that_is_cut_off_costs_no_other_call_its_answer(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    """The answer that nobody waits for any more arrives later and belongs to nobody."""
+    cluster.groups["orders"] = Group(members=[("m-0", "orders-0"), ("m-1", "orders-1")])
+    assert isinstance(await gateway.describe(settings, "orders"), GroupView)
+    broker.held = asyncio.Event()
+    entry = LeaveEntry(member_id="m-0", instance_id="orders-0")
+    leaving = asyncio.create_task(gateway.leave(settings, "orders", [entry]))
+    await broker.has_seen(Api.LEAVE_GROUP)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    describing = asyncio.create_task(gateway.describe(settings, "orders"))
+    await asyncio.sleep(0)
+    broker.held.set()
+    described = await describing
+    assert isinstance(described, GroupView)
+    assert [m.instance_id for m in described.members] == ["orders-1"]
+    assert broker.connections == 1
+
+
 @pytest.mark.looptime
 async def test_long_silence_is_remembered_for_a_bounded_time() -> None:
     asked: list[float] = []
@@ -175,4 +196,3 @@ async def test_gateway_asks_the_name_server_in_the_name_of_the_connections_names
     assert evil[0].places is evil[1].places  # type: ignore[attr-defined]
     assert evil[0].places is not good.places  # type: ignore[attr-defined]
     await gateway.close()
-
