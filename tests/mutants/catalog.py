@@ -54,6 +54,9 @@ _MEMORY = ("tests/unit/core/test_memory.py",)
 _TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
 _ROUNDS = ("tests/unit/runtime/test_reconciler.py", "tests/unit/runtime/test_reconciler_memory.py")
 _QUEUE = ("tests/unit/runtime/test_work_queue.py",)
+_FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
+_CUT = ("tests/unit/runtime/test_round_cut.py",)
+_SILENCE = ("tests/unit/kafka/test_silence.py",)
 _LOGS = ("tests/unit/runtime/test_logs.py",)
 _STATEMENTS = ("tests/unit/core/test_statements.py",)
 _KUBE = ("tests/unit/kube/test_gateway.py",)
@@ -770,6 +773,49 @@ _SHELL = (
         "runtime/work_queue.py",
         _QUEUE,
         (" or (entry.timer is not None and entry.due_at <= due_at)", ""),
+    ),
+    _mutant(
+        "round without an end",
+        "runtime/work_queue.py",
+        _FAIRNESS,
+        ("asyncio.timeout(self.deadline_s)", "asyncio.timeout(None)"),
+    ),
+    _mutant(
+        "long round keeps its place",
+        "runtime/turns.py",
+        _FAIRNESS,
+        ("        if self.late >= self.limits.late or ", "        if True or self.late >= self.limits.late or "),
+    ),
+    _mutant(
+        "tenants take no turns",
+        "runtime/turns.py",
+        _FAIRNESS,
+        ("                    self._tenants[name] = self._tenants.pop(name)  # to the end of the round\n", ""),
+    ),
+    _mutant(
+        "silent lanes take every place of their tenant",
+        "runtime/turns.py",
+        _FAIRNESS,
+        ("        if answers is False and tenant.doubted >= self.limits.doubted_of_tenant:\n", "        if False:\n"),
+    ),
+    _mutant(
+        "each group waits for the same silent broker",
+        "kafka/pool.py",
+        _SILENCE,
+        ("                slot.refuse_if_left_alone()\n", ""),
+    ),
+    _mutant(
+        "acknowledged removal forgotten when the round is cut",
+        "runtime/reconciler.py",
+        _CUT,
+        ("        memory.history = with_outcomes(", "        history = with_outcomes("),
+        ("replace(decided, history=memory.history)", "replace(decided, history=history)"),
+    ),
+    _mutant(
+        "status write whose answer was lost believed not to have happened",
+        "runtime/reconciler.py",
+        _CUT,
+        ("        memory.is_status_unsure = True\n", ""),
     ),
     _mutant(
         "rotated Secret not picked up",

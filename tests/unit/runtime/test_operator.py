@@ -253,3 +253,26 @@ async def test_no_write_of_a_whole_life_holds_the_password(cluster: Cluster) -> 
     written = [str(o) for key, o in cluster.server.objects.items() if key[0] != "secrets"]
     assert CANARY not in " ".join(written)
     assert not [path for _, path in cluster.server.requests if CANARY in path]
+
+
+async def test_rounds_wait_in_line_by_connection_and_have_the_deadline_of_the_settings(cluster: Cluster) -> None:
+    async with cluster.operating() as (operator, _):
+        assert operator.queue.lane_of(KEY) == ("shop", "kafka")
+        assert operator.queue.lane_of(("shop", "unknown")) == ("shop", "")
+        assert operator.queue.deadline_s == operator.connection_queue.deadline_s == Settings().round_deadline_s
+
+
+async def test_round_that_waits_for_a_silent_broker_is_seen_as_late(cluster: Cluster) -> None:
+    answer = asyncio.Event()
+    async with cluster.operating() as (operator, _):
+        await eventually(lambda: "injected" in cluster.status, 20)
+        cluster.kafka.before["describe"] = answer.wait  # type: ignore[assignment]
+        cluster.scale(2)
+
+        def late() -> float | None:
+            operator.refresh_gauges()
+            return operator.metrics.registry.get_sample_value("staticgroup_rounds_late")
+
+        await eventually(lambda: late() == 1, 20)
+        answer.set()
+        await eventually(lambda: late() == 0, 20)
