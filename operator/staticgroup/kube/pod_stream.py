@@ -19,10 +19,12 @@ has passed r, so its true end, if it lies in the replay, was folded first.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Final, Protocol
 
 from ..api.names import POD_INDEX_LABEL
 from ..core.pod import PodVersion
+from .outage import Backoff
 from .problem import KubeProblem
 from .translate import MalformedObject
 from .transport import CONNECTION_ERRORS, PODS, Transport, is_gone
@@ -34,7 +36,6 @@ STALL_TIMEOUT_S: Final = 75.0
 REPLAY_SERVER_TIMEOUT_S: Final = 3
 """Shortest watch that brings a bookmark: seen after 0.4-1.7 s; with 2 s or less none comes."""
 REPLAY_SLACK_S: Final = 3.0
-BACKOFF_MAX_S: Final = 30.0
 
 Json = dict[str, Any]
 
@@ -93,7 +94,7 @@ class PodStream:
     ----------
     scope: a namespace; "" for all.
     clock_s: monotonic seconds.
-    sleep: waits between retries.
+    rng: spreads retries. sleep: waits between them.
 
     Notes
     -----
@@ -101,7 +102,7 @@ class PodStream:
     """
 
     def __init__(
-        self, transport: Transport, sink: PodSink, *, scope: str, clock_s: Callable[[], float],
+        self, transport: Transport, sink: PodSink, *, scope: str, rng: Random, clock_s: Callable[[], float],
         sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = CHUNK_SIZE,
         stall_timeout_s: float = STALL_TIMEOUT_S, reconnect_delay_s: float = 0.2,
     ) -> None:
@@ -117,7 +118,7 @@ class PodStream:
         self._sleep = sleep
         self._chunk_size = chunk_size
         self._stall_timeout_s = stall_timeout_s
-        self._reconnect_delay_s = reconnect_delay_s
+        self._backoff = Backoff(rng, first_s=reconnect_delay_s)
         self._reported_gap: Gap | None = None
         self._gap_reported = asyncio.Event()
         self._gap_count = 0
@@ -198,7 +199,6 @@ class PodStream:
             self._set_anchored()
 
     async def _follow(self) -> None:
-        delay_s = self._reconnect_delay_s
         is_first = True
         while True:
             self._has_opened = False
@@ -206,8 +206,9 @@ class PodStream:
             is_first = False
             if gap is not None:
                 await self._recover(gap)
-            delay_s = self._reconnect_delay_s if self._has_opened else min(delay_s * 2, BACKOFF_MAX_S)
-            await self._sleep(delay_s)
+            if self._has_opened:
+                self._backoff.reset()
+            await self._sleep(self._backoff.next_s())
 
     async def _recover(self, gap: Gap) -> None:
         """Give up continuity and anchor anew."""
@@ -289,7 +290,6 @@ class PodStream:
 
     async def _anchor(self, *, is_restore: bool) -> None:
         """LIST everything and start from there; repeats until it succeeds."""
-        delay_s = self._reconnect_delay_s
         if is_restore:
             self._sink.version_counter_reset(0)
         known = max(self.position, self._sink.stored_maximum())
@@ -297,8 +297,7 @@ class PodStream:
             listing = await self._list(fold=True, is_restore=is_restore)
             if isinstance(listing, Listing):
                 break
-            await self._sleep(delay_s)
-            delay_s = min(delay_s * 2, BACKOFF_MAX_S)
+            await self._sleep(self._backoff.next_s())
         if not is_restore and listing.resource_version < known:
             # What was seen or stored comes from a time line that the API server no longer knows.
             await self._anchor(is_restore=True)

@@ -7,7 +7,8 @@ request here goes through `ApiClient.param_serialize` and `rest_client.request` 
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ from typing import Any, Final
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
 
+from .outage import Outage
 from .problem import KubeProblem, KubeProblemKind, problem_of
 
 CALL_TIMEOUT_S: Final = 15.0
@@ -112,9 +114,13 @@ class Transport:
     ----------
     client: a configured ApiClient, see `connect`.
     call_timeout_s: for every call that is not a watch.
+    clock_s: monotonic seconds.
     """
 
-    def __init__(self, client: ApiClient, *, call_timeout_s: float = CALL_TIMEOUT_S) -> None:
+    def __init__(
+        self, client: ApiClient, *, call_timeout_s: float = CALL_TIMEOUT_S, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.outage = Outage(clock_s=clock_s)
         self._client = client
         self._call_timeout = aiohttp.ClientTimeout(total=call_timeout_s, sock_connect=CONNECT_TIMEOUT_S)
         self._watch_timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=None)
@@ -172,13 +178,22 @@ class Transport:
             )
             async with response:
                 if not 200 <= response.status < 300:
-                    return problem_of(response.status, verb=verb, resource=label, namespace=namespace)
+                    return self._noted(problem_of(response.status, verb=verb, resource=label, namespace=namespace))
                 decoded = json.loads(await response.read())
         except (*CONNECTION_ERRORS, ValueError):
-            return problem_of(0, verb=verb, resource=label, namespace=namespace)
+            return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
+        self.outage.answered()
         if not isinstance(decoded, dict):
             return problem_of(0, verb=verb, resource=label, namespace=namespace)
         return decoded
+
+    def _noted(self, problem: KubeProblem) -> KubeProblem:
+        """Tell the outage whether this was an answer, as a refusal is, and return the problem."""
+        if problem.kind is KubeProblemKind.UNAVAILABLE:
+            self.outage.missed(problem.message)
+        else:
+            self.outage.answered()
+        return problem
 
     @asynccontextmanager
     async def watch(
@@ -207,9 +222,11 @@ class Transport:
             )
         try:
             if 200 <= response.status < 300:
+                self.outage.answered()
                 yield WatchStream(response)
             else:
-                yield problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace)
+                problem = problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace)
+                yield self._noted(problem)
         finally:
             # close, not release: an unread watch must not go back to the pool.
             response.close()

@@ -84,7 +84,9 @@ class Operator:
         self.stores = Stores()
         self.kube = AioKubeGateway(transport, instance=settings.identity, now_s=sources.now_s)
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s)
-        self.nodes = NodeStore(transport, on_change=self._node_changed, clock_s=sources.monotonic_s)
+        self.nodes = NodeStore(
+            transport, on_change=self._node_changed, rng=sources.rng, clock_s=sources.monotonic_s
+        )
         self.connections = Connections(
             kube=self.kube, stores=self.stores, monotonic_s=sources.monotonic_s, max_age_s=settings.secret_max_age_s
         )
