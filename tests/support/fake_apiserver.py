@@ -63,6 +63,7 @@ class FakeApiServer:
     gone_as_event: a watch from a compacted version answers 200 and an ERROR event, else HTTP 410.
     denied: (verb, resource) pairs answered 403.
     failing_status: every request is answered with this status while it is not 0.
+    failing_paths: requests of these paths are answered with 503.
     """
 
     def __init__(self) -> None:
@@ -78,6 +79,7 @@ class FakeApiServer:
         self.gone_as_event = False
         self.denied: set[tuple[str, str]] = set()
         self.failing_status = 0
+        self.failing_paths: set[str] = set()
         self.port = 0
         self.serves_policy = True
         self._pages: dict[str, tuple[int, list[Json]]] = {}
@@ -194,10 +196,10 @@ class FakeApiServer:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         parts = request.path.strip("/").split("/")
         self.requests.append((request.method, request.path_qs))
-        if self.failing_status:
-            return _status(self.failing_status)
-        if parts == ["version"]:
-            return web.json_response({"major": "1", "minor": "36"})
+        if self.failing_status or request.path in self.failing_paths:
+            return _status(self.failing_status or 503)
+        if parts in (["version"], ["api"], ["apis"]):
+            return web.json_response({"major": "1", "minor": "36", "versions": [], "groups": []})
         group = "" if parts[0] == "api" else parts[1]
         rest = parts[2:] if parts[0] == "api" else parts[3:]
         if not rest:

@@ -8,8 +8,12 @@ from kubernetes.aio.client import Configuration
 from ..kube.transport import Transport, connect
 
 
-async def connected() -> Transport:
+async def connected(*, watch_count: int = 0) -> Transport:
     """Return a transport to the API server.
+
+    Parameters
+    ----------
+    watch_count: watches that stay open, see `kube.transport.connect`.
 
     Raises
     ------
@@ -20,4 +24,4 @@ async def connected() -> Transport:
         config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     except config.ConfigException:
         await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-    return connect(configuration)
+    return connect(configuration, watch_count=watch_count)

@@ -35,7 +35,8 @@ class Settings:
     lease_duration_s, lease_renew_deadline_s, lease_retry_s: 15 > 10 > 2 as in client-go.
     concurrency: rounds at once, 1-256.
     group_poll_s: how often a quiet group is described, 5-600 s.
-    relist_s: how often the pod watch is checked against a full LIST, 60-86400 s.
+    relist_s: how often the pod watch is checked against a full LIST, and StaticGroups, KafkaConnections and StatefulSets
+        are listed anew at the latest, 60-86400 s.
     barrier_patience_s: how long the main watch may take to pass a read before a replay is opened, 0-5 s.
     secret_max_age_s: how long a read Secret is used before it is read again, 1-600 s.
     log_level: DEBUG, INFO, WARNING or ERROR.
