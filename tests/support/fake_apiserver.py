@@ -73,6 +73,7 @@ class FakeApiServer:
         self.compacted = 0
         self.watches: list[_Watch] = []
         self.requests: list[tuple[str, str]] = []
+        self.agents: list[tuple[str, str]] = []
         self.watch_starts: list[tuple[str, int, str]] = []
         self.sends_bookmarks = True
         self.is_stalled = False
@@ -196,6 +197,7 @@ class FakeApiServer:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         parts = request.path.strip("/").split("/")
         self.requests.append((request.method, request.path_qs))
+        self.agents.append((request.headers.get("User-Agent", ""), request.path_qs))
         if self.failing_status or request.path in self.failing_paths:
             return _status(self.failing_status or 503)
         if parts in (["version"], ["api"], ["apis"]):
