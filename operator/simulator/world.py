@@ -18,7 +18,6 @@ from coordinator_model.image import TopicImage
 from coordinator_model.messages import Request
 from coordinator_model.settings import BrokerSettings
 from staticgroup.api import names
-from staticgroup.kube.translate import MalformedObject, workload_view
 from staticgroup.runtime.journal import MemorySink
 from staticgroup.runtime.operator import Operator, Sources
 from staticgroup.runtime.settings import Settings
@@ -227,32 +226,31 @@ class World:
         process.on_death.append(gateway.kill)
         gateway.on_leave.append(lambda sent: self._sent(running, sent))
         self._trace(name, "operator starts")
+        self._note_orders(running)
         task = process.start(operator.run())
         task.add_done_callback(lambda t: self._ended(running, t), context=self.loop.world_context)
-        self._feed(running)
         return running
 
-    def _feed(self, running: RunningOperator) -> None:
+    def _note_orders(self, running: RunningOperator) -> None:
+        """Note when an operator hears that it may not act, or may act again, for a StaticGroup."""
         operator = running.operator
+        heard = operator.static_group_changed
 
-        def group_changed(kind: str, raw: Json) -> None:
-            spec, is_deleted = raw["spec"], kind == "DELETED"
-            if is_deleted or spec.get("suspend") or spec.get("mode") == "Observe":
-                running.told_to_stop_s.setdefault(spec["groupId"], self.loop.time())
-            else:
-                running.told_to_stop_s.pop(spec["groupId"], None)
-            operator.static_group_changed(raw, is_deleted=is_deleted)
+        def static_group_changed(raw: Json, *, is_deleted: bool) -> None:
+            metadata = raw["metadata"]
+            known = operator.stores.groups.get((metadata["namespace"], metadata["name"]))
+            if is_deleted and known is not None:
+                running.told_to_stop_s.setdefault(known.spec.group_id, self.loop.time())
+            elif not is_deleted:
+                spec = raw["spec"]
+                if spec.get("suspend") or spec.get("mode") == "Observe":
+                    running.told_to_stop_s.setdefault(spec["groupId"], self.loop.time())
+                else:
+                    running.told_to_stop_s.pop(spec["groupId"], None)
+            heard(raw, is_deleted=is_deleted)
 
-        def workload_changed(kind: str, raw: Json) -> None:
-            view = workload_view(raw)
-            assert not isinstance(view, MalformedObject)
-            operator.workload_changed(view, is_deleted=kind == "DELETED")
-
-        running.transport.follow(STATIC_GROUPS, group_changed)
-        running.transport.follow(
-            KAFKA_CONNECTIONS, lambda kind, raw: operator.kafka_connection_changed(raw, is_deleted=kind == "DELETED")
-        )
-        running.transport.follow(STATEFULSETS, workload_changed)
+        for stream in operator.group_streams:
+            stream.tell = static_group_changed
 
     def _ended(self, running: RunningOperator, task: asyncio.Task[None]) -> None:
         """Start the container again after the process ended by itself, as its Deployment does."""

@@ -65,6 +65,8 @@ _STORE = ("tests/unit/kube/test_pod_store.py",)
 _WIRE = ("tests/unit/kafka/test_wire.py",)
 _TRANSLATE = ("tests/unit/kube/test_translate.py",)
 _NODES = ("tests/unit/kube/test_node_store.py",)
+_OBJECTS = ("tests/unit/kube/test_object_stream.py",)
+_PROCESS = ("tests/unit/runtime/test_operator.py",)
 _PULLER = ("tests/unit/runtime/test_recommendations.py",)
 _GATEWAY = ("tests/unit/kafka/test_gateway.py",)
 
@@ -876,6 +878,42 @@ _SHELL = (
         "kube/gateway.py",
         _KUBE,
         ('            if metadata.get("uid") != uid:\n', "            if False:\n"),
+    ),
+    _mutant(
+        "object that a LIST does not show kept",
+        "kube/object_stream.py",
+        _OBJECTS,
+        ("            self._take_gone(uid)\n", "            pass\n"),
+    ),
+    _mutant(
+        "LIST that began before it was asked for taken as fresh",
+        "kube/object_stream.py",
+        _OBJECTS,
+        ("number = self._begun + 1\n        self.hurry()", "number = self._begun\n        self.hurry()"),
+    ),
+    _mutant(
+        "StaticGroup dropped by its name",
+        "runtime/stores.py",
+        _PROCESS,
+        ("        if self.group_uids.get(key, uid) != uid:\n            return False\n", ""),
+    ),
+    _mutant(
+        "rounds of a lost Lease go on",
+        "runtime/operator.py",
+        _PROCESS,
+        ("                await self.queue.stop()\n", ""),
+    ),
+    _mutant(
+        "memory of an earlier term kept",
+        "runtime/operator.py",
+        _PROCESS,
+        ("        self.reconciler.forget_all()\n", ""),
+    ),
+    _mutant(
+        "Lease overwritten before its continuity was read",
+        "runtime/operator.py",
+        _PROCESS,
+        ("        self._is_active = self._has_merged = False\n", "        self._is_active = False\n"),
     ),
 )
 

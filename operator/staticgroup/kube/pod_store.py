@@ -84,7 +84,7 @@ class PodStore:
     Parameters
     ----------
     scopes: namespaces to follow, one stream each; `("",)` for all in one stream.
-    rng: draws epochs; must differ between processes.
+    rng: draws epochs and spreads retries; must differ between processes.
     now_s: seconds since the Unix epoch.
     clock_s: monotonic seconds.
     """
@@ -105,7 +105,7 @@ class PodStore:
         )
         self._streams = {
             scope: PodStream(
-                transport, self, scope=scope, clock_s=clock_s, sleep=sleep, chunk_size=self._settings.chunk_size,
+                transport, self, scope=scope, rng=rng, clock_s=clock_s, sleep=sleep, chunk_size=self._settings.chunk_size,
                 stall_timeout_s=self._settings.stall_timeout_s, reconnect_delay_s=self._settings.reconnect_delay_s,
             )
             for scope in scopes

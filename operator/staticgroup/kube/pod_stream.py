@@ -24,10 +24,12 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Final, Protocol
 
 from ..api.names import INSTANCE_ID_ANNOTATION
 from ..core.pod import PodVersion
+from .outage import Backoff
 from .pages import PAGE_LIMIT, PageLimit, pages
 from .problem import KubeProblem
 from .translate import MalformedObject
@@ -39,7 +41,6 @@ STALL_TIMEOUT_S: Final = 75.0
 REPLAY_SERVER_TIMEOUT_S: Final = 3
 """Shortest watch that brings a bookmark: seen after 0.4-1.7 s; with 2 s or less none comes."""
 REPLAY_SLACK_S: Final = 3.0
-BACKOFF_MAX_S: Final = 30.0
 
 Json = dict[str, Any]
 
@@ -117,7 +118,7 @@ class PodStream:
     ----------
     scope: a namespace; "" for all.
     clock_s: monotonic seconds.
-    sleep: waits between retries.
+    rng: spreads retries. sleep: waits between them.
 
     Notes
     -----
@@ -125,7 +126,7 @@ class PodStream:
     """
 
     def __init__(
-        self, transport: Transport, sink: PodSink, *, scope: str, clock_s: Callable[[], float],
+        self, transport: Transport, sink: PodSink, *, scope: str, rng: Random, clock_s: Callable[[], float],
         sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = PAGE_LIMIT,
         stall_timeout_s: float = STALL_TIMEOUT_S, reconnect_delay_s: float = 0.2,
     ) -> None:
@@ -141,7 +142,7 @@ class PodStream:
         self._sleep = sleep
         self._page_limit = PageLimit(chunk_size)
         self._stall_timeout_s = stall_timeout_s
-        self._reconnect_delay_s = reconnect_delay_s
+        self._backoff = Backoff(rng, first_s=reconnect_delay_s)
         self._reported_gap: Gap | None = None
         self._gap_reported = asyncio.Event()
         self._gap_count = 0
@@ -222,7 +223,6 @@ class PodStream:
             self._set_anchored()
 
     async def _follow(self) -> None:
-        delay_s = self._reconnect_delay_s
         is_first = True
         while True:
             self._has_opened = False
@@ -230,8 +230,9 @@ class PodStream:
             is_first = False
             if gap is not None:
                 await self._recover(gap)
-            delay_s = self._reconnect_delay_s if self._has_opened else min(delay_s * 2, BACKOFF_MAX_S)
-            await self._sleep(delay_s)
+            if self._has_opened:
+                self._backoff.reset()
+            await self._sleep(self._backoff.next_s())
 
     async def _recover(self, gap: Gap) -> None:
         """Give up continuity and anchor anew."""
@@ -319,7 +320,6 @@ class PodStream:
 
     async def _anchor(self, *, is_restore: bool) -> None:
         """LIST everything and start from there; repeats until it succeeds."""
-        delay_s = self._reconnect_delay_s
         if is_restore:
             self._sink.version_counter_reset(0)
         known = max(self.position, self._sink.stored_maximum())
@@ -327,8 +327,7 @@ class PodStream:
             listing = await self._list(fold=True, is_restore=is_restore)
             if isinstance(listing, Listing):
                 break
-            await self._sleep(delay_s)
-            delay_s = min(delay_s * 2, BACKOFF_MAX_S)
+            await self._sleep(self._backoff.next_s())
         if not is_restore and listing.resource_version < known:
             # What was seen or stored comes from a time line that the API server no longer knows.
             await self._anchor(is_restore=True)

@@ -7,7 +7,8 @@ request here goes through `ApiClient.param_serialize` and `rest_client.request` 
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,7 @@ import aiohttp
 from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import ApiClient, Configuration
 
+from .outage import Outage
 from .problem import KubeProblem, KubeProblemKind, problem_of
 
 CALL_TIMEOUT_S: Final = 15.0
@@ -134,11 +136,14 @@ class Transport:
     client: a configured ApiClient, see `connect`.
     watch_client: for watches; None sends them through `client`.
     call_timeout_s: for every call that is not a watch.
+    clock_s: monotonic seconds.
     """
 
     def __init__(
-        self, client: ApiClient, *, watch_client: ApiClient | None = None, call_timeout_s: float = CALL_TIMEOUT_S
+        self, client: ApiClient, *, watch_client: ApiClient | None = None, call_timeout_s: float = CALL_TIMEOUT_S,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.outage = Outage(clock_s=clock_s)
         self._client = client
         self._watch_client = watch_client or client
         self._call_timeout = aiohttp.ClientTimeout(total=call_timeout_s, sock_connect=CONNECT_TIMEOUT_S)
@@ -199,18 +204,27 @@ class Transport:
             )
             async with response:
                 if not 200 <= response.status < 300:
-                    return problem_of(response.status, verb=verb, resource=label, namespace=namespace)
+                    return self._noted(problem_of(response.status, verb=verb, resource=label, namespace=namespace))
                 content = await _read(response)
                 if content is None:
                     return _too_large(verb, label, namespace)
                 decoded = json.loads(content)
         except (*CONNECTION_ERRORS, ValueError):
-            return problem_of(0, verb=verb, resource=label, namespace=namespace)
+            return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
+        self.outage.answered()
         if not isinstance(decoded, dict):
             return problem_of(0, verb=verb, resource=label, namespace=namespace)
         answer = Answer(decoded)
         answer.size_bytes = len(content)
         return answer
+
+    def _noted(self, problem: KubeProblem) -> KubeProblem:
+        """Tell the outage whether this was an answer, as a refusal is, and return the problem."""
+        if problem.kind is KubeProblemKind.UNAVAILABLE:
+            self.outage.missed(problem.message)
+        else:
+            self.outage.answered()
+        return problem
 
     @asynccontextmanager
     async def watch(
@@ -240,9 +254,11 @@ class Transport:
             )
         try:
             if 200 <= response.status < 300:
+                self.outage.answered()
                 yield WatchStream(response)
             else:
-                yield problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace)
+                problem = problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace)
+                yield self._noted(problem)
         finally:
             # close, not release: an unread watch must not go back to the pool.
             response.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -68,7 +69,7 @@ async def test_own_resources_and_nodes_are_listed_in_pages_of_the_same_kind() ->
         found = await AioKubeGateway(transport, instance="x", now_s=lambda: 0.0).list_objects("staticgroups", "shop")
         assert isinstance(found, list)
         assert len(found) == PODS_LARGE + PODS_SMALL
-        nodes = NodeStore(transport, on_change=lambda _name: None, clock_s=lambda: 0.0)
+        nodes = NodeStore(transport, on_change=lambda _name: None, rng=Random(1), clock_s=lambda: 0.0)
         task = asyncio.create_task(nodes.run())
         await eventually(lambda: len(nodes.present()) == PODS_LARGE + PODS_SMALL)
         task.cancel()
