@@ -13,9 +13,8 @@ from random import Random
 
 from coordinator_model.settings import BrokerSettings
 
-from .ambushes import FAULTS
 from .api_server import ApiError
-from .faults import Fault
+from .faults import FAULTS, Fault
 from .log_capture import captured_logs
 from .loop import run as run_simulation
 from .objects import STATEFULSETS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator.ambushes import FAULTS
+from simulator.faults import FAULTS
 from simulator.oracles import Violation
 from simulator.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, Verdict, draw_faults, kinds, run
 from simulator.soak import Failure, Tally, replay, replay_command, soak

@@ -10,12 +10,11 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from .faults import FAULTS, USUAL_LATENCY_S, Heal, attempt, draw_operator, fault
-from .kubelet import Kubelet
-from .objects import PODS
-from .world import GROUP, NAMESPACE, WORKLOAD, RunningOperator, World
+from ..kubelet import Kubelet
+from ..objects import PODS
+from ..world import GROUP, NAMESPACE, WORKLOAD, RunningOperator, World
+from .registry import USUAL_LATENCY_S, Heal, attempt, draw_operator, fault
 
-__all__ = ["FAULTS"]
 READS_A_POD = ("get", PODS)
 """The operator reads single pods only after it has found a member that it may remove."""
 
