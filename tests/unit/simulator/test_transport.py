@@ -390,3 +390,33 @@ def test_handlers_of_a_frozen_process_run_when_it_goes_on_and_of_a_dead_one_neve
         assert isinstance(await wire.transport.call("list", STATEFULSET_RESOURCE), KubeProblem)
 
     on_wire(body)
+
+
+def test_refusals_meet_one_kind_of_request_and_only_as_many_as_there_are() -> None:
+    """As for the one read of the Lease at a start; 0 is a connection that breaks."""
+
+    async def body(wire: Wire) -> None:
+        wire.faults.refusals["list", "pods"] = [503, 0]
+        answers = [await wire.list_pods() for _ in range(3)]
+        assert [a.status if isinstance(a, KubeProblem) else 200 for a in answers] == [503, 0, 200]
+        wire.faults.refusals["list", "nodes"] = [503]
+        assert isinstance(await wire.list_pods(), dict)
+
+    on_wire(body)
+
+
+def test_request_that_is_held_reaches_the_server_late_and_once() -> None:
+    async def body(wire: Wire) -> None:
+        wire.faults.latency_s = (0.25, 0.25)
+        wire.faults.held_s = 9.0
+        waiting = asyncio.ensure_future(wire.list_pods())
+        await asyncio.sleep(5.0)
+        wire.server.create("pods", pod())
+        page = await waiting
+        assert isinstance(page, dict)
+        assert len(page["items"]) == 1, "it was answered with what was there when it arrived"
+        assert wire.loop.time() == pytest.approx(9.5)
+        await wire.list_pods()
+        assert wire.loop.time() == pytest.approx(10.0)
+
+    on_wire(body)
