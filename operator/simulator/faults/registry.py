@@ -5,6 +5,7 @@ A fault is a function of the world that returns how to undo it; None: it is over
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -48,6 +49,32 @@ def fault(*, weight: float = 1.0, lasts_s: tuple[float, float] = (5.0, 60.0)) ->
         return begin
 
     return register
+
+
+async def carry_out(world: World, rng: Random, chosen: Fault, *, lasts_s: float | None = None) -> None:
+    """Begin a fault, let it last and heal it.
+
+    Parameters
+    ----------
+    lasts_s: virtual seconds; None draws it.
+    """
+    lasts_s = rng.uniform(*chosen.lasts_s) if lasts_s is None else lasts_s
+    title = chosen.kind.replace("_", " ")
+    world.trace.add(world.loop.time(), "fault", title, lasts_s=lasts_s or None)
+    world.faults[chosen.kind] += 1
+    heal = chosen.begin(world, rng)
+    await asyncio.sleep(lasts_s)
+    if heal is not None:
+        world.trace.add(world.loop.time(), "fault", f"{title}: over")
+        heal()
+
+
+async def wait_for(world: World, condition: Callable[[], object], within_s: float) -> None:
+    """Wait until something is true, and no longer than so many virtual seconds."""
+    try:
+        await world.until(condition, within_s, "")
+    except AssertionError:
+        pass  # a fault goes on all the same
 
 
 def draw_pod(world: World, rng: Random) -> str | None:
