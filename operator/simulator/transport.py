@@ -162,7 +162,8 @@ class ModelTransport(Transport):
             if faults.lost_answers > 0:
                 faults.lost_answers -= 1
                 request.is_answer_lost = True
-            loop.world_call_later(link.one_way_s(), self._reach_server, request)
+            held_s, faults.held_s = faults.held_s, 0.0
+            loop.world_call_later(link.one_way_s() + held_s, self._reach_server, request)
         answer = await request.answer
         if isinstance(answer, KubeProblem):
             return self._noted(answer)
@@ -183,6 +184,8 @@ class ModelTransport(Transport):
         try:
             if faults.failing_status:
                 raise ApiError(faults.failing_status)
+            if refusals := faults.refusals.get((request.verb, request.label)):
+                raise ApiError(refusals.pop(0), "refused")
             if faults.conflicts > 0 and request.verb in _WRITES:
                 faults.conflicts -= 1
                 raise ApiError(409, "somebody was faster")
