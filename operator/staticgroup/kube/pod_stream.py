@@ -101,8 +101,11 @@ class PodSink(Protocol):
     def stored_maximum(self) -> int:
         """Return the highest resourceVersion in the durable ledger, 0 when it is empty or void."""
 
-    def gap_opened(self, stream: "PodStream", gap: Gap) -> None:
+    def gap_opened(self, stream: "PodStream", gap: Gap, *, was_anchored: bool) -> None:
         """Hear that continuity is lost; the stream anchors itself anew."""
+
+    def gap_closed(self, scope: str, listing: Listing) -> None:
+        """Hear what a complete LIST shows after a gap, once its versions are folded."""
 
     def version_counter_reset(self, resource_version: int) -> None:
         """Hear that resourceVersions start again from here."""
@@ -237,11 +240,11 @@ class PodStream:
     async def _recover(self, gap: Gap) -> None:
         """Give up continuity and anchor anew."""
         self._gap_count += 1
-        self.is_anchored = False
+        was_anchored, self.is_anchored = self.is_anchored, False
         self._reported_gap = None
         self._gap_reported.clear()
         await self.close()
-        self._sink.gap_opened(self, gap)
+        self._sink.gap_opened(self, gap, was_anchored=was_anchored)
         await self._anchor(is_restore=gap.is_restore)
 
     async def _watch_until_gap(self, *, check_restore: bool) -> Gap | None:
@@ -333,6 +336,7 @@ class PodStream:
             await self._anchor(is_restore=True)
             return
         self.position = listing.resource_version
+        self._sink.gap_closed(self.scope, listing)
         self._sink.take_absent(self.scope, listing)
         self._advance(listing.resource_version)
         self._set_anchored()
