@@ -14,7 +14,7 @@ from ..core.chain import Incarnation, IncarnationState
 
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3
-_PRESENT, _FROM_BIRTH, _SHOWED, _RUNS, _DELETING = 4, 8, 16, 32, 64
+_PRESENT, _FROM_BIRTH, _SHOWED, _RUNS, _DELETING, _FIXED = 4, 8, 16, 32, 64, 128
 
 
 class PodRecord:
@@ -56,6 +56,7 @@ class PodRecord:
             | (_SHOWED if incarnation.showed_container_id else 0)
             | (_RUNS if incarnation.runs else 0)
             | (_DELETING if incarnation.is_deleting else 0)
+            | (_FIXED if incarnation.ids_are_fixed else 0)
         )
 
     @property
@@ -83,6 +84,7 @@ class PodRecord:
             object_present=bool(flags & _PRESENT), from_birth=bool(flags & _FROM_BIRTH),
             showed_container_id=bool(flags & _SHOWED), runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s,
             is_deleting=bool(flags & _DELETING), created_at_s=self.created_at_s,
+            ids_are_fixed=bool(flags & _FIXED),
         )
 
 
