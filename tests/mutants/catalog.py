@@ -187,6 +187,46 @@ _FACTS = (
     ),
 )
 
+_FIXED_IDS = tuple(
+    _mutant(name, "kube/translate.py", _TRANSLATE, *changes)
+    for name, *changes in (
+        (
+            "id of an annotation taken for fixed",
+            ('reference.get("fieldPath") in _FIXED_FIELDS', 'reference.get("fieldPath", "").startswith("metadata.")'),
+        ),
+        (
+            "id of a ConfigMap taken for fixed",
+            ('is_fixed = reference.get("fieldPath") in', 'is_fixed = not reference or reference.get("fieldPath") in'),
+        ),
+        (
+            "id composed of what can be edited taken for fixed",
+            (
+                'is_fixed = "$(" not in text or all(reference in fixed for reference in _references(text))',
+                "is_fixed = True",
+            ),
+        ),
+        (
+            "reference to a Service's variable taken for fixed",
+            ("all(reference in fixed for", "all(reference in fixed or reference not in known for"),
+        ),
+        ("variable that is defined again keeps what it was", ("        fixed.discard(name)\n", "")),
+        (
+            "envFrom brings no id",
+            ('            if _objects(container, "envFrom", f"spec.{kind}[]"):\n', "            if False:\n"),
+        ),
+        (
+            "variable of another name that reads the id's annotation overlooked",
+            (' or "INSTANCE_ID" in name.upper() or value in annotated:', ' or "INSTANCE_ID" in name.upper():'),
+        ),
+        ("pod without an id in its environment has fixed ones", ("shows_id and are_fixed", "are_fixed")),
+        (
+            "ids beyond those that are looked at taken for fixed",
+            ("            return frozenset(legal), False\n", "            break\n"),
+        ),
+        ("one fixed id makes all fixed", ("are_fixed = are_fixed and is_fixed", "are_fixed = is_fixed")),
+    )
+)
+
 _CHAINS = (
     *(
         _mutant(name, "core/chain.py", _CHAIN, *changes)
@@ -215,7 +255,42 @@ _CHAINS = (
             ),
             (
                 "empty chain accepted",
-                ("    if not namesakes and not any(instance_id in i.instance_ids for i in chain):\n", "    if False:\n"),
+                ("    if not namesakes and not is_carried:\n", "    if False:\n"),
+            ),
+            (
+                "pod whose beginning was not seen taken for one that can never hold the id",
+                ("instance_id) and i.from_birth and i.ids_are_fixed", "instance_id) and i.ids_are_fixed"),
+            ),
+            (
+                "pod whose ids can be edited taken for one that can never hold the id",
+                ("instance_id) and i.from_birth and i.ids_are_fixed", "instance_id) and i.from_birth"),
+            ),
+            (
+                "carrier with fixed ids ruled out",
+                (
+                    "return _is_namesake(i, instance_id) and i.from_birth",
+                    "return i.state is IncarnationState.LIVE and i.from_birth",
+                ),
+            ),
+            (
+                "chain without a carrier proven by a pod that is ruled out",
+                ("if is_carried and _is_ruled_out(", "if _is_ruled_out("),
+                ("    if not namesakes and not is_carried:\n", "    if not chain and not ruled_out:\n"),
+            ),
+            (
+                "one pod that is ruled out excuses every pod of the name",
+                (
+                    "    chain = tuple(i for i in chain if i not in ruled_out)\n",
+                    "    chain = tuple(i for i in chain if not ruled_out or i.state is not IncarnationState.LIVE)\n",
+                ),
+            ),
+            (
+                "newest version alone says whether ids are fixed",
+                ("base.ids_are_fixed and version.ids_are_fixed", "version.ids_are_fixed"),
+            ),
+            (
+                "first version alone says whether ids are fixed",
+                ("base.ids_are_fixed and version.ids_are_fixed", "base.ids_are_fixed"),
             ),
             ("gap ignored", ("    if not continuous:\n", "    if False:\n")),
             ("overflow ignored", ("    if overflow:\n", "    if False:\n")),
@@ -671,6 +746,24 @@ _EDGES = (
         ),
     ),
     _mutant(
+        "older version whose ids can be edited overlooked",
+        "kube/incarnation_book.py",
+        _BOOK,
+        (", ids_are_fixed=folded.ids_are_fixed,", ","),
+    ),
+    _mutant(
+        "record forgets that ids can be edited",
+        "kube/pod_records.py",
+        _BOOK,
+        ("ids_are_fixed=bool(flags & _FIXED)", "ids_are_fixed=True"),
+    ),
+    _mutant(
+        "live pod that is not ruled out overlooked in the read",
+        "core/guards.py",
+        _PLAN,
+        ("if uid not in certified | {", "if not c.chain.ruled_out and uid not in certified | {"),
+    ),
+    _mutant(
         "state that moved on counts as durable",
         "kube/incarnation_book.py",
         _BOOK,
@@ -920,6 +1013,7 @@ _SHELL = (
 MUTANTS: tuple[Mutant, ...] = (
     *_CERTIFICATES,
     *_FACTS,
+    *_FIXED_IDS,
     *_CHAINS,
     *_GUARDS,
     *_VERIFICATION,

@@ -43,6 +43,7 @@ class Incarnation:
     resource_version: of the version last folded.
     object_present: False once the watch said DELETED or a complete LIST did not show it.
     from_birth: the watch delivered this UID's first version, so "never showed" statements are known.
+    ids_are_fixed: in every version that was folded; see `PodVersion`.
     """
 
     namespace: str
@@ -63,6 +64,7 @@ class Incarnation:
     is_deleting: bool = False
     created_at_s: float = 0.0
     restarts: int = 0
+    ids_are_fixed: bool = False
 
 
 def fold(
@@ -91,6 +93,7 @@ def fold(
         resource_version=version.resource_version,
         from_birth=from_birth,
         created_at_s=version.created_at_s,
+        ids_are_fixed=version.ids_are_fixed,
     )
     seen = replace(
         base,
@@ -103,6 +106,7 @@ def fold(
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
         restarts=version.restart_count,
+        ids_are_fixed=base.ids_are_fixed and version.ids_are_fixed,
     )
     if seen.certificate is not None:
         return seen
@@ -148,11 +152,18 @@ class ChainClause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainVerdict:
-    """The verdict over the chain of one id; `is_proven` only for `ChainClause.PROVEN`."""
+    """The verdict over the chain of one id; `is_proven` only for `ChainClause.PROVEN`.
+
+    Parameters
+    ----------
+    incarnations: those that can hold the id, or may.
+    ruled_out: live pods of the name that can never hold it; they are no part of the evidence.
+    """
 
     clause: ChainClause
     message: str
     incarnations: tuple[Incarnation, ...] = ()
+    ruled_out: tuple[Incarnation, ...] = ()
 
     @property
     def is_proven(self) -> bool:
@@ -174,13 +185,17 @@ def judge(
     Notes
     -----
     An empty chain proves nothing: `all([])` is true and would remove members nobody has ever seen. A live pod of the
-    name holds the chain also when it was only seen with other ids: they come from annotations, which can be edited and
-    are read again when a container starts.
+    name holds the chain also when it was only seen with other ids: they may come from annotations, which can be edited
+    and are read again when a container starts. One whose ids are fixed in every version it ever had cannot hold this id
+    at all; then the carriers decide, if any was seen.
     """
     chain = tuple(sorted(incarnations, key=lambda i: i.resource_version))
+    is_carried = any(instance_id in i.instance_ids for i in chain)
+    ruled_out = tuple(i for i in chain if is_carried and _is_ruled_out(i, instance_id))
+    chain = tuple(i for i in chain if i not in ruled_out)
 
     def verdict(clause: ChainClause, message: str) -> ChainVerdict:
-        return ChainVerdict(clause=clause, message=message, incarnations=chain)
+        return ChainVerdict(clause=clause, message=message, incarnations=chain, ruled_out=ruled_out)
 
     if not continuous:
         return verdict(
@@ -191,7 +206,7 @@ def judge(
     if overflow:
         return verdict(ChainClause.OVERFLOW, "the ledger of suspects is full; members leave when their sessions expire")
     namesakes = [i for i in chain if _is_namesake(i, instance_id)]
-    if not namesakes and not any(instance_id in i.instance_ids for i in chain):
+    if not namesakes and not is_carried:
         return verdict(ChainClause.UNSEEN, "no pod was ever seen carrying exactly this id")
     for i in chain:
         if i.state is IncarnationState.SUSPECT:
@@ -209,9 +224,15 @@ def judge(
             f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) carries {min(i.instance_ids)} now, but while a pod of this name lives it is not "
             "assumed to be without this id; the member leaves when its session expires",
         )
-    return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead")
+    others = "".join(f"; pod {i.namespace}/{i.pod_name} (uid {i.uid}) cannot hold this id" for i in ruled_out)
+    return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead{others}")
 
 
 def _is_namesake(i: Incarnation, instance_id: str) -> bool:
     """True for a live pod that was only ever seen with other ids, as those of a later template."""
     return i.state is IncarnationState.LIVE and bool(i.instance_ids) and instance_id not in i.instance_ids
+
+
+def _is_ruled_out(i: Incarnation, instance_id: str) -> bool:
+    """True for a namesake of which every version was seen, each with ids that nobody can change while the pod lives."""
+    return _is_namesake(i, instance_id) and i.from_birth and i.ids_are_fixed

@@ -66,6 +66,8 @@ class PodVersion:
     disruption_reason: reason of the DisruptionTarget condition with status True; "" when there is none.
     ready_since_s: lastTransitionTime of Ready=True; None when not ready.
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
+    ids_are_fixed: it has ids in its environment, and each of them comes from what nobody can change while the pod
+        lives: literals, metadata.name, metadata.namespace and metadata.uid. An annotation that repeats one changes nothing.
     """
 
     namespace: str
@@ -88,6 +90,7 @@ class PodVersion:
     ready_since_s: float | None = None
     restart_count: int = 0
     instance_ids: frozenset[str] = frozenset()
+    ids_are_fixed: bool = False
 
     @property
     def is_terminal(self) -> bool:

@@ -47,7 +47,7 @@ def _visible(incarnation: Incarnation) -> tuple[object, ...]:
 
 
 def _sighting(record: PodRecord) -> Sighting:
-    return Sighting(uid=record.uid, restarts=record.restarts)
+    return Sighting(uid=record.uid, restarts=record.restarts, ids_are_fixed=record.ids_are_fixed)
 
 
 class IncarnationBook:
@@ -115,13 +115,13 @@ class IncarnationBook:
         return vanish(after, last=version, now_s=self._now_s()) if is_deleted else after
 
     def _absorb(self, known: Incarnation, version: PodVersion) -> Incarnation:
-        """Take from an older version only what stays true: ids, a binding, a container shown, a certificate."""
+        """Take from an older version what stays true: ids and whether they were fixed, a binding, a container, a certificate."""
         node = self._node_of(version.node_name)
         folded = fold(known, version, node, from_birth=known.from_birth, now_s=self._now_s())
         self._await_node(folded, version)
         kept = replace(
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
-            showed_container_id=folded.showed_container_id,
+            showed_container_id=folded.showed_container_id, ids_are_fixed=folded.ids_are_fixed,
         )
         if folded.state is not IncarnationState.DEAD or known.state is IncarnationState.DEAD:
             return kept

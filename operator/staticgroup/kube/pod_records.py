@@ -14,7 +14,7 @@ from ..core.chain import Incarnation, IncarnationState
 
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3
-_PRESENT, _FROM_BIRTH, _SHOWED, _RUNS, _DELETING = 4, 8, 16, 32, 64
+_PRESENT, _FROM_BIRTH, _SHOWED, _RUNS, _DELETING, _FIXED = 4, 8, 16, 32, 64, 128
 
 
 class PodRecord:
@@ -57,6 +57,7 @@ class PodRecord:
             | (_SHOWED if incarnation.showed_container_id else 0)
             | (_RUNS if incarnation.runs else 0)
             | (_DELETING if incarnation.is_deleting else 0)
+            | (_FIXED if incarnation.ids_are_fixed else 0)
         )
 
     @property
@@ -74,6 +75,11 @@ class PodRecord:
         """True while the object exists as far as the watch has shown."""
         return bool(self._flags & _PRESENT)
 
+    @property
+    def ids_are_fixed(self) -> bool:
+        """True when no edit of the object can change the ids it carries."""
+        return bool(self._flags & _FIXED)
+
     def incarnation(self) -> Incarnation:
         """Unpack into the value that decisions read."""
         flags = self._flags
@@ -85,6 +91,7 @@ class PodRecord:
             showed_container_id=bool(flags & _SHOWED), runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s,
             is_deleting=bool(flags & _DELETING), created_at_s=self.created_at_s,
             restarts=self.restarts,
+            ids_are_fixed=bool(flags & _FIXED),
         )
 
 

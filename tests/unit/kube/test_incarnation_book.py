@@ -92,6 +92,41 @@ def test_older_version_does_not_overwrite_but_its_ids_stay() -> None:
     assert [r.uid for r in book.records.carrying("shop", "old-id")] == ["uid-0"]
 
 
+def composed(raw: dict[str, Any], *, reads: str = "metadata.name") -> dict[str, Any]:
+    """The pod with an id in its environment."""
+    env = [{"name": "INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": reads}}}]
+    raw["spec"]["containers"][0]["env"] = env
+    return raw
+
+
+BY_ANNOTATION = "metadata.annotations['staticgroup.io/instance-id']"
+
+
+def test_ids_are_fixed_when_they_are_in_every_version_that_was_folded() -> None:
+    book = make_book()
+    assert see(book, composed(born()), 1).ids_are_fixed
+    assert see(book, composed(pod()), 2).ids_are_fixed
+    debugged = composed(pod())
+    debugged["spec"]["ephemeralContainers"] = [composed(pod(), reads=BY_ANNOTATION)["spec"]["containers"][0]]
+    assert not see(book, debugged, 3).ids_are_fixed
+    assert not see(book, composed(pod()), 4).ids_are_fixed
+
+
+def test_ids_that_were_not_fixed_in_one_version_are_not_fixed_in_whatever_order_the_versions_come() -> None:
+    for order in ((1, 2, 3), (3, 2, 1), (2, 3, 1), (1, 3, 2)):
+        book = make_book()
+        for n in order:
+            last = see(book, composed(pod(), reads=BY_ANNOTATION if n == 2 else "metadata.name"), n)
+        assert not last.ids_are_fixed
+
+
+def test_ids_of_an_incarnation_that_is_only_remembered_are_not_fixed() -> None:
+    book = make_book()
+    entry = replace(see(make_book(), composed(born()), 1), resource_version=1)
+    book.merge([replace(entry, ids_are_fixed=False)], complete_until=lambda namespace: 0)
+    assert not see(book, composed(pod()), 2).ids_are_fixed
+
+
 def test_listed_version_older_than_the_deletion_does_not_revive() -> None:
     book = make_book()
     see(book, pod(), 9, deleted=True)
