@@ -73,8 +73,8 @@ def judged(world: PlainWorld, raw: Json, *, node: Json | None = None) -> Certifi
     return certify(
         version,
         view,
-        ever_showed_container_id=version.shows_container_id,
-        seen_from_birth=False,  # type: ignore[arg-type]
+        started=version.started_containers,
+        seen_from_birth=False,
     )
 
 
@@ -391,7 +391,7 @@ def test_pod_deleted_before_its_container_started_is_lost_not_ended() -> None:
         assert isinstance(judged(world, last), Refusal)
         version = pod_version(last)
         assert isinstance(version, PodVersion)
-        assert not version.shows_container_id
+        assert not version.started_containers
 
     in_world(body)
 
