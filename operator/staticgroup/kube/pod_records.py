@@ -6,6 +6,7 @@ interned. Both indexes point at the record itself, not at its uid.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from sys import intern
 from typing import Final
 
@@ -17,9 +18,15 @@ _STATE_BITS: Final = 3
 _PRESENT, _FROM_BIRTH, _RUNS, _DELETING = 4, 8, 16, 32
 
 
+@lru_cache(maxsize=1024)
+def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return one and the same tuple for equal ones, as for the containers of all pods of a workload."""
+    return names
+
+
 def _packed(texts: frozenset[str]) -> str | tuple[str, ...]:
     """Keep a set of texts as what costs least: mostly it holds one, which then stands for itself."""
-    return intern(next(iter(texts))) if len(texts) == 1 else tuple(sorted(texts))
+    return next(iter(texts)) if len(texts) == 1 else tuple(sorted(texts))
 
 
 def _unpacked(packed: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -50,7 +57,8 @@ class PodRecord:
     def put(self, incarnation: Incarnation) -> None:
         """Replace the facts; namespace, name and uid of one incarnation never change."""
         self._ids = _packed(incarnation.instance_ids)
-        self._started = _packed(incarnation.started_containers)
+        started = _packed(incarnation.started_containers)
+        self._started = started if isinstance(started, str) else _shared(started)
         self.node_name = intern(incarnation.node_name)
         self.refusal = intern(incarnation.refusal)
         self.refusal_reason = intern(incarnation.refusal_reason)

@@ -239,6 +239,17 @@ def test_phase_of_another_writer_over_a_container_that_never_started_is_no_end()
         assert told(versions).state is IncarnationState.SUSPECT
 
 
+def test_what_ran_in_the_pods_of_a_workload_is_remembered_once_for_all_of_them() -> None:
+    """A hundred thousand pods with sidecars may not cost a tuple each."""
+    book = make_book()
+    statuses = [running(), running("side"), running("third")]
+    for number in range(3):
+        see(book, pod(f"web-{number}", uid=f"u{number}", statuses=statuses), 10 + number)
+    shared = [r._started for r in book.records.in_scope("")]
+    assert shared[0] == ("app", "side", "third")
+    assert shared[0] is shared[1] is shared[2]
+
+
 def test_older_version_that_shows_a_run_is_not_forgotten() -> None:
     book = make_book()
     versions = story(([PULLING], []), ([unknown()], []))
