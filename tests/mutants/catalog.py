@@ -114,19 +114,22 @@ _CERTIFICATES = tuple(
                 "if node.kubelet_minor is not None and node.kubelet_minor <",
             ),
         ),
-        ("container rule dropped", ("    against = _container_refusal(version)\n", "    against = None\n")),
+        ("container rule dropped", ("        or _container_refusal(version, ever if seen_from_birth else None)\n", "")),
         (
             "empty status list accepted, all([])",
             (
-                "    for container in version.required:\n",
+                "    for container in version.required + (version.inits if is_any_unstarted else ()):\n",
                 "    for container in (c for c in version.required if c.phase is not ContainerPhase.ABSENT):\n",
             ),
         ),
         (
             "only the first container asked",
-            ("    for container in version.required:\n", "    for container in version.required[:1]:\n"),
+            (
+                "    for container in version.required + (version.inits if is_any_unstarted else ()):\n",
+                "    for container in version.required[:1]:\n",
+            ),
         ),
-        ("ContainerStatusUnknown accepted", ('if container.reason == "ContainerStatusUnknown":', "if False:")),
+        ("ContainerStatusUnknown accepted", ("    if container.reason == STATUS_UNKNOWN:\n", "    if False:\n")),
         (
             "containerID not required",
             ("if not container.container_id or not container.finished_at:", "if not container.finished_at:"),
@@ -135,15 +138,22 @@ _CERTIFICATES = tuple(
             "finishedAt not required",
             ("if not container.container_id or not container.finished_at:", "if not container.container_id:"),
         ),
+        ("never started without seen-from-birth", ("ever if seen_from_birth else None", "ever")),
         (
-            "E1' without seen-from-birth",
-            ("if seen_from_birth and not ever_showed_container_id", "if not ever_showed_container_id"),
+            "never started after a run was shown",
+            ("    if started is None or container.name in started:\n", "    if started is None:\n"),
         ),
+        ("run that the last version shows forgotten", ("ever = started | version.started_containers", "ever = started")),
+        ("init containers not asked", (" + (version.inits if is_any_unstarted else ())", "")),
         (
-            "E1' after a containerID was shown",
-            ("if seen_from_birth and not ever_showed_container_id and", "if seen_from_birth and"),
+            "absent entry counts as never started",
+            (
+                "    return container.phase is ContainerPhase.WAITING or",
+                "    return container.phase in (ContainerPhase.WAITING, ContainerPhase.ABSENT) or",
+            ),
         ),
-        ("unbound pod certified by a label edit", ("    if not object_gone:\n", "    if False:\n")),
+        ("end of a lost container counts as never started", ("(is_unknown and not container.finished_at)", "is_unknown")),
+        ("pod whose init container ran never ran", ("    if not ever:\n", "    if not {c.name for c in version.required} & ever:\n")),
         (
             "pod that was bound certified as unbound",
             ("    if ever_bound or version.node_name:\n", "    if version.node_name:\n"),
@@ -163,6 +173,33 @@ _FACTS = (
         "kube/translate.py",
         _TRANSLATE,
         ("at >= written_at:", "at <= (written_at or at):"),
+    ),
+    _mutant(
+        "restart count is no trace of a run",
+        "kube/translate.py",
+        _TRANSLATE,
+        (' or _whole(entry, "restartCount", "status"):', ":"),
+    ),
+    _mutant(
+        "last state is no trace of a run",
+        "kube/translate.py",
+        _TRANSLATE,
+        ('    return _object(entry, "lastState", "status").get("terminated") is not None\n', "    return False\n"),
+    ),
+    _mutant(
+        "lost container's last state without an id is no trace of a run",
+        "kube/translate.py",
+        _TRANSLATE,
+        (
+            '"lastState", "status").get("terminated") is not None',
+            '"lastState", "status").get("terminated", {}).get("containerID") is not None',
+        ),
+    ),
+    _mutant(
+        "running state is no trace of a run",
+        "kube/translate.py",
+        _TRANSLATE,
+        ('if state.get("running") is not None or _text(', "if _text("),
     ),
     _mutant(
         "out-of-service taint not read",
@@ -304,6 +341,10 @@ _CHAINS = (
             (
                 "edited annotation hides an incarnation",
                 ("instance_ids=base.instance_ids | version.instance_ids,", "instance_ids=version.instance_ids,"),
+            ),
+            (
+                "another container's run forgotten",
+                ("base.started_containers | version.started_containers", "version.started_containers"),
             ),
             (
                 "certificate taken back by a later version",
@@ -762,6 +803,12 @@ _EDGES = (
         "core/guards.py",
         _PLAN,
         ("if uid not in certified | {", "if not c.chain.ruled_out and uid not in certified | {"),
+    ),
+    _mutant(
+        "run that an older version shows forgotten",
+        "kube/incarnation_book.py",
+        _BOOK,
+        ("started_containers=folded.started_containers, ", ""),
     ),
     _mutant(
         "state that moved on counts as durable",

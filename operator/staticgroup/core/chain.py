@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .certificate import Certificate, certify, certify_unbound
+from .certificate import Certificate, RefusalReason, certify, certify_unbound
 from .pod import NodeView, PodVersion
 
 INSTANCE_IDS_MAX = 64
@@ -39,11 +39,13 @@ class Incarnation:
     instance_ids: union of all ids any version carried; ids are never dropped from an incarnation.
     certificate: the proof of death; None unless DEAD.
     refusal: the clause that stands against a certificate, for `explain`; "" when none was asked.
+    refusal_reason: its kind, a `RefusalReason`; "" when none was asked in this process.
     since_s: when the present state was entered, seconds since the Unix epoch, operator's clock.
     resource_version: of the version last folded.
     object_present: False once the watch said DELETED or a complete LIST did not show it.
     from_birth: the watch delivered this UID's first version, so "never showed" statements are known.
     ids_are_fixed: in every version that was folded; see `PodVersion`.
+    started_containers: names of the containers of which any version showed a run; they only accumulate.
     """
 
     namespace: str
@@ -56,9 +58,10 @@ class Incarnation:
     resource_version: int
     certificate: Certificate | None = None
     refusal: str = ""
+    refusal_reason: str = ""
     object_present: bool = True
     from_birth: bool = False
-    showed_container_id: bool = False
+    started_containers: frozenset[str] = frozenset()
     runs: bool = False
     ready_since_s: float | None = None
     is_deleting: bool = False
@@ -101,7 +104,7 @@ def fold(
         node_name=version.node_name or base.node_name,
         resource_version=max(base.resource_version, version.resource_version),
         object_present=True,
-        showed_container_id=base.showed_container_id or version.shows_container_id,
+        started_containers=base.started_containers | version.started_containers,
         runs=version.runs,
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
@@ -110,12 +113,20 @@ def fold(
     )
     if seen.certificate is not None:
         return seen
-    verdict = certify(version, node, ever_showed_container_id=seen.showed_container_id, seen_from_birth=seen.from_birth)
+    verdict = certify(version, node, started=seen.started_containers, seen_from_birth=seen.from_birth)
     if isinstance(verdict, Certificate):
-        return replace(seen, state=IncarnationState.DEAD, certificate=verdict, refusal="", runs=False, since_s=now_s)
+        return _dead(replace(seen, since_s=now_s), verdict)
     state = IncarnationState.LIVE
     since_s = seen.since_s if seen.state is state else now_s
-    return replace(seen, state=state, refusal=verdict.clause, since_s=since_s)
+    return replace(
+        seen, state=state, refusal=verdict.clause, refusal_reason=verdict.reason.value, since_s=since_s
+    )
+
+
+def _dead(known: Incarnation, proof: Certificate) -> Incarnation:
+    return replace(
+        known, state=IncarnationState.DEAD, certificate=proof, refusal="", refusal_reason="", runs=False
+    )
 
 
 def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) -> Incarnation:
@@ -134,8 +145,12 @@ def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) 
     if last is not None:
         verdict = certify_unbound(last, ever_bound=bool(known.node_name))
         if isinstance(verdict, Certificate):
-            return replace(gone, state=IncarnationState.DEAD, certificate=verdict, refusal="", runs=False)
-    return replace(gone, refusal=f"its object vanished uncertified: {known.refusal or 'its end was not seen'}")
+            return _dead(gone, verdict)
+    return replace(
+        gone,
+        refusal=f"its object vanished uncertified: {known.refusal or 'its end was not seen'}",
+        refusal_reason=known.refusal_reason or RefusalReason.END_UNSEEN.value,
+    )
 
 
 class ChainClause(StrEnum):

@@ -169,7 +169,8 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         host_pid=bool(spec.get("hostPID")),
         disruption_reason=_disruption_reason(conditions),
         required=_required_containers(spec, statuses),
-        shows_container_id=any(_shows_container_id(entry) for kind in statuses for entry in statuses[kind]),
+        inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"]),
+        started_containers=_started_containers(statuses),
         ready_since_s=_ready_since_s(conditions),
         restart_count=sum(_whole(entry, "restartCount", "status") for kind in statuses for entry in statuses[kind]),
         instance_ids=instance_ids,
@@ -230,32 +231,48 @@ def _ready_since_s(conditions: Iterable[Json]) -> float | None:
     return None
 
 
-def _shows_container_id(entry: Json) -> bool:
-    """True when a status entry shows the id of any container, the present or an earlier one."""
-    if _text(entry, "containerID", "status"):
+def _started_containers(statuses: dict[str, list[Json]]) -> frozenset[str]:
+    """Name the containers that ran at some time, as far as this version tells."""
+    entries = (entry for kind in statuses for entry in statuses[kind])
+    return frozenset(intern(_text(entry, "name", "status")) for entry in entries if _shows_a_run(entry))
+
+
+def _shows_a_run(entry: Json) -> bool:
+    """True when a status entry shows the id of a container, or that there was one.
+
+    Notes
+    -----
+    For a running container that it cannot find any more a kubelet writes a `lastState` without an id, and counts a
+    restart unless the pod is being deleted (convertToAPIContainerStatuses).
+    """
+    if _text(entry, "containerID", "status") or _whole(entry, "restartCount", "status"):
         return True
-    for key in ("state", "lastState"):
-        terminated = _object(_object(entry, key, "status"), "terminated", f"status.{key}")
-        if _text(terminated, "containerID", f"status.{key}.terminated"):
-            return True
-    return False
+    state = _object(entry, "state", "status")
+    ended = _object(state, "terminated", "status.state")
+    if state.get("running") is not None or _text(ended, "containerID", "status.state.terminated"):
+        return True
+    return _object(entry, "lastState", "status").get("terminated") is not None
 
 
 def _required_containers(spec: Json, statuses: dict[str, list[Json]]) -> tuple[ContainerView, ...]:
     """List every container that may hold a client: containers, sidecars, ephemeral containers."""
-    sidecars = [c for c in _objects(spec, "initContainers", "spec") if c.get("restartPolicy") == "Always"]
-    named = (
-        (_objects(spec, "containers", "spec"), "containerStatuses"),
-        (sidecars, "initContainerStatuses"),
-        (_objects(spec, "ephemeralContainers", "spec"), "ephemeralContainerStatuses"),
+    return (
+        *_views(_objects(spec, "containers", "spec"), statuses["containerStatuses"]),
+        *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"]),
+        *_views(_objects(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"]),
     )
-    views = []
-    for containers, kind in named:
-        by_name = {_text(entry, "name", f"status.{kind}[]"): entry for entry in statuses[kind]}
-        for container in containers:
-            name = intern(_required_text(container, "name", "spec.containers[]"))
-            views.append(_container_view(name, by_name.get(name)))
-    return tuple(views)
+
+
+def _init_containers(spec: Json, *, is_sidecar: bool) -> list[Json]:
+    """List the init containers that go on beside the others (sidecars), or those that end before them."""
+    return [c for c in _objects(spec, "initContainers", "spec") if (c.get("restartPolicy") == "Always") == is_sidecar]
+
+
+def _views(containers: Iterable[Json], entries: Iterable[Json]) -> tuple[ContainerView, ...]:
+    """View containers of the spec by the status entries of the list that belongs to them."""
+    by_name = {_text(entry, "name", "status"): entry for entry in entries}
+    names = (intern(_required_text(container, "name", "spec.containers[]")) for container in containers)
+    return tuple(_container_view(name, by_name.get(name)) for name in names)
 
 
 def _container_view(name: str, entry: Json | None) -> ContainerView:

@@ -34,6 +34,23 @@ def test_force_delete_makes_a_suspect_that_names_what_was_last_seen() -> None:
     gone = vanish(folded(pod_version()), now_s=NOW_S)
     assert gone.state is SUSPECT
     assert "phase is Running" in gone.refusal
+    assert gone.refusal_reason == "NotTerminal"
+
+
+def test_run_of_each_container_is_remembered_over_versions() -> None:
+    """The statuses of a container that the kubelet lost show none of its runs any more."""
+    both = pod_version(started_containers=frozenset({"app", "sidecar"}))
+    life = folded(both, pod_version(resource_version=105, started_containers=frozenset({"app"})))
+    assert life.started_containers == {"app", "sidecar"}
+    lost = terminated("sidecar", container_id="", finished_at="", reason="ContainerStatusUnknown")
+    assert fold(life, ended(required=(terminated(), lost)), NODE, from_birth=True, now_s=NOW_S).state is LIVE
+    alone = folded(pod_version(), ended(required=(terminated(), lost)))
+    assert (alone.state, alone.refusal, alone.refusal_reason) == (DEAD, "", "")
+
+
+def test_incarnation_whose_end_nobody_saw_says_so() -> None:
+    unseen = vanish(incarnation(refusal=""), now_s=NOW_S)
+    assert (unseen.refusal_reason, unseen.refusal) == ("EndUnseen", "its object vanished uncertified: its end was not seen")
 
 
 def test_certificate_is_never_taken_back_by_a_later_version() -> None:
@@ -76,7 +93,7 @@ def test_pod_that_is_seen_again_after_its_absence_is_alive() -> None:
 
 def test_unbound_pod_is_certified_only_when_the_watch_delivered_its_deletion() -> None:
     """Where only the absence is known, it may have been bound and have run unseen."""
-    last = pod_version(node_name="", phase="Pending", required=(), shows_container_id=False)
+    last = pod_version(node_name="", phase="Pending", required=(), started_containers=frozenset())
     assert vanish(folded(last), now_s=NOW_S).state is SUSPECT
     assert vanish(folded(last), last=last, now_s=NOW_S).state is DEAD
     assert vanish(folded(pod_version(), last), last=last, now_s=NOW_S).state is SUSPECT

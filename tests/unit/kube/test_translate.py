@@ -21,7 +21,7 @@ from staticgroup.kube.translate import (
     pod_version,
     workload_view,
 )
-from unit.kube.raw_objects import at, ended, pod, running, wrote
+from unit.kube.raw_objects import at, ended, pod, running, unknown, waiting, wrote
 
 
 def version(raw: dict[str, Any], **rest: Any) -> PodVersion:
@@ -35,7 +35,7 @@ def test_running_pod_becomes_a_version_with_all_its_facts() -> None:
     assert found.owner == OwnerView(kind="StatefulSet", name="web", uid="sts-uid")
     assert (found.ordinal, found.node_name, found.phase, found.resource_version) == (0, "node-a", "Running", 7)
     assert found.runs
-    assert found.shows_container_id
+    assert found.started_containers == {"app"}
     assert found.instance_ids == {"web-0.1a2b3c4d"}
     assert found.created_at_s == 1767225600.0
 
@@ -48,6 +48,8 @@ def test_sidecar_and_ephemeral_container_are_required_and_plain_init_container_i
     found = version(raw)
     assert [(c.name, c.phase) for c in found.required] == [
         ("app", ContainerPhase.RUNNING), ("proxy", ContainerPhase.RUNNING), ("debug", ContainerPhase.ABSENT)]
+    assert [(c.name, c.phase) for c in found.inits] == [("setup", ContainerPhase.TERMINATED)]
+    assert found.started_containers == {"app", "setup", "proxy"}
 
 
 def test_status_of_the_same_name_in_another_list_is_not_mistaken() -> None:
@@ -62,9 +64,29 @@ def test_container_without_status_entry_is_absent_and_empty_state_is_waiting() -
     assert version(pod(statuses=[])).required[0].phase is ContainerPhase.ABSENT
 
 
-def test_container_id_of_an_earlier_run_counts_as_shown() -> None:
-    entry = {"name": "app", "state": {"waiting": {}}, "lastState": {"terminated": {"containerID": "containerd://old"}}}
-    assert version(pod(statuses=[entry])).shows_container_id
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"containerID": "containerd://old"},
+        {"state": {"running": {}}},
+        {"state": {"terminated": {"containerID": "containerd://old"}}},
+        {"lastState": {"terminated": {"containerID": "containerd://old"}}},
+        {"lastState": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}},
+        {"restartCount": 1},
+    ],
+)
+def test_each_trace_of_a_run_counts_for_its_own_container(shown: Any) -> None:
+    """A kubelet takes the id of a container that it lost away, and keeps lastState or the restart."""
+    statuses = [waiting(), {**waiting("side"), **shown}]
+    assert version(pod(statuses=statuses)).started_containers == {"side"}
+    raw = pod(statuses=[waiting()])
+    for kind in ("initContainerStatuses", "ephemeralContainerStatuses"):
+        raw["status"][kind] = [{**waiting(kind), **shown}]
+    assert version(raw).started_containers == {"initContainerStatuses", "ephemeralContainerStatuses"}
+
+
+def test_container_that_is_waiting_or_unknown_without_a_trace_has_not_started() -> None:
+    assert version(pod(statuses=[waiting(), unknown("side")])).started_containers == frozenset()
 
 
 def test_terminated_container_shows_the_id_of_its_terminated_state_only() -> None:
