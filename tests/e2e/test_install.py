@@ -20,6 +20,7 @@ import pytest
 
 from support.devcluster.cluster import Cluster
 from support.devcluster.programs import helm_program
+from support.scene.stage import until
 
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "operator"))
@@ -102,9 +103,14 @@ def objects(cluster: Cluster, kind: str, *options: str) -> list[dict[str, Any]]:
 
 
 def assert_is_ready(cluster: Cluster, namespace: str = SYSTEM, replicas: int = 2) -> None:
-    (deployment,) = objects(cluster, "deployments", "-n", namespace)
-    assert deployment["status"]["readyReplicas"] == replicas
-    assert deployment["status"]["updatedReplicas"] == replicas
+    """Every replica is Ready, if not at this moment then soon (a late kubelet makes its pods unready), and none restarted."""
+
+    def deployed() -> bool:
+        (deployment,) = objects(cluster, "deployments", "-n", namespace)
+        status = deployment["status"]
+        return (status.get("readyReplicas"), status.get("updatedReplicas")) == (replicas, replicas)
+
+    until(lambda: deployed() or None, deadline_s=60, what=f"{replicas} replicas are Ready")
     pods = objects(cluster, "pods", "-n", namespace, "-l", "app.kubernetes.io/component=operator")
     ready = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
     assert len(ready) == replicas
