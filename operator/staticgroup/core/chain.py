@@ -77,7 +77,8 @@ def fold(
 
     Notes
     -----
-    A certificate is stable: later versions never take it back. Ids only accumulate.
+    A certificate is stable: later versions never take it back, but for a word, since the object exists after all. Ids
+    only accumulate.
     """
     base = known or Incarnation(
         namespace=version.namespace,
@@ -102,14 +103,14 @@ def fold(
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
     )
-    if seen.certificate is not None:
+    if seen.certificate is not None and not seen.certificate.is_word:
         return seen
     verdict = certify(version, node, ever_showed_container_id=seen.showed_container_id, seen_from_birth=seen.from_birth)
     if isinstance(verdict, Certificate):
         return replace(seen, state=IncarnationState.DEAD, certificate=verdict, refusal="", runs=False, since_s=now_s)
     state = IncarnationState.LIVE
     since_s = seen.since_s if seen.state is state else now_s
-    return replace(seen, state=state, refusal=verdict.clause, since_s=since_s)
+    return replace(seen, state=state, certificate=None, refusal=verdict.clause, since_s=since_s)
 
 
 def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) -> Incarnation:
@@ -195,7 +196,8 @@ def judge(
         if i.state is IncarnationState.SUSPECT:
             return verdict(
                 ChainClause.SUSPECT,
-                f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}",
+                f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}; "
+                f"{way_out(i.namespace)}",
             )
     for i in chain:
         if i.state is not IncarnationState.DEAD and i not in namesakes:
@@ -208,6 +210,11 @@ def judge(
             "assumed to be without this id; the member leaves when its session expires",
         )
     return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead")
+
+
+def way_out(namespace: str) -> str:
+    """Say, for a suspect, what a person who knows that its process has ended may do."""
+    return f"if its process has surely ended: staticgroup -n {namespace} confirm --list"
 
 
 def _is_namesake(i: Incarnation, instance_id: str) -> bool:

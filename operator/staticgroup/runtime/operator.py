@@ -28,6 +28,7 @@ from ..kube.node_store import NodeStore
 from ..kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
 from ..kube.problem import KubeProblem, KubeProblemKind
 from ..kube.transport import Transport
+from .confirmations import Confirmations
 from .connection_reporter import ConnectionReporter
 from .connections import Connections
 from .journal import Journal, Sink
@@ -104,6 +105,9 @@ class Operator:
         self.journal = self._journal(operator_id, journal_sinks) if journal_sinks else None
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
+        self.confirmations = Confirmations(
+            kube=self.kube, pods=self.pods, scopes=settings.watch_namespaces or ("",)
+        )
         self.lease = ActiveLease(
             transport,
             self._lease_settings(),
@@ -303,6 +307,7 @@ class Operator:
                 tasks.create_task(self._follow_policy(), name="policy")
                 await self._policy_known.wait()
                 await self.pods.wait_anchored()
+                tasks.create_task(self.confirmations.follow(), name="confirmations")
                 tasks.create_task(
                     self.lease.run(on_acquired=lambda: self._lease_acquired(tasks), on_lost=self._lease_lost),
                     name="lease",
@@ -383,7 +388,7 @@ class Operator:
         return resume
 
     async def _load(self) -> None:
-        """Fill the stores by consistent lists and merge every ledger."""
+        """Fill the stores by consistent lists, merge every ledger, and hear the words about what they hold."""
         for namespace in self.settings.watch_namespaces or ("",):
             for body in await self._listed(names.KAFKA_CONNECTION_PLURAL, namespace):
                 self.kafka_connection_changed(body, is_deleted=False)
@@ -393,6 +398,7 @@ class Operator:
                 group = self.stores.groups.get(key)
                 if group is not None:
                     self.pods.merge(ledger_from(key[0], group.status))
+        await self.confirmations.read()
 
     async def _listed(self, plural: str, namespace: str) -> list[dict[str, Any]]:
         """List our resources, waiting until that is possible."""

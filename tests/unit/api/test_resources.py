@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from staticgroup.api.conditions import condition, set_condition
+from staticgroup.api.confirmation import PodEndConfirmation
 from staticgroup.api.kafkaconnection import KafkaConnection
 from staticgroup.api.reasons import ConditionType, Reason
 from staticgroup.api.staticgroup import StaticGroup
@@ -130,7 +131,8 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
 def test_a_manifest_that_the_api_server_takes_round_trips(path: Path) -> None:
     body = yaml.safe_load(path.read_text(encoding="utf-8"))
     body["metadata"]["namespace"] = "ns"
-    model = StaticGroup if body["kind"] == "StaticGroup" else KafkaConnection
+    models = {m.__name__: m for m in (StaticGroup, KafkaConnection, PodEndConfirmation)}
+    model = models[body["kind"]]
     parsed = model.from_wire(body)
     assert model.from_wire(json.loads(json.dumps(parsed.to_wire()))) == parsed
 
