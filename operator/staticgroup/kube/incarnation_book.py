@@ -153,19 +153,16 @@ class IncarnationBook:
             self._undurable.pop(after.uid, None)
         if after.state is IncarnationState.DEAD:
             self._drop_superseded(record)
-        is_confirmed = self._apply_words(record)
-        return Change(
-            record=record, is_visible=is_confirmed or before is None or _visible(before) != _visible(after)
-        )
+        return Change(record=record, is_visible=before is None or _visible(before) != _visible(after))
 
     def hear(self, words: Iterable[Word]) -> list[Change]:
         """Take the words that people have given, all of them, and close the suspicions that they are about.
 
         Notes
         -----
-        They are asked again whenever an incarnation becomes a suspect and after a merge. A word that is no longer among
-        them takes nothing back. What they change holds nothing back from the durable position: they are listed anew
-        after a restart.
+        They are asked again after a merge, whose suspects may be older than they; a suspicion that begins now is younger
+        than every word that was heard before. A word that is no longer among them takes nothing back. What they change
+        holds nothing back from the durable position: they are listed anew after a restart.
         """
         self._words = {}
         for word in words:

@@ -19,6 +19,7 @@ from staticgroup.api.staticgroup import StaticGroup
 from staticgroup.api.status import (
     Certificate,
     Columns,
+    ConfirmedRemoval,
     ExceptionKind,
     GroupProtocol,
     Incarnation,
@@ -85,12 +86,24 @@ def full_status() -> StaticGroupStatus:
                     evidence="never ran",
                     since=T0,
                     resource_version="17",
-                )
+                ),
+                Incarnation(
+                    pod_name="web-3",
+                    uid="v",
+                    instance_ids=[],
+                    state=IncarnationState.SUSPECT,
+                    confirmed_by="alice",
+                    evidence="confirmed by alice: scrapped",
+                    since=T0,
+                ),
             ]
         ),
         settling=[Settling(instance_id="i", member_id="m", coordinator="1 (b:9092)", acknowledged_at=T0)],
         last_removal=LastRemoval(
             at=T0, instance_id="i", member_id="m", certificate=Certificate.E1, reason="scaled 5→4", count=1
+        ),
+        last_confirmed_removal=ConfirmedRemoval(
+            at=T0, instance_id="i", member_id="m", confirmed_by="alice", reason="scaled 5→4"
         ),
         timeout=Timeout(
             effective_ms=45_000,
