@@ -25,7 +25,7 @@ from .objects import (
     Json,
     merged,
     time_text,
-    with_status_owner,
+    with_owners,
 )
 from .watch_log import Event, EventLog, Selector, Subscription
 
@@ -250,7 +250,7 @@ class ApiServer:
         Parameters
         ----------
         uid: precondition; 409 when the object of that name is another one.
-        manager: field manager of the writer; a pod then tells who wrote which part of it.
+        manager: field manager of the writer; a pod then tells who wrote what of its status.
         """
         present = self._present(resource, namespace, name)
         self._check(present, (patch.get("metadata") or {}) | ({"uid": uid} if uid else {}))
@@ -260,7 +260,7 @@ class ApiServer:
             wanted = {k: v for k, v in patch.items() if k != "status" or resource not in _HAS_STATUS}
         after = merged(present, wanted)
         if manager and resource == PODS and subresource == "status":
-            after = with_status_owner(after, present, manager, self.now_s())
+            after = with_owners(after, present, manager, self.now_s())
         return self._store_update(resource, after, present)
 
     def apply_status(self, resource: str, namespace: str, name: str, body: Json) -> Json:
@@ -428,6 +428,14 @@ class ApiServer:
         """Forget the events of a resource, so that a watch from before answers 410."""
         self._logs[resource] = EventLog(floor=self.resource_version)
 
+    def restart(self) -> None:
+        """Restart: no event from before is kept, every old position answers 410, and every connection breaks."""
+        for resource in {*self._logs, *self._objects}:
+            self.compact(resource)
+        self._cache_read.clear()
+        self._pages.clear()
+        self.break_watches()
+
     def break_watches(self) -> None:
         """Drop every connection, as a restart of the API server does."""
         dropped = [s for subscriptions in self.subscriptions.values() for s in subscriptions]
@@ -439,12 +447,18 @@ class ApiServer:
         """Take an etcd snapshot."""
         return Backup(self.resource_version, {resource: dict(found) for resource, found in self._objects.items()})
 
-    def restore(self, backup: Backup) -> None:
-        """Restore etcd: objects and the version counter go back, and every connection breaks."""
-        self.resource_version = backup.resource_version
+    def restore(self, backup: Backup, *, bump: int = 0) -> None:
+        """Restore etcd: objects and the version counter go back, and every connection breaks.
+
+        Parameters
+        ----------
+        bump: the counter goes so far ahead of the present instead, and what lies before counts as compacted
+            (etcdutl snapshot restore --bump-revision --mark-compacted).
+        """
+        self.resource_version = self.resource_version + bump if bump else backup.resource_version
         self._objects = {resource: dict(found) for resource, found in backup.objects.items()}
-        self._logs = {resource: EventLog(floor=backup.resource_version) for resource in {*self._logs, *self._objects}}
-        self._tick = (self._tick[0], backup.resource_version)
+        self._logs = {resource: EventLog(floor=self.resource_version) for resource in {*self._logs, *self._objects}}
+        self._tick = (self._tick[0], self.resource_version)
         self._cache_read.clear()
         self._pages.clear()
         self._params = {key: [(self.now_s(), group)] for key, group in self._objects.get(STATIC_GROUPS, {}).items()}

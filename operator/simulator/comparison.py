@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from coordinator_model.errors import ErrorCode
 
-from .faults import attempt
+from .faults.registry import attempt
 from .kafka_requests import AppliedLeave
 from .log_capture import captured_logs
 from .loop import run as run_simulation

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
@@ -39,6 +39,8 @@ class ClientFaults:
     lost_requests: so many next requests never reach the server.
     lost_answers: so many next requests are carried out, but their answer never arrives.
     conflicts: so many next conditional writes are answered 409, as if somebody had been faster.
+    refusals: (verb, resource) → statuses with which its next requests are answered; 0: the connection breaks.
+    held_s: the next request is so much longer on its way to the server.
     failing_status: every request is answered with this HTTP status while it is not 0.
     watch_delay_s: further delay of watch events, as of an API server whose cache lags.
     stale_s: how old the answers of reads with resourceVersion=0 are.
@@ -51,6 +53,8 @@ class ClientFaults:
     lost_requests: int = 0
     lost_answers: int = 0
     conflicts: int = 0
+    refusals: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    held_s: float = 0.0
     failing_status: int = 0
     watch_delay_s: float = 0.0
     stale_s: float = 0.0

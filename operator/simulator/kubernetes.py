@@ -106,10 +106,19 @@ class Kubernetes:
         pod = self.pod(namespace, pod_name)
         return self.nodes.get(pod["spec"].get("nodeName") or "") if pod is not None else None
 
-    def restore_etcd(self, backup: Backup) -> None:
+    def restore_etcd(self, backup: Backup, *, bump: int = 0) -> None:
         """Restore etcd; every controller and kubelet lists again, as it does after its watch broke."""
-        self.trace.add(self.loop.time(), "etcd", "restored", revision=backup.resource_version)
-        self.server.restore(backup)
+        self.server.restore(backup, bump=bump)
+        self.trace.add(self.loop.time(), "etcd", "restored", revision=self.server.resource_version)
+        self._list_again()
+
+    def restart_api_server(self) -> None:
+        """Restart the API server, which loses the history of every watch."""
+        self.trace.add(self.loop.time(), "API server", "restarted")
+        self.server.restart()
+        self._list_again()
+
+    def _list_again(self) -> None:
         self.stateful_sets.poke_all()
         self.scheduler.poke_all()
         for node in self.nodes.values():

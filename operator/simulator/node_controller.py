@@ -55,10 +55,13 @@ class NodeController:
         self._trace = trace
         self._grace_s = grace_s
         self._silent_since: dict[str, float] = {}
+        self.is_paused = False
         loop.world_call_later(MONITOR_EVERY_S, self._monitor)
 
     def _monitor(self) -> None:
         self._loop.world_call_later(MONITOR_EVERY_S, self._monitor)
+        if self.is_paused:
+            return
         for node in self._server.list(NODES):
             if self._is_silent(node):
                 self._lose(node)

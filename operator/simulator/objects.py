@@ -23,6 +23,7 @@ EVENTS: Final = "events.events.k8s.io"
 LEASES: Final = "leases.coordination.k8s.io"
 STATIC_GROUPS: Final = "staticgroups.staticgroup.io"
 KAFKA_CONNECTIONS: Final = "kafkaconnections.staticgroup.io"
+RESOURCES_OF_US: Final = (STATIC_GROUPS, KAFKA_CONNECTIONS)
 MUTATING_POLICIES: Final = "mutatingadmissionpolicies.admissionregistration.k8s.io"
 ACCESS_REVIEWS: Final = "selfsubjectaccessreviews.authorization.k8s.io"
 
@@ -112,35 +113,38 @@ def with_condition(
     return [*kept, new]
 
 
-def with_status_owner(after: Json, before: Json, manager: str, at_s: float) -> Json:
-    """Record in metadata.managedFields who changed which field of the status.
+OWNED_FIELDS: Final = ("phase", "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+"""Fields of a pod's status whose writer matters to somebody; lists of containers are owned as a whole."""
+
+
+def with_owners(after: Json, before: Json, manager: str, at_s: float) -> Json:
+    """Record in metadata.managedFields who changed which of `OWNED_FIELDS`.
 
     Source: seen on 1.36.3: an Update that changes a field takes it from its owner; one that repeats its value does not.
-    Lists of container statuses are atomic, so each has one owner as a whole; conditions, which are not, are left out.
     """
     new, old = after.get("status") or {}, before.get("status") or {}
-    changed = {f"f:{key}" for key in new if new[key] != old.get(key) and key != "conditions"}
+    changed = [name for name in OWNED_FIELDS if new.get(name) != old.get(name)]
     if not changed:
         return after
-    entries = []
-    for entry in before["metadata"].get("managedFields") or ():
-        kept = entry["fieldsV1"]["f:status"].keys() - changed
-        if entry["manager"] == manager:
-            changed |= kept
-        elif kept:
-            entries.append({**entry, "fieldsV1": {"f:status": {key: {} for key in sorted(kept)}}})
-    entries.append(
-        {
-            "manager": manager,
-            "operation": "Update",
-            "apiVersion": "v1",
-            "time": time_text(at_s),
-            "fieldsType": "FieldsV1",
-            "fieldsV1": {"f:status": {key: {} for key in sorted(changed)}},
-            "subresource": "status",
-        }
-    )
-    return {**after, "metadata": {**after["metadata"], "managedFields": entries}}
+    entries = [
+        e | {"fieldsV1": {"f:status": kept}}
+        for e in after["metadata"].get("managedFields") or ()
+        if (kept := {k: v for k, v in e["fieldsV1"]["f:status"].items() if k.removeprefix("f:") not in changed})
+    ]
+    mine = [e for e in entries if e["manager"] == manager]
+    owned = {k: v for e in mine for k, v in e["fieldsV1"]["f:status"].items()}
+    owned |= {f"f:{name}": {} for name in changed if new.get(name) is not None}
+    entry = {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": "v1",
+        "time": time_text(at_s),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:status": owned},
+        "subresource": "status",
+    }
+    others = [e for e in entries if e["manager"] != manager]
+    return {**after, "metadata": {**after["metadata"], "managedFields": [*others, entry] if owned else others}}
 
 
 def merged(base: Json, patch: Json) -> Json:

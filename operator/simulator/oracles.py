@@ -6,7 +6,7 @@ LeaveGroup on its way. Safety is asked at the moment in which something happens,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -69,6 +69,9 @@ class Truth(Protocol):
     def is_alive(self, member_id: str) -> bool:
         """Whether any process of the pod that created this member runs, frozen or not."""
 
+    def whereabouts(self, member_id: str) -> str:
+        """Say whose process created this member."""
+
     def uncertified(self, instance_id: str, member_id: str) -> Sequence[str]:
         """UIDs of pods that may be the member and of whose end no component has written a proof.
 
@@ -77,13 +80,16 @@ class Truth(Protocol):
         """
 
     def owner_of(self, group_id: str, instance_id: str) -> str | None:
-        """Name of the StaticGroup, living or gone, that issued this id for this group; None: nobody did."""
+        """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: nobody did."""
 
     def undesired_since_s(self, instance_id: str) -> float | None:
-        """When the workload last wanted the id; None: it wants it now and has for `ROUND_MAX_S`."""
+        """When a workload last wanted the id; None: one wants it now and has for `ROUND_MAX_S`."""
 
     def is_told_to_stop(self, operator: str, group_id: str) -> bool:
-        """Whether this operator has observed suspend, mode Observe or the deletion of the group's StaticGroup."""
+        """Whether this operator has observed, in each StaticGroup of the group, that nobody may be removed.
+
+        That is suspend, mode Observe, removal.policy Never, ids that nobody has sworn to be his alone, or its deletion.
+        """
 
     def lease_renewed_s(self, operator: str) -> float:
         """When this operator last renewed the Lease, by the API server's truth; -inf: never."""
@@ -129,7 +135,12 @@ class Safety:
             return
         self.removals += 1
         if self.truth.is_alive(effect.member_id):
-            self._broken("S1", effect.at_s, f"{effect.operator} removed live member {effect.member_id}")
+            whose = self.truth.whereabouts(effect.member_id)
+            self._broken(
+                "S1",
+                effect.at_s,
+                f"{effect.operator} removed live member {effect.member_id} ({effect.instance_id}) of {whose}",
+            )
         unproven = self.truth.uncertified(effect.instance_id or "", effect.member_id)
         if unproven:
             self._broken(
@@ -150,18 +161,32 @@ class StatusHistory:
 
     on_violation: Callable[[Violation], None]
     _before: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    _generations: dict[str, int] = field(default_factory=dict)
     _undone: dict[str, int] = field(default_factory=dict)
 
-    def restored(self) -> None:
-        """Allow for edits that etcd has forgotten: a round that saw them may still say so, and must then come back."""
-        self._undone = {uid: _number(status.get("observedGeneration")) for uid, status in self._before.items()}
+    def restored(self, present: Iterable[Mapping[str, object]] = ()) -> None:
+        """Allow for what etcd has forgotten: a round that saw an edit may still say so, and must then come back.
+
+        Parameters
+        ----------
+        present: the objects that there are now; what was written of them later is forgotten.
+        """
+        for body in present:
+            self.edited(body)
+        self._undone = dict(self._generations)
+
+    def edited(self, body: Mapping[str, object]) -> None:
+        """Allow for a status that somebody else than an operator is about to write: history begins anew with it."""
+        uid = str(_mapping(body.get("metadata")).get("uid"))
+        self._before[uid] = _mapping(body.get("status"))
 
     def written(self, at_s: float, body: Mapping[str, object]) -> None:
         """Judge one version of a StaticGroup object."""
         metadata, status = _mapping(body.get("metadata")), _mapping(body.get("status"))
+        uid = str(metadata.get("uid"))
+        self._generations[uid] = max(self._generations.get(uid, 0), _number(metadata.get("generation")))
         if not status:
             return
-        uid = str(metadata.get("uid"))
         before = self._before.get(uid, {})
         self._before[uid] = status
         generation, old = _number(status.get("observedGeneration")), _number(before.get("observedGeneration"))

@@ -11,16 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from coordinator_model.settings import BrokerSettings
-
-from .ambushes import FAULTS
-from .api_server import ApiError
-from .faults import Fault
+from .drawing import draw_world
+from .faults import FAULTS, Fault, carry_out
+from .installation import Town
 from .log_capture import captured_logs
 from .loop import run as run_simulation
-from .objects import STATEFULSETS
 from .oracles import Violation
-from .world import NAMESPACE, WORKLOAD, World, WorldSettings
+from .world import World
 
 BUSY_S = 600.0
 FAULTS_MIN, FAULTS_MAX, KINDS_MIN = 8, 14, 4
@@ -64,17 +61,18 @@ class _Schedule:
     rng: Random = field(init=False)
     world: World = field(init=False)
     log_lines: list[str] = field(default_factory=list)
-    faults: Counter[str] = field(default_factory=Counter)
     holds: int = 0
     held_by: set[str] = field(default_factory=set)
 
     async def main(self) -> None:
         self.rng = Random(f"schedule/{self.seed}")
-        self.world = World(_settings(self.rng), seed=self.seed)
+        drawn = draw_world(self.rng)
+        self.world = World(drawn.world, seed=self.seed)
         world = self.world
         world.log_lines = self.log_lines
+        town = Town(world, drawn, Random(f"town/{self.seed}"))
         try:
-            await world.populate()
+            await town.arrive()
         except AssertionError as error:
             world.violations.append(Violation("L2", world.loop.time(), f"never came up: {error}"))
             return
@@ -82,75 +80,31 @@ class _Schedule:
         plan = draw_faults(self.rng, start_s)
         sampler = world.loop.spawn(self._sample(), name="sampler")
         healing = [world.loop.spawn(self._carry_out(at_s, f), name=f.kind) for at_s, f in plan]
-        work = world.loop.spawn(self._work(start_s + BUSY_S), name="users")
+        work = world.loop.spawn(town.work(start_s + BUSY_S), name="users")
         await asyncio.gather(work, *healing)
-        await self._rest()
+        await self._rest(town)
         sampler.cancel()
 
     async def _carry_out(self, at_s: float, fault: Fault) -> None:
-        world = self.world
-        await asyncio.sleep(max(0.0, at_s - world.loop.time()))
-        lasts_s = self.rng.uniform(*fault.lasts_s)
-        world.trace.add(world.loop.time(), "fault", fault.kind.replace("_", " "), lasts_s=lasts_s or None)
-        self.faults[fault.kind] += 1
-        heal = fault.begin(world, self.rng)
-        await asyncio.sleep(lasts_s)
-        if heal is not None:
-            world.trace.add(world.loop.time(), "fault", f"{fault.kind.replace('_', ' ')}: over")
-            heal()
-
-    async def _work(self, until_s: float) -> None:
-        """Do what users of a busy workload do, now and then."""
-        world, replicas = self.world, self.world.settings.replicas
-        while world.loop.time() < until_s:
-            await asyncio.sleep(self.rng.uniform(15, 70))
-            kind = self.rng.choices(("scale", "roll", "flap", "delete pod", "recreate"), (5, 3, 2, 2, 0.4))[0]
-            try:
-                if kind == "scale":
-                    world.users.scale(NAMESPACE, WORKLOAD, self.rng.randint(1, replicas + 1))
-                elif kind == "roll":
-                    world.users.roll(NAMESPACE, WORKLOAD)
-                elif kind == "flap":
-                    await self._flap()
-                elif kind == "delete pod":
-                    world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-{self.rng.randrange(replicas)}")
-                else:
-                    await self._recreate()
-            except ApiError:
-                pass  # the pod or the workload is not there, and the user is told so
-
-    async def _flap(self) -> None:
-        ordinals = self.world.truth.desired(WORKLOAD)
-        down = max(1, len(ordinals) - self.rng.randint(1, 2))
-        self.world.users.scale(NAMESPACE, WORKLOAD, down)
-        await asyncio.sleep(self.rng.uniform(0.1, 12))
-        self.world.users.scale(NAMESPACE, WORKLOAD, len(ordinals))
-
-    async def _recreate(self) -> None:
-        policy = self.rng.choice(("Background", "Orphan"))
-        self.world.users.delete_workload(NAMESPACE, WORKLOAD, propagation=policy)
-        await asyncio.sleep(self.rng.uniform(1, 30))
-        if self.world.server.get(STATEFULSETS, NAMESPACE, WORKLOAD) is None:
-            self.world.create_workload()
+        await asyncio.sleep(max(0.0, at_s - self.world.loop.time()))
+        await carry_out(self.world, self.rng, fault)
 
     async def _sample(self) -> None:
         """Look now and then for members that are held while a process of theirs lives though nobody wants them."""
         world = self.world
         while True:
             await asyncio.sleep(10)
-            exceptions = [e for e in world.status.get("exceptions") or [] if e.get("kind") in HELD]
+            told = [e for team in world.teams for e in world.status_of(team).get("exceptions") or []]
+            exceptions = [e for e in told if e.get("kind") in HELD]
             held = {e.get("instanceId") for e in exceptions}
             self.held_by |= {str(e.get("reason")) for e in exceptions}
             members = world.members()
             self.holds += any(i in members and world.processes.pod_alive(members[i]) for i in held if i)
 
-    async def _rest(self) -> None:
+    async def _rest(self, town: Town) -> None:
         """Leave the world alone and judge what it comes to."""
         world = self.world
-        if world.server.get(STATEFULSETS, NAMESPACE, WORKLOAD) is None:
-            world.create_workload()
-        for running in ("operator-a",):
-            world.restart_operator(running)
+        town.tidy_up()
         session_s = max(world.settings.session_timeout_s, 60)
         await asyncio.sleep(SETTLE_S + 2 * session_s)
         leaves = world.leaves_sent
@@ -175,27 +129,10 @@ def draw_faults(rng: Random, start_s: float) -> list[tuple[float, Fault]]:
 
 
 def kinds(seed: int) -> set[str]:
-    """Return the kinds of faults that the schedule of a seed has, without running it."""
+    """Return the kinds of faults that the schedule of a seed draws, without running it; some bring others with them."""
     rng = Random(f"schedule/{seed}")
-    _settings(rng)
+    draw_world(rng)
     return {fault.kind for _, fault in draw_faults(rng, 0.0)}
-
-
-def _settings(rng: Random) -> WorldSettings:
-    """Draw a world."""
-    protocol = rng.choice(("classic", "classic", "consumer"))
-    session_s = rng.choice((30, 60, 120)) if protocol == "classic" else 45
-    return WorldSettings(
-        protocol=protocol,
-        library=rng.choice(("java", "java", "librdkafka", "sarama")),
-        replicas=rng.randint(2, 5),
-        threads=rng.choice((1, 1, 1, 2)),
-        parallel=rng.random() < 0.5,
-        session_timeout_s=session_s,
-        startup_s=(0.5, rng.uniform(1, 8)),
-        nodes=("n1", "n2", "n3", "n4"),
-        brokers=BrokerSettings(group_initial_rebalance_delay_ms=rng.choice((0, 3000))),
-    )
 
 
 COUNTED = {
@@ -245,7 +182,7 @@ def run(seed: int, *, keep_trace: bool = False) -> Verdict:
     return Verdict(
         seed=seed,
         violations=violations,
-        faults=schedule.faults,
+        faults=world.faults,
         removals=world.safety.removals,
         holds_with_zombie=schedule.holds,
         met=_met(world) + Counter(f"held by {reason}" for reason in schedule.held_by),

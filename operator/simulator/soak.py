@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .ambushes import FAULTS
+from .faults import FAULTS
 from .schedule import Verdict, run
 
 REMOVAL_SHARE, ZOMBIE_SHARE = 0.30, 0.20

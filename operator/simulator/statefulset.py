@@ -42,7 +42,13 @@ DEFAULT_TOLERATIONS: Final = tuple(
 
 
 class StatefulSetController:
-    """Reconcile every StatefulSet after each change of it or its pods."""
+    """Reconcile every StatefulSet after each change of it or its pods.
+
+    Attributes
+    ----------
+    has_index_label: pods are labelled with their ordinal (1.28 or newer); pods that were made without stay without, as
+        only the label with the pod's name is repaired (identityMatches).
+    """
 
     def __init__(self, server: ApiServer, loop: SimulationLoop, *, rng: Random, trace: Trace) -> None:
         self._server = server
@@ -51,6 +57,7 @@ class StatefulSetController:
         self._trace = trace
         self._due: dict[Key, float] = {}
         self.is_paused = False
+        self.has_index_label = True
         server.observers.append(self._observe)
 
     # -- when to look
@@ -242,9 +249,12 @@ class _Round:
             return True
         labels = pod["metadata"].get("labels") or {}
         if labels.get(names.POD_NAME_LABEL) != name_of(pod):
-            repaired = {names.POD_NAME_LABEL: name_of(pod), names.POD_INDEX_LABEL: str(ordinal)}
+            repaired = {names.POD_NAME_LABEL: name_of(pod), **self._index_label(ordinal)}
             self.server.patch(PODS, self._namespace, name_of(pod), {"metadata": {"labels": repaired}}, uid=uid_of(pod))
         return False
+
+    def _index_label(self, ordinal: int) -> dict[str, str]:
+        return {names.POD_INDEX_LABEL: str(ordinal)} if self.controller.has_index_label else {}
 
     def _is_fit(self, pod: Json) -> bool:
         return _is_ready(pod) and not is_terminating(pod)
@@ -307,11 +317,7 @@ class _Round:
         name = f"{self._name}-{ordinal}"
         metadata = template.get("metadata") or {}
         labels = {**(metadata.get("labels") or {})}
-        labels |= {
-            names.POD_NAME_LABEL: name,
-            names.POD_INDEX_LABEL: str(ordinal),
-            names.REVISION_LABEL: revision,
-        }
+        labels |= {names.POD_NAME_LABEL: name, **self._index_label(ordinal), names.REVISION_LABEL: revision}
         pod: Json = {
             "apiVersion": "v1",
             "kind": "Pod",

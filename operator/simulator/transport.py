@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import aiohttp
 
+from staticgroup.kube.outage import Outage
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.kube.transport import APPLY_PATCH, CALL_TIMEOUT_S, JSON, Resource, Transport, WatchStream
 
 from .api_server import ApiError, ApiServer
 from .connection import ClientFaults, Connection, Link
-from .follower import Follower
 from .loop import Process, SimulationLoop
 from .objects import ACCESS_REVIEWS, Json
 from .watch_log import Selector
@@ -92,6 +92,7 @@ class ModelTransport(Transport):
     def __init__(
         self, server: ApiServer, loop: SimulationLoop, *, user: str, rng: Random, process: Process | None = None
     ) -> None:
+        self.outage = Outage(clock_s=loop.time)
         self.link = Link(server, loop, user=user, rng=rng, process=process)
 
     @property
@@ -102,16 +103,6 @@ class ModelTransport(Transport):
     async def close(self) -> None:
         """Close all watches."""
         self.link.break_watches()
-
-    def follow(self, resource: str, callback: Callable[[str, Json], None], *, namespace: str = "") -> Follower:
-        """Feed a handler of this process with the events of a resource, as the handler framework does.
-
-        Parameters
-        ----------
-        resource: such as `statefulsets.apps`.
-        callback: called inside the process with (event type, object); the type is "" for what a LIST showed.
-        """
-        return Follower(self.link, resource, namespace, callback)
 
     async def call(
         self,
@@ -157,7 +148,7 @@ class ModelTransport(Transport):
     async def _exchange(self, verb: str, label: str, namespace: str, act: _Act) -> Json | KubeProblem:
         link, loop = self.link, self.link.loop
         if link.is_dead or link.faults.is_refusing:
-            return problem_of(0, verb=verb, resource=label, namespace=namespace)
+            return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
         request = _Request(
             verb=verb, label=label, namespace=namespace, act=act, answer=loop.create_future(), sent_s=loop.time()
         )
@@ -171,8 +162,13 @@ class ModelTransport(Transport):
             if faults.lost_answers > 0:
                 faults.lost_answers -= 1
                 request.is_answer_lost = True
-            loop.world_call_later(link.one_way_s(), self._reach_server, request)
-        return await request.answer
+            held_s, faults.held_s = faults.held_s, 0.0
+            loop.world_call_later(link.one_way_s() + held_s, self._reach_server, request)
+        answer = await request.answer
+        if isinstance(answer, KubeProblem):
+            return self._noted(answer)
+        self.outage.answered()
+        return answer
 
     def _give_up(self, request: _Request) -> None:
         """Let the caller wait in vain for as long as the product's transport does."""
@@ -188,6 +184,8 @@ class ModelTransport(Transport):
         try:
             if faults.failing_status:
                 raise ApiError(faults.failing_status)
+            if refusals := faults.refusals.get((request.verb, request.label)):
+                raise ApiError(refusals.pop(0), "refused")
             if faults.conflicts > 0 and request.verb in _WRITES:
                 faults.conflicts -= 1
                 raise ApiError(409, "somebody was faster")

@@ -8,91 +8,55 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import prometheus_client
 
 from coordinator_model.image import TopicImage
 from coordinator_model.messages import Request
-from coordinator_model.settings import BrokerSettings
-from staticgroup.api import names
-from staticgroup.kube.translate import MalformedObject, workload_view
 from staticgroup.runtime.journal import MemorySink
-from staticgroup.runtime.operator import Operator, Sources
 from staticgroup.runtime.settings import Settings
 
-from .client_settings import LIBRARIES, ConsumerSettings, ContainerSettings
+from . import teams
+from .client_settings import ContainerSettings
 from .clients import Programs
-from .gateway import ModelKafkaGateway, WireLeave
-from .ground_truth import GroundTruth, base_id
+from .failure_recovery import FailureRecovery
+from .gateway import WireLeave
+from .ground_truth import GroundTruth
+from .issued_ids import Issue
 from .kafka_cluster import ModelKafkaCluster
 from .kafka_network import ConnectionLost, KafkaLink
 from .kafka_requests import AppliedLeave
 from .kubernetes import Kubernetes
-from .loop import Process, SimulationLoop, simulation
-from .objects import EPOCH_S, EVENTS, KAFKA_CONNECTIONS, LEASES, SECRETS, STATEFULSETS, STATIC_GROUPS, Json
+from .loop import SimulationLoop, simulation
+from .objects import (
+    EVENTS,
+    KAFKA_CONNECTIONS,
+    LEASES,
+    NAMESPACES,
+    SECRETS,
+    STATEFULSETS,
+    STATIC_GROUPS,
+    Json,
+    uid_of,
+)
+from .operator_process import RunningOperator, make_operator, note_orders
 from .oracles import Effect, Leave, Rest, Safety, StatusHistory, Violation, judge_rest, secrets_shown
 from .partition_meter import GroupMeter, PartitionMeter
-from .processes import ProcessTable
+from .processes import ContainerProcess, ProcessTable
+from .teams import GROUP, NAMESPACE, TOPIC, WORKLOAD, Team
 from .trace import Trace
-from .transport import ModelTransport
-from .users import stateful_set
 from .watch_log import Event
+from .world_settings import WorldSettings, plain_team
 
-NAMESPACE, WORKLOAD, GROUP, TOPIC = "shop", "web", "orders", "orders"
+__all__ = ["GROUP", "NAMESPACE", "SYSTEM", "TOPIC", "WORKLOAD", "RunningOperator", "World", "WorldSettings"]
+
 SYSTEM = "ops"
 CANARY = "s3cr3t-canary"
-ID_VARIABLE = ConsumerSettings(group_id=GROUP, topics=()).instance_id_variable
 RESTART_PAUSE_S = 2.0
 """The operator's own Deployment starts a new container about so long after the last one ended."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldSettings:
-    """What a world is made of.
-
-    Parameters
-    ----------
-    protocol: classic or consumer (KIP-848).
-    library: java, librdkafka or sarama.
-    is_static: False: plain dynamic clients, for the comparison without the operator.
-    threads: consumers of each pod.
-    startup_s: (least, most) seconds from the start of a container to its first join.
-    heartbeat_s: classic only; None: a third of the session timeout.
-    """
-
-    protocol: str = "classic"
-    library: str = "java"
-    is_static: bool = True
-    replicas: int = 3
-    partitions: int = 12
-    threads: int = 1
-    parallel: bool = False
-    session_timeout_s: int = 60
-    heartbeat_s: float | None = None
-    startup_s: tuple[float, float] = (1.0, 3.0)
-    close_s: float = 0.5
-    nodes: tuple[str, ...] = ("n1", "n2", "n3")
-    brokers: BrokerSettings = field(default_factory=BrokerSettings)
-
-
-@dataclass(slots=True)
-class RunningOperator:
-    """One operator process, and what connects it to the world."""
-
-    name: str
-    process: Process
-    operator: Operator
-    transport: ModelTransport
-    gateway: ModelKafkaGateway
-    told_to_stop_s: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def is_alive(self) -> bool:
-        """True until it was killed or ended."""
-        return not self.process.is_dead
 
 
 class World:
@@ -100,8 +64,11 @@ class World:
 
     Attributes
     ----------
+    team: whose group it is about; teams: all that share the Kafka group, this one first.
     operators: living and dead, in the order of their start.
+    on_start: called with each operator before it begins to run.
     violations: what the oracles found.
+    faults: kind → how often it happened.
     log_lines: what operators logged, when somebody captures it.
     journal: where the operators started from now on tell what they saw; None: nowhere.
     """
@@ -112,9 +79,13 @@ class World:
         self.loop: SimulationLoop = simulation()
         self.trace = Trace()
         self.violations: list[Violation] = []
+        self.team = settings.team or plain_team(settings)
+        self.teams = (self.team, *settings.others)
         self.operators: list[RunningOperator] = []
+        self.on_start: list[Callable[[RunningOperator], None]] = []
         self.coordinator_epoch = 0
         self.log_lines: list[str] = []
+        self.faults: Counter[str] = Counter()
         self.journal: MemorySink | None = None
         self.kafka = ModelKafkaCluster(
             self.loop,
@@ -124,7 +95,8 @@ class World:
         )
         self.meters = PartitionMeter(self.loop.time, lambda: self.kafka.image.partitions)
         self.programs = Programs({}, cluster=self.kafka, meter=self.meters, seed=seed, trace=self.trace)
-        self.programs.containers["app"] = self._container()
+        for team in self.teams:
+            self.programs.containers[team.container] = self._program(team)
         self.processes = ProcessTable(
             self.loop, program_of=self.programs, creator_of=self.kafka.creator_of, trace=self.trace
         )
@@ -134,57 +106,60 @@ class World:
             seed=seed,
             trace=self.trace,
             node_names=settings.nodes,
-            namespaces=(NAMESPACE, SYSTEM),
+            namespaces=(*self.namespaces, SYSTEM),
+            has_policy=settings.has_policy,
         )
+        self.kubernetes.stateful_sets.has_index_label = settings.has_index_label
         self.server, self.users = self.kubernetes.server, self.kubernetes.users
-        self.truth = GroundTruth(self.loop, self.processes, self.server.observers, self._stopped_since_s)
+        cluster = self.server.get(NAMESPACES, "", "kube-system")
+        assert cluster is not None
+        self.truth = GroundTruth(
+            self.loop, self.processes, self.server.observers, uid_of(cluster), self._stopped_since_s
+        )
+        self.failure_recovery = FailureRecovery(self.server, self.loop, trace=self.trace)
+        self.failure_recovery.switch(settings.has_failure_recovery)
         self.safety = Safety(self.truth, Settings().lease_duration_s, self._violated)
         self.statuses = StatusHistory(self._violated)
         self.kafka.on_applied.append(self._applied)
         self.server.observers.append(self._observe)
-        self._create_connection()
+        for namespace in dict.fromkeys(team.namespace for team in self.teams):
+            self._create_connection(namespace)
 
-    def _container(self) -> ContainerSettings:
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Those of the teams, and as many more as are watched."""
+        own = tuple(dict.fromkeys(team.namespace for team in self.teams))
+        return own + tuple(f"team-{n}" for n in range(self.settings.watched - len(own)))
+
+    def _program(self, team: Team) -> ContainerSettings:
         s = self.settings
-        consumer = ConsumerSettings(
-            group_id=GROUP,
-            topics=(TOPIC,),
-            protocol="classic" if s.protocol == "classic" else "consumer",
-            library=LIBRARIES[s.library],
-            threads=s.threads,
-            session_timeout_ms=s.session_timeout_s * 1000,
+        return teams.program(
+            team,
+            protocol=s.protocol,
+            library=s.library,
+            session_timeout_s=s.session_timeout_s,
             heartbeat_s=s.heartbeat_s,
+            startup_s=s.startup_s,
+            close_s=s.close_s,
         )
-        return ContainerSettings(consumers=(consumer,), startup_s=s.startup_s, close_s=s.close_s)
 
-    def _create_connection(self) -> None:
+    def _create_connection(self, namespace: str) -> None:
         data = {"username": "b3BlcmF0b3I=", "password": "czNjcjN0LWNhbmFyeQ=="}
-        self.server.create(SECRETS, {"metadata": {"namespace": NAMESPACE, "name": "kafka-user"}, "data": data})
-        self.server.create(KAFKA_CONNECTIONS, kafka_connection())
+        self.server.create(SECRETS, {"metadata": {"namespace": namespace, "name": "kafka-user"}, "data": data})
+        self.server.create(KAFKA_CONNECTIONS, teams.kafka_connection(namespace))
 
     # what people do -------------------------------------------------------------------------------------------------
 
-    def create_group(self, **spec: Any) -> None:
-        """Create the StaticGroup."""
-        protocol = "Classic" if self.settings.protocol == "classic" else "Consumer"
-        timeout = {"mode": "Fixed", "seconds": self.settings.session_timeout_s}
-        base = {"protocol": protocol} | ({"sessionTimeout": timeout} if protocol == "Classic" else {})
-        threads = self.settings.threads
-        if threads > 1:
-            base["identity"] = {"clientSuffixes": [f"-{n}" for n in range(1, threads + 1)]}
-        self.users.create(STATIC_GROUPS, static_group(**(base | spec)))
+    def create_group(self, team: Team | None = None, **spec: Any) -> None:
+        """Create a StaticGroup; that of the first team unless another is named."""
+        self.users.create(STATIC_GROUPS, teams.static_group(team or self.team, **spec))
 
-    def create_workload(self) -> None:
-        """Create the StatefulSet."""
-        policy = "Parallel" if self.settings.parallel else "OrderedReady"
-        body = stateful_set(
-            NAMESPACE,
-            WORKLOAD,
-            self.settings.replicas,
-            podManagementPolicy=policy,
-            grace_s=max(10, round(self.settings.close_s) + 5),
-        )
-        self.users.create(STATEFULSETS, body)
+    def create_workload(self, team: Team | None = None) -> None:
+        """Create a StatefulSet; that of the first team unless another is named."""
+        team = team or self.team
+        grace_s = max(10, round(self.settings.close_s) + 5)
+        id_template = teams.id_template_by_hand(team, self.status_of(team))
+        self.users.create(STATEFULSETS, teams.workload(team, grace_s=grace_s, id_template=id_template))
 
     async def populate(self, *, deadline_s: float = 180.0) -> None:
         """Start an operator, unless the clients are dynamic, and bring everything up."""
@@ -208,51 +183,30 @@ class World:
 
     def start_operator(self, name: str = "operator-a", *, crash_at_resumption: int = 0) -> RunningOperator:
         """Start one operator process; the name is its identity in the Lease."""
-        process = self.loop.process(name)
-        process.crash_at_resumption = crash_at_resumption
-        transport = ModelTransport(
-            self.server, self.loop, user="operator", rng=self._rng(f"{name}/wire"), process=process
+        settings = Settings(
+            identity=name,
+            namespace=SYSTEM,
+            watch_namespaces=self.namespaces if self.settings.watched else (),
+            force_observe=self.settings.is_observing,
         )
-        gateway = ModelKafkaGateway(self.kafka, name=name, rng=self._rng(f"{name}/kafka"))
-        sources = Sources(
-            now_s=lambda: EPOCH_S + self.loop.time(), monotonic_s=self.loop.time, rng=self._rng(f"{name}/operator")
+        running = make_operator(
+            settings,
+            server=self.server,
+            kafka=self.kafka,
+            loop=self.loop,
+            rng=self._rng,
+            sinks=(self.journal,) if self.journal is not None else None,
         )
-        settings = Settings(identity=name, namespace=SYSTEM)
-        sinks = (self.journal,) if self.journal is not None else None
-        operator = process.call(
-            lambda: Operator(settings, transport, sources=sources, kafka=gateway, journal_sinks=sinks)
-        )
-        running = RunningOperator(name, process, operator, transport, gateway)
+        running.process.crash_at_resumption = crash_at_resumption
         self.operators.append(running)
-        process.on_death.append(gateway.kill)
-        gateway.on_leave.append(lambda sent: self._sent(running, sent))
+        for hook in self.on_start:
+            hook(running)
+        running.gateway.on_leave.append(lambda sent: self._sent(running, sent))
         self._trace(name, "operator starts")
-        task = process.start(operator.run())
+        note_orders(running, self.loop)
+        task = running.process.start(running.operator.run())
         task.add_done_callback(lambda t: self._ended(running, t), context=self.loop.world_context)
-        self._feed(running)
         return running
-
-    def _feed(self, running: RunningOperator) -> None:
-        operator = running.operator
-
-        def group_changed(kind: str, raw: Json) -> None:
-            spec, is_deleted = raw["spec"], kind == "DELETED"
-            if is_deleted or spec.get("suspend") or spec.get("mode") == "Observe":
-                running.told_to_stop_s.setdefault(spec["groupId"], self.loop.time())
-            else:
-                running.told_to_stop_s.pop(spec["groupId"], None)
-            operator.static_group_changed(raw, is_deleted=is_deleted)
-
-        def workload_changed(kind: str, raw: Json) -> None:
-            view = workload_view(raw)
-            assert not isinstance(view, MalformedObject)
-            operator.workload_changed(view, is_deleted=kind == "DELETED")
-
-        running.transport.follow(STATIC_GROUPS, group_changed)
-        running.transport.follow(
-            KAFKA_CONNECTIONS, lambda kind, raw: operator.kafka_connection_changed(raw, is_deleted=kind == "DELETED")
-        )
-        running.transport.follow(STATEFULSETS, workload_changed)
 
     def _ended(self, running: RunningOperator, task: asyncio.Task[None]) -> None:
         """Start the container again after the process ended by itself, as its Deployment does."""
@@ -316,15 +270,22 @@ class World:
         self._trace("oracle", "VIOLATION", oracle=violation.oracle, message=violation.message)
 
     def _stopped_since_s(self, operator: str, group_id: str) -> float | None:
-        told = [o.told_to_stop_s.get(group_id) for o in self.operators if o.name == operator]
-        return told[-1] if told else None
+        """Return since when an operator may write nothing to a group, by any of its StaticGroups."""
+        running = next((o for o in reversed(self.operators) if o.name == operator), None)
+        told = [s for key, s in running.told_to_stop_s.items() if key[0] == group_id] if running is not None else []
+        stopped = [s for s in told if s is not None]
+        return max(stopped) if stopped and len(stopped) == len(told) else None
 
     # looking ----------------------------------------------------------------------------------------------------------
 
     @property
     def status(self) -> Json:
-        """The StaticGroup's status; empty when there is none."""
-        found = self.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
+        """The status of the first team's StaticGroup; empty when there is none."""
+        return self.status_of(self.team)
+
+    def status_of(self, team: Team) -> Json:
+        """The status of a team's StaticGroup; empty when there is none."""
+        found = self.server.get(STATIC_GROUPS, team.namespace, team.name)
         return (found or {}).get("status") or {}
 
     @property
@@ -348,22 +309,22 @@ class World:
         group = self.kafka.coordinator(GROUP).groups.get(GROUP)
         return len(getattr(group, "members", {})) if group is not None else 0
 
-    def scope(self) -> str:
-        """The scope of the ids that are issued now; "" before."""
-        return str((self.status.get("injected") or {}).get("scope") or "")
-
     def id_of(self, ordinal: int) -> str:
-        """The id of an ordinal; with several threads, that of the first."""
-        base = f"{WORKLOAD}-{ordinal}.{self.scope()}"
-        return base if self.settings.threads == 1 else f"{base}-1"
+        """The id of an ordinal of the first team; with several threads, that of the first."""
+        return next(i for i in self._issued() if self._issued()[i].ordinal == ordinal)
+
+    def _issued(self) -> dict[str, Issue]:
+        """Every id that the first team's StaticGroup makes now."""
+        place = (self.team.namespace, self.team.name)
+        lives = [life for life in self.truth.groups.values() if (life.namespace, life.name) == place]
+        return lives[-1].versions[-1][1]
 
     def is_settled(self) -> bool:
         """True when every wanted id is a member and no other is; of dynamic clients, when they are as many as wanted."""
         if not self.settings.is_static:
             return self.member_count() == len(self.truth.desired(WORKLOAD)) * self.settings.threads
-        suffixes = [""] if self.settings.threads == 1 else [f"-{n}" for n in range(1, self.settings.threads + 1)]
-        wanted = {f"{WORKLOAD}-{n}.{self.scope()}{suffix}" for n in self.truth.desired(WORKLOAD) for suffix in suffixes}
-        return wanted == set(self.members()) and bool(self.scope())
+        wanted = self.truth.desired_ids(GROUP)
+        return bool(wanted) and wanted == set(self.members())
 
     def is_stable(self) -> bool:
         """True when no rebalance is under way, so that the members are in the coordinator's log."""
@@ -392,20 +353,21 @@ class World:
 
     def rest(self, *, since_leaves: int) -> list[Violation]:
         """Judge liveness now; `since_leaves` is how many LeaveGroups had been sent when the rest began."""
-        scope, running = self.scope(), self._running_ids()
-        desired = frozenset(f"{WORKLOAD}-{n}.{scope}" for n in self.truth.desired(WORKLOAD))
+        running = Counter(i for p in self.processes.running() for i in self.ids_of(p))
+        given_up = {i for p in self.processes.running() if self.programs.has_given_up(p) for i in self.ids_of(p)}
+        desired = self.truth.desired_ids(GROUP)
         rest = Rest(
             at_s=self.loop.time(),
-            members={base_id(i): m for i, m in self.members().items()},
+            members=self.members(),
             desired=desired,
-            running=frozenset(i for i in running if i in desired and i not in self._given_up_ids()),
+            running=frozenset(i for i, n in running.items() if n == 1 and i in desired and i not in given_up),
             zombies=frozenset(i for i in running if i not in desired),
             leaves_at_rest=self.leaves_sent - since_leaves,
         )
         found = judge_rest(rest, lambda i: self.truth.owner_of(GROUP, i) is not None)
         shown = {
             "trace": self.trace.text(),
-            "status": str(self.status),
+            "status": str([self.status_of(team) for team in self.teams]),
             "events": str(self.server.list(EVENTS)),
             "logs": "\n".join(self.log_lines),
         } | {
@@ -414,13 +376,11 @@ class World:
         }
         return found + [Violation("S13", self.loop.time(), place) for place in secrets_shown(CANARY, shown)]
 
-    def _running_ids(self) -> set[str]:
-        return {i for p in self.processes.running() if (i := p.environment.get(ID_VARIABLE))}
-
-    def _given_up_ids(self) -> set[str]:
-        """Ids of processes whose library fell silent for good, such as librdkafka's after UNRELEASED_INSTANCE_ID."""
-        running = self.processes.running()
-        return {i for p in running if (i := p.environment.get(ID_VARIABLE)) and self.programs.has_given_up(p)}
+    def ids_of(self, process: ContainerProcess) -> list[str]:
+        """Return the ids of a process' members, as its environment and its program make them."""
+        team = next((t for t in self.teams if t.container == process.container), None)
+        given = process.environment.get(team.variables.instance_id_name) if team is not None else None
+        return [given + suffix for suffix in team.suffixes] if team is not None and given else []
 
     @property
     def leaves_sent(self) -> int:
@@ -432,25 +392,3 @@ class World:
 
     def _trace(self, who: str, what: str, **facts: object) -> None:
         self.trace.add(self.loop.time(), who, what, **facts)
-
-
-def static_group(**spec: Any) -> Json:
-    """Write the StaticGroup `orders` on the StatefulSet `web`."""
-    body: Json = {"workloadRef": {"name": WORKLOAD}, "connectionRef": {"name": "kafka"}, "groupId": GROUP}
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.STATIC_GROUP_KIND,
-        "metadata": {"namespace": NAMESPACE, "name": GROUP},
-        "spec": body | spec,
-    }
-
-
-def kafka_connection() -> Json:
-    """Write the KafkaConnection `kafka` with a password."""
-    sasl = {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}}
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KAFKA_CONNECTION_KIND,
-        "metadata": {"namespace": NAMESPACE, "name": "kafka"},
-        "spec": {"bootstrapServers": ["kafka.example.com:9092"], "sasl": sasl},
-    }

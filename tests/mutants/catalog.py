@@ -55,6 +55,9 @@ _MEMORY = ("tests/unit/core/test_memory.py",)
 _TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
 _ROUNDS = ("tests/unit/runtime/test_reconciler.py", "tests/unit/runtime/test_reconciler_memory.py")
 _QUEUE = ("tests/unit/runtime/test_work_queue.py",)
+_FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
+_CUT = ("tests/unit/runtime/test_round_cut.py",)
+_SILENCE = ("tests/unit/kafka/test_silence.py",)
 _LOGS = ("tests/unit/runtime/test_logs.py",)
 _STATEMENTS = ("tests/unit/core/test_statements.py",)
 _KUBE = ("tests/unit/kube/test_gateway.py",)
@@ -63,6 +66,8 @@ _STORE = ("tests/unit/kube/test_pod_store.py",)
 _WIRE = ("tests/unit/kafka/test_wire.py",)
 _TRANSLATE = ("tests/unit/kube/test_translate.py",)
 _NODES = ("tests/unit/kube/test_node_store.py",)
+_OBJECTS = ("tests/unit/kube/test_object_stream.py",)
+_PROCESS = ("tests/unit/runtime/test_operator.py",)
 _PULLER = ("tests/unit/runtime/test_recommendations.py",)
 _GATEWAY = ("tests/unit/kafka/test_gateway.py",)
 
@@ -773,6 +778,49 @@ _SHELL = (
         (" or (entry.timer is not None and entry.due_at <= due_at)", ""),
     ),
     _mutant(
+        "round without an end",
+        "runtime/work_queue.py",
+        _FAIRNESS,
+        ("asyncio.timeout(self.deadline_s)", "asyncio.timeout(None)"),
+    ),
+    _mutant(
+        "long round keeps its place",
+        "runtime/turns.py",
+        _FAIRNESS,
+        ("        if self.late >= self.limits.late or ", "        if True or self.late >= self.limits.late or "),
+    ),
+    _mutant(
+        "tenants take no turns",
+        "runtime/turns.py",
+        _FAIRNESS,
+        ("                    self._tenants[name] = self._tenants.pop(name)  # to the end of the round\n", ""),
+    ),
+    _mutant(
+        "silent lanes take every place of their tenant",
+        "runtime/turns.py",
+        _FAIRNESS,
+        ("        if answers is False and tenant.doubted >= self.limits.doubted_of_tenant:\n", "        if False:\n"),
+    ),
+    _mutant(
+        "each group waits for the same silent broker",
+        "kafka/pool.py",
+        _SILENCE,
+        ("                slot.refuse_if_left_alone()\n", ""),
+    ),
+    _mutant(
+        "acknowledged removal forgotten when the round is cut",
+        "runtime/reconciler.py",
+        _CUT,
+        ("        memory.history = with_outcomes(", "        history = with_outcomes("),
+        ("replace(decided, history=memory.history)", "replace(decided, history=history)"),
+    ),
+    _mutant(
+        "status write whose answer was lost believed not to have happened",
+        "runtime/reconciler.py",
+        _CUT,
+        ("        memory.is_status_unsure = True\n", ""),
+    ),
+    _mutant(
         "rotated Secret not picked up",
         "runtime/connections.py",
         _ROUNDS,
@@ -831,6 +879,42 @@ _SHELL = (
         "kube/gateway.py",
         _KUBE,
         ('            if metadata.get("uid") != uid:\n', "            if False:\n"),
+    ),
+    _mutant(
+        "object that a LIST does not show kept",
+        "kube/object_stream.py",
+        _OBJECTS,
+        ("            self._take_gone(uid)\n", "            pass\n"),
+    ),
+    _mutant(
+        "LIST that began before it was asked for taken as fresh",
+        "kube/object_stream.py",
+        _OBJECTS,
+        ("number = self._begun + 1\n        self.hurry()", "number = self._begun\n        self.hurry()"),
+    ),
+    _mutant(
+        "StaticGroup dropped by its name",
+        "runtime/stores.py",
+        _PROCESS,
+        ("        if self.group_uids.get(key, uid) != uid:\n            return False\n", ""),
+    ),
+    _mutant(
+        "rounds of a lost Lease go on",
+        "runtime/operator.py",
+        _PROCESS,
+        ("                await self.queue.stop()\n", ""),
+    ),
+    _mutant(
+        "memory of an earlier term kept",
+        "runtime/operator.py",
+        _PROCESS,
+        ("        self.reconciler.forget_all()\n", ""),
+    ),
+    _mutant(
+        "Lease overwritten before its continuity was read",
+        "runtime/operator.py",
+        _PROCESS,
+        ("        self._is_active = self._has_merged = False\n", "        self._is_active = False\n"),
     ),
 )
 

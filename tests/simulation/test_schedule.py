@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator.ambushes import FAULTS
+from simulator.faults import FAULTS
 from simulator.oracles import Violation
 from simulator.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, Verdict, draw_faults, kinds, run
 from simulator.soak import Failure, Tally, replay, replay_command, soak
@@ -71,14 +71,15 @@ def test_nothing_is_violated(seed: int) -> None:
     assert result.violations == (), result.trace
     assert result.faults.total() >= FAULTS_MIN
     assert len(result.faults) >= KINDS_MIN
-    assert result.faults.keys() == kinds(seed)
+    assert result.faults.keys() >= kinds(seed)
     assert result.virtual_s >= BUSY_S
     assert result.met["round done"] > 50
 
 
-def test_the_same_seed_is_the_same_history() -> None:
-    """Otherwise the command that replays a failure would show another one."""
-    first, second = run(3, keep_trace=True), run(3, keep_trace=True)
+@pytest.mark.parametrize("seed", [3, 10])
+def test_the_same_seed_is_the_same_history(seed: int) -> None:
+    """Otherwise the command that replays a failure would show another one; also with 25 namespaces, or two teams."""
+    first, second = run(seed, keep_trace=True), run(seed, keep_trace=True)
     assert first.trace == second.trace
     assert first == second
     assert len(first.trace.splitlines()) > 200

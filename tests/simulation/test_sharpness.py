@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from simulation.sharpness import BROKEN, Broken, judged
+from simulation.sharpness import BROKEN, Broken, is_broken_anyway, judged
 
 AT_ONCE = 2
 
@@ -26,6 +26,12 @@ def test_a_broken_rule_is_noticed(broken: Broken, verdicts: dict[str, Future[tup
     found = verdicts[broken.mutant.name].result()
     assert found is not None, f"{broken.oracle} did not notice; look for a new seed as `sharpness` says"
     assert found[1].startswith(f"{broken.oracle} at ")
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda b: b.mutant.name)
+def test_the_whole_product_breaks_nothing_of_it_there(broken: Broken) -> None:
+    """A promise that is broken anyway would say nothing about the rule."""
+    assert not any(is_broken_anyway(broken.oracle, seed) for seed in broken.seeds[:1])
 
 
 def test_the_oracles_of_each_promise_are_among_them() -> None:

@@ -68,6 +68,7 @@ class FakeApiServer:
     failing_status: every request is answered with this status while it is not 0.
     user: as whom every caller is known. created_at: the server's clock, for what is created over HTTP.
     failing: per (verb, resource), the statuses that its next requests are answered with; BROKEN breaks the connection.
+    failing_paths: requests of these paths are answered with 503.
     """
 
     def __init__(self) -> None:
@@ -77,6 +78,7 @@ class FakeApiServer:
         self.compacted = 0
         self.watches: list[_Watch] = []
         self.requests: list[tuple[str, str]] = []
+        self.agents: list[tuple[str, str]] = []
         self.watch_starts: list[tuple[str, int, str]] = []
         self.sends_bookmarks = True
         self.is_stalled = False
@@ -84,6 +86,7 @@ class FakeApiServer:
         self.denied: set[tuple[str, str]] = set()
         self.failing_status = 0
         self.failing: dict[tuple[str, str], list[int]] = {}
+        self.failing_paths: set[str] = set()
         self.port = 0
         self.serves_policy = True
         self.user = "alice"
@@ -202,10 +205,11 @@ class FakeApiServer:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         parts = request.path.strip("/").split("/")
         self.requests.append((request.method, request.path_qs))
-        if self.failing_status:
-            return _status(self.failing_status)
-        if parts == ["version"]:
-            return web.json_response({"major": "1", "minor": "36"})
+        self.agents.append((request.headers.get("User-Agent", ""), request.path_qs))
+        if self.failing_status or request.path in self.failing_paths:
+            return _status(self.failing_status or 503)
+        if parts in (["version"], ["api"], ["apis"]):
+            return web.json_response({"major": "1", "minor": "36", "versions": [], "groups": []})
         group = "" if parts[0] == "api" else parts[1]
         rest = parts[2:] if parts[0] == "api" else parts[3:]
         if not rest:
@@ -236,7 +240,7 @@ class FakeApiServer:
     def _list(self, request: web.Request, resource: str, namespace: str) -> web.Response:
         token = request.query.get("continue", "")
         if token:
-            page = self._pages.pop(token, None)
+            page = self._pages.get(token)
             if page is None or page[0] < self.compacted:
                 return _status(410)
             resource_version, items = page

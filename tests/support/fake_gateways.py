@@ -33,6 +33,7 @@ from staticgroup.kafka.rights import GroupRights
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import PodRead
 from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.name_continuity import NameContinuity
 from staticgroup.kube.problem import KubeProblem, problem_of
 
 Json = dict[str, Any]
@@ -284,6 +285,7 @@ class FakePods(_Hooks):
 
     def __post_init__(self) -> None:
         self._passed_barrier = False
+        self.names = NameContinuity(("",))
         self.book = IncarnationBook(node_of=self.nodes.get, now_s=self.now_s, is_managed=lambda namespace, name: True)
 
     def push(self, version: PodVersion, *, is_deleted: bool = False) -> None:
@@ -324,9 +326,19 @@ class FakePods(_Hooks):
         """Have a gap: what was not delivered is lost, a LIST shows what is there now, and a new epoch begins."""
         self.waiting.clear()
         versions = tuple(present)
+        self.names.begin_gap("", self.book.sightings(""))
         self.list_afresh(versions)
+        self.names.end_gap("", self.book.sightings_of(v.uid for v in versions))
+        self.names.draw(self.epoch)
         self.book.take_absent("", {v.uid: v.resource_version for v in versions}, resource_version)
         self.at, self.epoch = max(self.at, resource_version), epoch
+
+    def unbroken_since(self, namespace: str, pod_name: str = "") -> frozenset[str]:
+        """Return the epochs since which a name, or every name, is unbroken."""
+        if not self.epoch:
+            return frozenset()
+        earlier = self.names.epochs(namespace, pod_name) if pod_name else self.names.of_scope(namespace)
+        return earlier | {self.epoch}
 
     def position(self, namespace: str) -> int:
         """Return how far the watch is."""

@@ -7,7 +7,7 @@ Source: KEP-3335 (`spec.ordinals.start`; both it and `spec.replicas` are int32).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -29,7 +29,7 @@ class Ordinals:
     A set whose text would be longer than ORDINALS_TEXT_MAX also holds the ordinals of its narrowest gaps. For the
     ordinals that were given an id this is the safe direction. Whether an id is ours is told by the schemes that make
     it and not by this set, and an ordinal in it that was never used has no carrier: its chain is empty, and an empty
-    chain proves nothing. Only a set that became empty again would be unsafe: `status.injected.watchEpoch` could move.
+    chain proves nothing. Where more would be unsafe, use `fewer`.
     """
 
     bounds: tuple[tuple[int, int], ...] = ()
@@ -57,6 +57,34 @@ class Ordinals:
         while len(merged) > 1 and len(_text(merged)) > ORDINALS_TEXT_MAX:
             _fill_narrowest_gap(merged)
         return cls(tuple((run.start, run.stop - 1) for run in merged))
+
+    @classmethod
+    def fewer(cls, ordinals: Iterable[int]) -> Self:
+        """Unite ordinals, leaving the shortest ranges out when the text would be too long.
+
+        Parameters
+        ----------
+        ordinals
+            From 0, in any order.
+
+        Returns
+        -------
+        Ordinals
+            No ordinal that was not given, and perhaps not all of them.
+        """
+        runs: list[range] = []
+        for ordinal in sorted(set(ordinals)):
+            if runs and ordinal == runs[-1].stop:
+                runs[-1] = range(runs[-1].start, ordinal + 1)
+            else:
+                runs.append(range(ordinal, ordinal + 1))
+        kept: list[range] = []
+        length = -1
+        for run in sorted(runs, key=len, reverse=True):
+            length += len(_text([run])) + 1
+            if length <= ORDINALS_TEXT_MAX:
+                kept.append(run)
+        return cls(tuple((run.start, run.stop - 1) for run in sorted(kept, key=lambda r: r.start)))
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -337,6 +337,20 @@ class Timeout(ApiModel):
     )
 
 
+class Continuity(ApiModel):
+    """Say which seats kept an unbroken history although the pod watch had a gap."""
+
+    watch_epoch: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
+        description="Continuity epoch of the pod watch under which this holds."
+    )
+    ordinals: Annotated[
+        str, StringConstraints(max_length=1024, pattern=r"^(\*|([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?)$")
+    ] = Field(
+        description="Ordinals whose pod was the same one before and after every gap since their ids were first issued, as "
+        "ranges such as 0-4,7; * for all. Departed members of other ordinals wait for their sessions."
+    )
+
+
 class Writer(ApiModel):
     """Tell under which holding of the operator's Lease this status was written, so that an outdated replica desists."""
 
@@ -387,6 +401,9 @@ class StaticGroupStatus(ApiModel):
         None, description="The latest removal that rests on a person's word."
     )
     timeout: Timeout | None = Field(None, description="The session timeout: in force, needed, allowed.")
+    continuity: Continuity | None = Field(
+        None, description="What a gap of the pod watch left unbroken; absent while there was none."
+    )
     writer: Writer | None = Field(
         None,
         description="The holding of the operator's Lease under which this was written; absent without leader election.",

@@ -62,6 +62,7 @@ class Incarnation:
     ready_since_s: float | None = None
     is_deleting: bool = False
     created_at_s: float = 0.0
+    restarts: int = 0
 
 
 def fold(
@@ -102,6 +103,7 @@ def fold(
         runs=version.runs,
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
+        restarts=version.restart_count,
     )
     if seen.certificate is not None and not seen.certificate.is_word:
         return seen

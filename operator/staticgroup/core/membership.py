@@ -48,7 +48,7 @@ class Identity:
         """Add the ids that the client makes by suffixing the ids the pod carries (Streams `-1`, Spring `-0`)."""
         made: set[str] = set()
         for scheme in self.schemes:
-            ordinal = _ordinal_of_pod(scheme.workload_name, pod.pod_name)
+            ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name)
             if ordinal is None:
                 continue
             for base in _bases(scheme, ordinal) & pod.instance_ids:
@@ -107,7 +107,7 @@ def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:
     return frozenset(bases)
 
 
-def _ordinal_of_pod(workload_name: str, pod_name: str) -> Ordinal | None:
+def ordinal_of_pod(workload_name: str, pod_name: str) -> Ordinal | None:
     """Return the ordinal in a StatefulSet pod's name; None when the name is not `<workload_name>-<ordinal>`."""
     text = pod_name.removeprefix(f"{workload_name}-")
     return Ordinal(int(text)) if text != pod_name and text.isascii() and text.isdigit() else None

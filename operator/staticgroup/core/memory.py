@@ -15,7 +15,7 @@ from ..api.ordinals import Ordinals
 from ..api.staticgroup import StaticGroupSpec
 from .certificate import Certificate, CertificateKind
 from .chain import Incarnation, IncarnationState
-from .snapshot import History, Injected, RemovalRecord
+from .snapshot import History, Injected, RemovalRecord, Unbroken
 
 EVIDENCE_MAX = 300
 LONGEST_SESSION_S = 1800.0
@@ -32,6 +32,7 @@ def history_from(status: api.StaticGroupStatus | None) -> History:
         removals=tuple(_record_from(s) for s in status.settling),
         issued_ordinals=Ordinals.parse(issued.ordinals) if issued else Ordinals(),
         templates=tuple(issued.templates) if issued else (),
+        unbroken=_unbroken_from(status.continuity),
         fleet_timeout_ms=_fleet_timeout_ms(status),
     )
 
@@ -61,6 +62,22 @@ def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> api.Injec
         id_template=injected.id_template,
         session_timeout_ms=injected.session_timeout_ms,
     )
+
+
+def _unbroken_from(continuity: api.Continuity | None) -> Unbroken | None:
+    if continuity is None:
+        return None
+    is_all = continuity.ordinals == "*"
+    ordinals = Ordinals() if is_all else Ordinals.parse(continuity.ordinals)
+    return Unbroken(epoch=continuity.watch_epoch, is_all=is_all, ordinals=ordinals)
+
+
+def wire_continuity(history: History) -> api.Continuity | None:
+    """Write which seats kept their history over a gap; None while there was none."""
+    kept = history.unbroken
+    if kept is None:
+        return None
+    return api.Continuity(watch_epoch=kept.epoch, ordinals="*" if kept.is_all else kept.ordinals.text)
 
 
 def wire_issued(history: History) -> api.Issued | None:

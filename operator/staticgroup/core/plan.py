@@ -18,7 +18,7 @@ from .guards import SAME_MEMBER_READY_S, Candidate, Guard, Held, first_hit
 from .identity import identity_of
 from .injection import InjectionPlan, InjectionVerdict, plan_injection
 from .membership import Identity, Membership, classify, pods_without_id
-from .snapshot import History, RemovalRecord, Snapshot
+from .snapshot import History, RemovalRecord, Snapshot, Unbroken
 from .timeouts import TimeoutPlan, plan_timeout
 from .workload import WorkloadView
 
@@ -108,6 +108,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         history,
         injected=injection.injected,
         templates=injection.templates,
+        unbroken=_unbroken(snapshot, history),
         fleet_timeout_ms=timeout.fleet_ms,
     )
     try:
@@ -118,7 +119,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
             timeout=timeout, injection=injection, history=history, identity_error=str(error), summary=str(error)
         )
     except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
-        history = _with_issued(history, snapshot, injection)
+        history = replace(_with_issued(history, snapshot, injection), departed_since_s={})
         return Plan(timeout=timeout, injection=injection, history=history, too_large=str(error), summary=str(error))
     history = _with_issued(history, snapshot, injection)
     bare = pods_without_id(identity, expected, snapshot.pods)
@@ -288,12 +289,13 @@ def _candidate(
     now_s: float,
 ) -> Candidate:
     instance_id = member.instance_id or ""
-    injected = history.injected
-    continuous = injected is not None and bool(snapshot.watch_epoch) and injected.watch_epoch == snapshot.watch_epoch
-    verdict = judge(
-        instance_id, snapshot.chains.get(instance_id, ()), continuous=continuous, overflow=snapshot.ledger_overflow
-    )
     ordinal = identity.ordinal_of(instance_id)
+    verdict = judge(
+        instance_id,
+        snapshot.chains.get(instance_id, ()),
+        continuous=is_continuous(snapshot, history, ordinal),
+        overflow=snapshot.ledger_overflow,
+    )
     return Candidate(
         member=member,
         instance_id=instance_id,
@@ -307,6 +309,21 @@ def _candidate(
         chain=verdict,
         now_s=now_s,
     )
+
+
+def is_continuous(snapshot: Snapshot, history: History, ordinal: int | None) -> bool:
+    """Tell whether no pod of an ordinal's name can have come and gone unseen since its ids could first be issued."""
+    injected = history.injected
+    if injected is None or ordinal is None or not snapshot.watch_epoch:
+        return False
+    if injected.watch_epoch == snapshot.watch_epoch:
+        return True
+    return snapshot.unbroken is not None and snapshot.unbroken.covers(ordinal)
+
+
+def _unbroken(snapshot: Snapshot, history: History) -> Unbroken | None:
+    """Return what is to be remembered of seats that kept their history; the last word holds while nothing is known."""
+    return snapshot.unbroken if snapshot.watch_epoch else history.unbroken
 
 
 def _removal(c: Candidate) -> Removal:

@@ -21,7 +21,7 @@ from .chain import Incarnation
 from .exceptions import MESSAGE_MAX, exceptions_of
 from .group import GroupType, GroupView, KafkaProblem, LeaveOutcome
 from .guards import Guard
-from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
+from .memory import wire_continuity, wire_injected, wire_issued, wire_ledger, wire_settling
 from .plan import Plan, Removal
 from .snapshot import Snapshot
 from .statements import conditions_of
@@ -96,6 +96,7 @@ def project(
         last_removal=_last_removal(executed, previous, now),
         last_confirmed_removal=_last_confirmed_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
+        continuity=wire_continuity(plan.history),
         writer=previous.writer,
     )
 

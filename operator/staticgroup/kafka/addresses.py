@@ -177,38 +177,31 @@ class SystemResolver:
         self._threads = ThreadPoolExecutor(max_workers=DNS_THREADS, thread_name_prefix="kafka-dns")
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    def of(self, tenant: str) -> TenantResolver:
-        """Return the resolver of one tenant, which is a namespace; those of one tenant share its places."""
-        places = self._places.get(tenant)
-        if places is None:
-            places = self._places[tenant] = asyncio.Semaphore(LOOK_UPS_OF_TENANT)
-        return TenantResolver(look_up=self._look_up, threads=self._threads, places=places)
+    async def resolve(self, tenants: Sequence[str], host: str, port: int) -> Sequence[str]:
+        """Look a name up; IP literals are answered at once.
+
+        Parameters
+        ----------
+        tenants: namespaces that use the connection, at least one; the first with a free place lends it.
+        """
+        try:
+            return (str(ipaddress.ip_address(host)),)
+        except ValueError:
+            pass  # a name, which the resolver knows
+        shares = [self._places.setdefault(tenant, asyncio.Semaphore(LOOK_UPS_OF_TENANT)) for tenant in tenants]
+        places = next((share for share in shares if not share.locked()), shares[0])
+        await places.acquire()
+        running = asyncio.get_running_loop().run_in_executor(self._threads, self._look_up, host, port)
+        running.add_done_callback(lambda ended: _give_back(places, ended))
+        # The thread goes on when nobody waits any more, and keeps its place until it ends.
+        return tuple(dict.fromkeys(await asyncio.shield(running)))
 
     def close(self) -> None:
         """Let the threads end; a hanging look-up is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantResolver:
-    """Answer IP literals at once and look names up, at most as many at once as there are places."""
-
-    look_up: Callable[[str, int], list[str]]
-    threads: ThreadPoolExecutor
-    places: asyncio.Semaphore
-
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        try:
-            return (str(ipaddress.ip_address(host)),)
-        except ValueError:
-            pass  # a name, which the resolver knows
-        await self.places.acquire()
-        running = asyncio.get_running_loop().run_in_executor(self.threads, self.look_up, host, port)
-        running.add_done_callback(self._ended)
-        # The thread goes on when nobody waits any more, and keeps its place until it ends.
-        return tuple(dict.fromkeys(await asyncio.shield(running)))
-
-    def _ended(self, running: asyncio.Future[list[str]]) -> None:
-        self.places.release()
-        if not running.cancelled():
-            running.exception()  # seen, or asyncio would report one that nobody waited for
+def _give_back(places: asyncio.Semaphore, ended: asyncio.Future[list[str]]) -> None:
+    places.release()
+    if not ended.cancelled():
+        ended.exception()  # seen, or asyncio would report one that nobody waited for

@@ -275,8 +275,14 @@ class KioGateway:
         return pool
 
     def _resolver_of(self, settings: ConnectionSettings) -> Resolver:
-        """Return the given resolver, or the system's within the share of the connection's namespace."""
-        return self._given_resolver or self._system_resolver.of(settings.name.partition("/")[0])
+        """Return the given resolver, or the system's within the shares of the namespaces with these settings."""
+
+        async def resolve(host: str, port: int) -> Sequence[str]:
+            named = [name for name, known in self._fingerprints.items() if known == settings.fingerprint]
+            tenants = sorted({name.partition("/")[0] for name in named or [settings.name]})
+            return await self._system_resolver.resolve(tenants, host, port)
+
+        return self._given_resolver or resolve
 
     def _retire_unused(self) -> None:
         now_s = self._clock()

@@ -25,6 +25,7 @@ from ..api.names import (
 from ..core.pod import PodVersion
 from ..core.workload import WorkloadView
 from .event_poster import EventPoster, Involved
+from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind, problem_of
 from .translate import MalformedObject, pod_version, workload_view
 from .transport import (
@@ -130,6 +131,7 @@ class AioKubeGateway:
         self._transport = transport
         self._env_names = env_names
         self._secret_label = secret_label
+        self._page_limit = PageLimit()
         self._events = EventPoster(transport, instance=instance, now_s=now_s)
 
     async def read_workload(self, namespace: str, name: str) -> WorkloadView | KubeProblem | None:
@@ -198,19 +200,14 @@ class AioKubeGateway:
         return None if isinstance(raw, KubeProblem) and raw.kind is KubeProblemKind.NOT_FOUND else raw
 
     async def list_objects(self, plural: str, namespace: str) -> list[Json] | KubeProblem:
-        """List one of our resources consistently, in a namespace or, for "", in all; pages of 500."""
+        """List one of our resources consistently, in a namespace or, for "", in all; in pages."""
         resource = Resource(group=GROUP, version=VERSION, plural=plural)
         found: list[Json] = []
-        query = {"limit": "500"}
-        while True:
-            page = await self._transport.call("list", resource, namespace=namespace, query=query)
+        async for page in pages(self._transport, resource, self._page_limit, namespace=namespace):
             if isinstance(page, KubeProblem):
                 return page
             found += [item for item in page.get("items") or () if isinstance(item, dict)]
-            token = (page.get("metadata") or {}).get("continue")
-            if not token:
-                return found
-            query = {"limit": "500", "continue": str(token)}
+        return found
 
     async def apply_status(
         self, plural: str, namespace: str, name: str, uid: str, status: Json, *, resource_version: str = ""

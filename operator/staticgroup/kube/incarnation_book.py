@@ -15,6 +15,7 @@ from typing import Final
 from ..core.chain import Incarnation, IncarnationState, fold, vanish
 from ..core.pod import NodeView, PodVersion
 from ..core.words import Word, confirmed, still_holds, taken_back
+from .name_continuity import Name, Sighting
 from .pod_records import PodRecord, PodRecords
 
 GONE_MAX: Final = 20_000
@@ -44,6 +45,10 @@ def _visible(incarnation: Incarnation) -> tuple[object, ...]:
     """Select the facts whose change is worth a look; a new resourceVersion alone is not."""
     i = incarnation
     return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.instance_ids, i.node_name)
+
+
+def _sighting(record: PodRecord) -> Sighting:
+    return Sighting(uid=record.uid, restarts=record.restarts)
 
 
 class IncarnationBook:
@@ -248,6 +253,15 @@ class IncarnationBook:
             changes.append(self._store(before, after, owner_name="", resource_version=resource_version))
         return changes
 
+    def sightings(self, scope: str) -> dict[Name, Sighting]:
+        """Return the object that has each name of a scope now; "" for all namespaces."""
+        return {(r.namespace, r.pod_name): _sighting(r) for r in self.records.in_scope(scope) if r.object_present}
+
+    def sightings_of(self, uids: Iterable[str]) -> dict[Name, Sighting]:
+        """Return the name of each of these objects, as they are known now."""
+        found = (self.records.get(uid) for uid in uids)
+        return {(r.namespace, r.pod_name): _sighting(r) for r in found if r is not None}
+
     def _present_until(self, scope: str, resource_version: int) -> Iterable[PodRecord]:
         return (
             r for r in self.records.in_scope(scope) if r.object_present and r.resource_version <= resource_version
@@ -334,17 +348,17 @@ class IncarnationBook:
         self._undurable.pop(record.uid, None)
         self._awaiting_node.pop(record.uid, None)
 
-    def purge(self) -> int:
+    def purge(self) -> None:
         """Bound the vanished incarnations that belong to no StaticGroup, the oldest first, the dead before suspects.
 
-        Returns
-        -------
-        How many *suspects* had to be dropped; more than none ends continuity, since forgetting a suspect is unsafe.
+        Notes
+        -----
+        A suspect of nobody may be forgotten. A StaticGroup that is made later issues ids with a scope that was never
+        carried, or its user swears that no process from before holds one of its ids (`identity.exclusive`).
         """
         if len(self._gone) <= self._gone_limit:
-            return 0
+            return
         target = self._gone_max * 9 // 10
-        dropped_suspects = 0
         for state in (IncarnationState.DEAD, IncarnationState.SUSPECT):
             for uid in list(self._gone):
                 if len(self._gone) <= target:
@@ -354,10 +368,8 @@ class IncarnationBook:
                     continue
                 if not self._is_managed(record.namespace, record.pod_name):
                     self._drop(record)
-                    dropped_suspects += state is IncarnationState.SUSPECT
         # Managed ones are never dropped; do not scan them again at each event.
         self._gone_limit = max(self._gone_max, len(self._gone) * 11 // 10)
-        return dropped_suspects
 
     def mark_durable(self, written: Incarnation) -> bool:
         """Note that this state of an incarnation was written to a StaticGroup's status.

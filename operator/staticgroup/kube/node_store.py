@@ -8,16 +8,20 @@ that needs a kubelet is given. A node that is gone is remembered as it was last 
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 from typing import Any, Final
 
 from ..core.pod import NodeView
+from .outage import Backoff
+from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind
 from .translate import node_view
 from .transport import CONNECTION_ERRORS, NODES, Transport, is_gone
 
 VANISHED_MAX: Final = 1_000
 _RETRY_DELAY_S: Final = 1.0
-_RETRY_DELAY_MAX_S: Final = 60.0
+_FORBIDDEN_DELAY_MAX_S: Final = 60.0
+"""A right to list nodes that is missing was hardly taken by mistake, and each name can be asked for meanwhile."""
 _STALL_TIMEOUT_S: Final = 75.0
 ASK_AGAIN_S: Final = 60.0
 
@@ -28,18 +32,21 @@ class NodeStore:
     Parameters
     ----------
     on_change: (node name) facts are new, different or read afresh; certificates that waited for them can be judged.
+    rng: spreads retries.
     clock_s: monotonic seconds.
     """
 
     def __init__(
-        self, transport: Transport, *, on_change: Callable[[str], None], clock_s: Callable[[], float],
+        self, transport: Transport, *, on_change: Callable[[str], None], rng: Random, clock_s: Callable[[], float],
         sleep: Callable[[float], Any] = asyncio.sleep, retry_delay_s: float = _RETRY_DELAY_S,
     ) -> None:
         self._transport = transport
         self._on_change = on_change
         self._clock_s = clock_s
         self._sleep = sleep
-        self._retry_delay_s = retry_delay_s
+        self._backoff = Backoff(rng, first_s=retry_delay_s)
+        self._forbidden_backoff = Backoff(rng, first_s=retry_delay_s, max_s=_FORBIDDEN_DELAY_MAX_S)
+        self._page_limit = PageLimit()
         self._nodes: dict[str, NodeView] = {}
         self._vanished: dict[str, NodeView] = {}
         self._asked_s: dict[str, float] = {}
@@ -74,31 +81,29 @@ class NodeStore:
 
     async def run(self) -> None:
         """Follow nodes until cancelled."""
-        delay_s = self._retry_delay_s
         try:
             while True:
                 resource_version = await self._list()
                 if isinstance(resource_version, KubeProblem):
-                    if resource_version.kind is KubeProblemKind.FORBIDDEN:
+                    is_forbidden = resource_version.kind is KubeProblemKind.FORBIDDEN
+                    if is_forbidden:
                         self._asks_by_name = True
                         self._listed.set()
-                    await self._sleep(delay_s)
-                    delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
+                    await self._sleep((self._forbidden_backoff if is_forbidden else self._backoff).next_s())
                     continue
-                delay_s = self._retry_delay_s
+                self._forbidden_backoff.reset()
                 self._asks_by_name, self.is_readable = False, True
                 self._listed.set()
                 await self._follow(resource_version)
+                await self._sleep(self._backoff.next_s())
         finally:
             for task in self._asking:
                 task.cancel()
 
     async def _list(self) -> str | KubeProblem:
         found: dict[str, NodeView] = {}
-        token, resource_version = "", ""
-        while True:
-            query = {"limit": "500"} | ({"continue": token} if token else {})
-            page = await self._transport.call("list", NODES, query=query)
+        resource_version = ""
+        async for page in pages(self._transport, NODES, self._page_limit):
             if isinstance(page, KubeProblem):
                 return page
             for raw in page.get("items") or ():
@@ -106,9 +111,6 @@ class NodeStore:
                 if isinstance(view, NodeView):
                     found[view.name] = view
             resource_version = str(page["metadata"]["resourceVersion"])
-            token = page["metadata"].get("continue") or ""
-            if not token:
-                break
         for name in self._nodes.keys() - found.keys():
             self._remember_vanished(name)
         for view in found.values():
@@ -125,13 +127,14 @@ class NodeStore:
                         if is_gone(stream) or stream.kind is KubeProblemKind.FORBIDDEN:
                             return
                     else:
+                        self._backoff.reset()
                         while (event := await stream.next_event(_STALL_TIMEOUT_S)) is not None:
                             if event.get("type") == "ERROR":
                                 return
                             resource_version = self._take(event) or resource_version
             except CONNECTION_ERRORS:
                 pass  # the watch is opened again from where it was
-            await self._sleep(self._retry_delay_s)
+            await self._sleep(self._backoff.next_s())
 
     def _take(self, event: dict[str, Any]) -> str:
         raw = event.get("object")

@@ -27,7 +27,7 @@ class PodRecord:
 
     __slots__ = (
         "_flags", "_ids", "certificate", "created_at_s", "dropped_until", "namespace", "node_name", "owner_name",
-        "pod_name", "ready_since_s", "refusal", "resource_version", "since_s", "uid",
+        "pod_name", "ready_since_s", "refusal", "resource_version", "restarts", "since_s", "uid",
     )
 
     def __init__(self, incarnation: Incarnation, owner_name: str = "") -> None:
@@ -49,6 +49,7 @@ class PodRecord:
         self.since_s = incarnation.since_s
         self.ready_since_s = incarnation.ready_since_s
         self.created_at_s = incarnation.created_at_s
+        self.restarts = incarnation.restarts
         self._flags = (
             _STATES.index(incarnation.state)
             | (_PRESENT if incarnation.object_present else 0)
@@ -83,6 +84,7 @@ class PodRecord:
             object_present=bool(flags & _PRESENT), from_birth=bool(flags & _FROM_BIRTH),
             showed_container_id=bool(flags & _SHOWED), runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s,
             is_deleting=bool(flags & _DELETING), created_at_s=self.created_at_s,
+            restarts=self.restarts,
         )
 
 

@@ -22,7 +22,9 @@ from ..core.pod import PodVersion
 from ..core.words import Word
 from .continuity import Continuity
 from .incarnation_book import GONE_MAX, Change, IncarnationBook, IsManaged, NodeOf
-from .pod_stream import CHUNK_SIZE, STALL_TIMEOUT_S, Gap, Listing, PodStream
+from .name_continuity import NameContinuity
+from .pages import PAGE_LIMIT
+from .pod_stream import STALL_TIMEOUT_S, Gap, Listing, PodStream
 from .problem import KubeProblem
 from .translate import MalformedObject, pod_version
 from .transport import Transport
@@ -43,7 +45,7 @@ class PodStoreSettings:
         1.0-1.2 s with no patience and 1.1-2.4 s with 0.7 s.
     relist_interval_s: between two comparisons with a complete LIST.
     stall_timeout_s: silence after which a stream is reconnected.
-    chunk_size: pods per LIST page.
+    chunk_size: most pods per LIST page.
     env_names: further environment variables that carry instance ids.
     """
 
@@ -51,7 +53,7 @@ class PodStoreSettings:
     relist_interval_s: float = 600.0
     stall_timeout_s: float = STALL_TIMEOUT_S
     reconnect_delay_s: float = 0.2
-    chunk_size: int = CHUNK_SIZE
+    chunk_size: int = PAGE_LIMIT
     gone_max: int = GONE_MAX
     env_names: frozenset[str] = frozenset()
 
@@ -84,7 +86,7 @@ class PodStore:
     Parameters
     ----------
     scopes: namespaces to follow, one stream each; `("",)` for all in one stream.
-    rng: draws epochs; must differ between processes.
+    rng: draws epochs and spreads retries; must differ between processes.
     now_s: seconds since the Unix epoch.
     clock_s: monotonic seconds.
     """
@@ -105,12 +107,14 @@ class PodStore:
         )
         self._streams = {
             scope: PodStream(
-                transport, self, scope=scope, clock_s=clock_s, sleep=sleep, chunk_size=self._settings.chunk_size,
+                transport, self, scope=scope, rng=rng, clock_s=clock_s, sleep=sleep, chunk_size=self._settings.chunk_size,
                 stall_timeout_s=self._settings.stall_timeout_s, reconnect_delay_s=self._settings.reconnect_delay_s,
             )
             for scope in scopes
         }
+        self._names = NameContinuity(scopes)
         self._epoch = ""
+        self._ended_epoch = ""
         self._resumed_epoch = ""
         self._stored_maximum = 0
         self._saw_restore = False
@@ -173,8 +177,8 @@ class PodStore:
         """Fold a version that a watch delivered."""
         change = self._book.take(version, is_deleted=is_deleted, in_order=True)
         self._announce(change)
-        if is_deleted and self._book.purge():
-            stream.report_gap(Gap(reason="too many suspects of unmanaged pods; the oldest were forgotten"))
+        if is_deleted:
+            self._book.purge()
 
     def take_listed(self, version: PodVersion, *, is_restore: bool) -> None:
         """Fold a version that a LIST showed."""
@@ -199,10 +203,16 @@ class PodStore:
     def version_counter_reset(self, resource_version: int) -> None:
         """Start comparing versions anew after an etcd restore."""
         self._stored_maximum = 0
+        self._names.rewind()
         self._book.forget_versions(resource_version)
 
-    def gap_opened(self, stream: PodStream, gap: Gap) -> None:
-        """End the epoch for everything: one scope's gap makes every chain incomplete, since pods share ids by name."""
+    def gap_opened(self, stream: PodStream, gap: Gap, *, was_anchored: bool) -> None:
+        """End the epoch; what had a name is noted, because names whose object stays keep their history."""
+        if gap.is_restore:
+            self._names.rewind()
+        else:
+            self._names.begin_gap(stream.scope, self._book.sightings(stream.scope) if was_anchored else {})
+        self._ended_epoch = self._epoch or self._ended_epoch
         self._epoch = self._resumed_epoch = ""
         self._saw_restore = self._saw_restore or gap.is_restore
         self._anchored.clear()
@@ -210,13 +220,18 @@ class PodStore:
         _log.warning("pod watch gap", extra={"scope": stream.scope, "reason": gap.reason})
         self._hooks.on_gap(gap.reason)
 
+    def gap_closed(self, scope: str, listing: Listing) -> None:
+        """Compare the names with what had them before the gap."""
+        self._names.end_gap(scope, self._book.sightings_of(listing.versions))
+
     def anchored(self, stream: PodStream) -> None:
         """Draw a new epoch, or keep the resumed one, once every scope is complete."""
         if not all(s.is_anchored for s in self._streams.values()):
             return
         if not self._epoch:
             self._epoch = self._resumed_epoch or f"{self._rng.getrandbits(64):016x}"
-        self._resumed_epoch = ""
+            self._names.draw(self._ended_epoch)
+        self._resumed_epoch = self._ended_epoch = ""
         self._anchored.set()
         self._hooks.on_anchor(self._epoch)
 
@@ -231,6 +246,22 @@ class PodStore:
     def epoch(self) -> str:
         """The continuity epoch; "" while a scope is not anchored, when nothing may be concluded."""
         return self._epoch
+
+    def unbroken_since(self, namespace: str, pod_name: str = "") -> frozenset[str]:
+        """Return the epochs since which no pod of a name can have come and gone unseen.
+
+        Parameters
+        ----------
+        pod_name: "" asks for what holds for every name of the namespace.
+
+        Returns
+        -------
+        The present epoch and earlier ones; none while a scope is not anchored.
+        """
+        if not self._epoch:
+            return frozenset()
+        earlier = self._names.epochs(namespace, pod_name) if pod_name else self._names.of_scope(namespace)
+        return earlier | {self._epoch}
 
     async def wait_anchored(self) -> str:
         """Wait until every scope is complete and return the epoch."""
@@ -372,7 +403,9 @@ class PodStore:
         """
         positions = self._resume_positions(stored)
         overlaps = all((positions[scope] or 0) >= s.anchored_at for scope, s in self._streams.items())
-        if self._epoch and overlaps and not self._saw_restore:
+        if self._epoch and self._epoch != stored.epoch and overlaps and not self._saw_restore:
+            # Our own watch was complete meanwhile: a gap of the other one, which began its epoch, says nothing against it.
+            self._names.keep_all(self._epoch)
             self._epoch = stored.epoch
         return self._epoch == stored.epoch
 

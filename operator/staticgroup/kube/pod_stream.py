@@ -24,22 +24,23 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Final, Protocol
 
 from ..api.names import INSTANCE_ID_ANNOTATION
 from ..core.pod import PodVersion
+from .outage import Backoff
+from .pages import PAGE_LIMIT, PageLimit, pages
 from .problem import KubeProblem
 from .translate import MalformedObject
 from .transport import CONNECTION_ERRORS, PODS, Transport, is_gone
 
-CHUNK_SIZE: Final = 500
 SERVER_TIMEOUT_S: Final = 300
 STALL_TIMEOUT_S: Final = 75.0
 """The API server sends a bookmark about every 60 s and its watch cache keeps events for 75 s."""
 REPLAY_SERVER_TIMEOUT_S: Final = 3
 """Shortest watch that brings a bookmark: seen after 0.4-1.7 s; with 2 s or less none comes."""
 REPLAY_SLACK_S: Final = 3.0
-BACKOFF_MAX_S: Final = 30.0
 
 Json = dict[str, Any]
 
@@ -100,8 +101,11 @@ class PodSink(Protocol):
     def stored_maximum(self) -> int:
         """Return the highest resourceVersion in the durable ledger, 0 when it is empty or void."""
 
-    def gap_opened(self, stream: "PodStream", gap: Gap) -> None:
+    def gap_opened(self, stream: "PodStream", gap: Gap, *, was_anchored: bool) -> None:
         """Hear that continuity is lost; the stream anchors itself anew."""
+
+    def gap_closed(self, scope: str, listing: Listing) -> None:
+        """Hear what a complete LIST shows after a gap, once its versions are folded."""
 
     def version_counter_reset(self, resource_version: int) -> None:
         """Hear that resourceVersions start again from here."""
@@ -117,7 +121,7 @@ class PodStream:
     ----------
     scope: a namespace; "" for all.
     clock_s: monotonic seconds.
-    sleep: waits between retries.
+    rng: spreads retries. sleep: waits between them.
 
     Notes
     -----
@@ -125,8 +129,8 @@ class PodStream:
     """
 
     def __init__(
-        self, transport: Transport, sink: PodSink, *, scope: str, clock_s: Callable[[], float],
-        sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = CHUNK_SIZE,
+        self, transport: Transport, sink: PodSink, *, scope: str, rng: Random, clock_s: Callable[[], float],
+        sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = PAGE_LIMIT,
         stall_timeout_s: float = STALL_TIMEOUT_S, reconnect_delay_s: float = 0.2,
     ) -> None:
         self.scope = scope
@@ -139,9 +143,9 @@ class PodStream:
         self._sink = sink
         self._clock_s = clock_s
         self._sleep = sleep
-        self._chunk_size = chunk_size
+        self._page_limit = PageLimit(chunk_size)
         self._stall_timeout_s = stall_timeout_s
-        self._reconnect_delay_s = reconnect_delay_s
+        self._backoff = Backoff(rng, first_s=reconnect_delay_s)
         self._reported_gap: Gap | None = None
         self._gap_reported = asyncio.Event()
         self._gap_count = 0
@@ -222,7 +226,6 @@ class PodStream:
             self._set_anchored()
 
     async def _follow(self) -> None:
-        delay_s = self._reconnect_delay_s
         is_first = True
         while True:
             self._has_opened = False
@@ -230,17 +233,18 @@ class PodStream:
             is_first = False
             if gap is not None:
                 await self._recover(gap)
-            delay_s = self._reconnect_delay_s if self._has_opened else min(delay_s * 2, BACKOFF_MAX_S)
-            await self._sleep(delay_s)
+            if self._has_opened:
+                self._backoff.reset()
+            await self._sleep(self._backoff.next_s())
 
     async def _recover(self, gap: Gap) -> None:
         """Give up continuity and anchor anew."""
         self._gap_count += 1
-        self.is_anchored = False
+        was_anchored, self.is_anchored = self.is_anchored, False
         self._reported_gap = None
         self._gap_reported.clear()
         await self.close()
-        self._sink.gap_opened(self, gap)
+        self._sink.gap_opened(self, gap, was_anchored=was_anchored)
         await self._anchor(is_restore=gap.is_restore)
 
     async def _watch_until_gap(self, *, check_restore: bool) -> Gap | None:
@@ -319,7 +323,6 @@ class PodStream:
 
     async def _anchor(self, *, is_restore: bool) -> None:
         """LIST everything and start from there; repeats until it succeeds."""
-        delay_s = self._reconnect_delay_s
         if is_restore:
             self._sink.version_counter_reset(0)
         known = max(self.position, self._sink.stored_maximum())
@@ -327,13 +330,13 @@ class PodStream:
             listing = await self._list(fold=True, is_restore=is_restore)
             if isinstance(listing, Listing):
                 break
-            await self._sleep(delay_s)
-            delay_s = min(delay_s * 2, BACKOFF_MAX_S)
+            await self._sleep(self._backoff.next_s())
         if not is_restore and listing.resource_version < known:
             # What was seen or stored comes from a time line that the API server no longer knows.
             await self._anchor(is_restore=True)
             return
         self.position = listing.resource_version
+        self._sink.gap_closed(self.scope, listing)
         self._sink.take_absent(self.scope, listing)
         self._advance(listing.resource_version)
         self._set_anchored()
@@ -366,19 +369,8 @@ class PodStream:
         self.problem = None
         return Listing(resource_version=resource_version, versions=versions)
 
-    async def _pages(self) -> AsyncIterator[Json | KubeProblem]:
-        token = ""
-        while True:
-            query = {"limit": str(self._chunk_size)}
-            if token:
-                query["continue"] = token
-            page = await self._transport.call("list", PODS, namespace=self.scope, query=query)
-            yield page
-            if isinstance(page, KubeProblem):
-                return
-            token = (page.get("metadata") or {}).get("continue") or ""
-            if not token:
-                return
+    def _pages(self) -> AsyncIterator[Json | KubeProblem]:
+        return pages(self._transport, PODS, self._page_limit, namespace=self.scope)
 
     async def _current_resource_version(self) -> int | None:
         """Read consistently where the API server is now; None when it does not answer."""

@@ -17,6 +17,7 @@ class KubeProblemKind(StrEnum):
     CONFLICT = "Conflict"
     GONE = "Gone"
     INVALID = "Invalid"
+    TOO_LARGE = "TooLarge"
     UNAVAILABLE = "Unavailable"
 
 
@@ -26,7 +27,8 @@ class KubeProblem:
 
     Parameters
     ----------
-    kind: what the caller may do about it: UNAVAILABLE is worth a retry, the others need a change first.
+    kind: what the caller may do about it: UNAVAILABLE is worth a retry, TOO_LARGE a smaller page, the others need a
+        change first.
     verb: get, list, watch, patch, create or update.
     resource: plural with its subresource and group, such as `pods`, `staticgroups.staticgroup.io/status`.
     namespace: "" for cluster-scoped or all namespaces.

@@ -169,7 +169,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         required=_required_containers(spec, statuses),
         shows_container_id=any(_shows_container_id(entry) for kind in statuses for entry in statuses[kind]),
         ready_since_s=_ready_since_s(conditions),
-        restart_count=sum(_whole(entry, "restartCount", "status") for entry in statuses["containerStatuses"]),
+        restart_count=sum(_whole(entry, "restartCount", "status") for kind in statuses for entry in statuses[kind]),
         instance_ids=_instance_ids(metadata, spec, env_names),
     )
 

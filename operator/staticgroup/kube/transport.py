@@ -7,20 +7,29 @@ request here goes through `ApiClient.param_serialize` and `rest_client.request` 
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
+from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import ApiClient, Configuration
 
+from .outage import Outage
 from .problem import KubeProblem, KubeProblemKind, problem_of
 
 CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 20
 """Upper bound of parallel connections for calls; watches have connections of their own."""
+
+RESPONSE_MAX_MIB: Final = 32
+RESPONSE_MAX_BYTES = RESPONSE_MAX_MIB * 1024 * 1024
+"""A larger answer is not taken: one object has at most 1.5 MiB in etcd and, with every character escaped, 9 MiB in JSON."""
+EVENT_MAX_BYTES = 16 * 1024 * 1024
+"""Of one line of a watch, for the same reason."""
 
 JSON: Final = "application/json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -69,6 +78,17 @@ SELF_REVIEWS: Final = Resource(group="authentication.k8s.io", version="v1", plur
 Json = dict[str, Any]
 
 
+class Answer(Json):
+    """A decoded answer that knows its size.
+
+    Attributes
+    ----------
+    size_bytes: of the JSON that it was decoded from.
+    """
+
+    size_bytes = 0
+
+
 class WatchStream:
     """Read one open watch line by line."""
 
@@ -91,10 +111,13 @@ class WatchStream:
         TimeoutError
             When nothing arrived in time.
         aiohttp.ClientError
-            When the connection broke, or a line was cut short.
+            When the connection broke, or a line was cut short or has more than EVENT_MAX_BYTES.
         """
-        async with asyncio.timeout(stall_timeout_s):
-            line = await self._response.content.readline()
+        try:
+            async with asyncio.timeout(stall_timeout_s):
+                line = await self._response.content.readline(max_line_length=EVENT_MAX_BYTES)
+        except LineTooLong as error:
+            raise aiohttp.ClientPayloadError("the watch stream sent an event that is too large") from error
         if not line:
             return None
         try:
@@ -114,11 +137,14 @@ class Transport:
     client: a configured ApiClient, see `connect`.
     watch_client: for watches; None sends them through `client`.
     call_timeout_s: for every call that is not a watch.
+    clock_s: monotonic seconds.
     """
 
     def __init__(
-        self, client: ApiClient, *, watch_client: ApiClient | None = None, call_timeout_s: float = CALL_TIMEOUT_S
+        self, client: ApiClient, *, watch_client: ApiClient | None = None, call_timeout_s: float = CALL_TIMEOUT_S,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.outage = Outage(clock_s=clock_s)
         self._client = client
         self._watch_client = watch_client or client
         self._call_timeout = aiohttp.ClientTimeout(total=call_timeout_s, sock_connect=CONNECT_TIMEOUT_S)
@@ -157,7 +183,8 @@ class Transport:
 
         Returns
         -------
-        The decoded object, or the problem; never an exception for trouble on the wire.
+        The decoded object, an Answer; or the problem, TOO_LARGE when it has more than RESPONSE_MAX_BYTES; never an
+        exception for trouble on the wire.
         """
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         return await self.call_path(
@@ -178,13 +205,27 @@ class Transport:
             )
             async with response:
                 if not 200 <= response.status < 300:
-                    return problem_of(response.status, verb=verb, resource=label, namespace=namespace)
-                decoded = json.loads(await response.read())
+                    return self._noted(problem_of(response.status, verb=verb, resource=label, namespace=namespace))
+                content = await _read(response)
+                if content is None:
+                    return _too_large(verb, label, namespace)
+                decoded = json.loads(content)
         except (*CONNECTION_ERRORS, ValueError):
-            return problem_of(0, verb=verb, resource=label, namespace=namespace)
+            return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
+        self.outage.answered()
         if not isinstance(decoded, dict):
             return problem_of(0, verb=verb, resource=label, namespace=namespace)
-        return decoded
+        answer = Answer(decoded)
+        answer.size_bytes = len(content)
+        return answer
+
+    def _noted(self, problem: KubeProblem) -> KubeProblem:
+        """Tell the outage whether this was an answer, as a refusal is, and return the problem."""
+        if problem.kind is KubeProblemKind.UNAVAILABLE:
+            self.outage.missed(problem.message)
+        else:
+            self.outage.answered()
+        return problem
 
     @asynccontextmanager
     async def watch(
@@ -214,12 +255,33 @@ class Transport:
             )
         try:
             if 200 <= response.status < 300:
+                self.outage.answered()
                 yield WatchStream(response)
             else:
-                yield problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace)
+                problem = problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace)
+                yield self._noted(problem)
         finally:
             # close, not release: an unread watch must not go back to the pool.
             response.close()
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytearray | None:
+    """Read a whole body; None, with the connection closed, when it is larger than what is taken."""
+    content = bytearray()
+    async for piece in response.content.iter_any():
+        content += piece
+        if len(content) > RESPONSE_MAX_BYTES:
+            response.close()
+            return None
+    return content
+
+
+def _too_large(verb: str, label: str, namespace: str) -> KubeProblem:
+    where = f" in namespace {namespace}" if namespace else ""
+    return KubeProblem(
+        kind=KubeProblemKind.TOO_LARGE, verb=verb, resource=label, namespace=namespace,
+        message=f"the API server's answer to {verb} {label}{where} has more than {RESPONSE_MAX_MIB} MiB, which is not read",
+    )
 
 
 def is_gone(outcome: object) -> bool:

@@ -2,8 +2,7 @@
 
 A LIST says what is so now; nothing is decided from an event. Words are an extra: where they cannot be read, because the
 CustomResourceDefinition is not installed yet or the right is missing, the operator works on without them, and finds them
-when that changes. They are read by a client of our own, because the handler framework never finds a resource that is
-installed after it began, and ends the process when it may not watch one.
+when that changes. Seconds do not matter to a word, so there is no watch to keep.
 """
 
 from __future__ import annotations
@@ -56,7 +55,8 @@ class Confirmations:
         for scope in self.scopes:
             bodies = await self.kube.list_objects(names.CONFIRMATION_PLURAL, scope)
             if isinstance(bodies, KubeProblem):
-                self._note(scope, bodies.message)
+                if bodies.kind is not KubeProblemKind.UNAVAILABLE:  # an API server that is away is told elsewhere
+                    self._note(scope, bodies.message)
                 if bodies.kind is KubeProblemKind.NOT_FOUND:
                     self._heard[scope] = ()
                 continue

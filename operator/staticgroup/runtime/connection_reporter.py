@@ -32,32 +32,42 @@ class ConnectionReporter:
     connections: Connections
     may_write: Callable[[], bool]
     now_s: Callable[[], float]
-    _written: dict[Key, KafkaConnectionStatus] = field(default_factory=dict)
-    _unsure: set[Key] = field(default_factory=set)
+    _written: dict[str, KafkaConnectionStatus] = field(default_factory=dict)
+    """The newest status that was written, by the uid of its KafkaConnection."""
+    _unsure: set[str] = field(default_factory=set)
 
     async def reconcile(self, key: Key) -> Outcome:
         """Probe one KafkaConnection and write its status when it changed."""
         connection = self.stores.connections.get(key)
         if connection is None or not self.may_write():
-            self._written.pop(key, None)
-            self._unsure.discard(key)
             return Outcome()
+        uid = connection.metadata.uid
         settings = await self.connections.settings(key)
         facts = settings if isinstance(settings, KafkaProblem) else await self.kafka.probe(settings)
         if isinstance(facts, KafkaProblem):
             self.connections.distrust(key)
-        before = self._written.get(key) or connection.status or KafkaConnectionStatus()
+        before = self._written.get(uid) or connection.status or KafkaConnectionStatus()
         status = self._status(before, facts, connection.metadata.generation)
-        if (status != before or key in self._unsure) and self.may_write():
-            self._unsure.add(key)  # until the answer is there, the API server may hold either
+        if (status != before or uid in self._unsure) and self.may_write():
+            self._unsure.add(uid)  # until the answer is there, the API server may hold either
             written = await self.kube.apply_status(
-                names.KAFKA_CONNECTION_PLURAL, key[0], key[1], connection.metadata.uid, status.to_wire()
+                names.KAFKA_CONNECTION_PLURAL, key[0], key[1], uid, status.to_wire()
             )
             if isinstance(written, KubeProblem):
                 return Outcome(failed=True)
-            self._unsure.discard(key)
-        self._written[key] = status
+            self._unsure.discard(uid)
+        self._written[uid] = status
         return Outcome(requeue_after_s=PROBE_EVERY_S, failed=isinstance(facts, KafkaProblem))
+
+    def forget(self, uid: str) -> None:
+        """Drop what was written of a KafkaConnection that is gone."""
+        self._written.pop(uid, None)
+        self._unsure.discard(uid)
+
+    def forget_all(self) -> None:
+        """Drop what was written, because another replica may have written since."""
+        self._written.clear()
+        self._unsure.clear()
 
     def _status(
         self, before: KafkaConnectionStatus, facts: ClusterFacts | KafkaProblem, generation: int

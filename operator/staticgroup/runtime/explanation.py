@@ -8,7 +8,7 @@ from ..api.staticgroup import Mode, StaticGroupSpec
 from ..core.chain import Incarnation
 from ..core.group import GroupView, KafkaProblem
 from ..core.plan import Plan
-from ..core.snapshot import Snapshot
+from ..core.snapshot import Injected, Snapshot
 
 
 def explained(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: float) -> str:
@@ -40,8 +40,7 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
     if injected is None:
         yield "Identity: no id has been issued yet; ids are issued once the pod watch is complete."
     else:
-        continuous = injected.watch_epoch == snapshot.watch_epoch
-        yield f"Identity: {injected.id_template}, injected by {injected.method}; the pod watch {'has had no gap' if continuous else 'was interrupted'} since ids were first issued."
+        yield f"Identity: {injected.id_template}, injected by {injected.method}; {_continuity(injected, snapshot)}."
     if decided.identity_error:
         yield f"Identity: {decided.identity_error}"
     if decided.timeout is not None:
@@ -55,6 +54,16 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
             yield f"Recommendation: {t.advice.reason.value}{f'; {said}' if said else ''}."
     if snapshot.overlaps:
         yield f"Conflict: {', '.join(snapshot.overlaps)} issue the same ids."
+
+
+def _continuity(injected: Injected, snapshot: Snapshot) -> str:
+    if injected.watch_epoch == snapshot.watch_epoch:
+        return "the pod watch has had no gap since ids were first issued"
+    kept = snapshot.unbroken
+    if kept is None or not (kept.is_all or kept.ordinals):
+        return "the pod watch was interrupted since ids were first issued"
+    seats = "every seat" if kept.is_all else f"ordinals {kept.ordinals.text}"
+    return f"the pod watch was interrupted since ids were first issued, and {seats} kept an unbroken history"
 
 
 def _members(snapshot: Snapshot, group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:

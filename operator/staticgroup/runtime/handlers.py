@@ -1,24 +1,21 @@
-"""The kopf side of the shell: events fill the stores and mark keys, nothing else.
+"""The kopf side of the shell: what the framework is told when it starts and how it logs in.
 
-Only `on.event` is used: it writes nothing on objects, so no finalizer or annotation of ours can outlive the operator.
-Every event may be lost, repeated or late; the rounds decide from state.
+No handler of a resource is registered, so kopf watches nothing and writes on nothing: no finalizer or annotation of
+ours can outlive the operator. The operator's own streams watch, because they know what went unseen.
 """
 
 from __future__ import annotations
 
-import logging
+import itertools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import kopf
 
 from ..api import names
-from ..kube.translate import MalformedObject, workload_view
-from .operator import Operator
-
-log = logging.getLogger(__name__)
-
+from ..kube.outage import RETRY_MAX_S
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -43,38 +40,32 @@ def _login_in_cluster() -> kopf.ConnectionInfo | None:
     )
 
 
-def register(registry: kopf.OperatorRegistry, operator: Operator) -> None:
-    """Register every handler of one operator on a registry of its own."""
+class _UntilAnswered:
+    """Delays between the tries of one request of kopf, without an end.
+
+    By default kopf gives a request up after nine tries, and the process with it. When the API server is away, waiting
+    is all that helps.
+    """
+
+    def __iter__(self) -> Iterator[float]:
+        """Begin a new row of delays, seconds."""
+        return itertools.chain((0.5, 1.0, 2.0), itertools.repeat(RETRY_MAX_S))
+
+
+def register(registry: kopf.OperatorRegistry) -> None:
+    """Register every handler on a registry of its own."""
 
     @kopf.on.startup(registry=registry)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.scanning.disabled = True
         settings.peering.standalone = True
         settings.posting.enabled = False
-        settings.watching.server_timeout = 300
-        settings.watching.client_timeout = 330
-        settings.watching.connect_timeout = 30
         settings.networking.request_timeout = 30
         settings.networking.connect_timeout = 10
+        settings.networking.error_backoffs = _UntilAnswered()
         # Never used: a guard against somebody adding a handler that needs one.
         settings.persistence.finalizer = f"{names.GROUP}/finalizer"
 
     @kopf.on.login(registry=registry)
     async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
         return _login_in_cluster() or kopf.login_with_kubeconfig(**kwargs)
-
-    @kopf.on.event(names.GROUP, names.VERSION, names.STATIC_GROUP_PLURAL, registry=registry)
-    async def static_group_event(event: kopf.RawEvent, **_: Any) -> None:
-        operator.static_group_changed(dict(event["object"]), is_deleted=event["type"] == "DELETED")
-
-    @kopf.on.event(names.GROUP, names.VERSION, names.KAFKA_CONNECTION_PLURAL, registry=registry)
-    async def kafka_connection_event(event: kopf.RawEvent, **_: Any) -> None:
-        operator.kafka_connection_changed(dict(event["object"]), is_deleted=event["type"] == "DELETED")
-
-    @kopf.on.event("apps", "v1", "statefulsets", registry=registry)
-    async def stateful_set_event(event: kopf.RawEvent, **_: Any) -> None:
-        view = workload_view(dict(event["object"]))
-        if isinstance(view, MalformedObject):
-            log.error("StatefulSet cannot be read", extra={"field": view.field, "found": view.found})
-            return
-        operator.workload_changed(view, is_deleted=event["type"] == "DELETED")

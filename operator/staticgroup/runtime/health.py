@@ -1,7 +1,7 @@
 """/healthz, /readyz and /metrics on one port.
 
 Healthy means the process can still see: its event loop answers and the pod watch has heard from the API server
-lately. Ready means the stores are filled. A standby is healthy and ready without holding the Lease.
+lately, unless there is no API server to be heard. Ready means the stores are filled. A standby is healthy and ready without holding the Lease.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class HealthServer:
     Parameters
     ----------
     port: TCP port on all interfaces of the pod.
-    watch_age_s: time since the pod watch last heard anything; None before it first did.
+    watch_age_s: for how long the pod watch has heard nothing while there was something to hear; None before it first did.
     is_ready: True once the stores are filled.
     refresh: updates gauges just before a scrape.
     """

@@ -90,7 +90,7 @@ class Memories:
             return memory
         body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
         if body is None:
-            self.stores.drop_group(key)
+            self.stores.drop_group(key, group.metadata.uid)
             return None
         if isinstance(body, KubeProblem) or body["metadata"]["uid"] != group.metadata.uid:
             return None

@@ -1,7 +1,8 @@
 """The composition root: every part of one operator process, made once and wired here.
 
 Standbys run everything but the rounds: their stores and the pod watch stay warm, so that a change of the lease holder
-leaves no gap. Losing the Lease stops all writes at once and ends the process; starting again is the clean way back.
+leaves no gap. Losing the Lease stops all writes at once and makes this replica a standby; when it holds the Lease again
+it does all that a new holder does. So the process outlasts an API server that is away, however long.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from ..api import names
 from ..api.status import Writer
 from ..core.memory import ledger_from
 from ..core.pod import PodVersion
-from ..core.workload import WorkloadView
 from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kube.continuity import Continuity
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.node_store import NodeStore
+from ..kube.object_stream import ObjectStream, Tell
 from ..kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
 from ..kube.problem import KubeProblem, KubeProblemKind
-from ..kube.transport import Transport
+from ..kube.translate import MalformedObject, workload_view
+from ..kube.transport import STATEFULSETS, Resource, Transport
 from .confirmations import Confirmations
 from .connection_reporter import ConnectionReporter
 from .connections import Connections
@@ -39,7 +41,7 @@ from .narrator import Narrator
 from .recommendations import recommendations_of
 from .reconciler import Reconciler
 from .settings import Settings
-from .stores import Stores
+from .stores import Stores, uid_of
 from .work_queue import Key, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -48,10 +50,8 @@ STARTUP_RETRY_S = 2.0
 POLICY_CHECK_S = 60.0
 CONNECTION_CONCURRENCY = 16
 """KafkaConnections that are probed at once."""
-
-
-class LeaseLost(Exception):
-    """This replica may no longer write; the process ends so that it starts afresh as a standby."""
+STATIC_GROUPS = Resource(group=names.GROUP, version=names.VERSION, plural=names.STATIC_GROUP_PLURAL)
+KAFKA_CONNECTIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.KAFKA_CONNECTION_PLURAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,9 @@ class Operator:
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s)
-        self.nodes = NodeStore(transport, on_change=self._node_changed, clock_s=sources.monotonic_s)
+        self.nodes = NodeStore(
+            transport, on_change=self._node_changed, rng=sources.rng, clock_s=sources.monotonic_s
+        )
         self.connections = Connections(
             kube=self.kube,
             stores=self.stores,
@@ -108,6 +110,11 @@ class Operator:
         self.confirmations = Confirmations(
             kube=self.kube, pods=self.pods, scopes=settings.watch_namespaces or ("",)
         )
+        self.outage = transport.outage
+        self.outage.on_end = self._outage_ended
+        self.group_streams = self._streams(transport, STATIC_GROUPS, self.static_group_changed)
+        self.connection_streams = self._streams(transport, KAFKA_CONNECTIONS, self.kafka_connection_changed)
+        self.workload_streams = self._streams(transport, STATEFULSETS, self.stateful_set_changed)
         self.lease = ActiveLease(
             transport,
             self._lease_settings(),
@@ -118,29 +125,22 @@ class Operator:
         )
         self.policy_served = False
         self._policy_known = asyncio.Event()
-        self.handlers_ready = asyncio.Event()
+        self.reached = asyncio.Event()
+        """Set once the API server has answered."""
         self._is_active = False
+        self._has_merged = False
+        self._term: asyncio.Task[None] | None = None
+        self._one_term = asyncio.Lock()
         self.reconciler = self._reconciler()
-        self.queue = WorkQueue(
-            self.reconciler.reconcile,
-            concurrency=settings.concurrency,
-            lane_of=self.stores.connection_of,
-            deadline_s=settings.round_deadline_s,
-            on_given_up=lambda _: self.metrics.rounds.labels("given_up").inc(),
-        )
         self.connection_reporter = ConnectionReporter(
             kube=self.kube,
             kafka=self.kafka,
             stores=self.stores,
             connections=self.connections,
-            may_write=self.lease.holds,
+            may_write=self._may_write,
             now_s=sources.now_s,
         )
-        self.connection_queue = WorkQueue(
-            self.connection_reporter.reconcile,
-            concurrency=CONNECTION_CONCURRENCY,
-            deadline_s=settings.round_deadline_s,
-        )
+        self.queue, self.connection_queue = self._queues()
 
     def _journal(self, operator_id: str, sinks: Sequence[Sink]) -> Journal:
         return Journal(
@@ -150,6 +150,38 @@ class Operator:
             metrics=self.metrics,
             may_write=self._may_write,
             now_s=self.sources.now_s,
+        )
+
+    def _queues(self) -> tuple[WorkQueue, WorkQueue]:
+        """Make the queues of one term: what an earlier term wanted is not done in a later one."""
+        return (
+            WorkQueue(
+                self.reconciler.reconcile,
+                concurrency=self.settings.concurrency,
+                lane_of=self.stores.connection_of,
+                deadline_s=self.settings.round_deadline_s,
+                on_given_up=lambda _: self.metrics.rounds.labels("given_up").inc(),
+            ),
+            WorkQueue(
+                self.connection_reporter.reconcile,
+                concurrency=CONNECTION_CONCURRENCY,
+                deadline_s=self.settings.round_deadline_s,
+            ),
+        )
+
+    def _streams(self, transport: Transport, resource: Resource, tell: Tell) -> tuple[ObjectStream, ...]:
+        return tuple(
+            ObjectStream(
+                transport,
+                resource,
+                tell,
+                scope=scope,
+                outage=transport.outage,
+                rng=self.sources.rng,
+                clock_s=self.sources.monotonic_s,
+                relist_s=self.settings.relist_s,
+            )
+            for scope in self.settings.watch_namespaces or ("",)
         )
 
     def _pod_store(self, transport: Transport) -> PodStore:
@@ -214,25 +246,41 @@ class Operator:
 
     # what the watches say -------------------------------------------------------------------------------------
 
-    def static_group_changed(self, body: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take one event about a StaticGroup."""
-        key = _key_of(body)
+    def static_group_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
+        """Take a StaticGroup as it is now, or the end of one; see `object_stream.Tell`."""
+        key, uid = _key_of(raw), uid_of(raw)
+        neighbours = self._neighbours(key)
         if is_deleted:
-            self.stores.drop_group(key)
-            self.queue.forget(key)
-            self.reconciler.forget(key)
-        elif self.stores.put_group(key, body) or self.reconciler.memories.is_overwritten(key):
+            if not self.stores.drop_group(key, uid):
+                return
+            self._forget_group(key)
+        else:
+            if self.stores.group_uids.get(key, uid) != uid:
+                self._forget_group(key)  # the end of its predecessor went unseen
+            if not self.stores.put_group(key, raw) and not self.reconciler.memories.is_overwritten(key):
+                return
             self._look_at(key)
-        self._look_at_all(self.stores.groups_of_workload(key[0], _workload_name(body)) - {key})
+        self._look_at_all((neighbours | self._neighbours(key)) - {key})
 
-    def kafka_connection_changed(self, body: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take one event about a KafkaConnection."""
-        key = _key_of(body)
+    def _neighbours(self, key: Key) -> frozenset[Key]:
+        """Return the StaticGroups on the workload of a StaticGroup."""
+        group = self.stores.groups.get(key)
+        return self.stores.groups_of_workload(key[0], group.spec.workload_ref.name) if group else frozenset()
+
+    def _forget_group(self, key: Key) -> None:
+        self.queue.forget(key)
+        self.reconciler.forget(key)
+
+    def kafka_connection_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
+        """Take a KafkaConnection as it is now, or the end of one; see `object_stream.Tell`."""
+        key, uid = _key_of(raw), uid_of(raw)
         if is_deleted:
+            self.connection_reporter.forget(uid)
+            if not self.stores.drop_connection(key, uid):
+                return
             self.connections.forget(key)
-            self.stores.drop_connection(key)
             self.connection_queue.forget(key)
-        elif self.stores.put_connection(key, body):
+        elif self.stores.put_connection(key, raw):
             self.connections.distrust(key)
             if self._is_active:
                 self.connection_queue.add(key)
@@ -240,14 +288,19 @@ class Operator:
             return
         self._look_at_all(self.stores.groups_of_connection(key))
 
-    def workload_changed(self, view: WorkloadView, *, is_deleted: bool) -> None:
-        """Take one event about a StatefulSet."""
-        key = (view.namespace, view.name)
+    def stateful_set_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
+        """Take a StatefulSet as it is now, or the end of one; see `object_stream.Tell`."""
+        key = _key_of(raw)
         if is_deleted:
-            self.stores.workloads.pop(key, None)
+            is_news = self.stores.drop_workload(key, uid_of(raw))
         else:
-            self.stores.workloads[key] = view
-        self._look_at_all(self.stores.groups_of_workload(*key))
+            view = workload_view(raw)
+            if isinstance(view, MalformedObject):
+                log.error("StatefulSet cannot be read", extra={"field": view.field, "found": view.found})
+                return
+            is_news = self.stores.put_workload(view)
+        if is_news:
+            self._look_at_all(self.stores.groups_of_workload(*key))
 
     def _pod_seen(self, raw: object, version: PodVersion) -> None:
         if self.journal is not None:
@@ -283,24 +336,21 @@ class Operator:
     # life -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until cancelled.
-
-        Raises
-        ------
-        LeaseLost: another replica holds the Lease, or it could not be renewed in time.
-        """
+        """Work until cancelled; nothing that the API server does or fails to do ends it."""
         self.reconciler.cluster_uid = await self.read_cluster_uid()
+        self.reached.set()
         if self.journal is not None:
             self.journal.k8s_cluster_uid = self.reconciler.cluster_uid
-        resume = await self._resumable()
-        self.queue.start()
-        self.connection_queue.start()
         try:
             async with asyncio.TaskGroup() as tasks:
                 if self.journal is not None:
                     tasks.create_task(self.journal.run_sinks(), name="journal sinks")
                 if self.recommendations is not None:
                     tasks.create_task(self.recommendations.run(), name="recommendations")
+                resume = await self.lease.read_continuity()
+                for stream in (*self.connection_streams, *self.group_streams, *self.workload_streams):
+                    tasks.create_task(stream.run(), name=stream.name)
+                await self._merge_ledgers()
                 tasks.create_task(self.nodes.run(), name="nodes")
                 await self.nodes.wait_listed()
                 tasks.create_task(self.pods.run(resume), name="pods")
@@ -313,24 +363,56 @@ class Operator:
                     name="lease",
                 )
         finally:
-            await self.queue.stop()
-            await self.connection_queue.stop()
             await self.kafka.close()
 
     def _may_write(self) -> bool:
-        return self._is_active and self.lease.holds()
+        """True while rounds make sense: none can end well, and each would complain, while the API server is away."""
+        return self._is_active and not self.outage.is_on and self.lease.holds()
 
     def _writer(self) -> Writer | None:
         held = self.lease.holding if self.settings.leader_election else None
         return Writer(lease_uid=held.lease_uid, lease_transitions=held.transitions) if held is not None else None
 
     def _storable_continuity(self) -> Continuity | None:
-        """Return what the Lease may say of the watch; None, which keeps what it says, until all ledgers are merged."""
-        return self.pods.continuity() if self._is_active else None
+        """Return what the Lease may say of the watch; None, which keeps what it says, until all ledgers are merged.
+
+        Notes
+        -----
+        When the process ends, rounds are cut off first, and then the Lease is released with the last position.
+        """
+        return self.pods.continuity() if self._has_merged else None
 
     def _lease_acquired(self, tasks: asyncio.TaskGroup) -> None:
         log.info("lease acquired", extra={"identity": self.settings.identity})
-        tasks.create_task(self._take_over(), name="take over")
+        self._term = tasks.create_task(self._lead(), name="term")
+
+    def _lease_lost(self) -> None:
+        """Stand by: from here on nothing is written, and what is under way is cut off."""
+        log.warning("lease lost, standing by", extra={"identity": self.settings.identity})
+        self._is_active = self._has_merged = False
+        if self._term is not None:
+            self._term.cancel()
+
+    async def _lead(self) -> None:
+        """Do what a new holder does, then let rounds run until the Lease is lost.
+
+        Notes
+        -----
+        A term begins only when nothing of the one before is at work any more. A round that goes on under a Lease that
+        was lost and won again would write what it remembers over what another holder wrote in between.
+        """
+        async with self._one_term:
+            try:
+                await self._take_over()
+                if self.journal is not None:
+                    await self.journal.beat_forever(lambda: self.pods.epoch)
+                await asyncio.Event().wait()
+            finally:
+                self._is_active = False
+                await self.queue.stop()
+                await self.connection_queue.stop()
+                for key in self.stores.groups:
+                    self.metrics.forget(*key)
 
     async def _take_over(self) -> None:
         """Read again what the last holder wrote, then begin to work.
@@ -341,78 +423,77 @@ class Operator:
         would otherwise not hold back the stored position. Its continuity is read before its ledgers, so that every
         end up to the stored position is in one of them.
         """
+        await self.pods.wait_anchored()
         stored = await self.lease.read_continuity()
-        await self._load()
+        await asyncio.gather(*(s.refresh() for s in (*self.connection_streams, *self.group_streams)))
+        await self._merge_ledgers()
         if stored is not None and not self.pods.adopt(stored):
             log.warning("the watch of the last holder cannot be continued", extra={"epoch": stored.epoch})
         self.reconciler.forget_all()
-        self._is_active = True
+        self.connection_reporter.forget_all()
+        self.queue, self.connection_queue = self._queues()
+        self.queue.start()
+        self.connection_queue.start()
+        self._is_active = self._has_merged = True
+        self._look_at_everything()
+
+    def _outage_ended(self) -> None:
+        """Look at everything at once when the API server is back: what waits for its next try need not."""
+        for stream in (*self.connection_streams, *self.group_streams, *self.workload_streams):
+            stream.hurry()
+        if self._is_active:
+            self._look_at_everything()
+
+    def _look_at_everything(self) -> None:
         self._look_at_all(frozenset(self.stores.groups))
         for key in self.stores.connections:
             self.connection_queue.add(key)
-        if self.journal is not None:
-            await self.journal.beat_forever(lambda: self.pods.epoch)
-
-    def _lease_lost(self) -> None:
-        self._is_active = False
-        raise LeaseLost("the Lease was lost")
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Have the pod watch anchored meanwhile, without rounds and without the Lease, for an inquiry."""
-        resume = await self._resumable()
         served = await self.kube.has_policy(self.settings.policy_name)
         self.policy_served = served is True
-        nodes = asyncio.create_task(self.nodes.run(), name="nodes")
-        await self.nodes.wait_listed()
-        pods = asyncio.create_task(self.pods.run(resume), name="pods")
+        resume = await self.lease.read_continuity()
+        parts = [asyncio.create_task(s.run(), name=s.name) for s in (*self.connection_streams, *self.group_streams)]
+        parts.append(asyncio.create_task(self.nodes.run(), name="nodes"))
         try:
+            await self._merge_ledgers()
+            await self.nodes.wait_listed()
+            parts.append(asyncio.create_task(self.pods.run(resume), name="pods"))
             await self.pods.wait_anchored()
             yield
         finally:
-            for task in (nodes, pods):
-                task.cancel()
-            await asyncio.gather(nodes, pods, return_exceptions=True)
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
 
     async def read_cluster_uid(self) -> str:
         """Read the identity of the cluster, waiting for the API server if need be."""
+        told = ""
         while isinstance(uid := await self.kube.cluster_uid(), KubeProblem):
-            log.warning("waiting for the API server", extra={"problem": uid.message})
+            if uid.message != told:
+                log.warning("waiting for the API server", extra={"problem": uid.message})
+                told = uid.message
             await asyncio.sleep(STARTUP_RETRY_S)
         return uid
 
-    async def _resumable(self) -> Continuity | None:
-        """Read where the last process stopped, and then the ledger it left, before the pod watch starts."""
-        resume = await self.lease.read_continuity()
-        await self._load()
-        return resume
-
-    async def _load(self) -> None:
-        """Fill the stores by consistent lists, merge every ledger, and hear the words about what they hold."""
-        for namespace in self.settings.watch_namespaces or ("",):
-            for body in await self._listed(names.KAFKA_CONNECTION_PLURAL, namespace):
-                self.kafka_connection_changed(body, is_deleted=False)
-            for body in await self._listed(names.STATIC_GROUP_PLURAL, namespace):
-                self.static_group_changed(body, is_deleted=False)
-                key = _key_of(body)
-                group = self.stores.groups.get(key)
-                if group is not None:
-                    self.pods.merge(ledger_from(key[0], group.status))
+    async def _merge_ledgers(self) -> None:
+        """Merge the ledger of every StaticGroup, once all of them and all KafkaConnections are known; then hear the words."""
+        await asyncio.gather(*(s.wait_complete() for s in (*self.connection_streams, *self.group_streams)))
+        for key, group in self.stores.groups.items():
+            self.pods.merge(ledger_from(key[0], group.status))
         await self.confirmations.read()
-
-    async def _listed(self, plural: str, namespace: str) -> list[dict[str, Any]]:
-        """List our resources, waiting until that is possible."""
-        while isinstance(bodies := await self.kube.list_objects(plural, namespace), KubeProblem):
-            log.warning("waiting for resources to be readable", extra={"resource": plural, "problem": bodies.message})
-            await asyncio.sleep(STARTUP_RETRY_S)
-        return bodies
 
     async def _follow_policy(self) -> None:
         """Keep asking whether the injection policy is served; a cluster upgrade turns it on."""
+        told = ""
         while True:
             served = await self.kube.has_policy(self.settings.policy_name)
             if isinstance(served, KubeProblem):
-                log.warning("injection policy cannot be read", extra={"problem": served.message})
+                if served.message != told and not self.outage.is_on:
+                    log.warning("injection policy cannot be read", extra={"problem": served.message})
+                    told = served.message
                 if served.kind is KubeProblemKind.FORBIDDEN:
                     self._policy_known.set()
             elif served != self.policy_served:
@@ -425,12 +506,19 @@ class Operator:
     # probes ---------------------------------------------------------------------------------------------------
 
     def is_ready(self) -> bool:
-        """True once the pod watch is anchored and the handlers are at work."""
-        return bool(self.pods.epoch) and self.handlers_ready.is_set()
+        """True once the pod watch is anchored and all stores are complete."""
+        streams = (*self.connection_streams, *self.group_streams, *self.workload_streams)
+        return bool(self.pods.epoch) and all(stream.is_complete for stream in streams)
 
     def watch_age_s(self) -> float | None:
-        """Return how long the pod watch has been silent; None before it was anchored."""
-        return self.pods.age_s() if self.pods.epoch else None
+        """Return for how long the pod watch has been silent although the API server answered; None before it was anchored.
+
+        Notes
+        -----
+        A restart helps a watch that is blind. It does not help when there is nobody to be heard: it would only end the
+        process because the API server is away, and the watch has a moment to come back after that.
+        """
+        return min(self.pods.age_s(), self.outage.answering_s()) if self.pods.epoch else None
 
     def refresh_gauges(self) -> None:
         """Set the gauges that are read at scrape time."""
@@ -443,10 +531,6 @@ class Operator:
 def _key_of(body: dict[str, Any]) -> Key:
     metadata = body.get("metadata") or {}
     return str(metadata.get("namespace", "")), str(metadata.get("name", ""))
-
-
-def _workload_name(body: dict[str, Any]) -> str:
-    return str(((body.get("spec") or {}).get("workloadRef") or {}).get("name", ""))
 
 
 def _workload_of(pod_name: str) -> str:

@@ -1,7 +1,7 @@
 """One operator process: log in, start the parts in order, end cleanly.
 
-Long-lived tasks are made before kopf starts: kopf treats every task made later as its own and cancels it. When any
-part ends, all end: a half-blind operator is worse than a restarted one.
+kopf treats every task that is made after its start as its own and cancels it when it ends. So when any part ends, all
+end: a half-blind operator is worse than a restarted one. No part ends because the API server is away.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import kopf
 from . import kube_client, logs
 from .handlers import register
 from .health import HealthServer
-from .operator import LeaseLost, Operator
+from .operator import Operator
 from .settings import Settings
 
 log = logging.getLogger(__name__)
@@ -28,8 +28,9 @@ async def run(settings: Settings) -> int:
 
     Returns
     -------
-    Exit status: 0 after SIGTERM or SIGINT, 1 when the Lease was lost or a part failed.
+    Exit status: 0 after SIGTERM or SIGINT, 1 when a part failed.
     """
+    # StaticGroups, KafkaConnections, StatefulSets and pods of each namespace, and the nodes.
     transport = await kube_client.connected()
     operator = Operator(settings, transport)
     logs.configure(settings.log_level, settings.log_format, operator.connections.secret_texts)
@@ -42,38 +43,60 @@ async def run(settings: Settings) -> int:
     )
     await health.start()
     stop = asyncio.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    registry = kopf.OperatorRegistry()
-    register(registry, operator)
+    _stop_on_signals(stop)
     parts: list[asyncio.Task[Any]] = [
         asyncio.create_task(operator.run(), name="operator"),
         asyncio.create_task(stop.wait(), name="stop"),
+        asyncio.create_task(_run_kopf(operator, stop), name="kopf"),
     ]
-    parts.append(
-        asyncio.create_task(
-            kopf.operator(
-                registry=registry,
-                clusterwide=not settings.watch_namespaces,
-                namespaces=list(settings.watch_namespaces),
-                stop_flag=stop,
-                ready_flag=operator.handlers_ready,
-                # Given, because the default asks for a user name, which the image's user does not have.
-                identity=settings.identity,  # type: ignore[arg-type]
-            ),
-            name="kopf",
-        )
-    )
     try:
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         return _status_of(done, stop)
     finally:
-        stop.set()
+        # One after the other: kopf cancels what is younger than itself, and so would not let the Lease be released.
         for part in parts:
             part.cancel()
-        await asyncio.gather(*parts, return_exceptions=True)
+            await asyncio.gather(part, return_exceptions=True)
         await health.stop()
         await transport.close()
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+
+
+async def _run_kopf(operator: Operator, stop: asyncio.Event) -> None:
+    """Run kopf once the API server has answered, until cancelled, and keep it from taking the signals for itself."""
+    await operator.reached.wait()
+    registry = kopf.OperatorRegistry()
+    register(registry)
+    namespaces = list(operator.settings.watch_namespaces)
+    is_ready, is_over = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(
+        kopf.operator(
+            registry=registry,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            stop_flag=is_over,
+            ready_flag=is_ready,
+            # Given, because the default asks for a user name, which the image's user does not have.
+            identity=operator.settings.identity,  # type: ignore[arg-type]
+        ),
+        name="kopf operator",
+    )
+    starting = asyncio.create_task(is_ready.wait(), name="kopf starts")
+    try:
+        await asyncio.wait({running, starting}, return_when=asyncio.FIRST_COMPLETED)
+        # On a signal kopf would wait for all tasks that are younger than itself, then cancel them one by one: most of
+        # ours, which would end late and in no order.
+        _stop_on_signals(stop)
+        await running
+    finally:
+        is_over.set()
+        for task in (running, starting):
+            task.cancel()
+        await asyncio.gather(running, starting, return_exceptions=True)
 
 
 def _status_of(done: set[asyncio.Task[Any]], stop: asyncio.Event) -> int:
@@ -81,18 +104,9 @@ def _status_of(done: set[asyncio.Task[Any]], stop: asyncio.Event) -> int:
     for part in done:
         error = part.exception() if not part.cancelled() else None
         if error is not None:
-            if _is_lease_loss(error):
-                log.error("lease lost, ending", extra={"part": part.get_name()})
-            else:
-                log.error("a part failed, ending", extra={"part": part.get_name()}, exc_info=error)
+            log.error("a part failed, ending", extra={"part": part.get_name()}, exc_info=error)
             return 1
     return 0 if stop.is_set() else 1
-
-
-def _is_lease_loss(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return any(_is_lease_loss(inner) for inner in error.exceptions)
-    return isinstance(error, LeaseLost)
 
 
 def default_identity() -> str:

@@ -19,18 +19,20 @@ from datetime import UTC, datetime
 
 from ..api.conditions import set_condition
 from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
+from ..api.identity import InjectionMethod
+from ..api.ordinals import Ordinals
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
 from ..core.chain import Incarnation, IncarnationState, judge
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
-from ..core.membership import Identity, is_departed
+from ..core.membership import Identity, is_departed, ordinal_of_pod
 from ..core.memory import history_from, to_remember, unwritten, wire_ledger
 from ..core.outcomes import with_outcomes
 from ..core.plan import Plan, RemoveMembers, expected_ids, plan
 from ..core.projection import Executed, project
-from ..core.snapshot import FreshRead, History, Snapshot
+from ..core.snapshot import FreshRead, History, Snapshot, Unbroken
 from ..core.statements import suspended_condition
 from ..core.workload import WorkloadView
 from ..kafka.credentials import ConnectionSettings
@@ -182,10 +184,13 @@ class Reconciler:
         departed = _departed_ids(identity, _expected(identity, workload), described)
         chains = {i: self._chain(identity, group, i) for i in departed} if identity else {}
         fresh: Mapping[str, FreshRead] = {}
+        unbroken = self._unbroken(spec, namespace, memory)
         ripe = [
             i
             for i in departed
-            if judge(i, chains[i], continuous=self._is_continuous(memory), overflow=memory.overflow).is_proven
+            if judge(
+                i, chains[i], continuous=self._is_continuous(identity, i, memory, unbroken), overflow=memory.overflow
+            ).is_proven
         ]
         if identity is not None and ripe:
             workload, fresh = await self._read_afresh(
@@ -208,6 +213,7 @@ class Reconciler:
             chains=chains,
             fresh=fresh,
             watch_epoch=self.pods.epoch or "",
+            unbroken=self._unbroken(spec, namespace, memory),
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
             policy_served=self.policy_served(),
@@ -294,9 +300,46 @@ class Reconciler:
         )
         return (*(identity.expand(i) for i in chain), *elsewhere)
 
-    def _is_continuous(self, memory: Memory) -> bool:
-        injected = memory.history.injected
-        return injected is not None and injected.watch_epoch == self.pods.epoch
+    def _is_continuous(
+        self, identity: Identity | None, instance_id: str, memory: Memory, unbroken: Unbroken | None
+    ) -> bool:
+        """Say what `plan.is_continuous` will, so that only what may be removed is read afresh."""
+        injected, ordinal = memory.history.injected, identity.ordinal_of(instance_id) if identity else None
+        if injected is None or ordinal is None:
+            return False
+        return injected.watch_epoch == self.pods.epoch or (unbroken is not None and unbroken.covers(ordinal))
+
+    def _unbroken(self, spec: StaticGroupSpec, namespace: str, memory: Memory) -> Unbroken | None:
+        """Return the seats that kept their history although the watch has another epoch than that of the ids.
+
+        Returns
+        -------
+        None when the epoch is the same, or nothing is known now.
+        """
+        epoch, injected, before = self.pods.epoch, memory.history.injected, memory.history.unbroken
+        if not epoch or injected is None or injected.watch_epoch == epoch:
+            return None
+        everywhere = self.pods.unbroken_since(namespace)
+        if injected.watch_epoch in everywhere or (before is not None and before.is_all and before.epoch in everywhere):
+            return Unbroken(epoch=epoch, is_all=True)
+        if before is not None and before.epoch in everywhere:
+            return replace(before, epoch=epoch)
+        by_hand = spec.identity.method is InjectionMethod.NONE or not self.policy_served()
+        if by_hand and not spec.identity.exclusive:
+            return Unbroken(epoch=epoch)  # ids that are set by hand may be carried under any name
+        stayed = self._stayed(namespace, spec.workload_ref.name, injected.watch_epoch, before)
+        return Unbroken(epoch=epoch, ordinals=stayed)
+
+    def _stayed(self, namespace: str, workload_name: str, issued_epoch: str, before: Unbroken | None) -> Ordinals:
+        """Return the ordinals whose pod name is unbroken since an epoch, or was when that was last written."""
+        stayed = set()
+        for name in {i.pod_name for i in self.pods.of_workload(namespace, workload_name)}:
+            ordinal = ordinal_of_pod(workload_name, name)
+            since = self.pods.unbroken_since(namespace, name)
+            was_kept = before is not None and before.epoch in since and ordinal is not None and before.covers(ordinal)
+            if ordinal is not None and (issued_epoch in since or was_kept):
+                stayed.add(ordinal)
+        return Ordinals.fewer(stayed)
 
     # execute ---------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,8 @@ class Settings:
     round_deadline_s: how long one round may take before it is given up and tried again later, 75-600 s: longer than any
         requestTimeoutSeconds, so that a silent broker is still reported.
     group_poll_s: how often a quiet group is described, 5-600 s.
-    relist_s: how often the pod watch is checked against a full LIST, 60-86400 s.
+    relist_s: how often the pod watch is checked against a full LIST, and StaticGroups, KafkaConnections and StatefulSets
+        are listed anew at the latest, 60-86400 s.
     barrier_patience_s: how long the main watch may take to pass a read before a replay is opened, 0-5 s.
     secret_max_age_s: how long a read Secret is used before it is read again, 1-600 s.
     secret_label: label that a Secret must carry to be used, `<key>` or `<key>=<value>`; empty: any Secret that a

@@ -1,7 +1,8 @@
 """What the watches have told: StaticGroups, KafkaConnections and workloads, parsed once at the edge.
 
-Handlers put objects in; the reconciler reads them. Nothing here decides, and nothing destructive is decided from
-here: departures are confirmed by consistent reads.
+The watches put objects in; the reconciler reads them. An object is dropped by its uid, so that the end of one never
+takes another one of the same name with it. Nothing here decides, and nothing destructive is decided from here:
+departures are confirmed by consistent reads.
 """
 
 from __future__ import annotations
@@ -31,14 +32,21 @@ def violations(error: ValidationError) -> str:
     return "; ".join(parts)[:500]
 
 
+def uid_of(body: dict[str, Any]) -> str:
+    """Return the uid of a raw object."""
+    return str((body.get("metadata") or {}).get("uid", ""))
+
+
 @dataclass(slots=True)
 class Stores:
     """Objects by (namespace, name), each the newest version its watch delivered."""
 
     groups: dict[Key, StaticGroup] = field(default_factory=dict)
     invalid_groups: dict[Key, str] = field(default_factory=dict)
+    group_uids: dict[Key, str] = field(default_factory=dict)
     connections: dict[Key, KafkaConnection] = field(default_factory=dict)
     invalid_connections: dict[Key, str] = field(default_factory=dict)
+    connection_uids: dict[Key, str] = field(default_factory=dict)
     workloads: dict[Key, WorkloadView] = field(default_factory=dict)
     by_workload: dict[Key, set[Key]] = field(default_factory=dict)
     by_connection: dict[Key, set[Key]] = field(default_factory=dict)
@@ -56,9 +64,11 @@ class Stores:
         try:
             group = StaticGroup.from_wire(body)
         except ValidationError as error:
-            self.drop_group(key)
+            self._drop_group(key)
             self.invalid_groups[key] = violations(error)
+            self.group_uids[key] = uid_of(body)
             return True
+        self.group_uids[key] = uid_of(body)
         was_invalid = self.invalid_groups.pop(key, None) is not None
         if before is not None:
             self._unlink(key, before)
@@ -70,13 +80,19 @@ class Stores:
             return True
         return before.metadata.uid != group.metadata.uid or before.metadata.generation != group.metadata.generation
 
-    def drop_group(self, key: Key) -> StaticGroup | None:
-        """Forget a StaticGroup; returns what was known of it, or None."""
+    def drop_group(self, key: Key, uid: str) -> bool:
+        """Forget a StaticGroup; False, and nothing is forgotten, when another one has its name by now."""
+        if self.group_uids.get(key, uid) != uid:
+            return False
+        self._drop_group(key)
+        return True
+
+    def _drop_group(self, key: Key) -> None:
+        self.group_uids.pop(key, None)
         self.invalid_groups.pop(key, None)
         group = self.groups.pop(key, None)
         if group is not None:
             self._unlink(key, group)
-        return group
 
     def _unlink(self, key: Key, group: StaticGroup) -> None:
         for index, name in (
@@ -97,6 +113,7 @@ class Stores:
     def put_connection(self, key: Key, body: dict[str, Any]) -> bool:
         """Store a KafkaConnection; returns True when its spec is new or changed."""
         before = self.connections.get(key)
+        self.connection_uids[key] = uid_of(body)
         try:
             connection = KafkaConnection.from_wire(body)
         except ValidationError as error:
@@ -107,10 +124,28 @@ class Stores:
         self.connections[key] = connection
         return before is None or before.spec != connection.spec or before.metadata.uid != connection.metadata.uid
 
-    def drop_connection(self, key: Key) -> None:
-        """Forget a KafkaConnection."""
+    def drop_connection(self, key: Key, uid: str) -> bool:
+        """Forget a KafkaConnection; False, and nothing is forgotten, when another one has its name by now."""
+        if self.connection_uids.get(key, uid) != uid:
+            return False
+        self.connection_uids.pop(key, None)
         self.connections.pop(key, None)
         self.invalid_connections.pop(key, None)
+        return True
+
+    def put_workload(self, view: WorkloadView) -> bool:
+        """Store a workload; returns True when anything about it is new."""
+        key = (view.namespace, view.name)
+        before, self.workloads[key] = self.workloads.get(key), view
+        return before != view
+
+    def drop_workload(self, key: Key, uid: str) -> bool:
+        """Forget a workload; False, and nothing is forgotten, when it is unknown or another one has its name by now."""
+        known = self.workloads.get(key)
+        if known is None or known.uid != uid:
+            return False
+        del self.workloads[key]
+        return True
 
     def kafka_cluster_id(self, connection_key: Key) -> str | None:
         """Return what the brokers of a connection call their cluster.

@@ -67,6 +67,7 @@ class _Tenant:
     in_place: int = 0
     late: int = 0
     doubted: int = 0
+    is_stuck: bool = False
 
 
 @dataclass(slots=True)
@@ -113,6 +114,7 @@ class Turns:
         self._lane_of_waiting[key] = lane_key
         tenant = self._tenants.setdefault(lane_key[0], _Tenant())
         tenant.waiting += 1
+        tenant.is_stuck = False
         tenant.lanes.setdefault(lane_key, _Lane()).waiting[key] = None
 
     def withdraw(self, key: Key) -> None:
@@ -127,13 +129,14 @@ class Turns:
         if self._in_place >= self.limits.places:
             return None
         for name, tenant in self._tenants.items():
-            if not tenant.waiting or tenant.in_place >= self.limits.places_of_tenant:
+            if not tenant.waiting or tenant.is_stuck or tenant.in_place >= self.limits.places_of_tenant:
                 continue
             for lane_key, lane in tenant.lanes.items():
                 if lane.waiting and self._may_begin(tenant, lane_key, lane):
                     self._tenants[name] = self._tenants.pop(name)  # to the end of the round
                     tenant.lanes[lane_key] = tenant.lanes.pop(lane_key)
                     return self._begin(tenant, lane_key, lane)
+            tenant.is_stuck = True  # until something happens to it: others must not pay for looking at all its lanes
         return None
 
     def _may_begin(self, tenant: _Tenant, lane_key: Key, lane: _Lane) -> bool:
@@ -178,6 +181,7 @@ class Turns:
         else:
             tenant.late -= 1
         tenant.doubted -= running.is_doubted
+        tenant.is_stuck = False
         tenant.lanes[running.lane].running -= 1
         if not failed or running.is_late:
             self._remember(running.lane, answers=not failed)

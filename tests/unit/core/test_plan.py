@@ -493,6 +493,14 @@ def test_ids_of_a_workload_that_is_too_large_count_as_issued_all_the_same() -> N
     assert later.injected.watch_epoch == EPOCH
 
 
+def test_hold_window_begins_anew_after_a_workload_was_too_large_because_its_ordinals_were_wanted() -> None:
+    wish = {"removal": {"holdSeconds": 60}}
+    held = planned(memory=history(departed_since_s={}), **wish)
+    assert only_guard(held) is Guard.HOLD_WINDOW
+    huge = planned(departure(workload=workload(2**31 - 1)), held.history, NOW_S + 30, **wish)
+    assert only_guard(planned(memory=huge.history, now_s=NOW_S + 70, **wish)) is Guard.HOLD_WINDOW
+
+
 def test_workload_at_the_limit_is_served() -> None:
     served = planned(departure(workload=workload(EXPECTED_IDS_MAX)))
     assert served.membership is not None

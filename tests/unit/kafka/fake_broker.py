@@ -81,6 +81,8 @@ class FakeBroker:
         self.open_now = 0
         self.most_open = 0
         self.sasl_bytes: list[bytes] = []
+        self.held: asyncio.Event | None = None
+        """While it is there and not set, answers wait for it, in order."""
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self._arrivals: dict[Api, asyncio.Event] = {}
@@ -124,6 +126,8 @@ class FakeBroker:
                 answer = self._answer(await reader.readexactly(size))
                 if answer is CLOSE:
                     return
+                if self.held is not None:
+                    await self.held.wait()
                 if answer is not SILENT:
                     writer.write(struct.pack(">i", len(answer)) + answer)
         except (asyncio.IncompleteReadError, ConnectionError):

@@ -93,9 +93,8 @@ async def test_name_that_does_not_resolve_is_unreachable() -> None:
 
 async def test_system_resolver_answers_literals_and_local_names() -> None:
     system = SystemResolver()
-    resolver = system.of("shop")
-    assert await resolver("10.0.0.5", 9092) == ("10.0.0.5",)
-    assert "127.0.0.1" in await resolver("localhost", 9092)
+    assert await system.resolve(["shop"], "10.0.0.5", 9092) == ("10.0.0.5",)
+    assert "127.0.0.1" in await system.resolve(["shop"], "localhost", 9092)
     system.close()
 
 

@@ -7,6 +7,7 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +233,7 @@ async def test_advertised_loopback_is_refused_without_a_connection(
     broker: FakeBroker, settings: ConnectionSettings, clock: Any
 ) -> None:
     pool = ClusterPool(
-        replace(settings, allow_loopback=False), resolver=SystemResolver().of("shop"), rng=random.Random(1), clock=clock
+        replace(settings, allow_loopback=False), resolver=partial(SystemResolver().resolve, ["shop"]), rng=random.Random(1), clock=clock
     )
     node = BrokerNode(node_id=1, host="127.0.0.1", port=broker.port)
     with pytest.raises(Refusal) as caught:

@@ -7,12 +7,13 @@ import random
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import pytest
 import pytest_asyncio
 
-from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind
+from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind, LeaveEntry
 from staticgroup.kafka.addresses import LOOK_UPS_OF_TENANT, SystemResolver
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
@@ -111,13 +112,36 @@ async def test_silent_bootstrap_server_does_not_keep_a_healthy_connection_waitin
 ) -> None:
     """Whichever server the dice choose first, its silence is paid for once."""
     both = replace(settings, bootstrap_servers=(silent.address, broker.address), request_timeout_s=4.0)
-    pool = ClusterPool(both, resolver=SystemResolver().of("shop"), rng=random.Random(3), clock=lambda: 0.0)
+    pool = ClusterPool(
+        both, resolver=partial(SystemResolver().resolve, ["shop"]), rng=random.Random(3), clock=lambda: 0.0
+    )
     began_s = loop_s()
     for _ in range(8):
         pool._close_connections()
         await pool.any_connection(loop_s() + TIMEOUT_S)
     assert loop_s() - began_s < TIMEOUT_S
     pool.close()
+
+
+async def test_leave_that_is_cut_off_costs_no_other_call_its_answer(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    """The answer that nobody waits for any more arrives later and belongs to nobody."""
+    cluster.groups["orders"] = Group(members=[("m-0", "orders-0"), ("m-1", "orders-1")])
+    assert isinstance(await gateway.describe(settings, "orders"), GroupView)
+    broker.held = asyncio.Event()
+    entry = LeaveEntry(member_id="m-0", instance_id="orders-0")
+    leaving = asyncio.create_task(gateway.leave(settings, "orders", [entry]))
+    await broker.has_seen(Api.LEAVE_GROUP)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    describing = asyncio.create_task(gateway.describe(settings, "orders"))
+    await asyncio.sleep(0)
+    broker.held.set()
+    described = await describing
+    assert isinstance(described, GroupView)
+    assert [m.instance_id for m in described.members] == ["orders-1"]
+    assert broker.connections == 1
 
 
 @pytest.mark.looptime
@@ -148,16 +172,17 @@ async def test_names_of_one_tenant_that_do_not_resolve_do_not_delay_another_tena
         return ["10.0.0.5"]
 
     resolver = SystemResolver(look_up)
-    evil = [asyncio.create_task(resolver.of("evil")(f"b{n}.evil.example", 9092)) for n in range(200)]
+    evil = [asyncio.create_task(resolver.resolve(["evil"], f"b{n}.evil.example", 9092)) for n in range(200)]
     try:
         async with asyncio.timeout(5):
-            assert await resolver.of("good")("kafka.good.example", 9092) == ("10.0.0.5",)
+            assert await resolver.resolve(["good"], "kafka.good.example", 9092) == ("10.0.0.5",)
         for task in evil:
             task.cancel()  # whoever waited goes away, the look-ups themselves cannot be cut
         await asyncio.gather(*evil, return_exceptions=True)
         async with asyncio.timeout(5):
-            assert await resolver.of("good")("kafka.good.example", 9092) == ("10.0.0.5",)
-        late = asyncio.create_task(resolver.of("evil")("kafka.evil", 9092))
+            assert await resolver.resolve(["good"], "kafka.good.example", 9092) == ("10.0.0.5",)
+            assert await resolver.resolve(["evil", "good"], "kafka.both.example", 9092) == ("10.0.0.5",)
+        late = asyncio.create_task(resolver.resolve(["evil"], "kafka.evil", 9092))
         done, _ = await asyncio.wait([late], timeout=0.05)
         assert not done, f"the tenant already has its {LOOK_UPS_OF_TENANT} look-ups"
         release.set()
@@ -168,11 +193,30 @@ async def test_names_of_one_tenant_that_do_not_resolve_do_not_delay_another_tena
         resolver.close()
 
 
-async def test_gateway_asks_the_name_server_in_the_name_of_the_connections_namespace() -> None:
-    gateway = KioGateway()
-    evil = [gateway._resolver_of(ConnectionSettings(bootstrap_servers=("a:1",), name=f"evil/k{n}")) for n in range(2)]
-    good = gateway._resolver_of(ConnectionSettings(bootstrap_servers=("a:1",), name="good/k"))
-    assert evil[0].places is evil[1].places  # type: ignore[attr-defined]
-    assert evil[0].places is not good.places  # type: ignore[attr-defined]
-    await gateway.close()
+async def test_gateway_looks_names_up_in_the_share_of_every_namespace_that_has_the_same_settings() -> None:
+    """Two tenants with equal settings share connections; the one that asks for much must not use up the other's share."""
+    release = threading.Event()
+    asked: list[str] = []
 
+    def look_up(host: str, _port: int) -> list[str]:
+        asked.append(host)
+        release.wait(20)
+        raise OSError("no such name")
+
+    def connection(name: str, host: str) -> ConnectionSettings:
+        return ConnectionSettings(bootstrap_servers=(f"{host}:9092",), name=name, request_timeout_s=TIMEOUT_S)
+
+    gateway = KioGateway(rng=random.Random(1))
+    gateway._system_resolver = SystemResolver(look_up)
+    try:
+        holes = [connection(f"evil/hole{n}", f"b{n}.example") for n in range(2 * LOOK_UPS_OF_TENANT)]
+        await asyncio.gather(*(gateway.probe(hole) for hole in holes), gateway.probe(connection("evil/k", "shared")))
+        assert len(asked) == LOOK_UPS_OF_TENANT
+        async with asyncio.timeout(5):
+            while "shared" not in asked:  # it was left alone for as long as the other tenant waited
+                await gateway.probe(connection("good/k", "shared"))
+                await asyncio.sleep(0.01)
+        assert asked[LOOK_UPS_OF_TENANT:] == ["shared"]
+    finally:
+        release.set()
+        await gateway.close()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ async def following(
     transport = connect(server.configuration())
     changed: list[str] = []
     clock_s = clock_s or asyncio.get_running_loop().time
-    store = NodeStore(transport, on_change=changed.append, clock_s=clock_s, retry_delay_s=0.002)
+    store = NodeStore(transport, on_change=changed.append, rng=Random(1), clock_s=clock_s, retry_delay_s=0.002)
     task = asyncio.create_task(store.run())
     try:
         async with asyncio.timeout(5):
@@ -186,3 +187,53 @@ async def test_vanished_nodes_are_bounded(server: FakeApiServer, monkeypatch: py
             server.remove("", f"n{number}", "nodes")
         await eventually(lambda: not store.present())
         assert [store.node_of(f"n{n}") is not None for n in range(4)] == [False, False, True, True]
+
+
+class Sleeper:
+    """Sleep in no time and remember for how long."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def __call__(self, delay_s: float) -> None:
+        self.slept.append(delay_s)
+        await asyncio.sleep(0.0005)
+
+
+@asynccontextmanager
+async def sleeping(server: FakeApiServer) -> AsyncIterator[tuple[NodeStore, Sleeper]]:
+    transport, sleeper = connect(server.configuration()), Sleeper()
+    store = NodeStore(transport, on_change=lambda name: None, rng=Random(1), clock_s=Clock(), sleep=sleeper)
+    task = asyncio.create_task(store.run())
+    try:
+        yield store, sleeper
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await transport.close()
+
+
+@pytest.mark.parametrize("begins", ["before the first list", "while it watches"])
+async def test_outage_of_any_length_is_outlasted_with_tries_less_than_five_seconds_apart(
+    server: FakeApiServer, begins: str
+) -> None:
+    server.failing_status = 503 if begins == "before the first list" else 0
+    async with sleeping(server) as (store, sleeper):
+        if not server.failing_status:
+            await eventually(lambda: server.watches)
+            server.failing_status = 503
+            server.break_watches()
+        await eventually(lambda: sum(sleeper.slept) > 600, 30)
+        assert max(sleeper.slept) < 5
+        server.put(node(), "nodes")
+        server.failing_status = 0
+        await eventually(lambda: store.node_of("node-a"))
+
+
+async def test_watch_that_is_refused_does_not_make_a_storm_of_lists(server: FakeApiServer) -> None:
+    server.denied.add(("watch", "nodes"))
+    async with sleeping(server) as (_, sleeper):
+        await eventually(lambda: len(server.requests) > 100, 30)
+        assert len(server.requests) < 4 * len(sleeper.slept)
+        assert sum(sleeper.slept) > 60

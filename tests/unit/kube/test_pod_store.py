@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.pod import NodeView
+from staticgroup.kube import transport as transport_module
 from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pod_stream import Gap
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import NODE, born, eventually, finished, pod
@@ -39,13 +41,13 @@ class World:
 @asynccontextmanager
 async def following(
     server: FakeApiServer, *, resume: Continuity | None = None, merged: Iterable[Incarnation] = (), seed: int = 1,
-    anchored: bool = True, scopes: tuple[str, ...] = ("",), **settings_: Any,
+    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: bool = True, **settings_: Any,
 ) -> AsyncIterator[World]:
     transport = connect(server.configuration())
     nodes = {"node-a": NODE}
     world: World
     hooks = PodStoreHooks(
-        node_of=nodes.get, is_managed=lambda namespace, name: True,
+        node_of=nodes.get, is_managed=lambda namespace, name: is_managed,
         on_change=lambda *key: world.changes.append(key), on_gap=lambda reason: world.gaps.append(reason),  # noqa: PLW0108 - world is made below
     )
     defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
@@ -160,6 +162,87 @@ async def test_compacted_history_is_a_gap_with_a_new_epoch_and_keeps_what_was_kn
         assert world.store.epoch != epoch
         assert world.state() is IncarnationState.SUSPECT
         assert world.state("uid-1") is IncarnationState.LIVE
+
+
+async def lost_history(server: FakeApiServer, world: World) -> None:
+    """Let the API server forget what happened since the watch was last there, and wait until it is anchored again."""
+    server.compact()
+    server.end_watches()
+    await eventually(lambda: world.gaps and world.store.epoch)
+
+
+async def test_names_whose_object_stayed_keep_their_history_over_a_gap(server: FakeApiServer) -> None:
+    """An API server that restarts has lost its watch history; names are unique, and a uid never comes back."""
+    for number in range(4):
+        server.put(pod(f"web-{number}", uid=f"u{number}"))
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        epoch = world.store.epoch
+        server.break_watches()
+        server.remove("shop", "web-1")
+        server.put(pod("web-1", uid="u1b"))
+        server.remove("shop", "web-2")
+        server.put(pod("web-4", uid="u4"))
+        await lost_history(server, world)
+        stayed = {n for n in range(6) if epoch in world.store.unbroken_since("shop", f"web-{n}")}
+        assert stayed == {0, 3}
+        assert epoch not in world.store.unbroken_since("shop")
+        assert world.state("u1") is world.state("u2") is IncarnationState.SUSPECT
+
+
+async def test_gap_in_one_namespace_breaks_no_name_of_another(server: FakeApiServer) -> None:
+    server.put(pod("web-0", uid="here"))
+    async with following(server, scopes=("shop", "bill")) as world:
+        await eventually(lambda: len(server.watches) == 2)
+        epoch = world.store.epoch
+        world.store._streams["shop"].report_gap(Gap(reason="a test"))
+        await eventually(lambda: world.gaps and world.store.epoch)
+        assert epoch in world.store.unbroken_since("bill", "web-7")
+        assert epoch in world.store.unbroken_since("shop", "web-0")
+        assert epoch not in world.store.unbroken_since("shop", "web-7")
+
+
+async def test_process_that_begins_without_a_position_knows_no_name_since_before(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        assert world.store.unbroken_since("shop", "web-0") == {world.store.epoch}
+
+
+async def test_expired_position_of_a_process_that_was_never_anchored_keeps_no_name(server: FakeApiServer) -> None:
+    """What its LIST showed before the 410 came says nothing of the time since the stored position."""
+    server.put(pod())
+    stored = Continuity(epoch="e1", resource_versions={"": server.resource_version})
+    server.put(pod("web-1", uid="other"))
+    server.compact()
+    async with following(server, resume=stored) as world:
+        assert world.gaps
+        assert "e1" not in world.store.unbroken_since("shop", "web-0")
+
+
+async def test_standby_with_an_unbroken_watch_keeps_its_history_beyond_a_gap_of_the_holder(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as holder, following(server, resume=holder.store.continuity(), seed=2) as standby:
+        first = holder.store.epoch
+        await eventually(lambda: len(server.watches) == 2)
+        holder.store._streams[""].report_gap(Gap(reason="410 at the API server of the holder"))
+        await eventually(lambda: holder.gaps and holder.store.epoch)
+        second = holder.store.epoch
+        await eventually(lambda: standby.store.position("") >= server.resource_version)
+        stored = holder.store.continuity()
+        assert stored is not None
+        assert standby.store.adopt(stored)
+        assert standby.store.unbroken_since("shop") == {first, second}
+
+
+async def test_forgotten_suspects_of_nobody_are_no_gap(server: FakeApiServer) -> None:
+    async with following(server, gone_max=20, is_managed=False) as world:
+        epoch = world.store.epoch
+        for number in range(60):
+            server.put(pod(f"job-{number}", uid=f"j{number}", instance_id=None))
+            server.remove("shop", f"job-{number}")
+        await eventually(lambda: world.store.position("") == server.resource_version)
+        assert (world.store.epoch, world.gaps) == (epoch, [])
+        assert len(world.store) <= 20
 
 
 async def test_nothing_may_be_concluded_between_a_gap_and_the_new_anchor(server: FakeApiServer) -> None:
@@ -368,6 +451,29 @@ async def test_unreadable_pod_is_a_gap(server: FakeApiServer) -> None:
 
 
 # -- resume
+
+
+async def test_largest_pod_that_anybody_can_write_is_followed_like_any_other(server: FakeApiServer) -> None:
+    """1.5 MiB in etcd are 9 MiB in JSON when every character is escaped, as `<` is."""
+    server.put(pod())
+    async with following(server) as world:
+        server.put(pod("web-1", uid="large", annotations={"large": "x" * 9 * 1024 * 1024}))
+        await eventually(lambda: world.state("large") is IncarnationState.LIVE)
+        assert not world.gaps
+
+
+async def test_event_that_is_too_large_to_be_taken_ends_the_connection_and_not_the_process(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        monkeypatch.setattr(transport_module, "EVENT_MAX_BYTES", 20_000)
+        server.put(pod("web-1", uid="large", annotations={"large": "x" * 4_000_000}))
+        await eventually(lambda: len(server.watch_starts) >= 3)
+        assert world.state("large") is None
+        server.compact()
+        await eventually(lambda: world.state("large") is IncarnationState.LIVE)
+        assert len(world.gaps) == 1
 
 
 async def test_resumed_process_keeps_the_epoch_and_certifies_what_died_meanwhile(server: FakeApiServer) -> None:

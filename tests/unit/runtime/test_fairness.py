@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from staticgroup.runtime.operator import CONNECTION_CONCURRENCY
 from staticgroup.runtime.work_queue import LATE_AFTER_S, Key, Outcome, WorkQueue
+from support.tar_pits import SCENES, p99, play
 
 pytestmark = pytest.mark.looptime
 SILENCE_S = 60.0
@@ -330,3 +332,20 @@ async def test_probes_of_ten_silent_connections_do_not_delay_the_others_of_their
     await queue.stop()
     assert max(waits) <= LATE_AFTER_S
     assert sorted(waits)[-2] < 0.01
+
+
+@pytest.mark.looptime(enabled=False)
+@pytest.mark.parametrize("name", SCENES)
+def test_tar_pits_leave_the_others_waits_within_a_tenth_of_what_they_were(name: str) -> None:
+    without, beside = (play(SCENES[name], are_pits_silent=silent) for silent in (False, True))
+    assert len(beside.ended_s) == len(without.ended_s) > 3_000
+    assert (without.never, beside.never) == (0, 0)
+    assert p99(beside.ended_s) <= 1.1 * p99(without.ended_s)
+    assert p99(beside.begun_s) <= 1.1 * p99(without.begun_s) + 0.02
+    assert max(beside.ended_s) <= 1.1 * max(without.ended_s) + LATE_AFTER_S
+
+
+@pytest.mark.looptime(enabled=False)
+def test_scene_of_tar_pits_plays_the_same_each_time() -> None:
+    scene = replace(SCENES["10 of 200, each a tenant"], lasts_s=60.0)
+    assert play(scene, are_pits_silent=True) == play(scene, are_pits_silent=True)

@@ -50,10 +50,6 @@ async def test_scale_down_is_in_the_files_when_the_process_has_ended(cluster: Cl
     operator = Operator(settings, transport, kafka=cluster.kafka)
     task = asyncio.create_task(operator.run())
     try:
-        async with asyncio.timeout(20):
-            await operator.pods.wait_anchored()
-        cluster.operators.append(operator)
-        cluster.tell(operator)
         await cluster.populated()
         cluster.scale(2)
         cluster.end(2)

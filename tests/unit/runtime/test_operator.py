@@ -9,17 +9,24 @@ from typing import Any
 
 import pytest
 
+from staticgroup.core.chain import IncarnationState
+from staticgroup.core.memory import wire_ledger
+from staticgroup.kube.continuity import Continuity
+from staticgroup.kube.lease import CONTINUITY_ANNOTATION
 from staticgroup.kube.transport import connect
-from staticgroup.runtime.operator import LeaseLost, Operator
+from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.settings import Settings
 from support.fake_apiserver import BROKEN, FakeApiServer
 from support.fake_gateways import FakeKafka
+from unit.core.builders import incarnation
 from unit.kube.raw_objects import eventually, finished, pod
 
 from .world import CANARY, KEY, kafka_connection, static_group
 
 Json = dict[str, Any]
 GROUPS, STATEFUL_SETS = "staticgroups.staticgroup.io", "statefulsets.apps"
+CONNECTIONS, KAFKA = "kafkaconnections.staticgroup.io", ("shop", "kafka")
+LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/ops/leases/staticgroup-operator"
 LEASE = ("leases.coordination.k8s.io", "ops", "staticgroup-operator")
 
 
@@ -37,7 +44,6 @@ class Cluster:
     def __init__(self, server: FakeApiServer) -> None:
         self.server = server
         self.kafka = FakeKafka()
-        self.operators: list[Operator] = []
         server.put({"metadata": {"name": "kube-system", "uid": "cluster-1"}}, "namespaces")
         server.put({"metadata": {"name": "node-a"}, "status": {"nodeInfo": {"kubeletVersion": "v1.36.3"}}}, "nodes")
         server.put(
@@ -57,21 +63,7 @@ class Cluster:
         return f"web-{ordinal}.{self.status['injected']['scope']}"
 
     def scale(self, replicas: int) -> None:
-        """Scale, and let every process hear of it, as kopf does."""
         self.server.put(stateful_set(replicas, self.server.resource_version), STATEFUL_SETS)
-        for operator in self.operators:
-            self.tell(operator)
-
-    def tell(self, operator: Operator) -> None:
-        """Deliver what kopf watches."""
-        from staticgroup.kube.translate import workload_view
-
-        operator.kafka_connection_changed(
-            self.server.objects["kafkaconnections.staticgroup.io", "shop", "kafka"], is_deleted=False
-        )
-        operator.static_group_changed(self.server.objects[GROUPS, *KEY], is_deleted=False)
-        view = workload_view(self.server.objects[STATEFUL_SETS, "shop", "web"])
-        operator.workload_changed(view, is_deleted=False)  # type: ignore[arg-type]  # it is well formed
 
     def start(self, *ordinals: int) -> None:
         for n in ordinals:
@@ -92,12 +84,8 @@ class Cluster:
         try:
             async with asyncio.timeout(20):
                 await operator.pods.wait_anchored()
-            self.operators.append(operator)
-            self.tell(operator)
             yield operator, task
         finally:
-            if operator in self.operators:
-                self.operators.remove(operator)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await transport.close()
@@ -177,9 +165,8 @@ async def test_standby_watches_but_writes_nothing_until_the_holder_is_gone(clust
     async with cluster.operating("one") as (first, first_task), cluster.operating("two") as (second, _):
         await cluster.populated()
         assert (first.lease.holds(), second.lease.holds()) == (True, False)
-        assert second.is_ready() == second.handlers_ready.is_set()
+        await eventually(second.is_ready, 20)
         before = second.metrics.status_writes._value.get()
-        cluster.operators.remove(first)
         first_task.cancel()
         await asyncio.gather(first_task, return_exceptions=True)
         await eventually(second.lease.holds, 20)
@@ -196,37 +183,259 @@ async def test_process_that_watches_sixty_namespaces_holds_the_lease_and_removes
     async with cluster.operating(watch_namespaces=namespaces) as (operator, _):
         await cluster.populated()
         assert operator.lease.holds()
-        assert len([w for w in cluster.server.watches if not w.is_short]) == 61
+        followed = {(w.resource, w.namespace) for w in cluster.server.watches if not w.is_short}
+        assert len(followed) == 4 * 60 + 1
         cluster.scale(2)
         cluster.end(2)
         await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
     assert left(cluster) == [cluster.id_of(2)]
 
 
-async def test_lost_lease_ends_the_process_and_stops_all_writes(cluster: Cluster) -> None:
+def take_lease(cluster: Cluster, holder: str) -> None:
+    """Write another holder, or none, into the Lease."""
+    lease = cluster.server.objects[LEASE]
+    lease["spec"] |= {"holderIdentity": holder, "leaseTransitions": lease["spec"].get("leaseTransitions", 0) + 1}
+    cluster.server.put(lease, LEASE[0])
+
+
+def writes(cluster: Cluster) -> list[str]:
+    return [path for method, path in cluster.server.requests if method != "GET"]
+
+
+async def test_lost_lease_makes_a_standby_that_writes_nothing_and_goes_on_watching(cluster: Cluster) -> None:
     async with cluster.operating() as (operator, task):
         await cluster.populated()
-        operator.lease._renewed_s = None
-        lease = cluster.server.objects[LEASE]
-        lease["spec"]["holderIdentity"] = "somebody-else"
-        cluster.server.put(lease, LEASE[0])
-        with pytest.raises(BaseExceptionGroup) as ended:
-            await asyncio.wait_for(task, 20)
-        assert ended.group_contains(LeaseLost)
-        writes = len([m for m, _ in cluster.server.requests if m == "PATCH"])
-        operator.static_group_changed(static_group(generation=9), is_deleted=False)
-        assert len([m for m, _ in cluster.server.requests if m == "PATCH"]) == writes
+        take_lease(cluster, "somebody-else")
+        await eventually(lambda: not operator.lease.holds() and not operator._is_active, 20)
+        await eventually(lambda: not any(w for w in operator.queue._rounds if not w.done()), 20)
+        written = len(writes(cluster))
+        cluster.scale(2)
+        cluster.end(2)
+        await eventually(lambda: operator.stores.workloads["shop", "web"].replicas == 2, 20)
+        await eventually(lambda: not any(p.object_present for p in departed(operator)), 20)
+        assert operator.is_ready()
+        assert not task.done()
+        assert len(writes(cluster)) == written
+    assert left(cluster) == []
+
+
+def departed(operator: Operator) -> list[Any]:
+    return [p for p in operator.pods.of_workload("shop", "web") if p.pod_name == "web-2"]
+
+
+async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(cluster: Cluster) -> None:
+    """Another holder wrote the status meanwhile: it is read again, never overwritten with what was remembered."""
+    async with cluster.operating() as (operator, task):
+        await cluster.populated()
+        epoch, queue = operator.pods.epoch, operator.queue
+        take_lease(cluster, "somebody-else")
+        await eventually(lambda: not operator._is_active, 20)
+        cluster.server.set_stalled(True)  # only a LIST shows what the other one wrote
+        connection = cluster.server.objects[CONNECTIONS, *KAFKA]
+        cluster.server.put(connection | {"status": connection["status"] | {"brokers": 99}}, CONNECTIONS)
+        body = cluster.server.objects[GROUPS, *KEY]
+        conditions = [c | {"lastTransitionTime": "2020-01-01T00:00:00Z"} for c in body["status"]["conditions"]]
+        lost = incarnation(7, "u7", IncarnationState.SUSPECT, instance_ids=frozenset({cluster.id_of(7)}))
+        theirs = wire_ledger((lost,))
+        assert theirs is not None
+        written = body["status"] | {"ledger": theirs.to_wire(), "conditions": conditions}
+        cluster.server.put(body | {"status": written}, GROUPS)
+        take_lease(cluster, "")
+        await eventually(lambda: operator._is_active, 20)
+        assert operator.pods.get("u7") is not None
+        cluster.server.set_stalled(False)
+        cluster.scale(2)
+        cluster.end(2)
+        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
+        await eventually(lambda: (cluster.status.get("lastRemoval") or {}).get("instanceId") == cluster.id_of(2), 20)
+        await eventually(lambda: cluster.server.objects[CONNECTIONS, *KAFKA]["status"]["brokers"] != 99, 20)
+        (connected,) = (c for c in cluster.status["conditions"] if c["type"] == "Connected")
+        assert connected["lastTransitionTime"] == "2020-01-01T00:00:00Z"
+        assert operator.queue is not queue
+        assert operator.pods.epoch == epoch
+        assert "web-7" in str(cluster.status["ledger"])
+        assert not task.done()
+    assert left(cluster) == [cluster.id_of(2)]
+
+
+async def test_replica_that_gets_its_lease_back_goes_on_under_the_epoch_of_the_holder_in_between(
+    cluster: Cluster,
+) -> None:
+    """Acquiring the Lease must not overwrite what that holder stored on it before it was read."""
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        take_lease(cluster, "somebody-else")
+        await eventually(lambda: not operator._is_active, 20)
+        theirs = Continuity(epoch="theirs", resource_versions={"": cluster.server.resource_version})
+        cluster.server.objects[LEASE]["metadata"]["annotations"] = {CONTINUITY_ANNOTATION: theirs.to_json()}
+        take_lease(cluster, "")
+        await eventually(lambda: operator._is_active, 20)
+        assert operator.pods.epoch == "theirs"
+
+
+async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(cluster: Cluster) -> None:
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        may_end, described = asyncio.Event(), cluster.kafka.describe
+        cut: list[str] = []
+
+        async def describe(settings: Any, group_id: str) -> Any:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cut.append(group_id)
+                await may_end.wait()
+
+        cluster.kafka.describe = describe  # type: ignore[method-assign]
+        operator._look_at(KEY)
+        await eventually(lambda: any(e.running for e in operator.queue._entries.values()), 20)
+        take_lease(cluster, "somebody-else")
+        await eventually(lambda: cut, 20)
+        cluster.kafka.describe = described  # type: ignore[method-assign]
+        take_lease(cluster, "")
+        await eventually(operator.lease.holds, 20)
+        renewals = writes(cluster).count(LEASE_PATH)
+        await eventually(lambda: writes(cluster).count(LEASE_PATH) > renewals + 3, 20)
+        assert not operator._is_active
+        may_end.set()
+        await eventually(lambda: operator._is_active, 20)
+
+
+async def test_round_of_an_earlier_term_is_cut_off_before_the_next_term_begins(cluster: Cluster) -> None:
+    """It would go on under the Lease of the new term and write what it remembers from before."""
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        hanging, described = asyncio.Event(), cluster.kafka.describe
+        ended: list[str] = []
+
+        async def describe(settings: Any, group_id: str) -> Any:
+            try:
+                await hanging.wait()
+            finally:
+                ended.append(group_id)
+            return await described(settings, group_id)
+
+        cluster.kafka.describe = describe  # type: ignore[method-assign]
+        operator._look_at(KEY)
+        await eventually(lambda: any(e.running for e in operator.queue._entries.values()), 20)
+        take_lease(cluster, "somebody-else")
+        await eventually(lambda: ended == ["orders"], 20)
+        written = len([w for w in writes(cluster) if "staticgroups" in w])
+        take_lease(cluster, "")
+        await eventually(lambda: operator._is_active, 20)
+        assert len([w for w in writes(cluster) if "staticgroups" in w]) == written
+        cluster.kafka.describe = described  # type: ignore[method-assign]
 
 
 async def test_deleted_staticgroup_is_forgotten_everywhere(cluster: Cluster) -> None:
     async with cluster.operating() as (operator, _):
         await cluster.populated()
-        body = cluster.server.remove("shop", "orders", GROUPS)
-        operator.static_group_changed(body, is_deleted=True)
-        cluster.operators.clear()
-        await eventually(lambda: len(operator.queue) == 0, 20)
-        assert operator.stores.groups == {}
-        assert operator.reconciler.memories._by_key == {}
+        cluster.server.remove("shop", "orders", GROUPS)
+        await eventually(lambda: is_forgotten(operator), 20)
+
+
+def is_forgotten(operator: Operator) -> bool:
+    stores = operator.stores
+    remembered = (stores.groups, stores.group_uids, stores.by_workload, operator.reconciler.memories._by_key)
+    return not any(remembered) and len(operator.queue) == 0 and not operator.metrics.ready._metrics
+
+
+async def test_staticgroup_deleted_while_the_watch_was_broken_is_forgotten_everywhere(cluster: Cluster) -> None:
+    """The API server has compacted its deletion: only the LIST can tell, by what it does not show."""
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        cluster.server.break_watches()
+        cluster.server.remove("shop", "orders", GROUPS)
+        cluster.server.compact()
+        await eventually(lambda: is_forgotten(operator), 20)
+
+
+async def test_workload_and_connection_deleted_while_the_watch_was_broken_are_forgotten(cluster: Cluster) -> None:
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        cluster.server.break_watches()
+        cluster.server.remove("shop", "web", STATEFUL_SETS)
+        cluster.server.remove("shop", "kafka", CONNECTIONS)
+        cluster.server.compact()
+        await eventually(lambda: not operator.stores.workloads and not operator.stores.connections, 20)
+        await eventually(lambda: "ConnectionNotFound" in reasons(cluster), 20)
+        assert operator.connection_reporter._written == {}
+
+
+def reasons(cluster: Cluster) -> set[str]:
+    return {c["reason"] for c in cluster.status["conditions"]}
+
+
+async def test_staticgroup_created_again_while_the_watch_was_broken_starts_anew(cluster: Cluster) -> None:
+    """Same name, another uid: the memory of the first is dropped, ids of the second have a scope of their own."""
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        scope = cluster.status["injected"]["scope"]
+        operator.metrics.removed.labels(*KEY).inc(5)
+        cluster.server.break_watches()
+        cluster.server.remove("shop", "orders", GROUPS)
+        cluster.server.put(static_group("sg-2"), GROUPS)
+        cluster.server.compact()
+        await eventually(lambda: cluster.status.get("injected", {}).get("scope") not in (None, scope), 20)
+        assert operator.stores.group_uids == {KEY: "sg-2"}
+        assert operator.reconciler.memories._by_key[KEY].uid == "sg-2"
+        assert operator.metrics.removed.labels(*KEY)._value.get() == 0
+
+
+@pytest.mark.parametrize("is_valid", [True, False])
+async def test_deletion_of_an_old_uid_heard_after_the_new_one_drops_nothing(cluster: Cluster, is_valid: bool) -> None:
+    """In every store: StaticGroups, KafkaConnections and StatefulSets; what cannot be read has a uid as well."""
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        cluster.server.denied |= {("list", r) for r in (GROUPS, CONNECTIONS, STATEFUL_SETS)}
+        spec: Json = {} if is_valid else {"spec": {"groupId": 7, "bootstrapServers": 7}}
+        old = (static_group(), kafka_connection(), stateful_set(3))
+        group, connection, workload = static_group("sg-2"), kafka_connection(), stateful_set(3)
+        connection["metadata"]["uid"], workload["metadata"]["uid"] = "kc-2", "w2"
+        operator.static_group_changed(group | spec, is_deleted=False)
+        operator.kafka_connection_changed(connection | spec, is_deleted=False)
+        operator.stateful_set_changed(workload, is_deleted=False)
+        operator.static_group_changed(old[0], is_deleted=True)
+        operator.kafka_connection_changed(old[1], is_deleted=True)
+        operator.stateful_set_changed(old[2], is_deleted=True)
+        stores = operator.stores
+        assert (KEY in stores.groups, KEY in stores.invalid_groups) == (is_valid, not is_valid)
+        assert (KAFKA in stores.connections, KAFKA in stores.invalid_connections) == (is_valid, not is_valid)
+        assert stores.workloads["shop", "web"].uid == "w2"
+        operator.static_group_changed(group, is_deleted=True)
+        operator.kafka_connection_changed(connection, is_deleted=True)
+        operator.stateful_set_changed(workload, is_deleted=True)
+        assert not any((stores.groups, stores.invalid_groups, stores.connections, stores.invalid_connections))
+        assert stores.workloads == {}
+
+
+async def test_connection_created_again_under_its_name_gets_a_status_of_its_own(cluster: Cluster) -> None:
+    async with cluster.operating():
+        await eventually(lambda: "status" in cluster.server.objects[CONNECTIONS, *KAFKA], 20)
+        cluster.server.remove(*KAFKA, CONNECTIONS)
+        again = kafka_connection()
+        again["metadata"]["uid"] = "kc-2"
+        cluster.server.put(again, CONNECTIONS)
+        await eventually(lambda: "status" in cluster.server.objects[CONNECTIONS, *KAFKA], 20)
+
+
+async def test_stateful_set_that_cannot_be_read_is_logged_and_changes_nothing(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster.operating() as (operator, _):
+        await eventually(lambda: operator.stores.workloads, 20)
+        cluster.server.put(stateful_set(3) | {"spec": {"replicas": "many"}}, STATEFUL_SETS)
+        await eventually(lambda: "StatefulSet cannot be read" in caplog.text, 20)
+        assert operator.stores.workloads["shop", "web"].replicas == 3
+
+
+async def test_process_is_ready_only_when_every_store_is_complete(cluster: Cluster) -> None:
+    cluster.server.denied.add(("list", STATEFUL_SETS))
+    async with cluster.operating() as (operator, _):
+        await eventually(operator.lease.holds, 20)
+        assert not operator.is_ready()
+        cluster.server.denied.clear()
+        await eventually(operator.is_ready, 20)
 
 
 async def test_secret_without_the_label_that_the_operator_asks_for_is_used_for_nothing(cluster: Cluster) -> None:
@@ -242,8 +451,6 @@ async def test_secret_without_the_label_that_the_operator_asks_for_is_used_for_n
         cluster.server.put(
             {**secret, "metadata": {**secret["metadata"], "labels": {"staticgroup.io/kafka": "yes"}}}, "secrets"
         )
-        for operator in cluster.operators:
-            cluster.tell(operator)
         await eventually(lambda: connected()["status"] == "True", 20)
 
 
@@ -253,3 +460,26 @@ async def test_no_write_of_a_whole_life_holds_the_password(cluster: Cluster) -> 
     written = [str(o) for key, o in cluster.server.objects.items() if key[0] != "secrets"]
     assert CANARY not in " ".join(written)
     assert not [path for _, path in cluster.server.requests if CANARY in path]
+
+
+async def test_rounds_wait_in_line_by_connection_and_have_the_deadline_of_the_settings(cluster: Cluster) -> None:
+    async with cluster.operating() as (operator, _):
+        assert operator.queue.lane_of(KEY) == ("shop", "kafka")
+        assert operator.queue.lane_of(("shop", "unknown")) == ("shop", "")
+        assert operator.queue.deadline_s == operator.connection_queue.deadline_s == Settings().round_deadline_s
+
+
+async def test_round_that_waits_for_a_silent_broker_is_seen_as_late(cluster: Cluster) -> None:
+    answer = asyncio.Event()
+    async with cluster.operating() as (operator, _):
+        await eventually(lambda: "injected" in cluster.status, 20)
+        cluster.kafka.before["describe"] = answer.wait  # type: ignore[assignment]
+        cluster.scale(2)
+
+        def late() -> float | None:
+            operator.refresh_gauges()
+            return operator.metrics.registry.get_sample_value("staticgroup_rounds_late")
+
+        await eventually(lambda: late() == 1, 20)
+        answer.set()
+        await eventually(lambda: late() == 0, 20)

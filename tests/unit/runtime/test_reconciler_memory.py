@@ -242,6 +242,17 @@ async def test_status_of_a_recreated_staticgroup_never_gets_the_old_ones_words()
     assert "status" not in world.kube.objects[("staticgroups", *KEY)]
 
 
+async def test_staticgroup_that_took_the_name_during_a_read_is_not_dropped_with_the_one_that_was_read_as_gone() -> None:
+    world = World()
+
+    async def read_object(plural: str, namespace: str, name: str) -> None:
+        world.stores.put_group(KEY, static_group(uid="sg-2"))
+
+    world.kube.read_object = read_object  # type: ignore[method-assign, assignment]
+    await world.reconciler.reconcile(KEY)
+    assert world.stores.groups[KEY].metadata.uid == "sg-2"
+
+
 async def test_deleted_staticgroup_is_forgotten_with_its_metrics() -> None:
     world = await World().started()
     world.delete_group()

@@ -140,7 +140,7 @@ async def test_every_acknowledged_removal_has_its_audit_line_when_the_round_is_c
     assert acknowledged
 
 
-async def test_status_that_was_written_while_the_round_was_cut_does_not_stay_when_the_next_round_sees_otherwise() -> None:
+async def test_status_written_by_a_round_that_was_cut_does_not_stay_when_the_next_sees_otherwise() -> None:
     world = await World().started()
     await world.settled()
     assert world.condition("Connected")[0] == "True"

@@ -147,7 +147,7 @@ async def test_deleted_staticgroup_keeps_nothing() -> None:
     await world.rounds(3)
     assert world.pods.state("u2") == "Dead"
     del world.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT]
-    world.stores.drop_group(AUDIT)
+    world.stores.drop_group(AUDIT, world.stores.group_uids[AUDIT])
     world.reconciler.forget(AUDIT)
     await world.round()
     assert world.pods.state("u2") == ""

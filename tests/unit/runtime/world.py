@@ -122,7 +122,7 @@ class World:
     def delete_group(self) -> None:
         """Delete the StaticGroup, as `Operator.static_group_changed` takes it."""
         del self.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)]
-        self.stores.drop_group(KEY)
+        self.stores.drop_group(KEY, self.stores.group_uids[KEY])
         self.reconciler.forget(KEY)
 
     def scale(self, replicas: int, *, in_store: bool = True) -> None:

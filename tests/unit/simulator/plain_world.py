@@ -22,7 +22,6 @@ from simulator.trace import Trace
 from simulator.transport import ModelTransport
 from simulator.users import stateful_set
 from staticgroup.api import names
-from staticgroup.kube.translate import MalformedObject, workload_view
 from staticgroup.runtime.operator import Operator, Sources
 from staticgroup.runtime.settings import Settings
 from support.fake_gateways import FakeKafka
@@ -166,8 +165,8 @@ class PlainWorld:
 
     # -- an operator
 
-    def start_operator(self, name: str = "operator-a") -> tuple[Process, Operator, ModelTransport]:
-        """Start one operator process, with handlers fed as kopf feeds them."""
+    def start_operator(self, name: str = "operator-a", **options: Any) -> tuple[Process, Operator, ModelTransport]:
+        """Start one operator process."""
         process = self.loop.process(name)
         transport = ModelTransport(
             self.server, self.loop, user="operator", rng=Random(f"{self.seed}/{name}"), process=process
@@ -177,22 +176,9 @@ class PlainWorld:
             monotonic_s=self.loop.time,
             rng=Random(f"{self.seed}/{name}/operator"),
         )
-        settings = Settings(identity=name, namespace="ops")
+        settings = Settings(identity=name, namespace="ops", **options)
         operator = process.call(lambda: Operator(settings, transport, sources=sources, kafka=self.kafka))
         process.start(operator.run())
-
-        def on_workload(kind: str, raw: Json) -> None:
-            view = workload_view(raw)
-            assert not isinstance(view, MalformedObject)
-            operator.workload_changed(view, is_deleted=kind == "DELETED")
-
-        transport.follow(
-            STATIC_GROUPS, lambda kind, raw: operator.static_group_changed(raw, is_deleted=kind == "DELETED")
-        )
-        transport.follow(
-            KAFKA_CONNECTIONS, lambda kind, raw: operator.kafka_connection_changed(raw, is_deleted=kind == "DELETED")
-        )
-        transport.follow(STATEFULSETS, on_workload)
         return process, operator, transport
 
     async def until(self, condition: Callable[[], object], deadline_s: float = 120.0) -> None:

@@ -278,6 +278,34 @@ def test_bookmark_says_how_far_the_cache_of_the_resource_has_come(server: ApiSer
     assert server.bookmark_version(PODS) == server.resource_version
 
 
+def test_restart_loses_the_history_of_every_watch_and_keeps_the_objects(server: ApiServer) -> None:
+    """The watch cache starts from a LIST at the present revision, so whatever lies before it is 410."""
+    server.create(PODS, pod("web-0"))
+    before = server.resource_version
+    server.create(PODS, pod("web-1"))
+    broken: list[bool] = []
+    server.subscribe(PODS, "", Selector(), before, lambda _: None, lambda: broken.append(True))
+    server.restart()
+    assert broken == [True]
+    with refused(410):
+        server.subscribe(PODS, "", Selector(), before, lambda _: None, lambda: None)
+    server.subscribe(PODS, "", Selector(), server.resource_version, lambda _: None, lambda: None)
+    assert len(server.list(PODS)) == 2
+
+
+def test_restored_etcd_may_go_ahead_and_then_answers_410_for_every_old_position(server: ApiServer) -> None:
+    """etcdutl snapshot restore --bump-revision --mark-compacted."""
+    server.create(PODS, pod("web-0"))
+    backup = server.backup()
+    server.create(PODS, pod("web-1"))
+    seen = server.resource_version
+    server.restore(backup, bump=1000)
+    assert server.resource_version == seen + 1000
+    assert [p["metadata"]["name"] for p in server.list(PODS)] == ["web-0"]
+    with refused(410):
+        server.subscribe(PODS, "", Selector(), seen, lambda _: None, lambda: None)
+
+
 def test_restored_etcd_goes_back_in_versions_and_objects_and_breaks_watches(server: ApiServer) -> None:
     server.create(PODS, pod("web-0"))
     backup = server.backup()

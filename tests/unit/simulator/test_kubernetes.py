@@ -646,6 +646,35 @@ def test_false_oath_fails_a_running_pod_without_a_reason_and_only_its_writer_tel
     in_world(body)
 
 
+def test_set_of_an_old_controller_labels_no_ordinal_and_a_newer_one_leaves_its_pods_as_they_are() -> None:
+    """identityMatches looks at the label with the pod's name only."""
+
+    async def body(world: PlainWorld) -> None:
+        world.cluster.stateful_sets.has_index_label = False
+        world.users.delete_pod("shop", "web-2")
+        await world.until(lambda: names.POD_INDEX_LABEL not in (world.pods[-1]["metadata"]["labels"]))
+        await world.until(lambda: is_up(world, 3))
+        world.cluster.stateful_sets.has_index_label = True
+        world.cluster.stateful_sets.poke_all()
+        await asyncio.sleep(5)
+        assert [names.POD_INDEX_LABEL in p["metadata"]["labels"] for p in world.pods] == [True, True, False]
+
+    in_world(body)
+
+
+def test_phase_that_somebody_else_writes_leaves_the_containers_to_the_kubelet() -> None:
+    """One entry for each manager; a field that changes is taken from its owner."""
+
+    async def body(world: PlainWorld) -> None:
+        world.server.patch(
+            PODS, "shop", "web-2", {"status": {"phase": "Failed"}}, subresource="status", manager="kueue"
+        )
+        owned = {e["manager"]: set(e["fieldsV1"]["f:status"]) for e in world.pods[2]["metadata"]["managedFields"]}
+        assert owned == {"kubelet": {"f:containerStatuses"}, "kueue": {"f:phase"}}
+
+    in_world(body)
+
+
 def test_phase_belongs_to_who_changed_it_last() -> None:
     """An Update takes the fields whose values it changes; the node controller's conditions leave the phase alone."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
@@ -11,9 +12,12 @@ from typing import Any
 import pytest
 
 from simulator.objects import LEASES, STATEFULSETS, STATIC_GROUPS, is_terminating, is_true, uid_of
+from simulator.objects import Json as Object
+from simulator.transport import ModelTransport
 from simulator.users import stateful_set
 from staticgroup.api import names
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION
+from staticgroup.runtime.health import WATCH_AGE_MAX_S
 
 from .plain_world import PlainWorld, simulate, static_group
 
@@ -256,5 +260,126 @@ def test_ready_pods_are_ready_for_the_operator_too() -> None:
         assert len(pods) == 3
         assert all(p.ready_since_s is not None and p.runs and p.from_birth for p in pods)
         assert all(is_true(p, "Ready") for p in world.pods)
+
+    simulate(main)
+
+
+def is_ready(status: Object) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ()))
+
+
+@pytest.mark.parametrize("away_s", [20, 180, 3600])
+@pytest.mark.parametrize("fault", ["refused", "unavailable"])
+def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within_seconds(
+    away_s: int, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pod ends while nobody is heard; the same process tells the outage twice, begins another term and removes."""
+
+    async def main() -> None:
+        world = PlainWorld()
+        process, operator, transport = world.start_operator()
+        await populated(world)
+        epoch = operator.pods.epoch
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: (world.pod(2) or {"metadata": {}})["metadata"].get("deletionTimestamp"))
+        away(transport, fault)
+        await asyncio.sleep(away_s)
+        assert not world.left
+        assert not operator.lease.holds()
+        assert operator.watch_age_s() == 0, "no restart helps"
+        transport.faults.is_refusing, transport.faults.failing_status = False, 0
+        back_s = world.loop.time()
+        await world.until(lambda: world.left, 30)
+        assert world.loop.time() - back_s < 5
+        assert not process.is_dead
+        assert world.left == [world.id_of(2)]
+        assert operator.pods.epoch == epoch
+        await world.until(lambda: is_ready(world.status), 60)
+        for _ in range(30):
+            await asyncio.sleep(10)
+            assert (operator.watch_age_s() or 0) < WATCH_AGE_MAX_S
+
+    caplog.set_level(logging.INFO)
+    simulate(main)
+    assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == [
+        "the API server is away; nothing is done until it answers",
+        "lease lost, standing by",
+        "the API server answers again",
+    ]
+
+
+def test_single_replica_without_election_rests_in_an_outage_and_looks_again_at_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nothing has changed, so no event is due; the end of the outage itself is the reason to look."""
+
+    async def main() -> None:
+        world = PlainWorld()
+        _, operator, transport = world.start_operator(leader_election=False)
+        await populated(world)
+        await asyncio.sleep(60)
+        away(transport, "refused")
+        await asyncio.sleep(600)
+        assert operator.lease.holds()
+        assert not operator.reconciler.may_write()
+        done = operator.metrics.rounds.labels("done")._value
+        before = done.get()
+        transport.faults.is_refusing = False
+        back_s = world.loop.time()
+        await world.until(lambda: done.get() > before, 90)
+        assert world.loop.time() - back_s < 5
+
+    simulate(main)
+    assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) <= 10
+
+
+def test_pod_watch_that_is_silent_while_the_api_server_answers_is_unhealthy() -> None:
+    async def main() -> None:
+        world = PlainWorld()
+        _, operator, transport = world.start_operator()
+        await populated(world)
+        transport.faults.watch_delay_s = 10_000.0
+        await asyncio.sleep(2 * WATCH_AGE_MAX_S)
+        assert operator.lease.holds()
+        assert (operator.watch_age_s() or 0) > WATCH_AGE_MAX_S
+
+    simulate(main)
+
+
+def away(transport: ModelTransport, fault: str) -> None:
+    """Let one process's API server refuse every connection, or answer everything with 503."""
+    transport.faults.is_refusing = fault == "refused"
+    transport.faults.failing_status = 503 if fault == "unavailable" else 0
+    transport.link.break_watches()
+
+
+def test_replica_cut_off_while_another_one_leads_writes_nothing_and_becomes_its_standby() -> None:
+    """What the other one wrote meanwhile is read before anything is written: its ledger and its removals stay."""
+
+    async def main() -> None:
+        world = PlainWorld()
+        _, first, first_wire = world.start_operator("operator-a")
+        await populated(world)
+        second_process, second, _ = world.start_operator("operator-b")
+        await asyncio.sleep(5)
+        away(first_wire, "refused")
+        await world.until(second.lease.holds, 40)
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: world.left, 60)
+        await asyncio.sleep(20)
+        injected = world.status["injected"]
+        asked: list[tuple[str, str]] = []
+        first_wire.link.on_request.append(lambda verb, label: asked.append((verb, label)))
+        first_wire.faults.is_refusing = False
+        await asyncio.sleep(30)
+        assert (first.lease.holds(), second.lease.holds()) == (False, True)
+        assert first.is_ready()
+        assert {verb for verb, _ in asked} == {"get", "list", "watch"}
+        second_process.kill()
+        world.users.scale("shop", "web", 1)
+        await world.until(first.lease.holds, 60)
+        await world.until(lambda: len(world.left) == 2, 60)
+        assert world.left == [world.id_of(2), world.id_of(1)]
+        assert world.status["injected"] == injected
 
     simulate(main)

@@ -35,6 +35,9 @@ class Told:
     def is_alive(self, member_id: str) -> bool:
         return member_id in self.alive
 
+    def whereabouts(self, member_id: str) -> str:
+        return "pod shop/web-2 (uid-7) on n1"
+
     def uncertified(self, instance_id: str, member_id: str) -> Sequence[str]:
         return self.unproven
 
@@ -97,6 +100,14 @@ def test_removal_of_a_live_member_breaks_s1() -> None:
     assert judged(Told(alive={"m-1"}), effects=[replace(EFFECT, error_code=ErrorCode.FENCED_INSTANCE_ID)]) == []
 
 
+def test_removal_of_a_live_member_says_whose_process_it_was() -> None:
+    found: list[Violation] = []
+    Safety(Told(alive={"m-1"}), lease_duration_s=15.0, on_violation=found.append).leave_applied(EFFECT)
+    assert [v.message for v in found] == [
+        "operator-a removed live member m-1 (web-2) of pod shop/web-2 (uid-7) on n1",
+    ]
+
+
 def test_removal_without_a_written_proof_breaks_s2() -> None:
     assert judged(Told(unproven=("uid-7",)), effects=[EFFECT]) == ["S2"]
 
@@ -126,6 +137,32 @@ def versions(*statuses: dict[str, object], generation: int = 2) -> list[str]:
 def test_status_that_takes_something_back_breaks_s11(before: dict[str, object], after: dict[str, object]) -> None:
     assert versions(before, after) == ["S11"]
     assert versions(before, before) == []
+
+
+def test_status_that_somebody_else_writes_may_take_back_anything() -> None:
+    found: list[Violation] = []
+    history = StatusHistory(found.append)
+
+    def body(observed: int) -> dict[str, object]:
+        return {"metadata": {"uid": "sg-1", "generation": 9}, "status": {"observedGeneration": observed}}
+
+    history.written(1.0, body(5))
+    history.edited(body(2))
+    history.written(2.0, body(2))
+    assert found == []
+    history.written(3.0, body(1))
+    assert [violation.oracle for violation in found] == ["S11"]
+
+
+def test_status_after_a_restore_is_compared_with_what_was_restored() -> None:
+    found: list[Violation] = []
+    history = StatusHistory(found.append)
+    old = {"metadata": {"uid": "sg-1", "generation": 2}, "status": {"observedGeneration": 2}}
+    history.written(1.0, old)
+    history.written(2.0, {"metadata": {"uid": "sg-1", "generation": 5}, "status": {"observedGeneration": 5}})
+    history.restored([old])
+    history.written(3.0, {"metadata": {"uid": "sg-1", "generation": 3}, "status": {"observedGeneration": 2}})
+    assert found == []
 
 
 def test_round_that_saw_an_edit_which_etcd_forgot_may_say_so_and_must_come_back() -> None:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from .faults import FAULTS, USUAL_LATENCY_S, Heal, attempt, draw_operator, fault
-from .kubelet import Kubelet
-from .objects import PODS
-from .world import GROUP, NAMESPACE, WORKLOAD, RunningOperator, World
+from ..kubelet import Kubelet
+from ..objects import PODS
+from ..world import GROUP, NAMESPACE, WORKLOAD, RunningOperator, World
+from .registry import USUAL_LATENCY_S, Heal, attempt, draw_operator, fault
 
-__all__ = ["FAULTS"]
 READS_A_POD = ("get", PODS)
 """The operator reads single pods only after it has found a member that it may remove."""
 
@@ -116,20 +115,21 @@ def _zombie_is_born(
     lost: list[Kubelet] = []
 
     async def act() -> None:
-        count = len(world.truth.desired(WORKLOAD))
-        if count < 2:
+        ordinals = world.truth.desired(WORKLOAD)
+        if len(ordinals) < 2:
             return
+        count, last = len(ordinals), f"{WORKLOAD}-{ordinals[-1]}"
         attempt(lambda: world.users.scale(NAMESPACE, WORKLOAD, count - 1))
         await asyncio.sleep(rng.uniform(12, 20))
         hide()
         attempt(lambda: world.users.scale(NAMESPACE, WORKLOAD, count))
         await asyncio.sleep(rng.uniform(12, 20))
-        node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-{count - 1}")
+        node = world.kubernetes.node_of(NAMESPACE, last)
         if node is not None:
             node.cut()
             lost.append(node)
         attempt(lambda: world.users.scale(NAMESPACE, WORKLOAD, count - 1))
-        attempt(lambda: world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-{count - 1}", grace_s=0))
+        attempt(lambda: world.users.delete_pod(NAMESPACE, last, grace_s=0))
         await asyncio.sleep(1.0)
         show()
 

@@ -1,0 +1,126 @@
+"""What the operator keeps outside itself, the status and the Lease, is lost, set back or cannot be read."""
+
+from __future__ import annotations
+
+from random import Random
+
+from ..objects import LEASES, STATIC_GROUPS, Json
+from ..world import GROUP, NAMESPACE, RunningOperator, World
+from .registry import Heal, attempt, draw_operator, fault
+
+READS_A_GROUP = ("get", STATIC_GROUPS)
+"""A status is written by a read of the StaticGroup and an apply that is bound to it."""
+READS_THE_LEASE = ("get", LEASES)
+REFUSALS = (503, 429, 500, 0)
+MANY = 1000
+"""More requests than any fault lasts for."""
+STANDBY_READY_S = 10.0
+ANSWERED_BEFORE_S = 0.05
+
+
+def write_status(world: World, status: Json) -> None:
+    """Let somebody who may do so put another status into the StaticGroup."""
+    found = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
+    if found is not None:
+        body = {**found, "status": status}
+        world.statuses.edited(body)
+        world.server.update(STATIC_GROUPS, body, subresource="status")
+
+
+@fault(weight=0.7, lasts_s=(0, 0))
+def status_is_emptied(world: World, rng: Random) -> None:
+    """Somebody, or a tool that restores objects without their status, empties the status."""
+    write_status(world, {})
+
+
+@fault(weight=0.7, lasts_s=(20, 150))
+def status_is_set_back(world: World, rng: Random) -> Heal:
+    """Somebody applies the status of a while ago, as a backup of the object holds it."""
+    found = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) or {}
+    uid, old = (found.get("metadata") or {}).get("uid"), found.get("status") or {}
+
+    def heal() -> None:
+        present = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
+        if present is not None and present["metadata"]["uid"] == uid:
+            write_status(world, old)
+
+    return heal
+
+
+@fault(weight=0.7, lasts_s=(5, 40))
+def lease_cannot_be_read(world: World, rng: Random) -> Heal | None:
+    """Reads of the Lease, and of nothing else, are refused for a while."""
+    operator, status = draw_operator(world, rng), rng.choice(REFUSALS)
+    if operator is None:
+        return None
+
+    def refuse(running: RunningOperator) -> None:
+        if running.name == operator.name:
+            running.transport.link.faults.refusals[READS_THE_LEASE] = [status] * MANY
+
+    refuse(operator)
+    world.on_start.append(refuse)
+
+    def heal() -> None:
+        world.on_start.remove(refuse)
+        for running in world.living:
+            running.transport.link.faults.refusals.pop(READS_THE_LEASE, None)
+
+    return heal
+
+
+@fault(weight=0.7, lasts_s=(1, 20))
+def first_read_of_the_lease_is_refused(world: World, rng: Random) -> Heal | None:
+    """An operator starts again, and the one read that says where to go on from is refused."""
+    operator, status = draw_operator(world, rng), rng.choice(REFUSALS)
+    if operator is None:
+        return None
+
+    def refuse(running: RunningOperator) -> None:
+        if running.name == operator.name:
+            running.transport.link.faults.refusals[READS_THE_LEASE] = [status]
+
+    world.on_start.append(refuse)
+    world.crash_operator(operator)
+
+    def heal() -> None:
+        world.restart_operator(operator.name)
+        world.on_start.remove(refuse)
+
+    return heal
+
+
+@fault(weight=1.0, lasts_s=(70, 160))
+def operator_freezes_in_a_status_write(world: World, rng: Random) -> Heal:
+    """The active operator stands still inside a write of a status, for longer than its Lease; a standby takes over."""
+    frozen_s = rng.uniform(20, 55)
+    armed: list[RunningOperator] = []
+
+    def hook(verb: str, label: str) -> None:
+        if (verb, label) == READS_A_GROUP:
+            process = armed[0].process
+            # The answer of the read is there when it goes on, and so the write that follows is bound to the newest version.
+            armed[0].transport.link.faults.held_s = frozen_s - ANSWERED_BEFORE_S
+            heal()
+            world.trace.add(world.loop.time(), "fault", "operator frozen in a status write", operator=process.name)
+            process.freeze()
+            world.loop.world_call_later(frozen_s, process.thaw)
+
+    def arm() -> None:
+        leader = world.leader()
+        if leader is not None and not armed:
+            armed.append(leader)
+            leader.transport.link.on_request.append(hook)
+            # Something to write: the status says which generation it is about.
+            percent = rng.randint(61, 99)
+            attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"removal": {"maxPercentOfGroup": percent}}))
+
+    def heal() -> None:
+        for operator in armed:
+            if hook in operator.transport.link.on_request:
+                operator.transport.link.on_request.remove(hook)
+
+    if len(world.living) < 2:
+        attempt(lambda: world.restart_operator("operator-b"))
+    world.loop.world_call_later(STANDBY_READY_S, arm)
+    return heal

@@ -1,0 +1,42 @@
+"""The operator processes and their Lease."""
+
+from __future__ import annotations
+
+from random import Random
+
+from ..objects import LEASES
+from ..world import SYSTEM, World
+from .registry import Heal, attempt, draw_operator, fault
+
+
+@fault(weight=2.0, lasts_s=(1, 30))
+def operator_crashes(world: World, rng: Random) -> Heal | None:
+    """An operator is killed and starts again."""
+    operator = draw_operator(world, rng)
+    if operator is None:
+        return None
+    world.crash_operator(operator)
+    return lambda: world.restart_operator(operator.name)
+
+
+@fault(lasts_s=(3, 45))
+def operator_freezes(world: World, rng: Random) -> Heal | None:
+    """An operator stands still, perhaps beyond its Lease, and goes on as if nothing had been."""
+    operator = draw_operator(world, rng)
+    if operator is None:
+        return None
+    operator.process.freeze()
+    return operator.process.thaw
+
+
+@fault(lasts_s=(0, 0))
+def second_operator_starts(world: World, rng: Random) -> None:
+    """A standby is added."""
+    if not any(o.name == "operator-b" for o in world.living):
+        world.restart_operator("operator-b")
+
+
+@fault(weight=0.7, lasts_s=(0, 0))
+def lease_is_deleted(world: World, rng: Random) -> None:
+    """Somebody deletes the Lease, and with it the stored position of the watch."""
+    attempt(lambda: world.server.delete(LEASES, SYSTEM, "staticgroup-operator"))

@@ -1,0 +1,44 @@
+"""What people do to their StaticGroups at the wrong moment."""
+
+from __future__ import annotations
+
+from random import Random
+
+from ..objects import PODS, uid_of
+from ..world import GROUP, NAMESPACE, World
+from .registry import Heal, attempt, fault
+
+
+@fault(lasts_s=(10, 90))
+def group_is_suspended(world: World, rng: Random) -> Heal:
+    """The user says stop, and go on later."""
+    attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"suspend": True}))
+    return lambda: attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"suspend": False}))
+
+
+@fault(weight=0.7, lasts_s=(10, 90))
+def mode_is_observe(world: World, rng: Random) -> Heal:
+    """The user wants to look first."""
+    attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"mode": "Observe"}))
+    return lambda: attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"mode": "Manage"}))
+
+
+@fault(weight=0.5, lasts_s=(1, 40))
+def group_is_created_anew(world: World, rng: Random) -> Heal:
+    """The StaticGroup is deleted and created again under the same name."""
+    attempt(lambda: world.users.delete_group(NAMESPACE, GROUP))
+    return lambda: attempt(lambda: create_group_anew(world))
+
+
+def create_group_anew(world: World) -> None:
+    """Create the first team's StaticGroup again; a team that can no longer swear that ids are its own does not.
+
+    Where a process may still run whose pod is gone, the oath of `identity.exclusive` would be false.
+    """
+    present = {uid_of(pod) for pod in world.server.list(PODS)}
+    is_sworn = all(p.pod_uid in present for p in world.processes.running() if world.ids_of(p))
+    identity = world.team.identity
+    if not is_sworn and identity.get("exclusive"):
+        world.create_group(identity=identity | {"exclusive": False})
+    else:
+        world.create_group()

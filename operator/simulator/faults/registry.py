@@ -1,0 +1,102 @@
+"""What a fault is, and the register of all of them: each begins at a moment and is healed at another.
+
+A fault is a function of the world that returns how to undo it; None: it is over at once. Its name is its kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from ..api_server import ApiError
+from ..kubelet import Kubelet
+from ..objects import PODS
+from ..world import NAMESPACE, RunningOperator, World
+
+Heal = Callable[[], None]
+Begin = Callable[[World, Random], Heal | None]
+USUAL_LATENCY_S: Final = 0.002
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One kind of fault.
+
+    Parameters
+    ----------
+    weight: how often it is drawn, relative to the others.
+    lasts_s: (least, most) seconds until it is healed.
+    """
+
+    kind: str
+    begin: Begin
+    weight: float
+    lasts_s: tuple[float, float]
+
+
+FAULTS: dict[str, Fault] = {}
+
+
+def fault(*, weight: float = 1.0, lasts_s: tuple[float, float] = (5.0, 60.0)) -> Callable[[Begin], Begin]:
+    """Register a function as the fault of its name."""
+
+    def register(begin: Begin) -> Begin:
+        kind = begin.__name__
+        FAULTS[kind] = Fault(kind=kind, begin=begin, weight=weight, lasts_s=lasts_s)
+        return begin
+
+    return register
+
+
+async def carry_out(world: World, rng: Random, chosen: Fault, *, lasts_s: float | None = None) -> None:
+    """Begin a fault, let it last and heal it.
+
+    Parameters
+    ----------
+    lasts_s: virtual seconds; None draws it.
+    """
+    lasts_s = rng.uniform(*chosen.lasts_s) if lasts_s is None else lasts_s
+    title = chosen.kind.replace("_", " ")
+    world.trace.add(world.loop.time(), "fault", title, lasts_s=lasts_s or None)
+    world.faults[chosen.kind] += 1
+    heal = chosen.begin(world, rng)
+    await asyncio.sleep(lasts_s)
+    if heal is not None:
+        world.trace.add(world.loop.time(), "fault", f"{title}: over")
+        heal()
+
+
+async def wait_for(world: World, condition: Callable[[], object], within_s: float) -> None:
+    """Wait until something is true, and no longer than so many virtual seconds."""
+    try:
+        await world.until(condition, within_s, "")
+    except AssertionError:
+        pass  # a fault goes on all the same
+
+
+def draw_pod(world: World, rng: Random) -> str | None:
+    """Draw one of the workload's pods; None when there is none."""
+    names = [p["metadata"]["name"] for p in world.server.list(PODS, NAMESPACE)]
+    return rng.choice(names) if names else None
+
+
+def draw_node(world: World, rng: Random) -> Kubelet:
+    """Draw a machine, rather one that runs a pod."""
+    pod = draw_pod(world, rng)
+    found = world.kubernetes.node_of(NAMESPACE, pod) if pod is not None else None
+    return found or world.kubernetes.nodes[rng.choice(sorted(world.kubernetes.nodes))]
+
+
+def draw_operator(world: World, rng: Random) -> RunningOperator | None:
+    return rng.choice(world.living) if world.living else None
+
+
+def attempt(action: Callable[[], object]) -> None:
+    """Do what a user does, who is told when the object is not there."""
+    try:
+        action()
+    except ApiError:
+        pass

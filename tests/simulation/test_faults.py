@@ -1,0 +1,409 @@
+"""Each fault bites: what it says can be seen in the objects, on the wires or in the trace, and healing undoes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from simulator.api_server import ApiError
+from simulator.faults import FAULTS, carry_out, heirs
+from simulator.faults.labels import copy_without_labels
+from simulator.faults.people import create_group_anew
+from simulator.log_capture import captured_logs
+from simulator.loop import run as run_simulation
+from simulator.objects import (
+    LEASES,
+    MUTATING_POLICIES,
+    PODS,
+    STATIC_GROUPS,
+    Json,
+    is_terminating,
+    is_true,
+    uid_of,
+)
+from simulator.teams import GROUP, NAMESPACE, WORKLOAD, Team
+from simulator.watch_log import Selector
+from simulator.world import SYSTEM, World, WorldSettings
+from staticgroup.api.names import POD_INDEX_LABEL
+
+Test = Callable[[World], Awaitable[None]]
+BY_HAND = Team(
+    spec={"protocol": "Classic", "identity": {"template": "{podName}", "exclusive": True, "method": "None"}},
+    set_spec={"podManagementPolicy": "Parallel"},
+    is_by_hand=True,
+)
+
+
+def in_world(test: Test, *, seed: int = 1, populate: bool = True, **settings: Any) -> World:
+    """Run a test in a world that is up, and return the world."""
+    worlds: list[World] = []
+
+    async def main() -> None:
+        nodes = settings.pop("nodes", ("n1", "n2", "n3", "n4"))
+        world = World(WorldSettings(parallel=True, session_timeout_s=30, nodes=nodes, **settings), seed=seed)
+        worlds.append(world)
+        if populate:
+            await world.populate()
+        await test(world)
+
+    with captured_logs():
+        run_simulation(main, seed=seed, until_s=20_000)
+    return worlds[0]
+
+
+def begin(world: World, kind: str, seed: int = 1) -> Callable[[], None] | None:
+    return FAULTS[kind].begin(world, Random(seed))
+
+
+def pod(world: World, ordinal: int) -> Json:
+    found = world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-{ordinal}")
+    assert found is not None
+    return found
+
+
+def told(world: World, what: str) -> int:
+    return sum(entry.what == what for entry in world.trace.entries)
+
+
+def test_a_fault_that_is_carried_out_is_counted_and_told() -> None:
+    async def test(world: World) -> None:
+        await carry_out(world, Random(1), FAULTS["pods_come_without_the_index_label"], lasts_s=5.0)
+        assert world.faults == {"pods_come_without_the_index_label": 1}
+        assert told(world, "pods come without the index label") == 1
+        assert told(world, "pods come without the index label: over") == 1
+
+    in_world(test)
+
+
+def test_a_restarted_api_server_has_no_history_and_answers_410() -> None:
+    async def test(world: World) -> None:
+        before = world.server.resource_version
+        world.server.subscribe(PODS, "", Selector(), before - 5, lambda _: None, lambda: None)[0].close()
+        gaps = world.operators[0].operator.pods.gap_count
+        begin(world, "api_server_restarts")
+        for resource in (PODS, LEASES, STATIC_GROUPS):
+            with pytest.raises(ApiError, match="410"):
+                world.server.subscribe(resource, "", Selector(), before - 5, lambda _: None, lambda: None)
+        await world.until(lambda: world.operators[0].operator.pods.gap_count > gaps, 60, "a gap")
+
+    in_world(test)
+
+
+def test_an_api_server_that_is_away_reaches_nobody_and_comes_back() -> None:
+    async def test(world: World) -> None:
+        heal = begin(world, "api_server_is_away")
+        assert heal is not None
+        version = world.server.resource_version
+        await asyncio.sleep(100)
+        assert world.server.resource_version == version, "nothing was written by anybody"
+        heal()
+        await asyncio.sleep(90)
+        assert all(not node.is_cut for node in world.kubernetes.nodes.values())
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(world.is_settled, 120, "the departed member is gone")
+
+    in_world(test)
+
+
+def test_an_emptied_status_is_empty_and_no_oracle_blames_the_operator() -> None:
+    async def test(world: World) -> None:
+        begin(world, "status_is_emptied")
+        assert world.status == {}
+        await asyncio.sleep(120)
+
+    assert in_world(test).violations == []
+
+
+def test_a_status_that_is_set_back_says_what_it_said() -> None:
+    async def test(world: World) -> None:
+        old = world.status
+        heal = begin(world, "status_is_set_back")
+        world.users.edit_group(NAMESPACE, GROUP, {"removal": {"holdSeconds": 1}})
+        await world.until(lambda: world.status.get("observedGeneration") == 2, 30, "a new status")
+        assert heal is not None
+        heal()
+        assert world.status == old
+        await asyncio.sleep(120)
+
+    assert in_world(test).violations == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_first_read_of_the_lease_is_refused_once(seed: int) -> None:
+    """503, 429, 500 or a broken connection; the next reads are answered."""
+
+    async def test(world: World) -> None:
+        heal = begin(world, "first_read_of_the_lease_is_refused", seed)
+        assert heal is not None
+        assert world.living == []
+        heal()
+        (running,) = world.living
+        refusals = running.transport.link.faults.refusals["get", LEASES]
+        assert len(refusals) == 1
+        await world.until(running.operator.lease.holds, 60, "the Lease is held")
+        assert refusals == []
+        assert world.on_start == []
+
+    in_world(test, seed=seed)
+
+
+def test_a_lease_that_cannot_be_read_is_lost_while_everything_else_is_answered() -> None:
+    async def test(world: World) -> None:
+        renewed_s = world.truth.lease_renewed_s("operator-a")
+        heal = begin(world, "lease_cannot_be_read")
+        assert heal is not None
+        await asyncio.sleep(12)
+        assert world.truth.lease_renewed_s("operator-a") < renewed_s + 3
+        heal()
+        await world.until(lambda: world.truth.lease_renewed_s("operator-a") > renewed_s + 12, 60, "it is renewed")
+
+    in_world(test)
+
+
+def test_an_operator_freezes_in_a_status_write_until_its_successor_has_taken_over() -> None:
+    """It stands still right after the read that a status write begins with, for longer than its Lease."""
+
+    async def test(world: World) -> None:
+        asked: list[tuple[str, str]] = []
+        world.operators[0].transport.link.on_request.append(lambda verb, label: asked.append((verb, label)))
+        begin(world, "operator_freezes_in_a_status_write")
+        frozen = world.operators[0].process
+        await world.until(lambda: frozen.is_frozen, 60, "it stands still")
+        assert asked[-1] == ("get", STATIC_GROUPS)
+        await world.until(lambda: world.leader() is world.operators[1], 30, "its successor holds the Lease")
+        assert frozen.is_frozen
+        await world.until(lambda: not frozen.is_frozen, 90, "it goes on")
+
+    in_world(test)
+
+
+def test_operators_that_are_away_find_no_history() -> None:
+    async def test(world: World) -> None:
+        heal = begin(world, "operators_are_away")
+        assert world.living == []
+        world.users.roll(NAMESPACE, WORKLOAD)
+        await asyncio.sleep(60)
+        before = world.server.resource_version
+        assert heal is not None
+        heal()
+        with pytest.raises(ApiError, match="410"):
+            world.server.subscribe(PODS, "", Selector(), before - 1, lambda _: None, lambda: None)
+        assert [o.name for o in world.living] == ["operator-a"]
+        await asyncio.sleep(10)
+        assert world.living[0].operator.pods.gap_count == 1
+
+    in_world(test)
+
+
+def test_etcd_that_is_restored_ahead_forgets_objects_and_its_revisions_jump() -> None:
+    async def test(world: World) -> None:
+        heal = begin(world, "etcd_is_restored_ahead")
+        world.users.edit_group(NAMESPACE, GROUP, {"removal": {"holdSeconds": 1}})
+        version = world.server.resource_version
+        assert heal is not None
+        heal()
+        assert world.server.resource_version >= version + 1_000_000_000
+        group = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
+        assert group is not None
+        assert group["spec"]["removal"]["holdSeconds"] == 0
+        await asyncio.sleep(60)
+        await world.until(world.is_settled, 120, "all pods are members")
+
+    assert in_world(test).violations == []
+
+
+def test_a_restore_that_no_operator_sees_does_not_happen() -> None:
+    """Nobody promises anything about it."""
+
+    async def test(world: World) -> None:
+        heal = begin(world, "etcd_is_restored")
+        world.users.edit_group(NAMESPACE, GROUP, {"removal": {"holdSeconds": 1}})
+        world.crash_operator(world.operators[0])
+        assert heal is not None
+        heal()
+        group = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
+        assert group is not None
+        assert group["spec"]["removal"]["holdSeconds"] == 1
+
+    in_world(test)
+
+
+def test_a_policy_that_is_missing_injects_nothing() -> None:
+    async def test(world: World) -> None:
+        heal = begin(world, "injection_policy_is_missing")
+        assert world.server.list(MUTATING_POLICIES) == []
+        world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2")
+        await asyncio.sleep(20)
+        assert "annotations" not in pod(world, 2)["metadata"]
+        assert heal is not None
+        heal()
+        assert len(world.server.list(MUTATING_POLICIES)) == 1
+
+    in_world(test)
+
+
+def test_pods_that_come_without_the_index_label_are_not_selected_by_it() -> None:
+    async def test(world: World) -> None:
+        heal = begin(world, "pods_come_without_the_index_label")
+        world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2")
+        await world.until(lambda: world.ids_of(world.processes.running()[-1]) == [f"{WORKLOAD}-2"], 60, "it runs")
+        await asyncio.sleep(5)
+        selected = world.server.list(PODS, NAMESPACE, Selector(labels=POD_INDEX_LABEL))
+        assert [p["metadata"]["name"] for p in selected] == [f"{WORKLOAD}-0", f"{WORKLOAD}-1"]
+        assert f"{WORKLOAD}-2" in world.members(), "it takes part in the group all the same"
+        assert heal is not None
+        heal()
+        world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2")
+        await asyncio.sleep(20)
+        assert POD_INDEX_LABEL in pod(world, 2)["metadata"]["labels"]
+
+    in_world(test, team=BY_HAND)
+
+
+def test_an_index_label_that_is_taken_off_comes_back() -> None:
+    async def test(world: World) -> None:
+        heal = begin(world, "index_label_is_taken_off")
+        assert len(world.server.list(PODS, NAMESPACE, Selector(labels=POD_INDEX_LABEL))) == 2
+        assert heal is not None
+        heal()
+        assert len(world.server.list(PODS, NAMESPACE, Selector(labels=POD_INDEX_LABEL))) == 3
+
+    in_world(test)
+
+
+def test_a_pod_that_is_made_by_hand_carries_the_id_and_no_label() -> None:
+    async def test(world: World) -> None:
+        original, departed = pod(world, 2), world.id_of(2)
+        copy = copy_without_labels(original)
+        assert "labels" not in copy["metadata"]
+        assert "ownerReferences" not in copy["metadata"]
+        begin(world, "pod_is_made_by_hand", 3)
+        await world.until(lambda: not world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2"), 60, "the pod is gone")
+        await world.until(lambda: world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2"), 60, "its copy is there")
+        assert uid_of(pod(world, 2)) != uid_of(original)
+        await world.until(lambda: departed in world.members(), 60, "it takes part under the id")
+        life = world.truth.pods[uid_of(pod(world, 2))]
+        assert departed in life.ids, "the ground truth knows it as a carrier"
+
+    in_world(test)
+
+
+def test_somebody_who_fails_pods_of_lost_nodes_owns_the_phase_alone() -> None:
+    """The entry of managedFields that the kubelet had keeps the statuses of containers."""
+
+    async def test(world: World) -> None:
+        begin(world, "somebody_fails_pods_of_lost_nodes")
+        node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-2")
+        assert node is not None
+        node.cut()
+        world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2")
+        await world.until(lambda: pod(world, 2)["status"]["phase"] == "Failed", 200, "it is failed")
+        found = pod(world, 2)
+        owned = {e["manager"]: set(e["fieldsV1"]["f:status"]) for e in found["metadata"]["managedFields"]}
+        assert owned["kueue"] == {"f:phase"}
+        assert "f:containerStatuses" in owned["kubelet"]
+        assert is_terminating(found)
+        assert any(p.pod_uid == uid_of(found) for p in world.processes.running()), "and it runs"
+
+    in_world(test)
+
+
+def test_a_kubelet_that_ends_a_pod_owns_phase_and_containers() -> None:
+    async def test(world: World) -> None:
+        last: list[Json] = []
+        world.server.observers.append(
+            lambda resource, event: last.append(event.current) if resource == PODS and event.current else None
+        )
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(lambda: last and last[-1]["status"]["phase"] == "Succeeded", 60, "it ended")
+        (entry,) = last[-1]["metadata"]["managedFields"]
+        assert entry["manager"] == "kubelet"
+        assert {"f:phase", "f:containerStatuses"} <= set(entry["fieldsV1"]["f:status"])
+
+    in_world(test)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_node_that_is_lost_between_two_runs_has_told_of_no_running_container(seed: int) -> None:
+    async def test(world: World) -> None:
+        begin(world, "node_is_lost_between_two_runs", seed)
+        await world.until(lambda: any(n.is_cut for n in world.kubernetes.nodes.values()), 60, "a node is lost")
+        shown = pod(world, 2)["status"]["containerStatuses"]
+        assert all("running" not in entry["state"] for entry in shown)
+        uid = uid_of(pod(world, 2))
+        await world.until(lambda: any(p.pod_uid == uid for p in world.processes.running()), 30, "one runs unseen")
+
+    in_world(test, seed=seed)
+
+
+def test_a_zombie_with_an_heir_lives_while_its_heir_has_ended_properly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heirs, "TROUBLES", ("watch_position_is_too_old",))
+
+    async def test(world: World) -> None:
+        zombie = uid_of(pod(world, 2))
+        heal = begin(world, "zombie_has_an_heir")
+        await world.until(lambda: uid_of(pod(world, 2)) != zombie and is_true(pod(world, 2), "Ready"), 90, "an heir")
+        heir = uid_of(pod(world, 2))
+        await world.until(lambda: world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2") is None, 150, "the heir ends")
+        assert world.truth.pods[heir].is_certified
+        assert not world.truth.pods[zombie].is_certified
+        assert world.faults["watch_position_is_too_old"] == 1
+        await world.until(lambda: any(p.pod_uid == zombie for p in world.processes.running()), 60, "the zombie lives")
+        assert heal is not None
+        heal()
+
+    in_world(test)
+
+
+def test_every_trouble_of_an_heir_is_a_fault() -> None:
+    assert set(heirs.TROUBLES) <= set(FAULTS)
+
+
+def test_a_workload_comes_while_no_operator_lives() -> None:
+    async def test(world: World) -> None:
+        old = {uid_of(p) for p in world.server.list(PODS, NAMESPACE)}
+        begin(world, "workload_comes_while_no_operator_lives")
+        await world.until(lambda: not world.living, 120, "no operator lives")
+        assert world.status["injected"]["idTemplate"]
+        await asyncio.sleep(15)
+        assert world.living == []
+        pods = world.server.list(PODS, NAMESPACE)
+        assert pods
+        assert not old & {uid_of(p) for p in pods}
+        assert "issued" not in world.status, "and no round has seen it"
+
+    in_world(test)
+
+
+def test_a_team_that_cannot_swear_does_not_swear_again() -> None:
+    """A StaticGroup that is made anew while a process of a vanished pod runs is made without `exclusive`."""
+
+    async def test(world: World) -> None:
+        world.users.delete_group(NAMESPACE, GROUP)
+        create_group_anew(world)
+        assert world.server.list(STATIC_GROUPS)[0]["spec"]["identity"]["exclusive"]
+        node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-2")
+        assert node is not None
+        heirs.lose_pod(world, node, f"{WORKLOAD}-2")
+        world.users.delete_group(NAMESPACE, GROUP)
+        create_group_anew(world)
+        assert not world.server.list(STATIC_GROUPS)[0]["spec"]["identity"]["exclusive"]
+
+    in_world(test, team=BY_HAND)
+
+
+def test_operators_may_watch_many_namespaces_one_by_one() -> None:
+    async def test(world: World) -> None:
+        assert len(world.namespaces) == 25
+        assert world.operators[0].operator.settings.watch_namespaces == world.namespaces
+        lease = world.server.get(LEASES, SYSTEM, "staticgroup-operator")
+        assert lease is not None
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(world.is_settled, 120, "the departed member is gone")
+        assert world.safety.removals == 1
+
+    in_world(test, watched=25)

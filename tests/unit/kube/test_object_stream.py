@@ -1,0 +1,291 @@
+"""What a stream tells ends up as the API server has it, whatever ended its watch."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from staticgroup.kube.object_stream import ObjectStream
+from staticgroup.kube.outage import Outage
+from staticgroup.kube.transport import STATEFULSETS, connect
+from support.fake_apiserver import FakeApiServer
+from unit.kube.raw_objects import eventually
+
+Json = dict[str, Any]
+RESOURCE = "statefulsets.apps"
+
+
+def workload(name: str, uid: str = "", namespace: str = "shop") -> Json:
+    return {"metadata": {"namespace": namespace, "name": name, "uid": uid or f"uid-{name}"}, "spec": {}}
+
+
+class Clock:
+    """Seconds that pass only by sleeping, and then at once."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    async def sleep(self, delay_s: float) -> None:
+        """Let time pass."""
+        self.slept.append(delay_s)
+        self.now_s += delay_s
+        await asyncio.sleep(0.001)
+
+
+class Store:
+    """Keep what is told, as the operator's stores do: the end of a uid drops that uid only."""
+
+    def __init__(self) -> None:
+        self.uids: dict[str, str] = {}
+        self.told: list[tuple[str, bool]] = []
+
+    def __call__(self, raw: Json, *, is_deleted: bool) -> None:
+        """Take one object."""
+        metadata = raw["metadata"]
+        self.told.append((metadata["uid"], is_deleted))
+        if not is_deleted:
+            self.uids[metadata["name"]] = metadata["uid"]
+        elif self.uids.get(metadata["name"]) == metadata["uid"]:
+            del self.uids[metadata["name"]]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer().serving() as running_server:
+        yield running_server
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@asynccontextmanager
+async def following(
+    server: FakeApiServer, clock: Clock, *, scope: str = "", tell: Any = None, **options: Any
+) -> AsyncIterator[tuple[ObjectStream, Store]]:
+    transport, store = connect(server.configuration()), Store()
+    transport.outage = Outage(clock_s=clock)
+    stream = ObjectStream(
+        transport, STATEFULSETS, tell or store, scope=scope, outage=transport.outage, rng=Random(1), clock_s=clock,
+        sleep=clock.sleep, **options,
+    )
+    task = asyncio.create_task(stream.run())
+    try:
+        yield stream, store
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await transport.close()
+
+
+async def watched(server: FakeApiServer) -> None:
+    await eventually(lambda: server.watches)
+
+
+def lists(server: FakeApiServer) -> int:
+    return sum("watch=true" not in path for _, path in server.requests)
+
+
+async def test_objects_are_listed_in_chunks_and_then_followed(server: FakeApiServer, clock: Clock) -> None:
+    for n in range(5):
+        server.put(workload(f"w{n}"), RESOURCE)
+    async with following(server, clock, chunk_size=2) as (stream, store):
+        async with asyncio.timeout(5):
+            await stream.wait_complete()
+        assert stream.is_complete
+        assert store.uids == {f"w{n}": f"uid-w{n}" for n in range(5)}
+        await watched(server)
+        server.put(workload("w5"), RESOURCE)
+        server.remove("shop", "w0", RESOURCE)
+        await eventually(lambda: set(store.uids) == {f"w{n}" for n in range(1, 6)})
+        assert lists(server) == 3
+        await stream.refresh()
+        assert store.told.count(("uid-w0", True)) == 1
+
+
+@pytest.mark.parametrize("how", ["broken", "410", "error event", "ended", "restored"])
+async def test_deletion_that_nobody_watched_is_told_by_the_next_list(
+    server: FakeApiServer, clock: Clock, how: str
+) -> None:
+    server.put(workload("kept"), RESOURCE)
+    backup = server.snapshot()
+    server.put(workload("gone"), RESOURCE)
+    async with following(server, clock) as (_, store):
+        await eventually(lambda: set(store.uids) == {"kept", "gone"})
+        await watched(server)
+        server.gone_as_event = how == "error event"
+        if how == "restored":
+            server.restore(backup)
+        else:
+            (server.end_watches if how == "ended" else server.break_watches)()
+            watches = server.watches.copy()
+            server.watches.clear()
+            server.remove("shop", "gone", RESOURCE)
+            server.watches += watches
+            if how != "broken":
+                server.compact()
+        await eventually(lambda: set(store.uids) == {"kept"})
+        assert ("uid-gone", True) in store.told
+
+
+async def test_error_event_of_an_open_watch_leads_to_a_list(server: FakeApiServer, clock: Clock) -> None:
+    async with following(server, clock) as (_, store):
+        await watched(server)
+        server.put(workload("unseen"), RESOURCE)
+        await eventually(lambda: "unseen" in store.uids)
+        before = lists(server)
+        server.send_error(410)
+        await eventually(lambda: lists(server) > before and server.watches)
+
+
+async def test_object_created_again_under_its_name_unseen_is_the_new_one_and_the_old_one_is_told_gone(
+    server: FakeApiServer, clock: Clock
+) -> None:
+    server.put(workload("web", "old"), RESOURCE)
+    async with following(server, clock) as (_, store):
+        await watched(server)
+        server.break_watches()
+        server.remove("shop", "web", RESOURCE)
+        server.put(workload("web", "new"), RESOURCE)
+        server.compact()
+        await eventually(lambda: ("old", True) in store.told)
+        assert store.uids == {"web": "new"}
+
+
+async def test_event_that_was_never_sent_is_made_up_for_by_the_periodic_list(
+    server: FakeApiServer, clock: Clock
+) -> None:
+    """Each watch asks to end within the period; a server that ends it makes the next LIST due."""
+    server.put(workload("web"), RESOURCE)
+    async with following(server, clock, relist_s=600) as (_, store):
+        await watched(server)
+        server.remove("shop", "web", RESOURCE)
+        server.drop_event()
+        (asked,) = [p for _, p in server.requests if "watch=true" in p]
+        timeout_s = int(asked.partition("timeoutSeconds=")[2].partition("&")[0])
+        assert 480 <= timeout_s <= 600
+        server.end_watches()
+        await eventually(lambda: store.uids == {})
+
+
+async def test_outage_of_an_hour_is_outlasted_with_tries_never_more_than_five_seconds_apart(
+    server: FakeApiServer, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.put(workload("gone"), RESOURCE)
+    async with following(server, clock) as (_, store):
+        await watched(server)
+        clock.slept.clear()
+        server.failing_status = 503
+        server.break_watches()
+        await eventually(lambda: sum(clock.slept) > 3600, 60)
+        assert max(clock.slept) < 5
+        assert len(clock.slept) < 3600
+        server.remove("shop", "gone", RESOURCE)
+        server.compact()
+        server.failing_status = 0
+        begun = len(clock.slept)
+        await eventually(lambda: store.uids == {})
+        assert sum(clock.slept[begun:]) < 5
+    assert [r.message for r in caplog.records] == [
+        "the API server is away; nothing is done until it answers",
+        "the API server answers again",
+    ]
+
+
+async def test_resource_that_is_refused_is_told_once_and_once_when_it_is_followed(
+    server: FakeApiServer, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A missing right or CustomResourceDefinition is no outage: the API server answers."""
+    caplog.set_level("INFO", "staticgroup")
+    server.denied.add(("list", RESOURCE))
+    async with following(server, clock, scope="shop") as (stream, _):
+        await eventually(lambda: sum(clock.slept) > 600, 30)
+        assert not stream.is_complete
+        server.denied.clear()
+        await watched(server)
+        await eventually(lambda: len(caplog.records) > 1)
+    assert [r.message for r in caplog.records] == ["cannot be followed", "followed again"]
+    assert "not allowed to list statefulsets.apps" in vars(caplog.records[0])["problem"]
+    assert {vars(r)["resource"] for r in caplog.records} == {"statefulsets.apps in shop"}
+
+
+async def test_watch_that_ends_at_once_does_not_make_a_storm_of_lists(server: FakeApiServer, clock: Clock) -> None:
+    """A proxy that cannot stream: each watch is closed as it opens, but the LIST before it succeeded."""
+    async with following(server, clock) as (stream, _):
+        await stream.wait_complete()
+
+        async def close_all() -> None:
+            while True:
+                server.end_watches()
+                await asyncio.sleep(0)
+
+        closing = asyncio.create_task(close_all())
+        await eventually(lambda: sum(clock.slept) > 120, 30)
+        closing.cancel()
+        assert lists(server) < 120
+
+
+async def test_refresh_waits_for_a_list_that_began_after_it(server: FakeApiServer, clock: Clock) -> None:
+    """A stalled watch delivers nothing; whoever refreshes knows afterwards what was there when it asked."""
+    server.put(workload("gone"), RESOURCE)
+    async with following(server, clock) as (stream, store):
+        await watched(server)
+        server.set_stalled(True)
+        server.remove("shop", "gone", RESOURCE)
+        server.put(workload("new"), RESOURCE)
+        async with asyncio.timeout(5):
+            await asyncio.gather(stream.refresh(), stream.refresh())
+        assert store.uids == {"new": "uid-new"}
+
+
+async def test_refresh_during_an_outage_waits_for_its_end(server: FakeApiServer, clock: Clock) -> None:
+    async with following(server, clock) as (stream, store):
+        await watched(server)
+        server.failing_status = 503
+        refreshing = asyncio.create_task(stream.refresh())
+        await eventually(lambda: len(clock.slept) > 5)
+        assert not refreshing.done()
+        server.put(workload("web"), RESOURCE)
+        server.failing_status = 0
+        async with asyncio.timeout(5):
+            await refreshing
+        assert set(store.uids) == {"web"}
+
+
+async def test_only_the_scope_is_followed(server: FakeApiServer, clock: Clock) -> None:
+    server.put(workload("web"), RESOURCE)
+    server.put(workload("other", namespace="bank"), RESOURCE)
+    async with following(server, clock, scope="shop") as (stream, store):
+        await stream.wait_complete()
+        await watched(server)
+        server.put(workload("another", namespace="bank"), RESOURCE)
+        server.put(workload("web2"), RESOURCE)
+        await eventually(lambda: set(store.uids) == {"web", "web2"})
+
+
+async def test_fault_over_one_object_keeps_no_other_from_being_told(
+    server: FakeApiServer, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[str] = []
+
+    def tell(raw: Json, *, is_deleted: bool) -> None:
+        if raw["metadata"]["name"] == "b":
+            raise KeyError("spec")
+        heard.append(raw["metadata"]["name"])
+
+    for name in "abc":
+        server.put(workload(name), RESOURCE)
+    async with following(server, clock, tell=tell) as (stream, _):
+        await stream.wait_complete()
+        assert heard == ["a", "c"]
+    (fault,) = caplog.records
+    assert (fault.message, vars(fault)["object"]) == ("an object could not be taken", "b")

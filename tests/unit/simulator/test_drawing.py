@@ -1,0 +1,155 @@
+"""Every value that the resource allows is drawn, every drawn world is one that the API server accepts, and none twice."""
+
+from __future__ import annotations
+
+import typing
+from collections import defaultdict
+from collections.abc import Iterator
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from simulator import drawing
+from simulator.drawing import Arrival, Drawn, Rivalry, draw_world
+from simulator.issued_ids import GroupLife, scope_of
+from simulator.teams import GROUP, static_group
+from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scope, resolve_template
+from staticgroup.api.injection import env_suffixes
+from staticgroup.api.staticgroup import StaticGroup, StaticGroupSpec
+
+WORLDS = 3000
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[Drawn]:
+    return [draw_world(Random(f"world/{n}")) for n in range(WORLDS)]
+
+
+def choices_of(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, set[Any]]]:
+    """Yield the path of every field that is an enum or a boolean, with all its values."""
+    for name, field in model.model_fields.items():
+        for kind in (field.annotation, *typing.get_args(field.annotation)):
+            here = f"{path}.{field.alias or name}"
+            if isinstance(kind, type) and issubclass(kind, StrEnum):
+                yield here, {member.value for member in kind}
+            elif kind is bool:
+                yield here, {True, False}
+            elif isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from choices_of(kind, here)
+
+
+CHOICES = dict(choices_of(StaticGroupSpec))
+
+
+def value_at(spec: dict[str, Any], path: str) -> Any:
+    found: Any = spec
+    for part in path.split(".")[1:]:
+        found = found[part]
+    return found
+
+
+def test_the_choices_of_the_resource_are_found_at_all() -> None:
+    assert {".mode", ".suspend", ".protocol", ".identity.method", ".identity.exclusive", ".removal.policy"} <= set(
+        CHOICES
+    )
+    assert CHOICES[".identity.method"] == {"Auto", "Policy", "None"}
+
+
+@pytest.mark.parametrize("path", sorted(CHOICES))
+def test_every_value_of_the_resource_is_drawn(path: str, drawn: list[Drawn]) -> None:
+    """A value that a new version adds must get a weight, or the operator is never seen under it."""
+    specs = (StaticGroup.from_wire(_body(d.world.team)).spec.to_wire() for d in drawn)
+    assert {value_at(spec, path) for spec in specs} == CHOICES[path]
+
+
+def _body(team: Any) -> dict[str, Any]:
+    return static_group(team)
+
+
+def test_every_table_of_weights_names_every_value() -> None:
+    tables = [t for t in vars(drawing).values() if isinstance(t, dict) and t and isinstance(next(iter(t)), StrEnum)]
+    assert len(tables) >= 9
+    for table in tables:
+        assert set(table) == set(type(next(iter(table))))
+        assert all(weight > 0 for weight in table.values())
+
+
+def test_every_way_to_come_and_every_rivalry_is_drawn(drawn: list[Drawn]) -> None:
+    assert {d.arrival for d in drawn} == set(Arrival)
+    seen: dict[Rivalry, int] = defaultdict(int)
+    for d in drawn:
+        for other in d.world.others:
+            if other.replicas == 0:
+                seen[Rivalry.SAME_WORKLOAD] += 1
+            else:
+                seen[Rivalry.APART if other.is_scoped else Rivalry.SAME_IDS] += 1
+    assert set(seen) == set(Rivalry) - {Rivalry.NOBODY}
+    assert all(count >= WORLDS * 0.01 for count in seen.values()), seen
+
+
+def test_clusters_old_and_new_are_drawn(drawn: list[Drawn]) -> None:
+    worlds = [d.world for d in drawn]
+    for name in ("has_policy", "has_index_label", "has_failure_recovery", "is_observing"):
+        assert {getattr(w, name) for w in worlds} == {True, False}, name
+    assert {w.watched for w in worlds} == {0, 25}
+    assert all(not w.has_policy for w in worlds if not w.has_index_label), "the policy is younger than the label"
+    strategies = {w.team.set_spec["updateStrategy"]["type"] for w in worlds if w.team is not None}
+    assert strategies == {"RollingUpdate", "OnDelete"}
+    assert any("partition" in w.team.set_spec["updateStrategy"].get("rollingUpdate", {}) for w in worlds if w.team)
+    assert any("ordinals" in w.team.set_spec for w in worlds if w.team)
+    containers = {c["name"] for w in worlds if w.team for c in w.team.pod_spec.get("initContainers", ())}
+    assert containers == {"migrate", "proxy"}
+
+
+def test_ids_meet_only_where_everybody_has_sworn_that_they_do_not(drawn: list[Drawn]) -> None:
+    for d in drawn:
+        for other in d.world.others:
+            if not other.is_scoped:
+                assert d.world.team is not None
+                assert d.world.team.identity["exclusive"]
+                assert other.identity["exclusive"]
+                assert other.namespace != d.world.team.namespace
+
+
+def test_the_same_source_draws_the_same_world() -> None:
+    assert draw_world(Random("one")) == draw_world(Random("one"))
+    assert draw_world(Random("one")) != draw_world(Random("two"))
+
+
+def test_ids_of_the_ground_truth_are_those_of_the_product(drawn: list[Drawn]) -> None:
+    """Two statements of one rule: if they differ, either the oracles or the operator would be wrong."""
+    for d in drawn[:400]:
+        for team in (d.world.team, *d.world.others):
+            assert team is not None
+            place = team.namespace, team.name
+            scope = scope_of("cluster", *place, "uid")
+            assert scope == identity_scope(cluster_uid="cluster", namespace=place[0], name=place[1], uid="uid")
+            life = GroupLife(*place, GROUP, team.workload, scope)
+            life.take(team.spec, 0.0)
+            identity = StaticGroup.from_wire(static_group(team)).spec.identity
+            template = resolve_template(
+                identity.template, namespace=place[0], workload_name=team.workload, group_name=place[1], scope=scope
+            )
+            suffixes = client_suffixes(identity.suffix, identity.members_per_pod, identity.custom_suffixes or ())
+            scheme = IdScheme(
+                template=template,
+                workload_name=team.workload,
+                env_suffixes=env_suffixes(identity),
+                suffixes=suffixes,
+            )
+            assert life.ids_of(range(2, 7)) == {str(i) for i in scheme.expected_ids(2, 5)}
+
+
+def test_an_id_of_an_earlier_template_stays_issued_and_is_current_no_more() -> None:
+    life = GroupLife("shop", "orders", "orders", "web", "5ca1ab1e")
+    life.take({"identity": {"template": "{podName}.{scope}"}}, 1.0)
+    life.take({"identity": {"template": "{podName}.{scope}"}, "mode": "Observe"}, 2.0)
+    life.take({"identity": {"template": "{ordinal}.{scope}"}}, 3.0)
+    assert len(life.versions) == 2
+    assert life.issued("web-1.5ca1ab1e")
+    assert life.current("web-1.5ca1ab1e") is None
+    assert life.current("1.5ca1ab1e") is not None
+    assert not life.issued("web-1")
