@@ -64,6 +64,7 @@ _METRICS_OUTRO: Final = """
 | `class` of `staticgroup_members` | the fields of [`status.members`](staticgroup.md#status): expected, joined, away, missing, departed, foreign, dynamic, conflicting |
 | `guard` of `staticgroup_removals_held` | the guards of [scale-down](../guide/scale-down.md#what-holds-a-removal-back) |
 | `outcome` of `staticgroup_leave_outcomes_total` | Removed, Fenced, UnknownMember, NotAuthorized, Retry |
+| `reason` of `staticgroup_certificate_refusals_total` | those in [scale-down](../guide/scale-down.md#when-a-death-is-not-proven) |
 | `reason` of `staticgroup_kafka_problems_total` | the kinds in [troubleshooting](../guide/troubleshooting.md#connected) |
 | `result` of `staticgroup_rounds_total` | done, failed, given_up (at its deadline) |
 | `sink` of the journal's counters | kafka, files |

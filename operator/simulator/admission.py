@@ -2,8 +2,9 @@
 
 The policy is the product's MutatingAdmissionPolicy (`staticgroup.api.policy`), whose CEL is restated here in Python
 clause by clause: pods on CREATE, with the pod index label, owned by the workload, StaticGroup in mode Manage and not
-suspended, `status.injected.method` Policy; annotations from `injected.ids`, variables first in the container's list by
-fieldRef from `injected.env`. Sources: KEP-3962; CRD structural defaulting.
+suspended, `status.injected.method` Policy; annotations from `injected.ids`, variables first in the container's list from
+`injected.env`: the pod's name and the values composed of it, the others by fieldRef. Sources: KEP-3962; CRD structural
+defaulting.
 """
 
 from __future__ import annotations
@@ -93,9 +94,17 @@ def _with_env(container: Json, index: int, env: list[Json]) -> Json:
     ours = [e for e in env if e["container"] == container["name"] or (not e["container"] and index == 0)]
     if not ours:
         return container
-    replaced = {e["name"] for e in ours}
-    refs = [_field_ref(e["name"], e["annotation"]) for e in ours]
-    return container | {"env": refs + [e for e in container.get("env") or () if e["name"] not in replaced]}
+    added = [_variable(e) for e in ours]
+    if any("value" in e for e in ours):
+        added.insert(0, _field_ref(names.POD_NAME_VARIABLE, "metadata.name"))
+    replaced = {e["name"] for e in added}
+    return container | {"env": added + [e for e in container.get("env") or () if e["name"] not in replaced]}
+
+
+def _variable(entry: Json) -> Json:
+    if "value" in entry:
+        return {"name": entry["name"], "value": entry["value"]}
+    return _field_ref(entry["name"], _field_path(entry["annotation"]))
 
 
 @lru_cache(maxsize=256)
@@ -103,5 +112,5 @@ def _field_path(annotation: str) -> str:
     return f"metadata.annotations['{annotation}']"
 
 
-def _field_ref(name: str, annotation: str) -> dict[str, Any]:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": _field_path(annotation)}}}
+def _field_ref(name: str, field_path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field_path}}}

@@ -1,7 +1,8 @@
 """Write container statuses exactly as a kubelet does, and find out what a container's environment says.
 
-Sources: kubelet kubelet_pods.go (convertToAPIContainerStatuses, getPhase), container runtime exit reasons; seen on
-1.36.3: a graceful end, a crash loop, an image that was never pulled, a container that ignores SIGTERM.
+Sources: kubelet kubelet_pods.go (convertToAPIContainerStatuses, getPhase), status_manager.go (TerminatePod), container
+runtime exit reasons; seen on 1.36.3: a graceful end, a crash loop, an image that was never pulled (of the only container, a
+sidecar, behind an init container), a deletion during init, a container that ignores SIGTERM.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ class ContainerRecord:
     run: number of the present or last run, from 1; 0: it never ran.
     started_s, finished_s: of that run, virtual seconds; None: not yet.
     is_oneshot: an init container that ends by itself before the others start.
+    is_unpulled: its image is not there, so it waits.
     previous: terminated state of the run before.
     """
 
     name: str
     kind: str = "containerStatuses"
+    image: str = ""
     is_oneshot: bool = False
+    is_unpulled: bool = False
     run: int = 0
     started_s: float | None = None
     finished_s: float | None = None
@@ -83,7 +87,7 @@ class ContainerRecord:
         Parameters
         ----------
         is_pod_ending: no restart will come, so a container in back-off shows its end, not its waiting.
-        is_final: the pod has ended; a container that never ran is lost to the kubelet.
+        is_final: the pod has ended, and this container is one that the kubelet ends: if it never ran, it is unknown.
         """
         entry: Json = {
             "name": self.name,
@@ -121,6 +125,8 @@ class ContainerRecord:
             return {"waiting": {"reason": "CrashLoopBackOff"}}
         if self.finished_s is not None:
             return {"terminated": self.terminated(pod_uid)}
+        if self.is_unpulled and not is_pod_ending:
+            return {"waiting": {"reason": "ImagePullBackOff"}}
         return {
             "waiting": {"reason": "PodInitializing" if self.kind == "initContainerStatuses" else "ContainerCreating"}
         }
@@ -130,10 +136,15 @@ def records_of(pod: Json) -> list[ContainerRecord]:
     """Make the records of every container that a pod's spec names, init containers first."""
     spec = pod["spec"]
     found = [
-        ContainerRecord(name=c["name"], kind="initContainerStatuses", is_oneshot=c.get("restartPolicy") != "Always")
+        ContainerRecord(
+            name=c["name"],
+            image=c.get("image", ""),
+            kind="initContainerStatuses",
+            is_oneshot=c.get("restartPolicy") != "Always",
+        )
         for c in spec.get("initContainers") or ()
     ]
-    return found + [ContainerRecord(name=c["name"]) for c in spec["containers"]]
+    return found + [ContainerRecord(name=c["name"], image=c.get("image", "")) for c in spec["containers"]]
 
 
 def environment(pod: Json, container_name: str) -> Mapping[str, str]:
@@ -161,8 +172,14 @@ def _value(entry: Json, pod: Json, known: Mapping[str, str]) -> str:
 
 
 def statuses(records: Iterable[ContainerRecord], pod_uid: str, *, is_pod_ending: bool, is_final: bool) -> Json:
-    """Write both status lists."""
+    """Write both status lists; the end of a pod is not that of containers behind those that were never reached."""
+    every = list(records)
+    inits = [r for r in every if r.kind == "initContainerStatuses"]
+    reached = max((n for n, r in enumerate(inits) if r.run), default=0)
+    is_initialized = all(r.run and (r.exit_code == 0 or not r.is_oneshot) for r in inits)
+    ended = {r.name for r in inits[: reached + 1]} | {r.name for r in every if is_initialized}
     found: dict[str, list[Json]] = {"initContainerStatuses": [], "containerStatuses": []}
-    for record in records:
-        found[record.kind].append(record.status(pod_uid, is_pod_ending=is_pod_ending, is_final=is_final))
+    for record in every:
+        is_over = is_final and record.name in ended
+        found[record.kind].append(record.status(pod_uid, is_pod_ending=is_pod_ending, is_final=is_over))
     return {kind: entries for kind, entries in found.items() if entries}

@@ -42,6 +42,7 @@ class Kubelet(Machine):
     Attributes
     ----------
     rejections: so many next pods are refused admission, without any container status.
+    missing_images: images that cannot be pulled; containers that need them wait for the rest of their pod's life.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Kubelet(Machine):
     ) -> None:
         super().__init__(server, loop, processes, name=name, rng=rng, trace=trace, timings=timings, version=version)
         self.rejections = 0
+        self.missing_images: set[str] = set()
         self._workers: dict[str, PodWorker] = {}
         self._runtime: dict[str, list[ContainerRecord]] = {}
         self._exits: dict[tuple[str, str], tuple[float, int]] = {}
@@ -209,8 +211,17 @@ class Kubelet(Machine):
         now_s = self._loop.time()
         for position in range(index, len(worker.records)):
             record = worker.records[position]
+            if record.run and position != index:
+                continue  # it runs, and an earlier kubelet process has left one before it waiting
+            record.is_unpulled = record.image in self.missing_images
+            if record.is_unpulled and record.kind == "initContainerStatuses":
+                self._post(worker)
+                return
+            if record.is_unpulled:
+                continue
             record.begin(now_s)
             if record.is_oneshot:
+                self._post(worker)
                 self._later(self._draw(self.timings.init_s), self._init_done, worker, position)
                 return
             self._run(worker, record)

@@ -96,7 +96,7 @@ class PodWorker:
             mains = [r for r in self.records if not r.is_oneshot]
             is_clean = all(r.run and not r.is_lost and r.exit_code == 0 for r in mains)
             return "Succeeded" if is_clean and self.eviction is None else "Failed"
-        return "Running" if any(r.run for r in self.records if r.kind == "containerStatuses") else "Pending"
+        return "Running" if all(r.run for r in self.records if r.kind == "containerStatuses") else "Pending"
 
     def status(self, present: Json, now_s: float) -> Json:
         """Build the status to post over what the API server has."""

@@ -115,19 +115,22 @@ _CERTIFICATES = tuple(
                 "if node.kubelet_minor is not None and node.kubelet_minor <",
             ),
         ),
-        ("container rule dropped", ("    against = _container_refusal(version)\n", "    against = None\n")),
+        ("container rule dropped", ("        or _container_refusal(version, ever if seen_from_birth else None)\n", "")),
         (
             "empty status list accepted, all([])",
             (
-                "    for container in version.required:\n",
+                "    for container in version.required + (version.inits if is_any_unstarted else ()):\n",
                 "    for container in (c for c in version.required if c.phase is not ContainerPhase.ABSENT):\n",
             ),
         ),
         (
             "only the first container asked",
-            ("    for container in version.required:\n", "    for container in version.required[:1]:\n"),
+            (
+                "    for container in version.required + (version.inits if is_any_unstarted else ()):\n",
+                "    for container in version.required[:1]:\n",
+            ),
         ),
-        ("ContainerStatusUnknown accepted", ('if container.reason == "ContainerStatusUnknown":', "if False:")),
+        ("ContainerStatusUnknown accepted", ("    if container.reason == STATUS_UNKNOWN:\n", "    if False:\n")),
         (
             "containerID not required",
             ("if not container.container_id or not container.finished_at:", "if not container.finished_at:"),
@@ -136,15 +139,22 @@ _CERTIFICATES = tuple(
             "finishedAt not required",
             ("if not container.container_id or not container.finished_at:", "if not container.container_id:"),
         ),
+        ("never started without seen-from-birth", ("ever if seen_from_birth else None", "ever")),
         (
-            "E1' without seen-from-birth",
-            ("if seen_from_birth and not ever_showed_container_id", "if not ever_showed_container_id"),
+            "never started after a run was shown",
+            ("    if started is None or container.name in started:\n", "    if started is None:\n"),
         ),
+        ("run that the last version shows forgotten", ("ever = started | version.started_containers", "ever = started")),
+        ("init containers not asked", (" + (version.inits if is_any_unstarted else ())", "")),
         (
-            "E1' after a containerID was shown",
-            ("if seen_from_birth and not ever_showed_container_id and", "if seen_from_birth and"),
+            "absent entry counts as never started",
+            (
+                "    return container.phase is ContainerPhase.WAITING or",
+                "    return container.phase in (ContainerPhase.WAITING, ContainerPhase.ABSENT) or",
+            ),
         ),
-        ("unbound pod certified by a label edit", ("    if not object_gone:\n", "    if False:\n")),
+        ("end of a lost container counts as never started", ("(is_unknown and not container.finished_at)", "is_unknown")),
+        ("pod whose init container ran never ran", ("    if not ever:\n", "    if not {c.name for c in version.required} & ever:\n")),
         (
             "pod that was bound certified as unbound",
             ("    if ever_bound or version.node_name:\n", "    if version.node_name:\n"),
@@ -164,6 +174,33 @@ _FACTS = (
         "kube/translate.py",
         _TRANSLATE,
         ("at >= written_at:", "at <= (written_at or at):"),
+    ),
+    _mutant(
+        "restart count is no trace of a run",
+        "kube/translate.py",
+        _TRANSLATE,
+        (' or _whole(entry, "restartCount", "status"):', ":"),
+    ),
+    _mutant(
+        "last state is no trace of a run",
+        "kube/translate.py",
+        _TRANSLATE,
+        ('    return _object(entry, "lastState", "status").get("terminated") is not None\n', "    return False\n"),
+    ),
+    _mutant(
+        "lost container's last state without an id is no trace of a run",
+        "kube/translate.py",
+        _TRANSLATE,
+        (
+            '"lastState", "status").get("terminated") is not None',
+            '"lastState", "status").get("terminated", {}).get("containerID") is not None',
+        ),
+    ),
+    _mutant(
+        "running state is no trace of a run",
+        "kube/translate.py",
+        _TRANSLATE,
+        ('if state.get("running") is not None or _text(', "if _text("),
     ),
     _mutant(
         "out-of-service taint not read",
@@ -186,6 +223,46 @@ _FACTS = (
             "if self._asks_by_name and name not in self._answered_s:",
         ),
     ),
+)
+
+_FIXED_IDS = tuple(
+    _mutant(name, "kube/translate.py", _TRANSLATE, *changes)
+    for name, *changes in (
+        (
+            "id of an annotation taken for fixed",
+            ('reference.get("fieldPath") in _FIXED_FIELDS', 'reference.get("fieldPath", "").startswith("metadata.")'),
+        ),
+        (
+            "id of a ConfigMap taken for fixed",
+            ('is_fixed = reference.get("fieldPath") in', 'is_fixed = not reference or reference.get("fieldPath") in'),
+        ),
+        (
+            "id composed of what can be edited taken for fixed",
+            (
+                'is_fixed = "$(" not in text or all(reference in fixed for reference in _references(text))',
+                "is_fixed = True",
+            ),
+        ),
+        (
+            "reference to a Service's variable taken for fixed",
+            ("all(reference in fixed for", "all(reference in fixed or reference not in known for"),
+        ),
+        ("variable that is defined again keeps what it was", ("        fixed.discard(name)\n", "")),
+        (
+            "envFrom brings no id",
+            ('            if _objects(container, "envFrom", f"spec.{kind}[]"):\n', "            if False:\n"),
+        ),
+        (
+            "variable of another name that reads the id's annotation overlooked",
+            (' or "INSTANCE_ID" in name.upper() or value in annotated:', ' or "INSTANCE_ID" in name.upper():'),
+        ),
+        ("pod without an id in its environment has fixed ones", ("shows_id and are_fixed", "are_fixed")),
+        (
+            "ids beyond those that are looked at taken for fixed",
+            ("            return frozenset(legal), False\n", "            break\n"),
+        ),
+        ("one fixed id makes all fixed", ("are_fixed = are_fixed and is_fixed", "are_fixed = is_fixed")),
+    )
 )
 
 _CHAINS = (
@@ -216,7 +293,42 @@ _CHAINS = (
             ),
             (
                 "empty chain accepted",
-                ("    if not namesakes and not any(instance_id in i.instance_ids for i in chain):\n", "    if False:\n"),
+                ("    if not namesakes and not is_carried:\n", "    if False:\n"),
+            ),
+            (
+                "pod whose beginning was not seen taken for one that can never hold the id",
+                ("instance_id) and i.from_birth and i.ids_are_fixed", "instance_id) and i.ids_are_fixed"),
+            ),
+            (
+                "pod whose ids can be edited taken for one that can never hold the id",
+                ("instance_id) and i.from_birth and i.ids_are_fixed", "instance_id) and i.from_birth"),
+            ),
+            (
+                "carrier with fixed ids ruled out",
+                (
+                    "return _is_namesake(i, instance_id) and i.from_birth",
+                    "return i.state is IncarnationState.LIVE and i.from_birth",
+                ),
+            ),
+            (
+                "chain without a carrier proven by a pod that is ruled out",
+                ("if is_carried and _is_ruled_out(", "if _is_ruled_out("),
+                ("    if not namesakes and not is_carried:\n", "    if not chain and not ruled_out:\n"),
+            ),
+            (
+                "one pod that is ruled out excuses every pod of the name",
+                (
+                    "    chain = tuple(i for i in chain if i not in ruled_out)\n",
+                    "    chain = tuple(i for i in chain if not ruled_out or i.state is not IncarnationState.LIVE)\n",
+                ),
+            ),
+            (
+                "newest version alone says whether ids are fixed",
+                ("base.ids_are_fixed and version.ids_are_fixed", "version.ids_are_fixed"),
+            ),
+            (
+                "first version alone says whether ids are fixed",
+                ("base.ids_are_fixed and version.ids_are_fixed", "base.ids_are_fixed"),
             ),
             ("gap ignored", ("    if not continuous:\n", "    if False:\n")),
             ("overflow ignored", ("    if overflow:\n", "    if False:\n")),
@@ -230,6 +342,10 @@ _CHAINS = (
             (
                 "edited annotation hides an incarnation",
                 ("instance_ids=base.instance_ids | version.instance_ids,", "instance_ids=version.instance_ids,"),
+            ),
+            (
+                "another container's run forgotten",
+                ("base.started_containers | version.started_containers", "version.started_containers"),
             ),
             (
                 "certificate taken back by a later version",
@@ -672,6 +788,30 @@ _EDGES = (
         ),
     ),
     _mutant(
+        "older version whose ids can be edited overlooked",
+        "kube/incarnation_book.py",
+        _BOOK,
+        (", ids_are_fixed=folded.ids_are_fixed,", ","),
+    ),
+    _mutant(
+        "record forgets that ids can be edited",
+        "kube/pod_records.py",
+        _BOOK,
+        ("ids_are_fixed=bool(flags & _FIXED)", "ids_are_fixed=True"),
+    ),
+    _mutant(
+        "live pod that is not ruled out overlooked in the read",
+        "core/guards.py",
+        _PLAN,
+        ("if uid not in certified | {", "if not c.chain.ruled_out and uid not in certified | {"),
+    ),
+    _mutant(
+        "run that an older version shows forgotten",
+        "kube/incarnation_book.py",
+        _BOOK,
+        ("started_containers=folded.started_containers, ", ""),
+    ),
+    _mutant(
         "state that moved on counts as durable",
         "kube/incarnation_book.py",
         _BOOK,
@@ -997,6 +1137,7 @@ _WORDS_OF_PEOPLE = (
 MUTANTS: tuple[Mutant, ...] = (
     *_CERTIFICATES,
     *_FACTS,
+    *_FIXED_IDS,
     *_CHAINS,
     *_GUARDS,
     *_VERIFICATION,

@@ -1,5 +1,7 @@
 """Give the tests a real API server: kubectl and kubeconfig come from the environment variables KUBECTL and KUBECONFIG.
 
+OPERATOR_IMAGE names an image that the nodes have.
+
 Where they are not set, tests marked `cluster` are deselected; where they are set, nothing is skipped.
 """
 

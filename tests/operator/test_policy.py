@@ -6,12 +6,16 @@ that errs refuses the pod, so a pod that comes back has passed every expression.
 """
 
 import json
+import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+import yaml
 from live_cluster import REPOSITORY, Kubectl, until
 
 from staticgroup.api import names, policy
@@ -33,7 +37,21 @@ def reads(name: str, annotation: str) -> dict[str, Any]:
     return {"name": name, "valueFrom": {"fieldRef": field_ref}}
 
 
-GENERIC = [reads("KAFKA_GROUP_INSTANCE_ID", ID_KEY), reads("KAFKA_SESSION_TIMEOUT_MS", TIMEOUT_KEY)]
+POD_NAME = {
+    "name": "STATICGROUP_POD_NAME",
+    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
+}
+
+
+def composed(name: str, suffix: str = "") -> dict[str, Any]:
+    """A variable of which the kubelet makes the id of the default template."""
+    return {"name": name, "value": f"$(STATICGROUP_POD_NAME).{SCOPE}{suffix}"}
+
+
+GENERIC = [POD_NAME, composed("KAFKA_GROUP_INSTANCE_ID"), reads("KAFKA_SESSION_TIMEOUT_MS", TIMEOUT_KEY)]
+BY_ANNOTATION = [reads("KAFKA_GROUP_INSTANCE_ID", ID_KEY), reads("KAFKA_SESSION_TIMEOUT_MS", TIMEOUT_KEY)]
+PREVIOUS_POLICY = Path(__file__).parent / "previous" / "policy-reading-annotations.yaml"
+"""The policy as it was before variables had values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +70,7 @@ class Lab:
         session_timeout_ms: int | None = 45_000,
         method: InjectedMethod | None = InjectedMethod.POLICY,
         template: str = "{podName}.{scope}",
+        writer: Literal["this version", "the version before"] = "this version",
     ) -> None:
         """Create or change the StaticGroup `workload` and, unless method is None, issue its ids."""
         metadata = {"name": workload, "namespace": self.namespace}
@@ -72,6 +91,9 @@ class Lab:
             session_timeout_ms=session_timeout_ms,
         )
         status = StaticGroupStatus(injected=issued).to_wire()
+        if writer == "the version before":
+            for entry in status["injected"]["env"]:
+                entry.pop("value", None)
         self.kubectl.apply(body | {"status": status}, "--subresource=status")
 
     def pod(
@@ -130,8 +152,32 @@ def env_of(pod: dict[str, Any], container: str) -> list[dict[str, Any]]:
     return found
 
 
+def policy_of_this_version(name: str, failure_policy: policy.FailurePolicy) -> dict[str, Any]:
+    return policy.admission_policy(name=name, failure_policy=failure_policy)
+
+
+def policy_of_the_version_before(name: str, failure_policy: policy.FailurePolicy) -> dict[str, Any]:
+    body: dict[str, Any] = yaml.safe_load(PREVIOUS_POLICY.read_text(encoding="utf-8"))
+    body["metadata"] = {"name": name}
+    body["spec"]["failurePolicy"] = failure_policy
+    return body
+
+
 @pytest.fixture(scope="module", params=["Fail", "Ignore"])
 def lab(request: pytest.FixtureRequest, kubectl: Kubectl, crds: str) -> Iterator[Lab]:
+    with a_lab(kubectl, policy_of_this_version, request.param) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lab_before(kubectl: Kubectl, crds: str) -> Iterator[Lab]:
+    """Where the policy has not been upgraded yet, or was rolled back."""
+    with a_lab(kubectl, policy_of_the_version_before, "Fail") as made:
+        yield made
+
+
+@contextmanager
+def a_lab(kubectl: Kubectl, make: Callable[..., dict[str, Any]], failure_policy: policy.FailurePolicy) -> Iterator[Lab]:
     run = uuid.uuid4().hex[:8]
     namespace = f"staticgroup-policy-{run}"
     kubectl.must("create", "namespace", namespace)
@@ -139,7 +185,7 @@ def lab(request: pytest.FixtureRequest, kubectl: Kubectl, crds: str) -> Iterator
     binding = policy.policy_binding(name=namespace)
     selector = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
     binding["spec"]["matchResources"] = selector
-    kubectl.apply(policy.admission_policy(name=namespace, failure_policy=request.param))
+    kubectl.apply(make(namespace, failure_policy))
     kubectl.apply(binding)
     yield Lab(kubectl=kubectl, namespace=namespace)
     kubectl.run("delete", "mutatingadmissionpolicybinding,mutatingadmissionpolicy", namespace)
@@ -201,7 +247,7 @@ def test_without_a_timeout_no_session_variable_is_set_and_the_users_own_stays(la
     own = {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "9000"}
     containers = [{"name": "app", "image": "app", "env": [own]}]
     pod = lab.admit_with_id(lab.pod("no-timeout", containers=containers), f"no-timeout-0.{SCOPE}", None)
-    assert env_of(pod, "app") == [GENERIC[0], own]
+    assert env_of(pod, "app") == [*GENERIC[:2], own]
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["null", "absent"])
@@ -221,7 +267,7 @@ def test_a_withdrawn_timeout_is_not_injected_even_if_its_variable_is_still_liste
     assert ("sessionTimeoutMs" in stored, stored.get("sessionTimeoutMs")) == (kept, None)
     assert [entry["annotation"] for entry in stored["env"]] == [ID_KEY, TIMEOUT_KEY]
     pod = lab.admit_with_id(lab.pod(workload), f"{workload}-0.{SCOPE}", None)
-    assert env_of(pod, "app") == GENERIC[:1]
+    assert env_of(pod, "app") == GENERIC[:2]
 
 
 def test_a_new_timeout_reaches_the_next_pod(lab: Lab) -> None:
@@ -248,14 +294,118 @@ def test_several_consumers_of_a_pod_get_an_id_each(lab: Lab) -> None:
         TIMEOUT_KEY: "45000",
     }
     timeout = reads("KAFKA_SESSION_TIMEOUT_MS", TIMEOUT_KEY)
-    first = sorted(env_of(pod, "a"), key=lambda entry: entry["name"])
-    assert first == [reads("KAFKA_GROUP_INSTANCE_ID", f"{ID_KEY}.orders"), timeout, reads("THIRD_ID", ID_KEY)]
-    assert env_of(pod, "b") == [reads("AUDIT_ID", f"{ID_KEY}.audit.log")]
+    assert env_of(pod, "a")[0] == POD_NAME
+    others = sorted(env_of(pod, "a")[1:], key=lambda entry: entry["name"])
+    assert others == [composed("KAFKA_GROUP_INSTANCE_ID", "-orders"), timeout, composed("THIRD_ID")]
+    assert env_of(pod, "b") == [POD_NAME, composed("AUDIT_ID", "-audit.log")]
 
 
 def test_the_ordinal_of_the_label_fills_the_template(lab: Lab) -> None:
     lab.group("by-ordinal", template="{workloadName}_{ordinal}.{scope}")
-    lab.admit_with_id(lab.pod("by-ordinal", 17), f"by-ordinal_17.{SCOPE}")
+    pod = lab.admit_with_id(lab.pod("by-ordinal", 17), f"by-ordinal_17.{SCOPE}")
+    assert env_of(pod, "app") == BY_ANNOTATION
+
+
+def test_the_pods_name_may_stand_several_times_in_the_template(lab: Lab) -> None:
+    lab.group("repeated", template="{podName}-{podName}.{scope}")
+    pod = lab.admit_with_id(lab.pod("repeated", 1), f"repeated-1-repeated-1.{SCOPE}")
+    value = f"$(STATICGROUP_POD_NAME)-$(STATICGROUP_POD_NAME).{SCOPE}"
+    assert env_of(pod, "app")[:2] == [POD_NAME, {"name": "KAFKA_GROUP_INSTANCE_ID", "value": value}]
+
+
+def test_a_users_variable_with_the_name_of_ours_for_the_pods_name_is_replaced(lab: Lab) -> None:
+    """Behind it the kubelet would expand the user's value into the id."""
+    lab.group("own-pod-name")
+    env = [{"name": "STATICGROUP_POD_NAME", "value": "forged"}, {"name": "OTHER", "value": "$(STATICGROUP_POD_NAME)"}]
+    containers = [{"name": "app", "image": "app", "env": env}, {"name": "side", "image": "side", "env": env}]
+    pod = lab.admit_with_id(lab.pod("own-pod-name", containers=containers), f"own-pod-name-0.{SCOPE}")
+    assert (env_of(pod, "app"), env_of(pod, "side")) == ([*GENERIC, env[1]], env)
+
+
+def test_a_users_variable_of_that_name_stays_where_no_id_is_composed(lab: Lab) -> None:
+    lab.group("not-composed", template="{workloadName}_{ordinal}.{scope}")
+    own = {"name": "STATICGROUP_POD_NAME", "value": "mine"}
+    containers = [{"name": "app", "image": "app", "env": [own]}]
+    pod = lab.admit_with_id(lab.pod("not-composed", containers=containers), f"not-composed_0.{SCOPE}")
+    assert env_of(pod, "app") == [*BY_ANNOTATION, own]
+
+
+def test_two_groups_of_one_workload_share_the_variable_with_the_pods_name(lab: Lab) -> None:
+    """The policy runs once for each; the second run finds the variables of the first."""
+    lab.group("shared")
+    identity = {"env": [{"suffix": "-b", "instanceIdName": "B_INSTANCE_ID", "sessionTimeoutName": ""}]}
+    lab.group("shared-b", spec={"workloadRef": {"name": "shared"}}, identity=identity)
+
+    def look() -> dict[str, Any] | None:
+        admitted = lab.admit(lab.pod("shared"))
+        keys = {ID_KEY, f"{ID_KEY}.b"}
+        return admitted if keys <= admitted["metadata"].get("annotations", {}).keys() else None
+
+    env = env_of(until(look, deadline_s=30, what="both ids"), "app")
+    assert env[0] == POD_NAME
+    assert sorted(env[1:], key=lambda entry: entry["name"]) == [composed("B_INSTANCE_ID", "-b"), *GENERIC[1:]]
+
+
+def test_a_status_of_the_version_before_gives_the_same_ids_by_annotation(lab: Lab) -> None:
+    lab.group("status-before", writer="the version before")
+    pod = lab.admit_with_id(lab.pod("status-before", 2), f"status-before-2.{SCOPE}")
+    assert env_of(pod, "app") == BY_ANNOTATION
+
+
+def test_the_policy_of_the_version_before_gives_the_same_ids_by_annotation(lab_before: Lab) -> None:
+    lab_before.group("policy-before", identity={"env": [{"suffix": ""}, {"suffix": "-b", "instanceIdName": "B"}]})
+    pod = lab_before.admit_with_id(lab_before.pod("policy-before", 2), f"policy-before-2.{SCOPE}")
+    assert pod["metadata"]["annotations"][f"{ID_KEY}.b"] == f"policy-before-2.{SCOPE}-b"
+    found = sorted(env_of(pod, "app"), key=lambda entry: entry["name"])
+    assert found == [reads("B", f"{ID_KEY}.b"), *BY_ANNOTATION]
+
+
+def test_the_largest_pod_stays_within_the_cost_that_the_api_server_allows(lab: Lab) -> None:
+    """Eight consumers in the last of twenty containers, each of which has a hundred variables of its own."""
+    entries = [
+        {"container": "c19", "suffix": f"-{n}", "instanceIdName": f"INSTANCE_ID_{n}", "sessionTimeoutName": f"T_{n}"}
+        for n in range(8)
+    ]
+    lab.group("large", identity={"env": entries})
+    env = [{"name": f"VARIABLE_{n}", "value": str(n)} for n in range(100)]
+    containers = [{"name": f"c{n}", "image": "app", "env": env} for n in range(policy.CONTAINERS_MAX)]
+
+    def look() -> dict[str, Any] | None:
+        admitted = lab.admit(lab.pod("large", containers=containers))
+        return admitted if f"{ID_KEY}.7" in admitted["metadata"].get("annotations", {}) else None
+
+    pod = until(look, deadline_s=30, what="the ids of eight consumers")
+    assert (env_of(pod, "c19")[0], len(env_of(pod, "c19")), env_of(pod, "c0")) == (POD_NAME, 117, env)
+
+
+@pytest.fixture
+def bare_namespace(kubectl: Kubectl) -> Iterator[str]:
+    name = f"staticgroup-kubelet-{uuid.uuid4().hex[:8]}"
+    kubectl.must("create", "namespace", name)
+    kubectl.must("create", "serviceaccount", "app", "-n", name)
+    yield name
+    kubectl.run("delete", "namespace", name, "--wait=false")
+
+
+def test_a_kubelet_composes_the_id_that_the_annotation_says(kubectl: Kubectl, bare_namespace: str) -> None:
+    """The variables as the policy writes them, in a process: the id, and a user's own variable that refers to it."""
+    own = {"name": "CLIENT_ID", "value": "client-$(KAFKA_GROUP_INSTANCE_ID)"}
+    container = {
+        "name": "app",
+        "image": os.environ["OPERATOR_IMAGE"],
+        "imagePullPolicy": "Never",
+        "command": ["python", "-c", "import json, os; print(json.dumps(dict(os.environ)))"],
+        "env": [*GENERIC[:2], composed("B_INSTANCE_ID", "-b"), own],
+    }
+    spec = {"restartPolicy": "Never", "serviceAccountName": "app", "automountServiceAccountToken": False}
+    metadata = {"name": "composed-3", "namespace": bare_namespace}
+    kubectl.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec | {"containers": [container]}})
+    over = "--for=jsonpath={.status.phase}=Succeeded"
+    kubectl.must("wait", "-n", bare_namespace, over, "pod/composed-3", "--timeout=50s")
+    environment = json.loads(kubectl.must("logs", "-n", bare_namespace, "composed-3"))
+    assert environment["KAFKA_GROUP_INSTANCE_ID"] == f"composed-3.{SCOPE}"
+    assert environment["B_INSTANCE_ID"] == f"composed-3.{SCOPE}-b"
+    assert environment["CLIENT_ID"] == f"client-composed-3.{SCOPE}"
 
 
 def test_annotations_that_are_there_already_stay(lab: Lab) -> None:
@@ -269,7 +419,7 @@ def test_a_preset_names_the_variables(lab: Lab) -> None:
     lab.group("spring", identity={"preset": "SpringBoot"})
     pod = lab.admit_with_id(lab.pod("spring"), f"spring-0.{SCOPE}")
     prefix = "SPRING_KAFKA_CONSUMER_PROPERTIES_"
-    expected = [reads(f"{prefix}GROUP_INSTANCE_ID", ID_KEY), reads(f"{prefix}SESSION_TIMEOUT_MS", TIMEOUT_KEY)]
+    expected = [POD_NAME, composed(f"{prefix}GROUP_INSTANCE_ID"), reads(f"{prefix}SESSION_TIMEOUT_MS", TIMEOUT_KEY)]
     assert env_of(pod, "app") == expected
 
 

@@ -101,7 +101,7 @@ def test_the_book_of_the_model_is_the_products_book() -> None:
         book = 0
         for number, pod in enumerate(pods, start=1):
             is_deleted = last_deleted and number == len(pods)
-            book, _ = policy.take(book, Event(pod, is_deleted=is_deleted, is_real=is_deleted))
+            book = policy.take(book, Event(pod, is_deleted=is_deleted))
         return policy.incarnations(book, ())[0].state
 
     assert after(born, runs, ended, last_deleted=False) is IncarnationState.DEAD

@@ -14,6 +14,7 @@ PROMISES = {
     "intent unread": "a member is removed whose ordinal was wanted all the time",
     "suspension": "a member is removed while the StaticGroup is suspended",
     "too strict": STUCK,
+    "every container": STUCK,
     "evidence lost": STUCK,
 }
 KILLED_MIN = 35

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from staticgroup.api import crd
+from staticgroup.api import crd, names
 from staticgroup.api.kafkaconnection import KafkaConnection
 from staticgroup.api.reasons import REASON_TEXTS, ConditionType, Reason
 from staticgroup.api.staticgroup import StaticGroup
@@ -239,7 +239,7 @@ def test_metrics_settings_and_values_that_a_page_names_exist(page: Path) -> None
     text = page.read_text(encoding="utf-8")
     known = {row[0].strip("`") for row in generator().metric_rows()}
     assert set(re.findall(r"\bstaticgroup_[a-z_]+\b", text)) <= known
-    for variable in set(re.findall(rf"`({PREFIX}[A-Z_]+)`", text)):
+    for variable in set(re.findall(rf"`({PREFIX}[A-Z_]+)`", text)) - {names.POD_NAME_VARIABLE}:
         assert variable in {row[0].strip("`") for row in generator().setting_rows()}
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     roots = "operator|crds|injection|rbac|metrics|networkPolicy|image"

@@ -11,7 +11,8 @@ from staticgroup.core import certificate, chain, guards, memory, plan
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
 from staticgroup.core.injection import InjectionPlan
-from staticgroup.core.pod import PodVersion
+from staticgroup.core.pod import ContainerPhase, PodVersion
+from staticgroup.kube import translate
 from staticgroup.kube.incarnation_book import IncarnationBook
 
 Patch = tuple[object, str, Any]
@@ -24,7 +25,7 @@ def without(*names: str) -> Patch:
 
 
 def version_seen_as(original: Callable[..., Any], change: Callable[[PodVersion], PodVersion]) -> Callable[..., Any]:
-    return lambda version, *rest: original(change(version), *rest)
+    return lambda version, *rest, **more: original(change(version), *rest, **more)
 
 
 def judging(keep: Callable[[tuple[Incarnation, ...]], tuple[Incarnation, ...]]) -> Patch:
@@ -41,14 +42,34 @@ def continuous(instance_id: str, incarnations: Any, **known: Any) -> ChainVerdic
     return chain.judge(instance_id, incarnations, **(known | {"continuous": True}))
 
 
-def certify(**claimed: bool) -> Patch:
+def certify(**claimed: Any) -> Patch:
     original = certificate.certify
+    return chain, "certify", lambda version, node, **known: original(version, node, **(known | claimed))
 
-    def certify(version: PodVersion, node: Any, **known: bool) -> Any:
-        seen = replace(version, shows_container_id=False) if "ever_showed_container_id" in claimed else version
-        return original(seen, node, **(known | claimed))
 
-    return chain, "certify", certify
+def last_shown_only(original: Callable[..., Any]) -> Callable[..., Incarnation]:
+    """Keep of the containers that ran those of the newest version that shows any."""
+
+    def fold(known: Any, version: PodVersion, *rest: Any, **more: Any) -> Incarnation:
+        kept = known and replace(known, started_containers=frozenset() if version.started_containers else known.started_containers)
+        folded: Incarnation = original(kept, version, *rest, **more)
+        return folded
+
+    return fold
+
+
+def born_over_a_gap(original: Callable[..., Incarnation]) -> Callable[..., Incarnation]:
+    """Take what a LIST shows as if no version had been skipped before it."""
+
+    def advance(self: IncarnationBook, before: Any, version: PodVersion, **how: bool) -> Incarnation:
+        return original(self, before, version, **(how | {"in_order": True}))
+
+    return advance
+
+
+def blind_to(key: str) -> Callable[..., bool]:
+    """Look for traces of a run in everything but one field of a status entry."""
+    return lambda entry: shows_a_run({k: v for k, v in entry.items() if k != key})
 
 
 def vanished_is_dead(known: Incarnation, *, last: PodVersion | None = None, now_s: float) -> Incarnation:
@@ -60,7 +81,9 @@ def vanished_is_dead(known: Incarnation, *, last: PodVersion | None = None, now_
 
 
 def only_gc_refused(version: PodVersion) -> Any:
-    return None if version.disruption_reason != "DeletionByPodGC" else certificate.Refusal(clause="PodGC")
+    if version.disruption_reason != "DeletionByPodGC":
+        return None
+    return certificate.Refusal(clause="PodGC", reason=certificate.RefusalReason.POD_GARBAGE_COLLECTOR)
 
 
 def new_epoch(original: Callable[..., InjectionPlan]) -> Callable[..., InjectionPlan]:
@@ -93,6 +116,7 @@ def uncapped(self: IncarnationBook, scope: str, position: int) -> int:
 
 
 memory_to_remember = memory.to_remember
+shows_a_run = translate._shows_a_run
 phase_rule, kubelet_rule, containers_rule = (
     certificate._phase_refusal,
     certificate._kubelet_refusal,
@@ -100,6 +124,14 @@ phase_rule, kubelet_rule, containers_rule = (
 )
 narrow: dict[str, Any] = {"lags": True, "pods": 2}
 no_barrier = ("describe", "read workload", "read pod", "chains", "leave")
+
+
+def _those_shown(version: PodVersion, started: frozenset[str] | None) -> Any:
+    shown = tuple(c for c in version.required if c.phase is not ContainerPhase.ABSENT)
+    return containers_rule(replace(version, required=shown), started) if shown else None
+
+
+all_of_those_shown: Patch = (certificate, "_container_refusal", _those_shown)
 
 
 def kubelet_seen_as(**changes: Any) -> Patch:

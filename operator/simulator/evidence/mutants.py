@@ -15,20 +15,22 @@ from unittest.mock import patch
 from staticgroup.core import certificate, chain, memory, plan
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.injection import plan_injection
-from staticgroup.core.pod import ContainerPhase
-from staticgroup.kube import incarnation_book
+from staticgroup.kube import incarnation_book, translate
 from staticgroup.kube.incarnation_book import IncarnationBook
 
 from .faults import (
     Patch,
+    all_of_those_shown,
+    blind_to,
+    born_over_a_gap,
     by_id_only,
     certify,
-    containers_rule,
     continuous,
     dead_forgotten,
     judging,
     kept_over_restore,
     kubelet_seen_as,
+    last_shown_only,
     narrow,
     never_bound,
     new_epoch,
@@ -95,10 +97,14 @@ def _mutants() -> Iterator[Mutant]:
         (certificate, "_phase_refusal", version_seen_as(phase_rule, lambda v: replace(v, disruption_reason=""))),
     )
     yield mutant(
-        "controller manager",
-        "a phase written by the controller manager without a reason counts",
+        "other writer",
+        "a phase counts whose writer wrote no container statuses",
         "out-of-service",
-        (certificate, "_phase_refusal", version_seen_as(phase_rule, lambda v: replace(v, phase_manager=""))),
+        (
+            certificate,
+            "_phase_refusal",
+            version_seen_as(phase_rule, lambda v: replace(v, phase_manager="", phase_has_statuses=True)),
+        ),
     )
     yield mutant(
         "oath",
@@ -122,22 +128,15 @@ def _mutants() -> Iterator[Mutant]:
     yield mutant(
         "containers",
         "E1 without the container rule: a terminal phase alone",
-        "rejection",
-        (certificate, "_container_refusal", lambda version: None),
+        "lost container",
+        (certificate, "_container_refusal", lambda version, started: None),
     )
     yield mutant(
         "absent",
-        "containers without a status are skipped: all([])",
+        "a phase that was written without any entry counts, entries that are not there are skipped: all([])",
         "rejection",
-        (
-            certificate,
-            "_container_refusal",
-            lambda version: (
-                containers_rule(replace(version, required=shown))
-                if (shown := tuple(c for c in version.required if c.phase is not ContainerPhase.ABSENT))
-                else None
-            ),
-        ),
+        (certificate, "_phase_refusal", version_seen_as(phase_rule, lambda v: replace(v, phase_has_statuses=True))),
+        all_of_those_shown,
     )
     yield mutant(
         "first container",
@@ -161,15 +160,35 @@ def _mutants() -> Iterator[Mutant]:
             )
         ),
     )
-    yield mutant("birth", "E1' without being seen from birth", "rejection", certify(seen_from_birth=True))
     yield mutant(
         "birth over a restart",
         "a pod first seen by a LIST counts as seen from birth",
-        "restart, rejection",
+        "never pulled, restart",
         certify(seen_from_birth=True),
     )
     yield mutant(
-        "container shown", "E1' although a container was shown", "rejection", certify(ever_showed_container_id=False)
+        "container shown",
+        "a container whose id was shown counts as never started",
+        "never pulled",
+        certify(started=frozenset()),
+    )
+    yield mutant(
+        "another container shown",
+        "a container's id is forgotten when another one's is shown",
+        "never pulled, sidecar",
+        (incarnation_book, "fold", last_shown_only(chain.fold)),
+    )
+    yield mutant(
+        "restart count",
+        "the restart count is not asked for a run",
+        "never pulled",
+        (translate, "_shows_a_run", blind_to("restartCount")),
+    )
+    yield mutant(
+        "last state",
+        "the last state is not asked for a run",
+        "never pulled",
+        (translate, "_shows_a_run", blind_to("lastState")),
     )
     yield mutant(
         "bound",
@@ -273,6 +292,12 @@ def _mutants() -> Iterator[Mutant]:
     yield mutant("restore", "a read below the watch's position is not noticed", "etcd restore", restore_unnoticed=True)
     yield mutant("suspension", "the spec is not looked at before the leave", "holds", suspension_unnoticed=True)
     # too strict
+    yield mutant(
+        "every container",
+        "an end needs an id of every container, though one never started",
+        "never pulled, sidecar",
+        (certificate, "_never_started", lambda container, started: not started),
+    )
     yield mutant("too strict", "no kubelet is new enough", "orderly", (certificate, "KUBELET_MINOR_MIN", 99))
 
 
@@ -326,6 +351,24 @@ def _covered() -> Iterator[tuple[Mutant, str]]:
         "lost container",
         required(read_as_ended),
         by="a lost container has neither containerID nor finishedAt in its end",
+    )
+    yield fault(
+        "phase of the controller manager's name accepted",
+        "out-of-service",
+        (certificate, "PHASE_MANAGERS_REFUSED", frozenset()),
+        by="whoever writes a phase alone is not believed, whatever the name",
+    )
+    yield fault(
+        "containers without a status skipped, all([])",
+        "rejection",
+        all_of_those_shown,
+        by="a phase that was written without any entry has a writer who wrote no statuses",
+    )
+    yield fault(
+        "birth kept over a gap",
+        "never pulled, gap",
+        (IncarnationBook, "_advance", born_over_a_gap(IncarnationBook._advance)),
+        by="a gap holds for good",
     )
     yield fault(
         "certificate kept over an etcd restore",

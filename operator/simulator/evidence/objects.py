@@ -1,7 +1,8 @@
 """API objects as the kubelet, the controllers and users write them, made from the abstract state.
 
 The product's own translation reads them, so what the model checks begins where the API server's JSON begins.
-Sources: kubelet generateAPIPodStatus, rejectPod and the ContainerStatusUnknown rule of convertToAPIContainerStatuses;
+Sources: kubelet generateAPIPodStatus, rejectPod and the ContainerStatusUnknown rules of convertToAPIContainerStatuses (of a
+running container that it cannot find it keeps a lastState without an id, or the restart that it counts) and TerminatePod;
 PodGCController.markFailedAndDeletePodWithCondition; the last object versions of an ended pod, and the field managers in
 metadata.managedFields, as seen on a 1.36 cluster.
 """
@@ -17,7 +18,9 @@ WORKLOAD = "web"
 ORDINAL = 1
 POD_NAME = f"{WORKLOAD}-{ORDINAL}"
 
-ABSENT, RUNNING, TERMINATED, NEVER_RAN, LOST = "absent", "running", "terminated", "never ran", "lost"
+ABSENT, WAITING, RUNNING, TERMINATED = "absent", "waiting", "running", "terminated"
+NEVER_RAN, LOST, LOST_END, LOST_COUNT = "never ran", "lost", "lost, its end kept", "lost, its restart counted"
+"""Ends as ContainerStatusUnknown: without any trace of a run, with the id, with a lastState, with a restart."""
 PENDING, RUNS, FAILED = "Pending", "Running", "Failed"
 KUBELET, CONTROLLER_MANAGER, ONE_PROGRAM = "kubelet", "kube-controller-manager", "k3s"
 """Field managers; the last is that of a distribution whose kubelet and controllers are one program."""
@@ -56,14 +59,20 @@ def container_names(count: int) -> tuple[str, ...]:
 
 
 def raw_pod(
-    pod: Pod, resource_version: int, instance_id: str, *, host_pid: bool, one_manager: bool = False
+    pod: Pod,
+    resource_version: int,
+    instance_id: str,
+    *,
+    host_pid: bool,
+    one_manager: bool = False,
+    first_is_init: bool = False,
 ) -> dict[str, Any]:
     """Return the Pod as the API server sends it.
 
     Parameters
     ----------
     resource_version: of this version. instance_id: what the admission policy wrote at creation.
-    one_manager: kubelet and controllers write under one name.
+    one_manager: kubelet and controllers write under one name. first_is_init: the first container is an init container.
     """
     names = container_names(len(pod.statuses))
     metadata: dict[str, Any] = {
@@ -76,25 +85,32 @@ def raw_pod(
         "labels": {POD_INDEX_LABEL: str(ORDINAL)},
         "ownerReferences": [{"kind": "StatefulSet", "name": WORKLOAD, "uid": "set-1", "controller": True}],
     }
-    metadata["managedFields"] = _written(pod, one_manager=one_manager)
+    lists = ["initContainerStatuses" if first_is_init and n == 0 else "containerStatuses" for n in range(len(names))]
+    shown = dict.fromkeys(k for k, status in zip(lists, pod.statuses, strict=True) if status != ABSENT)
+    metadata["managedFields"] = _written(pod, tuple(shown), one_manager=one_manager)
     if pod.deleting:
         metadata |= {"deletionTimestamp": "2026-11-21T11:00:30Z", "deletionGracePeriodSeconds": 30}
-    spec: dict[str, Any] = {"containers": [{"name": name} for name in names], "hostPID": host_pid}
+    inits = int(first_is_init)
+    spec: dict[str, Any] = {"containers": [{"name": name} for name in names[inits:]], "hostPID": host_pid}
+    if first_is_init:
+        spec["initContainers"] = [{"name": names[0]}]
     if pod.bound:
         spec["nodeName"] = node_name(pod.uid)
-    entries = [_status(n, s, pod.uid) for n, s in zip(names, pod.statuses, strict=True) if s != ABSENT]
-    status: dict[str, Any] = {"phase": pod.phase, "containerStatuses": entries}
+    status: dict[str, Any] = {"phase": pod.phase, "containerStatuses": []}
+    for kind, name, one in zip(lists, names, pod.statuses, strict=True):
+        if one != ABSENT:
+            status.setdefault(kind, []).append(_status(name, one, pod.uid))
     if pod.reason:
         status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": pod.reason}]
     return {"metadata": metadata, "spec": spec, "status": status}
 
 
-def _written(pod: Pod, *, one_manager: bool) -> list[dict[str, Any]]:
+def _written(pod: Pod, lists: tuple[str, ...], *, one_manager: bool) -> list[dict[str, Any]]:
     """Return who wrote which part of the status: the kubelet the containers, and the phase unless a controller did."""
     owned: dict[str, set[str]] = {}
     kubelet = ONE_PROGRAM if one_manager else KUBELET
-    if any(shown != ABSENT for shown in pod.statuses):
-        owned[kubelet] = {"f:containerStatuses"}
+    if lists:
+        owned[kubelet] = {f"f:{kind}" for kind in lists}
     if pod.phase != PENDING:
         writer = CONTROLLER_MANAGER if pod.by_gc and not one_manager else kubelet
         owned.setdefault(writer, set()).add("f:phase")
@@ -114,7 +130,7 @@ def _wrote(manager: str, fields: set[str]) -> dict[str, Any]:
 
 
 def _status(name: str, shown: str, uid: int) -> dict[str, Any]:
-    """Return one status entry; a container that the kubelet lost keeps its id but has no end."""
+    """Return one status entry; a container that the kubelet lost has no end, and not always its id."""
     container_id = f"containerd://{name}-{uid}"
     if shown == RUNNING:
         return {
@@ -130,8 +146,15 @@ def _status(name: str, shown: str, uid: int) -> dict[str, Any]:
             "exitCode": 1,
         }
         return {"name": name, "containerID": container_id, "state": {"terminated": ended}}
-    unknown = {"name": name, "state": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}}
-    return unknown | ({"containerID": container_id} if shown == LOST else {})
+    if shown == WAITING:
+        return {"name": name, "state": {"waiting": {"reason": "ContainerCreating"}}}
+    unknown = {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}
+    traces: dict[str, dict[str, Any]] = {
+        LOST: {"containerID": container_id},
+        LOST_END: {"lastState": unknown},
+        LOST_COUNT: {"restartCount": 1},
+    }
+    return {"name": name, "state": unknown, **traces.get(shown, {})}
 
 
 def node_name(uid: int) -> str:

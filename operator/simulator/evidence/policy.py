@@ -145,6 +145,7 @@ class Policy:
             certificate=proof,
             since_s=0.0,
             refusal="",
+            refusal_reason="",
             created_at_s=0.0,
             runs=False,
             ready_since_s=None,
@@ -171,7 +172,14 @@ class Policy:
         """Translate a version about to be judged, with its node as it is seen by then."""
         v = self._variant
         self._sworn_nodes[node_name(pod.uid)] = pod.sworn
-        raw = raw_pod(pod, resource_version, self._base_id, host_pid=v.host_pid, one_manager=v.one_manager)
+        raw = raw_pod(
+            pod,
+            resource_version,
+            self._base_id,
+            host_pid=v.host_pid,
+            one_manager=v.one_manager,
+            first_is_init=v.first_is_init,
+        )
         version = translate.pod_version(raw)
         if not isinstance(version, PodVersion):
             raise TypeError(f"the model wrote a pod that cannot be read: {version}")

@@ -7,7 +7,7 @@ from .mutants import COVERED, MUTANTS
 from .variant import ASSUMPTIONS, VARIANTS, Variant
 
 BEGIN, END = "<!-- figures: evidence-model -->", "<!-- /figures -->"
-SHOWN = ("newest", "podgc", "controller manager", "reads first")
+SHOWN = ("newest", "podgc", "other writer", "another container shown", "last state", "reads first")
 """Mutants whose shortest trace the page prints."""
 
 

@@ -48,7 +48,7 @@ class Process(NamedTuple):
     ----------
     linked: its kubelet reaches the API server. has_node: the Node object exists.
     crash_seen: the kubelet has seen it end in place and not said so yet.
-    sidecar: the first of two containers still runs. members: one member id for each thread, 0 for none.
+    sidecar: the first of two containers runs. first_ran: it has run. members: one member id for each thread, 0 for none.
     """
 
     life: int = NEW
@@ -56,6 +56,7 @@ class Process(NamedTuple):
     has_node: bool = True
     crash_seen: bool = False
     sidecar: bool = False
+    first_ran: bool = False
     members: tuple[int, ...] = (0,)
 
 

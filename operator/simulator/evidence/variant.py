@@ -24,6 +24,8 @@ class Variant:
     pods: most incarnations of the ordinal. toggles: changes of the wanted replica count.
     consumer: KIP-848 instead of the classic protocol.
     members: members (threads) of one pod. containers: containers of one pod; the client runs in the last one.
+    first_is_init: the first of two containers ends before the last one starts. unpulled: the image of any container may
+        never be pulled, and a kubelet may lose what runs in all the ways that it has.
     operators: replicas that work at the same time, each with its own watch.
     kubelet: version that the node reports. host_pid: the pod's processes may outlive its containers.
     forces, crashes, partitions, node_deletions, rejections, reboots, losses, failovers, gaps, restores,
@@ -47,6 +49,8 @@ class Variant:
     consumer: bool = False
     members: int = 1
     containers: int = 1
+    first_is_init: bool = False
+    unpulled: bool = False
     operators: int = 1
     kubelet: str = "v1.36.3"
     host_pid: bool = False
@@ -136,6 +140,53 @@ VARIANTS = (
         containers=2,
         losses=1,
     ),
+    Variant(
+        name="never pulled",
+        says="an image is never pulled, or the kubelet loses what it started, posted or not; rejection of what runs",
+        unpulled=True,
+        toggles=2,
+        losses=1,
+        rejections=1,
+        progress=True,
+    ),
+    Variant(
+        name="never pulled, sidecar",
+        says="the same where one container of two runs and the other one's image is never pulled",
+        containers=2,
+        unpulled=True,
+        toggles=2,
+        losses=1,
+        progress=True,
+    ),
+    Variant(
+        name="never pulled, init",
+        says="the same behind an init container, also while that runs",
+        containers=2,
+        first_is_init=True,
+        unpulled=True,
+        toggles=2,
+        losses=1,
+        progress=True,
+    ),
+    Variant(
+        name="never pulled, gap",
+        says="the same, and events are lost for ever (410)",
+        pods=1,
+        unpulled=True,
+        toggles=1,
+        losses=1,
+        gaps=1,
+    ),
+    Variant(
+        name="never pulled, restart",
+        says="the same, and the operator restarts meanwhile",
+        pods=1,
+        containers=2,
+        unpulled=True,
+        toggles=1,
+        losses=1,
+        restarts=1,
+    ),
     Variant(name="old kubelet", says="1.26: a terminal phase too early", kubelet="v1.26.9", crashes=1),
     Variant(name="virtual kubelet", says="statuses of no real kubelet", kubelet="v1.31.0-vk-2", crashes=1),
     Variant(name="unknown kubelet", says="a version that cannot be read", kubelet="", crashes=1),
@@ -180,15 +231,17 @@ ASSUMPTIONS = (
         toggles=1,
         one_manager=True,
         taint_unseen=True,
+        crashes=1,
         partitions=1,
         outages=1,
     ),
     Variant(
         name="rejection before the first status",
-        says="a kubelet that ends between start and first post, and rejects the pod when it is back (E1')",
+        says="a kubelet that ends between start and first post, rejects the pod when it is back, and has lost it (E1')",
         pods=1,
         toggles=1,
         rejections=1,
+        losses=1,
         rejects_unposted=True,
     ),
     Variant(

@@ -12,7 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .move import Actors, Move
-from .objects import ABSENT, FAILED, LOST, NEVER_RAN, PENDING, RUNNING, RUNS, TERMINATED, Pod
+from .objects import (
+    ABSENT,
+    FAILED,
+    LOST,
+    LOST_COUNT,
+    LOST_END,
+    NEVER_RAN,
+    PENDING,
+    RUNNING,
+    RUNS,
+    TERMINATED,
+    WAITING,
+    Pod,
+)
 from .state import (
     ALIVE,
     CRASH,
@@ -113,7 +126,8 @@ class World(Actors):
             yield from self._posts(state, uid, process, pod)
 
     def _started(self, state: State, uid: int) -> State:
-        return self.with_process(state, uid, life=ALIVE, sidecar=self.variant.containers > 1)
+        has_sidecar = self.variant.containers > 1 and not self.variant.first_is_init
+        return self.with_process(state, uid, life=ALIVE, sidecar=has_sidecar, first_ran=self.variant.containers > 1)
 
     def _kills(self, state: State, uid: int, process: Process) -> Iterator[Move]:
         if process.sidecar:
@@ -136,15 +150,19 @@ class World(Actors):
             is_over = process.life in (ENDED, NEVER) or v.host_pid
             if pod.deleting and is_over and not process.sidecar:
                 yield Move(f"kubelet lets the object of pod {uid} go", self.delete(state), is_fair=True)
+            if v.losses and pod.deleting and set(pod.statuses) == {ABSENT}:
+                yield from self._after_rejection(state, uid, process)
             return
         if process.life == NEW and not pod.deleting:
-            yield Move(f"kubelet starts pod {uid}", self._started(state, uid))
+            yield from self._starts(state, uid, process)
             if state.spent[REJECTION] < v.rejections:
                 after = self.with_process(self.write(state, phase=FAILED), uid, life=NEVER)
                 yield Move(
                     f"kubelet rejects pod {uid} at admission", after._replace(spent=self.spend(state, REJECTION))
                 )
         runs = self._as_it_is(process, pod)
+        if v.unpulled and process.life == NEW and not pod.deleting and runs != pod.statuses:
+            yield Move(f"kubelet posts what pod {uid} waits for", self.write(state, statuses=runs), is_fair=True)
         if process.life == ALIVE and (runs != pod.statuses or pod.phase == PENDING):
             yield Move(
                 f"kubelet posts pod {uid} as running", self.write(state, phase=RUNS, statuses=runs), is_fair=True
@@ -153,7 +171,7 @@ class World(Actors):
             shown = (*runs[:-1], TERMINATED)
             after = self.with_process(self.write(state, phase=RUNS, statuses=shown), uid, crash_seen=False)
             yield Move(f"kubelet posts that the container of pod {uid} terminated, phase Running", after)
-        was_posted = pod.statuses[-1] != ABSENT
+        was_posted = pod.statuses[-1] not in (ABSENT, WAITING)
         if (
             process.life in (ALIVE, CRASHED)
             and state.spent[REJECTION] < v.rejections
@@ -164,9 +182,37 @@ class World(Actors):
             yield Move(says, after._replace(spent=self.spend(state, REJECTION)))
         yield from self._final(state, uid, process, pod)
 
+    def _starts(self, state: State, uid: int, process: Process) -> Iterator[Move]:
+        """Start all containers, or only one of two because the image of the other is not there."""
+        v = self.variant
+        if not v.first_is_init or (process.first_ran and not process.sidecar):
+            yield Move(f"kubelet starts pod {uid}", self._started(state, uid))
+        if process.sidecar and v.first_is_init:
+            yield Move(f"the init container of pod {uid} ends", self.with_process(state, uid, sidecar=False))
+        if v.unpulled and v.containers > 1 and not process.first_ran:
+            first = self.with_process(state, uid, sidecar=True, first_ran=True)
+            yield Move(f"kubelet starts the first container of pod {uid}, the client's image is not there", first)
+            if not v.first_is_init:
+                last = self.with_process(state, uid, life=ALIVE)
+                yield Move(f"kubelet starts the client of pod {uid}, the sidecar's image is not there", last)
+
+    def _after_rejection(self, state: State, uid: int, process: Process) -> Iterator[Move]:
+        """Write the entries that a rejection had left out, by what the runtime lists; it may have lost what runs."""
+        count = self.variant.containers
+        if process.life == ENDED:
+            after = self.write(state, statuses=(TERMINATED,) * count)
+            yield Move(f"kubelet posts the entries of rejected pod {uid}, which ended", after)
+        elif process.life == ALIVE and state.spent[LOSS] < self.variant.losses:
+            after = self.write(state, statuses=(NEVER_RAN,) * count)
+            says = f"kubelet lost the running container of rejected pod {uid}: ContainerStatusUnknown without a trace"
+            yield Move(says, after._replace(spent=self.spend(state, LOSS)))
+
     def _as_it_is(self, process: Process, pod: Pod) -> tuple[str, ...]:
-        sidecar = RUNNING if process.sidecar else TERMINATED
+        ended = TERMINATED if process.first_ran or not self.variant.unpulled else WAITING
+        sidecar = RUNNING if process.sidecar else ended
         client = RUNNING if process.life == ALIVE else pod.statuses[-1]
+        if self.variant.unpulled and process.life == NEW:
+            client = WAITING
         return (sidecar, client)[-self.variant.containers :]
 
     def _final(self, state: State, uid: int, process: Process, pod: Pod) -> Iterator[Move]:
@@ -174,25 +220,39 @@ class World(Actors):
         if not pod.deleting or process.sidecar:
             return
         count = self.variant.containers
+        first = (TERMINATED if process.first_ran else NEVER_RAN,) * (count - 1)
         if process.life == ENDED:
             yield Move(
                 f"kubelet posts the end of pod {uid}",
-                self.write(state, phase=FAILED, statuses=(TERMINATED,) * count),
+                self.write(state, phase=FAILED, statuses=(*first, TERMINATED)),
                 is_fair=True,
             )
         elif process.life == NEVER:
-            after = self.write(state, phase=FAILED, statuses=(NEVER_RAN,) * count)
-            yield Move(f"kubelet posts that pod {uid} never ran", after, is_fair=True)
+            # After an init container that did not end well the others stay as they were.
+            for shown in (NEVER_RAN, WAITING) if self.variant.first_is_init else (NEVER_RAN,):
+                after = self.write(state, phase=FAILED, statuses=(*first, shown))
+                says = "never started its client" if process.first_ran else "never ran"
+                yield Move(f"kubelet posts that pod {uid} {says} ({shown})", after, is_fair=True)
         elif process.life == ALIVE and state.spent[LOSS] < self.variant.losses:
-            after = self.write(state, phase=FAILED, statuses=(*(TERMINATED,) * (count - 1), LOST))
-            says = f"kubelet lost the running container of pod {uid}: Failed, ContainerStatusUnknown"
-            yield Move(says, after._replace(spent=self.spend(state, LOSS)))
+            for shown in self._losses(pod):
+                after = self.write(state, phase=FAILED, statuses=(*first, shown))
+                says = f"kubelet lost the running container of pod {uid}: Failed, ContainerStatusUnknown ({shown})"
+                yield Move(says, after._replace(spent=self.spend(state, LOSS)))
         elif self.variant.host_pid and process.life == ALIVE:
             after = self.write(state, phase=FAILED, statuses=(TERMINATED,) * count)
             yield Move(f"kubelet posts the end of pod {uid}, a process outlives its container", after)
         elif self._is_sloppy() and process.life in (ALIVE, CRASHED) and pod.statuses[-1] == TERMINATED:
             says = f"old kubelet posts a terminal phase for pod {uid} from an end it saw before"
             yield Move(says, self.write(state, phase=FAILED))
+
+    def _losses(self, pod: Pod) -> tuple[str, ...]:
+        """Return what a kubelet may write of a running container that it cannot find.
+
+        Of one that it posted it may even forget that there was one; of one whose start it never posted it keeps a trace.
+        """
+        if not self.variant.unpulled:
+            return (LOST,)
+        return (LOST_END, LOST_COUNT, *((LOST, NEVER_RAN) if pod.statuses[-1] == RUNNING else ()))
 
     def _is_sloppy(self) -> bool:
         version = self.variant.kubelet

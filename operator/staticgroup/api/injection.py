@@ -1,16 +1,20 @@
 """Settle what a pod receives: the contract between the spec, the operator's status and the admission policy.
 
-The one idea: the operator resolves the spec into flat lists (annotations with their suffix, variables with the
-annotation they read), so that the policy's CEL has nothing to decide. Variables read annotations by fieldRef: a literal
-would be copied into debug copies of a pod, which would then fence the original.
+The one idea: the operator resolves the spec into flat lists (annotations with their suffix, variables with their value
+or the annotation they read), so that the policy's CEL has nothing to decide. An id is composed of the pod's name, which
+nothing changes while the pod lives; annotations and labels can be edited and are read again when a container starts. A
+literal would be copied into debug copies of a pod, which would then fence the original: a copy has another name, and so
+another id.
+Source: `$(VAR)` in EnvVar.Value of core/v1.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from staticgroup.api import names
 from staticgroup.api.identity import EnvEntry, Identity, Preset
-from staticgroup.api.status import Injected, InjectedEnv, InjectedId, InjectedMethod
+from staticgroup.api.status import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,8 @@ class EnvNames:
 _GENERIC: Final = EnvNames(instance_id="KAFKA_GROUP_INSTANCE_ID", session_timeout="KAFKA_SESSION_TIMEOUT_MS")
 _SPRING: Final = "SPRING_KAFKA_CONSUMER_PROPERTIES"
 _STREAMS: Final = "KAFKA_STREAMS"
+_POD_NAME: Final = "{podName}"
+_CONSTANT: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 def env_names(preset: Preset) -> EnvNames | None:
@@ -114,6 +120,36 @@ def env_suffixes(identity: Identity) -> tuple[str, ...]:
     return tuple(entry.suffix for entry in env_entries(identity))
 
 
+def follows_annotation(identity: Identity, id_template: str) -> bool:
+    """Tell whether a pod's id changes when somebody edits the pod's annotations and a container starts again.
+
+    Parameters
+    ----------
+    identity
+        Of the spec.
+    id_template
+        See `identifiers.resolve_template`.
+
+    Returns
+    -------
+    bool
+        False when the id is composed of the pod's name and constants. True for a template with `{ordinal}`, which only
+        a label tells, and when the spec itself names the variable that ids are composed of.
+    """
+    if not _CONSTANT.fullmatch(id_template.replace(_POD_NAME, "")):
+        return True
+    return any(
+        names.POD_NAME_VARIABLE in (entry.instance_id_name, entry.session_timeout_name)
+        for entry in env_entries(identity)
+    )
+
+
+def _composed(id_template: str, suffix: str) -> str | None:
+    """Write the value of which the kubelet makes the id; None when it does not fit into the status."""
+    value = id_template.replace(_POD_NAME, f"$({names.POD_NAME_VARIABLE})") + suffix
+    return value if len(value) <= INJECTED_VALUE_MAX else None
+
+
 def injected(
     identity: Identity,
     *,
@@ -143,14 +179,17 @@ def injected(
     Returns
     -------
     Injected
-        For `status.injected`.
+        For `status.injected`. Composed ids name their annotation too: a policy or an operator of the version before
+        knows nothing else.
     """
     entries = env_entries(identity)
+    composes = not follows_annotation(identity, id_template)
     variables: list[InjectedEnv] = []
     for entry in entries:
         container = entry.container or ""
         key = names.instance_id_annotation(entry.suffix)
-        variables.append(InjectedEnv(container=container, name=entry.instance_id_name, annotation=key))
+        value = _composed(id_template, entry.suffix) if composes else None
+        variables.append(InjectedEnv(container=container, name=entry.instance_id_name, annotation=key, value=value))
         if entry.session_timeout_name and session_timeout_ms is not None:
             name = entry.session_timeout_name
             timeout = InjectedEnv(container=container, name=name, annotation=names.SESSION_TIMEOUT_ANNOTATION)

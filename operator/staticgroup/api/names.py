@@ -22,6 +22,9 @@ FIELD_MANAGER: Final = "staticgroup-operator"
 INSTANCE_ID_ANNOTATION: Final = f"{GROUP}/instance-id"
 SESSION_TIMEOUT_ANNOTATION: Final = f"{GROUP}/session-timeout-ms"
 
+# Environment variable with metadata.name, injected in front of the ids that the kubelet composes of it.
+POD_NAME_VARIABLE: Final = "STATICGROUP_POD_NAME"
+
 # Set by the StatefulSet controller: always since 1.28 (KEP-4017).
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"

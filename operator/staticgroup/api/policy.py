@@ -1,8 +1,10 @@
 """Generate the admission policies: one gives new pods their id, one binds a person's word to the person.
 
-The one idea of the first: two mutations, because one cannot do it. An ApplyConfiguration may add annotations but not a fieldRef
+The one idea of the first: two mutations, because one cannot do it. An ApplyConfiguration may add annotations, not a fieldRef
 ("may not mutate atomic arrays, maps or structs"), and with failurePolicy Ignore it fails in silence; so the variables
-are written by JSONPatch. They come first in the list, because `$(NAME)` in a later entry expands only names before it.
+are written by JSONPatch. They come first in the list, because `$(NAME)` in a later entry expands only names before it;
+so the pod's name comes before the ids that are composed of it. A variable without a value reads its annotation, as all
+did in a status of the version before.
 Sources: KEP-3962 (MutatingAdmissionPolicy, v1 from 1.36); KEP-3488 (ValidatingAdmissionPolicy, v1 from 1.30);
 EnvVar.Value in core/v1.
 """
@@ -45,8 +47,11 @@ _TIMEOUT_ANNOTATION: Final = (
 # other variables, makes the API server panic while it converts the patch (ObjectVal.ConvertToNative of 1.36
 # returns a structpb.Struct where a structpb.Value is due), and then the pod is refused whatever failurePolicy says.
 # `dyn` because literals must be homogeneous.
-_FIELD_REF: Final = (
-    "{'name': dyn(e.name), 'valueFrom': dyn({'fieldRef': "
+_POD_NAME: Final = (
+    f"{{'name': dyn('{names.POD_NAME_VARIABLE}'), 'valueFrom': dyn({{'fieldRef': {{'fieldPath': 'metadata.name'}}}})}}"
+)
+_VARIABLE: Final = (
+    "has(e.value) ? {'name': dyn(e.name), 'value': dyn(e.value)} : {'name': dyn(e.name), 'valueFrom': dyn({'fieldRef': "
     "{'fieldPath': \"metadata.annotations['\" + e.annotation + \"']\"}})}"
 )
 
@@ -59,13 +64,18 @@ def _for_container(index: str) -> str:
 def _env_patch() -> str:
     """Write the CEL that puts our variables first and drops earlier entries of the same name."""
     indexes = ", ".join(str(index) for index in range(CONTAINERS_MAX))
-    ours = f"variables.env.filter(e, {_for_container('i')})"
-    replaced = f"variables.env.exists(e, {_for_container('i')} && e.name == old.name)"
-    theirs = f"object.spec.containers[i].env.filter(old, !{replaced})"
+    composes = f"variables.env.exists(e, {_for_container('i')} && has(e.value))"
+    pod_name = f"dyn({composes} ? [{_POD_NAME}] : [])"
+    ours = f"dyn(variables.env.filter(e, {_for_container('i')}).map(e, {_VARIABLE}))"
+    replaced = (
+        f"variables.env.exists(e, {_for_container('i')} && "
+        f"(e.name == old.name || (has(e.value) && old.name == '{names.POD_NAME_VARIABLE}')))"
+    )
+    theirs = f"dyn(has(object.spec.containers[i].env) ? object.spec.containers[i].env.filter(old, !{replaced}) : [])"
     return (
         f"[{indexes}].filter(i, i < size(object.spec.containers) && variables.env.exists(e, {_for_container('i')}))"
         ".map(i, JSONPatch{op: 'add', path: '/spec/containers/' + string(i) + '/env', value: "
-        f"dyn({ours}.map(e, {_FIELD_REF})) + dyn(has(object.spec.containers[i].env) ? {theirs} : [])}})"
+        f"{pod_name} + {ours} + {theirs}}})"
     )
 
 

@@ -35,6 +35,7 @@ POD_UIDS_MAX: Final = 16
 TEMPLATES_MAX: Final = 8
 INJECTED_IDS_MAX: Final = 8
 INJECTED_ENV_MAX: Final = 16
+INJECTED_VALUE_MAX: Final = 1024
 RECOMMENDATION_REASONS_MAX: Final = 20
 
 PodName = Annotated[str, StringConstraints(max_length=253)]
@@ -129,13 +130,20 @@ class InjectedId(ApiModel):
 
 
 class InjectedEnv(ApiModel):
-    """Name one variable that reads an annotation."""
+    """Name one variable and where its value comes from."""
 
     container: Annotated[str, StringConstraints(max_length=63)] = Field(
         description="Container that receives the variable; empty: the first container of the pod."
     )
     name: EnvName = Field(description="Name of the variable.")
-    annotation: AnnotationKey = Field(description="Key of the pod annotation that the variable reads.")
+    annotation: AnnotationKey = Field(
+        description="Key of the pod annotation that the variable reads; with a value, of the one that repeats it."
+    )
+    value: Annotated[str, StringConstraints(min_length=1, max_length=INJECTED_VALUE_MAX)] | None = Field(
+        None,
+        description="The variable's value, in which the kubelet expands $(STATICGROUP_POD_NAME), the pod's name; absent: "
+        "the variable reads the annotation.",
+    )
 
 
 class Injected(ApiModel):

@@ -1,12 +1,13 @@
 """Death certificates: what one version of a Pod object proves about its processes.
 
-Only two certificates are made here. E1 "ended" is the kubelet's own word that every container has stopped;
-E1' "never ran" says that no process ever existed; E2 is a person's word (`words.py`). Everything else (a vanished object, a NotReady node,
-silence) is no evidence, and the incarnation stays a suspect. Each clause closes a hole that was found by
+Only two certificates are made here. E1 "ended" is the kubelet's own word that every container has stopped or was never
+started; E1' "never ran" says that no process ever existed. A third, E2, is a person's word (`words.py`). Everything else
+(a vanished object, a NotReady node, silence) is no evidence, and the incarnation stays a suspect. Each clause closes a hole that was found by
 attacking the rule, so each is a mutant that the tests must kill.
 
 Source: the kubelet withholds a terminal phase while containers may still run since 1.27
-(kubernetes/kubernetes PR 115331); StatefulSet at-most-one semantics and force deletion (KEP-3329, task
+(kubernetes/kubernetes PR 115331); it ends a container that it never started, or cannot find, as
+ContainerStatusUnknown without an id, or leaves it waiting (status manager's TerminatePod); StatefulSet at-most-one semantics and force deletion (KEP-3329, task
 "Force Delete StatefulSet Pods"); PodGCController writes Failed in the kubelet's place, for pods of vanished nodes
 with the reason DeletionByPodGC (gcOrphaned) and for pods of out-of-service nodes with none (gcTerminating).
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .pod import ContainerPhase, NodeView, PodVersion
+from .pod import ContainerPhase, ContainerView, NodeView, PodVersion
 
 KUBELET_MINOR_MIN = 27
 """Kubelets before 1.27 could post a terminal phase before the containers had stopped."""
@@ -25,6 +26,9 @@ PHASE_MANAGERS_REFUSED = frozenset({"kube-controller-manager", "PodGC"})
 """Field managers of the pod garbage collector, "PodGC" up to 1.26. Names only refuse: that a kubelet spoke is told by
 what was written (`PodVersion.phase_has_statuses`), not by a name, because in some distributions (k3s, MicroK8s) kubelet
 and controllers are one program with one name."""
+
+STATUS_UNKNOWN = "ContainerStatusUnknown"
+"""Reason that a kubelet writes for a container that it cannot find when the pod ends, whether it was lost or never was."""
 
 
 class CertificateKind(StrEnum):
@@ -58,11 +62,31 @@ class Certificate:
         return self.kind is CertificateKind.CONFIRMED
 
 
+class RefusalReason(StrEnum):
+    """Kinds of refusals; the value is a label of the metric that counts them."""
+
+    NOT_TERMINAL = "NotTerminal"
+    POD_GARBAGE_COLLECTOR = "PodGarbageCollector"
+    OTHER_WRITER = "OtherWriter"
+    HOST_PID = "HostPID"
+    NODE_UNREADABLE = "NodeUnreadable"
+    NODE_VIRTUAL = "NodeVirtual"
+    NODE_OUT_OF_SERVICE = "NodeOutOfService"
+    OLD_KUBELET = "OldKubelet"
+    NO_CONTAINERS = "NoContainers"
+    CONTAINER_ABSENT = "ContainerAbsent"
+    CONTAINER_NOT_ENDED = "ContainerNotEnded"
+    CONTAINER_LOST = "ContainerLost"
+    END_INCOMPLETE = "EndIncomplete"
+    END_UNSEEN = "EndUnseen"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a version proves nothing; `clause` is stable text for tests and `explain`."""
+    """Why a version proves nothing; `clause` is stable text for tests and `explain`, `reason` its kind."""
 
     clause: str
+    reason: RefusalReason
 
 
 def _phase_refusal(version: PodVersion) -> Refusal | None:
@@ -72,50 +96,107 @@ def _phase_refusal(version: PodVersion) -> Refusal | None:
     over statuses of a kubelet that nobody hears any more.
     """
     if not version.is_terminal:
-        return Refusal(clause=f"phase is {version.phase or 'unset'}, not Succeeded or Failed")
+        return Refusal(
+            clause=f"phase is {version.phase or 'unset'}, not Succeeded or Failed", reason=RefusalReason.NOT_TERMINAL
+        )
     if version.disruption_reason == "DeletionByPodGC":
-        return Refusal(clause="the terminal phase was written by the pod garbage collector, not by the kubelet")
+        return Refusal(
+            clause="the terminal phase was written by the pod garbage collector, not by the kubelet",
+            reason=RefusalReason.POD_GARBAGE_COLLECTOR,
+        )
     if version.phase_manager in PHASE_MANAGERS_REFUSED:
-        return Refusal(clause=f"the terminal phase was written by {version.phase_manager}, not by the kubelet")
+        return Refusal(
+            clause=f"the terminal phase was written by {version.phase_manager}, not by the kubelet",
+            reason=RefusalReason.POD_GARBAGE_COLLECTOR,
+        )
     if not version.phase_has_statuses:
         writer = version.phase_manager or "nobody known"
-        return Refusal(clause=f"the terminal phase was written by {writer}, the container statuses were not")
+        return Refusal(
+            clause=f"the terminal phase was written by {writer}, the container statuses were not",
+            reason=RefusalReason.OTHER_WRITER,
+        )
     return None
 
 
 def _kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | None:
     """Refuse the word of kubelets whose terminal phase does not imply stopped containers."""
     if version.host_pid:
-        return Refusal(clause="the pod uses hostPID, so its processes may outlive its containers")
+        return Refusal(
+            clause="the pod uses hostPID, so its processes may outlive its containers", reason=RefusalReason.HOST_PID
+        )
     if node is None:
-        return Refusal(clause=f"node {version.node_name} is not readable, so its kubelet cannot be judged")
+        return Refusal(
+            clause=f"node {version.node_name} is not readable, so its kubelet cannot be judged",
+            reason=RefusalReason.NODE_UNREADABLE,
+        )
     if node.is_virtual:
-        return Refusal(clause=f"node {node.name} is a virtual-kubelet node")
+        return Refusal(clause=f"node {node.name} is a virtual-kubelet node", reason=RefusalReason.NODE_VIRTUAL)
     if node.is_out_of_service:
-        return Refusal(clause=f"node {node.name} is out of service, so its pods are ended without its kubelet")
+        return Refusal(
+            clause=f"node {node.name} is out of service, so its pods are ended without its kubelet",
+            reason=RefusalReason.NODE_OUT_OF_SERVICE,
+        )
     if node.kubelet_minor is None or node.kubelet_minor < KUBELET_MINOR_MIN:
         return Refusal(
-            clause=f"kubelet {node.kubelet_version or 'of unknown version'} is older than 1.{KUBELET_MINOR_MIN}"
+            clause=f"kubelet {node.kubelet_version or 'of unknown version'} is older than 1.{KUBELET_MINOR_MIN}",
+            reason=RefusalReason.OLD_KUBELET,
         )
     return None
 
 
-def _container_refusal(version: PodVersion) -> Refusal | None:
-    """Demand a kubelet-written end of every container the spec names; an absent entry means alive."""
+def _never_started(container: ContainerView, started: frozenset[str] | None) -> bool:
+    """True for an entry without an end, of a container that is known never to have run.
+
+    Parameters
+    ----------
+    started: names of the containers that ever showed a run; None when that is not known.
+    """
+    if started is None or container.name in started:
+        return False
+    is_unknown = container.phase is ContainerPhase.TERMINATED and container.reason == STATUS_UNKNOWN
+    return container.phase is ContainerPhase.WAITING or (is_unknown and not container.finished_at)
+
+
+def _container_refusal(version: PodVersion, started: frozenset[str] | None) -> Refusal | None:
+    """Demand of every container the spec names that it ended or never started; an absent entry means alive.
+
+    A required container that ended tells that the init containers before it had ended; one that never started does not,
+    so then they are asked too.
+    """
     if not version.required:
-        return Refusal(clause="the pod's spec names no container, which no real pod does")
-    for container in version.required:
-        if container.phase is not ContainerPhase.TERMINATED:
-            return Refusal(clause=f"container {container.name} is {container.phase.value}")
-        if container.reason == "ContainerStatusUnknown":
-            return Refusal(clause=f"container {container.name} is lost to the kubelet (ContainerStatusUnknown)")
-        if not container.container_id or not container.finished_at:
-            return Refusal(clause=f"container {container.name} lacks containerID or finishedAt")
+        return Refusal(
+            clause="the pod's spec names no container, which no real pod does", reason=RefusalReason.NO_CONTAINERS
+        )
+    is_any_unstarted = any(_never_started(c, started) for c in version.required)
+    for container in version.required + (version.inits if is_any_unstarted else ()):
+        against = None if _never_started(container, started) else _end_refusal(container)
+        if against is not None:
+            return against
+    return None
+
+
+def _end_refusal(container: ContainerView) -> Refusal | None:
+    """Demand a kubelet-written end of one container."""
+    if container.phase is not ContainerPhase.TERMINATED:
+        is_absent = container.phase is ContainerPhase.ABSENT
+        return Refusal(
+            clause=f"container {container.name} is {container.phase.value}",
+            reason=RefusalReason.CONTAINER_ABSENT if is_absent else RefusalReason.CONTAINER_NOT_ENDED,
+        )
+    if container.reason == STATUS_UNKNOWN:
+        return Refusal(
+            clause=f"container {container.name} is lost to the kubelet ({STATUS_UNKNOWN})",
+            reason=RefusalReason.CONTAINER_LOST,
+        )
+    if not container.container_id or not container.finished_at:
+        return Refusal(
+            clause=f"container {container.name} lacks containerID or finishedAt", reason=RefusalReason.END_INCOMPLETE
+        )
     return None
 
 
 def certify(
-    version: PodVersion, node: NodeView | None, *, ever_showed_container_id: bool, seen_from_birth: bool
+    version: PodVersion, node: NodeView | None, *, started: frozenset[str], seen_from_birth: bool
 ) -> Certificate | Refusal:
     """Judge whether one object version proves that no process of this incarnation runs.
 
@@ -123,8 +204,8 @@ def certify(
     ----------
     version: one object version (never merged from several).
     node: the Node it was bound to; None when it cannot be read.
-    ever_showed_container_id: True when this or any earlier version of the same UID showed a containerID.
-    seen_from_birth: True when the watch delivered this UID's first version, so that "never showed" is known.
+    started: names of the containers of which this or any earlier version of the same UID showed a run.
+    seen_from_birth: True when the watch delivered every version of this UID from its first, so that "never" is known.
 
     Returns
     -------
@@ -132,31 +213,42 @@ def certify(
 
     Notes
     -----
-    E1 needs phase rule, kubelet rule and container rule on *one* version. E1' needs phase rule and kubelet
-    rule and that no containerID was ever shown, known from birth. The vanish of a never-bound pod is judged
-    by `certify_unbound`.
+    E1 needs phase rule, kubelet rule and container rule on *one* version. It is E1' when the container rule holds because
+    no container of the pod, init containers included, ever showed a run. The vanish of a never-bound pod is judged by
+    `certify_unbound`.
     """
-    refusal = _phase_refusal(version) or _kubelet_refusal(version, node)
+    ever = started | version.started_containers
+    refusal = (
+        _phase_refusal(version)
+        or _kubelet_refusal(version, node)
+        or _container_refusal(version, ever if seen_from_birth else None)
+    )
     if refusal is not None:
         return refusal
-    against = _container_refusal(version)
-    if against is None:
-        last = max(c.finished_at for c in version.required)
-        return Certificate(
-            kind=CertificateKind.ENDED,
-            resource_version=version.resource_version,
-            statement=(
-                f"phase {version.phase}, {len(version.required)} of {len(version.required)} containers terminated, "
-                f"last finished at {last}, kubelet {node.kubelet_version if node else ''} on {version.node_name}"
-            ),
-        )
-    if seen_from_birth and not ever_showed_container_id and not version.shows_container_id:
+    if not ever:
         return Certificate(
             kind=CertificateKind.NEVER_RAN,
             resource_version=version.resource_version,
             statement=f"phase {version.phase} and no container of this pod ever had a containerID",
         )
-    return against
+    return Certificate(
+        kind=CertificateKind.ENDED,
+        resource_version=version.resource_version,
+        statement=_ended_statement(version, node, ever),
+    )
+
+
+def _ended_statement(version: PodVersion, node: NodeView | None, started: frozenset[str]) -> str:
+    """Say which containers ended and which never started, for the audit line."""
+    ended = [c for c in version.required if c.name in started]
+    unstarted = [c.name for c in version.required if c.name not in started]
+    last = max((c.finished_at for c in (*ended, *version.inits) if c.finished_at), default="")
+    parts = [f"phase {version.phase}", f"{len(ended)} of {len(version.required)} containers terminated"]
+    if unstarted:
+        parts.append(f"{', '.join(unstarted)} never started")
+    parts.append(f"last finished at {last}")
+    parts.append(f"kubelet {node.kubelet_version if node else ''} on {version.node_name}")
+    return ", ".join(parts)
 
 
 def certify_unbound(version: PodVersion, *, ever_bound: bool) -> Certificate | Refusal:
@@ -169,7 +261,8 @@ def certify_unbound(version: PodVersion, *, ever_bound: bool) -> Certificate | R
     """
     if ever_bound or version.node_name:
         return Refusal(
-            clause=f"the object vanished while bound to {version.node_name or 'a node'}, its end was not seen"
+            clause=f"the object vanished while bound to {version.node_name or 'a node'}, its end was not seen",
+            reason=RefusalReason.END_UNSEEN,
         )
     return Certificate(
         kind=CertificateKind.NEVER_RAN,

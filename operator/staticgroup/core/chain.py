@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .certificate import Certificate, certify, certify_unbound
+from .certificate import Certificate, RefusalReason, certify, certify_unbound
 from .pod import NodeView, PodVersion
 
 INSTANCE_IDS_MAX = 64
@@ -39,10 +39,13 @@ class Incarnation:
     instance_ids: union of all ids any version carried; ids are never dropped from an incarnation.
     certificate: the proof of death; None unless DEAD.
     refusal: the clause that stands against a certificate, for `explain`; "" when none was asked.
+    refusal_reason: its kind, a `RefusalReason`; "" when none was asked in this process.
     since_s: when the present state was entered, seconds since the Unix epoch, operator's clock.
     resource_version: of the version last folded.
     object_present: False once the watch said DELETED or a complete LIST did not show it.
     from_birth: the watch delivered this UID's first version, so "never showed" statements are known.
+    ids_are_fixed: in every version that was folded; see `PodVersion`.
+    started_containers: names of the containers of which any version showed a run; they only accumulate.
     """
 
     namespace: str
@@ -55,14 +58,16 @@ class Incarnation:
     resource_version: int
     certificate: Certificate | None = None
     refusal: str = ""
+    refusal_reason: str = ""
     object_present: bool = True
     from_birth: bool = False
-    showed_container_id: bool = False
+    started_containers: frozenset[str] = frozenset()
     runs: bool = False
     ready_since_s: float | None = None
     is_deleting: bool = False
     created_at_s: float = 0.0
     restarts: int = 0
+    ids_are_fixed: bool = False
 
 
 def fold(
@@ -92,6 +97,7 @@ def fold(
         resource_version=version.resource_version,
         from_birth=from_birth,
         created_at_s=version.created_at_s,
+        ids_are_fixed=version.ids_are_fixed,
     )
     seen = replace(
         base,
@@ -99,20 +105,30 @@ def fold(
         node_name=version.node_name or base.node_name,
         resource_version=max(base.resource_version, version.resource_version),
         object_present=True,
-        showed_container_id=base.showed_container_id or version.shows_container_id,
+        started_containers=base.started_containers | version.started_containers,
         runs=version.runs,
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
         restarts=version.restart_count,
+        ids_are_fixed=base.ids_are_fixed and version.ids_are_fixed,
     )
     if seen.certificate is not None and not seen.certificate.is_word:
         return seen
-    verdict = certify(version, node, ever_showed_container_id=seen.showed_container_id, seen_from_birth=seen.from_birth)
+    verdict = certify(version, node, started=seen.started_containers, seen_from_birth=seen.from_birth)
     if isinstance(verdict, Certificate):
-        return replace(seen, state=IncarnationState.DEAD, certificate=verdict, refusal="", runs=False, since_s=now_s)
+        return _dead(replace(seen, since_s=now_s), verdict)
     state = IncarnationState.LIVE
     since_s = seen.since_s if seen.state is state else now_s
-    return replace(seen, state=state, certificate=None, refusal=verdict.clause, since_s=since_s)
+    return replace(
+        seen, state=state, certificate=None, refusal=verdict.clause, refusal_reason=verdict.reason.value,
+        since_s=since_s,
+    )
+
+
+def _dead(known: Incarnation, proof: Certificate) -> Incarnation:
+    return replace(
+        known, state=IncarnationState.DEAD, certificate=proof, refusal="", refusal_reason="", runs=False
+    )
 
 
 def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) -> Incarnation:
@@ -131,8 +147,12 @@ def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) 
     if last is not None:
         verdict = certify_unbound(last, ever_bound=bool(known.node_name))
         if isinstance(verdict, Certificate):
-            return replace(gone, state=IncarnationState.DEAD, certificate=verdict, refusal="", runs=False)
-    return replace(gone, refusal=f"its object vanished uncertified: {known.refusal or 'its end was not seen'}")
+            return _dead(gone, verdict)
+    return replace(
+        gone,
+        refusal=f"its object vanished uncertified: {known.refusal or 'its end was not seen'}",
+        refusal_reason=known.refusal_reason or RefusalReason.END_UNSEEN.value,
+    )
 
 
 class ChainClause(StrEnum):
@@ -149,11 +169,18 @@ class ChainClause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainVerdict:
-    """The verdict over the chain of one id; `is_proven` only for `ChainClause.PROVEN`."""
+    """The verdict over the chain of one id; `is_proven` only for `ChainClause.PROVEN`.
+
+    Parameters
+    ----------
+    incarnations: those that can hold the id, or may.
+    ruled_out: live pods of the name that can never hold it; they are no part of the evidence.
+    """
 
     clause: ChainClause
     message: str
     incarnations: tuple[Incarnation, ...] = ()
+    ruled_out: tuple[Incarnation, ...] = ()
 
     @property
     def is_proven(self) -> bool:
@@ -175,13 +202,17 @@ def judge(
     Notes
     -----
     An empty chain proves nothing: `all([])` is true and would remove members nobody has ever seen. A live pod of the
-    name holds the chain also when it was only seen with other ids: they come from annotations, which can be edited and
-    are read again when a container starts.
+    name holds the chain also when it was only seen with other ids: they may come from annotations, which can be edited
+    and are read again when a container starts. One whose ids are fixed in every version it ever had cannot hold this id
+    at all; then the carriers decide, if any was seen.
     """
     chain = tuple(sorted(incarnations, key=lambda i: i.resource_version))
+    is_carried = any(instance_id in i.instance_ids for i in chain)
+    ruled_out = tuple(i for i in chain if is_carried and _is_ruled_out(i, instance_id))
+    chain = tuple(i for i in chain if i not in ruled_out)
 
     def verdict(clause: ChainClause, message: str) -> ChainVerdict:
-        return ChainVerdict(clause=clause, message=message, incarnations=chain)
+        return ChainVerdict(clause=clause, message=message, incarnations=chain, ruled_out=ruled_out)
 
     if not continuous:
         return verdict(
@@ -192,7 +223,7 @@ def judge(
     if overflow:
         return verdict(ChainClause.OVERFLOW, "the ledger of suspects is full; members leave when their sessions expire")
     namesakes = [i for i in chain if _is_namesake(i, instance_id)]
-    if not namesakes and not any(instance_id in i.instance_ids for i in chain):
+    if not namesakes and not is_carried:
         return verdict(ChainClause.UNSEEN, "no pod was ever seen carrying exactly this id")
     for i in chain:
         if i.state is IncarnationState.SUSPECT:
@@ -211,7 +242,8 @@ def judge(
             f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) carries {min(i.instance_ids)} now, but while a pod of this name lives it is not "
             "assumed to be without this id; the member leaves when its session expires",
         )
-    return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead")
+    others = "".join(f"; pod {i.namespace}/{i.pod_name} (uid {i.uid}) cannot hold this id" for i in ruled_out)
+    return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead{others}")
 
 
 def way_out(namespace: str) -> str:
@@ -222,3 +254,8 @@ def way_out(namespace: str) -> str:
 def _is_namesake(i: Incarnation, instance_id: str) -> bool:
     """True for a live pod that was only ever seen with other ids, as those of a later template."""
     return i.state is IncarnationState.LIVE and bool(i.instance_ids) and instance_id not in i.instance_ids
+
+
+def _is_ruled_out(i: Incarnation, instance_id: str) -> bool:
+    """True for a namesake of which every version was seen, each with ids that nobody can change while the pod lives."""
+    return _is_namesake(i, instance_id) and i.from_birth and i.ids_are_fixed

@@ -197,13 +197,13 @@ def expected_again(c: Candidate) -> Hit | None:
 
 
 def pod_present(c: Candidate) -> Hit | None:
-    """Hold while a pod object of that name exists whose end is not certified (step 2)."""
+    """Hold while a pod object of that name exists whose end is not certified and that may hold the id (step 2)."""
     uid = c.fresh.object_uid if c.fresh is not None else ""
     if not uid:
         return None
     # A word is about an object that is gone; one that is here again has a kubelet that may run it.
     certified = {i.uid for i in c.chain.incarnations if i.certificate is not None and not i.certificate.is_word}
-    if uid not in certified:
+    if uid not in certified | {i.uid for i in c.chain.ruled_out}:
         return (
             Guard.POD_PRESENT,
             f"pod {c.identity.pod_name_of(c.instance_id)} (uid {uid}) still exists and has not ended",

@@ -81,10 +81,17 @@ def wire_continuity(history: History) -> api.Continuity | None:
 
 
 def wire_issued(history: History) -> api.Issued | None:
-    """Write every ordinal ever issued, compactly; None before the first."""
-    if not history.issued_ordinals and not history.templates:
+    """Write every ordinal ever issued, compactly; None before the first.
+
+    Notes
+    -----
+    From the acknowledgement on it is never empty: an earlier operator, to which somebody rolls back, moves the beginning of
+    a history in which nothing was issued.
+    """
+    if history.injected is None and not history.issued_ordinals and not history.templates:
         return None
-    return api.Issued(ordinals=history.issued_ordinals.text, templates=list(history.templates))
+    ordinals = history.issued_ordinals or Ordinals.of(range(1))
+    return api.Issued(ordinals=ordinals.text, templates=list(history.templates))
 
 
 def wire_ledger(

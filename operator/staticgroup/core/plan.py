@@ -328,17 +328,22 @@ def _unbroken(snapshot: Snapshot, history: History) -> Unbroken | None:
 
 def _removal(c: Candidate) -> Removal:
     """Write the compare-and-set removal of a candidate that no guard holds."""
-    workload = c.snapshot.workload
-    why = (
-        f"scaled to {workload.start}..{workload.start + workload.replicas - 1}"
-        if workload and workload.replicas and not workload.is_ending
-        else "workload gone or scaled to zero"
-    )
-    reason = f"staticgroup {c.snapshot.namespace}/{c.snapshot.name}: {why}, ordinal {c.ordinal} ended"
+    reason = f"staticgroup {c.snapshot.namespace}/{c.snapshot.name}: {_why(c)}"
     record = c.history.removal_of(c.instance_id)
     attempt = record.attempts + 1 if record is not None and record.member_id == c.member.member_id else 1
     entry = LeaveEntry(member_id=c.member.member_id, instance_id=c.instance_id, reason=reason[:REASON_LENGTH_MAX])
     return Removal(entry=entry, ordinal=c.ordinal, chain=c.chain, attempt=attempt)
+
+
+def _why(c: Candidate) -> str:
+    """Say why the id is not wanted any more."""
+    workload = c.snapshot.workload
+    if workload is None or not workload.replicas or workload.is_ending:
+        return f"workload gone or scaled to zero, ordinal {c.ordinal} ended"
+    last = workload.start + workload.replicas - 1
+    if workload.start <= c.ordinal <= last:
+        return f"ordinal {c.ordinal} has another id"
+    return f"scaled to {workload.start}..{last}, ordinal {c.ordinal} ended"
 
 
 def _requeue_after_s(membership: Membership, held: tuple[Held, ...], history: History, acting: bool) -> float:

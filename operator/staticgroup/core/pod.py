@@ -27,7 +27,7 @@ class ContainerView:
     ----------
     name: container name from the spec.
     phase: ABSENT when the status has no entry for it.
-    container_id: runtime id; "" when the status shows none.
+    container_id: runtime id of the run that the state is about; "" when the status shows none.
     finished_at: RFC 3339 text of `terminated.finishedAt`; "" when the status shows none.
     reason: reason of the current state; "" when none.
     """
@@ -60,12 +60,16 @@ class PodVersion:
     deletion_grace_s: metadata.deletionGracePeriodSeconds; None while the pod is not being deleted.
     required: one entry for *every* container the spec names that may hold a client: containers,
         restartable init containers (sidecars) and ephemeral containers; entries without a status are ABSENT.
-    shows_container_id: True when any status entry of any kind, init containers included, shows a containerID.
+    inits: one entry for every other init container, which ends before those that are required begin.
+    started_containers: names of all containers, of whatever kind, whose status entry shows that one ran: a container id
+        of the present or the last run, a running state, the end of an earlier run, a restart.
     phase_manager: field manager that wrote the phase (metadata.managedFields); "" when the object does not tell.
     phase_has_statuses: whoever wrote the phase wrote every list of container statuses too, as only a kubelet does.
     disruption_reason: reason of the DisruptionTarget condition with status True; "" when there is none.
     ready_since_s: lastTransitionTime of Ready=True; None when not ready.
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
+    ids_are_fixed: it has ids in its environment, and each of them comes from what nobody can change while the pod
+        lives: literals, metadata.name, metadata.namespace and metadata.uid. An annotation that repeats one changes nothing.
     """
 
     namespace: str
@@ -84,10 +88,12 @@ class PodVersion:
     host_pid: bool = False
     disruption_reason: str = ""
     required: tuple[ContainerView, ...] = ()
-    shows_container_id: bool = False
+    inits: tuple[ContainerView, ...] = ()
+    started_containers: frozenset[str] = frozenset()
     ready_since_s: float | None = None
     restart_count: int = 0
     instance_ids: frozenset[str] = frozenset()
+    ids_are_fixed: bool = False
 
     @property
     def is_terminal(self) -> bool:

@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from ..api import names
 from ..api.conditions import Condition, condition, stated
+from ..api.injection import follows_annotation
 from ..api.reasons import ConditionStatus, ConditionType, Reason
 from ..api.staticgroup import Mode, ProtocolChoice, RemovalPolicy, StaticGroupSpec
 from .chain import IncarnationState
 from .group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from .guards import TRANSIENT_GUARDS, Guard, Held
-from .injection import InjectionVerdict
+from .injection import InjectionPlan, InjectionVerdict
 from .membership import Membership
 from .plan import Plan
 from .snapshot import Snapshot
@@ -63,7 +65,7 @@ def conditions_of(
         _workload_found(spec, snapshot, plan, now),
         _connected(snapshot, executed, now),
         _authorized(snapshot, executed, now),
-        _injected(snapshot, plan, now),
+        _injected(spec, snapshot, plan, now),
         _membership(spec, snapshot, plan, now),
         _timeout(snapshot, plan, now),
         _removal(spec, snapshot, plan, executed, now),
@@ -185,7 +187,7 @@ def _authorized(snapshot: Snapshot, executed: Executed, now: datetime) -> Condit
     return condition(_T.AUTHORIZED, Reason.RIGHTS_SUFFICIENT, observed_generation=snapshot.metadata_generation, now=now)
 
 
-def _injected(snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
+def _injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
     injection = plan.injection
     if plan.identity_error or (injection is not None and injection.verdict is InjectionVerdict.INVALID):
         cause = plan.identity_error or (injection.message if injection else "")
@@ -226,7 +228,7 @@ def _injected(snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
             _T.INJECTED,
             Reason.IDS_INJECTED,
             ConditionStatus.TRUE,
-            f"All {live} pods carry the id that was issued to them.",
+            f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, injection)}",
             snapshot,
             now,
         )
@@ -237,6 +239,16 @@ def _injected(snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
         f"Nothing is injected: {injection.message}.",
         snapshot,
         now,
+    )
+
+
+def _annotation_note(spec: StaticGroupSpec, injection: InjectionPlan) -> str:
+    """Say that the ids can be edited where they can; nothing where they are composed of the pod's name."""
+    if injection.injected is None or not follows_annotation(spec.identity, injection.injected.id_template):
+        return ""
+    return (
+        f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container starts: "
+        "do not edit it."
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..api.confirmation import PodEndConfirmation
-from .certificate import Certificate, CertificateKind
+from .certificate import Certificate, CertificateKind, RefusalReason
 from .chain import Incarnation, IncarnationState
 
 STATEMENT_MAX = 300
@@ -87,8 +87,8 @@ def confirmed(known: Incarnation, words: Iterable[Word]) -> Incarnation:
                 said_by=word.said_by,
             )
             return replace(
-                known, state=IncarnationState.DEAD, certificate=certificate, refusal="", runs=False,
-                since_s=word.said_at_s,
+                known, state=IncarnationState.DEAD, certificate=certificate, refusal="", refusal_reason="",
+                runs=False, since_s=word.said_at_s,
             )
     return known
 
@@ -103,7 +103,10 @@ def taken_back(known: Incarnation, *, now_s: float) -> Incarnation:
     if known.certificate is None or not known.certificate.is_word:
         return known
     refusal = f"its object was seen again after {known.certificate.said_by} had confirmed its end"
-    return replace(known, state=IncarnationState.SUSPECT, certificate=None, refusal=refusal, since_s=now_s)
+    return replace(
+        known, state=IncarnationState.SUSPECT, certificate=None, refusal=refusal,
+        refusal_reason=RefusalReason.END_UNSEEN.value, since_s=now_s,
+    )
 
 
 def still_holds(entry: Incarnation, known: Incarnation) -> bool:

@@ -35,10 +35,12 @@ class Change:
     Parameters
     ----------
     is_visible: something a decision reads is different now.
+    refusal_reason: what stood against a certificate, when this made a suspect of a pod that a StaticGroup manages; else "".
     """
 
     record: PodRecord
     is_visible: bool
+    refusal_reason: str = ""
 
 
 def _visible(incarnation: Incarnation) -> tuple[object, ...]:
@@ -48,7 +50,7 @@ def _visible(incarnation: Incarnation) -> tuple[object, ...]:
 
 
 def _sighting(record: PodRecord) -> Sighting:
-    return Sighting(uid=record.uid, restarts=record.restarts)
+    return Sighting(uid=record.uid, restarts=record.restarts, ids_are_fixed=record.ids_are_fixed)
 
 
 class IncarnationBook:
@@ -113,25 +115,25 @@ class IncarnationBook:
     ) -> Incarnation:
         if before is not None and not in_order:
             before = replace(before, from_birth=False)
-        is_unbound = not version.node_name and not version.shows_container_id
+        is_unbound = not version.node_name and not version.started_containers
         after = fold(before, version, self._node_of(version.node_name), from_birth=is_unbound, now_s=self._now_s())
         self._await_node(after, version)
         return vanish(after, last=version, now_s=self._now_s()) if is_deleted else after
 
     def _absorb(self, known: Incarnation, version: PodVersion) -> Incarnation:
-        """Take from an older version only what stays true: ids, a binding, a container shown, a certificate."""
+        """Take from an older version what stays true: ids and whether they were fixed, a binding, a container, a certificate."""
         node = self._node_of(version.node_name)
         folded = fold(known, version, node, from_birth=known.from_birth, now_s=self._now_s())
         self._await_node(folded, version)
         kept = replace(
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
-            showed_container_id=folded.showed_container_id,
+            started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
         )
         if folded.state is not IncarnationState.DEAD or known.state is IncarnationState.DEAD:
             return kept
         return replace(
-            kept, state=IncarnationState.DEAD, certificate=folded.certificate, refusal="", runs=False,
-            since_s=folded.since_s,
+            kept, state=IncarnationState.DEAD, certificate=folded.certificate, refusal="", refusal_reason="",
+            runs=False, since_s=folded.since_s,
         )
 
     def _await_node(self, incarnation: Incarnation, version: PodVersion) -> None:
@@ -158,7 +160,11 @@ class IncarnationBook:
             self._undurable.pop(after.uid, None)
         if after.state is IncarnationState.DEAD:
             self._drop_superseded(record)
-        return Change(record=record, is_visible=before is None or _visible(before) != _visible(after))
+        is_new_suspect = has_new_state and after.state is IncarnationState.SUSPECT
+        return Change(
+            record=record, is_visible=before is None or _visible(before) != _visible(after),
+            refusal_reason=after.refusal_reason if is_new_suspect and self._is_managed(after.namespace, after.pod_name) else "",
+        )
 
     def hear(self, words: Iterable[Word]) -> list[Change]:
         """Take the words that people have given, all of them, and close the suspicions that they are about.
@@ -317,7 +323,8 @@ class IncarnationBook:
             )
             if entry.certificate is not None and known.certificate is None and still_holds(entry, known):
                 merged = replace(
-                    merged, state=IncarnationState.DEAD, certificate=entry.certificate, refusal="", runs=False
+                    merged, state=IncarnationState.DEAD, certificate=entry.certificate, refusal="",
+                    refusal_reason="", runs=False,
                 )
             self._store_merged(merged)
 

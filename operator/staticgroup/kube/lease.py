@@ -27,7 +27,11 @@ from .transport import LEASES, Json, Transport
 
 _log = logging.getLogger(__name__)
 
-CONTINUITY_ANNOTATION: Final = "staticgroup.io/watch-continuity"
+CONTINUITY_ANNOTATION: Final = "staticgroup.io/watch-position"
+CONTINUITY_ANNOTATION_BEFORE: Final = "staticgroup.io/watch-continuity"
+"""Where earlier operators keep theirs, whose histories prove less (they could begin anew after a gap, and saw no pod without
+the index label). So neither goes on from the other's: after an upgrade, and after a rollback, ids issued before are held.
+It is taken away at each renewal; an earlier operator carries ours on, because it gives all metadata back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +255,7 @@ class ActiveLease:
         metadata = {k: v for k, v in ((raw or {}).get("metadata") or {}).items() if k != "managedFields"}
         metadata |= {"name": self._settings.name, "namespace": self._settings.namespace}
         annotations = dict(metadata.get("annotations") or {})
+        annotations.pop(CONTINUITY_ANNOTATION_BEFORE, None)
         continuity = self._continuity()
         if continuity is not None:
             annotations[CONTINUITY_ANNOTATION] = continuity.to_json()

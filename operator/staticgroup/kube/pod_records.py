@@ -6,6 +6,7 @@ interned. Both indexes point at the record itself, not at its uid.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from sys import intern
 from typing import Final
 
@@ -14,7 +15,22 @@ from ..core.chain import Incarnation, IncarnationState
 
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3
-_PRESENT, _FROM_BIRTH, _SHOWED, _RUNS, _DELETING = 4, 8, 16, 32, 64
+_PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED = 4, 8, 16, 32, 64
+
+
+@lru_cache(maxsize=1024)
+def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return one and the same tuple for equal ones, as for the containers of all pods of a workload."""
+    return names
+
+
+def _packed(texts: frozenset[str]) -> str | tuple[str, ...]:
+    """Keep a set of texts as what costs least: mostly it holds one, which then stands for itself."""
+    return next(iter(texts)) if len(texts) == 1 else tuple(sorted(texts))
+
+
+def _unpacked(packed: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (packed,) if isinstance(packed, str) else packed
 
 
 class PodRecord:
@@ -26,8 +42,9 @@ class PodRecord:
     """
 
     __slots__ = (
-        "_flags", "_ids", "certificate", "created_at_s", "dropped_until", "namespace", "node_name", "owner_name",
-        "pod_name", "ready_since_s", "refusal", "resource_version", "restarts", "since_s", "uid",
+        "_flags", "_ids", "_started", "certificate", "created_at_s", "dropped_until", "namespace", "node_name",
+        "owner_name", "pod_name", "ready_since_s", "refusal", "refusal_reason", "resource_version", "restarts", "since_s",
+        "uid",
     )
 
     def __init__(self, incarnation: Incarnation, owner_name: str = "") -> None:
@@ -40,10 +57,12 @@ class PodRecord:
 
     def put(self, incarnation: Incarnation) -> None:
         """Replace the facts; namespace, name and uid of one incarnation never change."""
-        ids = incarnation.instance_ids
-        self._ids: str | tuple[str, ...] = next(iter(ids)) if len(ids) == 1 else tuple(ids)
+        self._ids = _packed(incarnation.instance_ids)
+        started = _packed(incarnation.started_containers)
+        self._started = started if isinstance(started, str) else _shared(started)
         self.node_name = intern(incarnation.node_name)
         self.refusal = intern(incarnation.refusal)
+        self.refusal_reason = intern(incarnation.refusal_reason)
         self.certificate: Certificate | None = incarnation.certificate
         self.resource_version = incarnation.resource_version
         self.since_s = incarnation.since_s
@@ -54,15 +73,15 @@ class PodRecord:
             _STATES.index(incarnation.state)
             | (_PRESENT if incarnation.object_present else 0)
             | (_FROM_BIRTH if incarnation.from_birth else 0)
-            | (_SHOWED if incarnation.showed_container_id else 0)
             | (_RUNS if incarnation.runs else 0)
             | (_DELETING if incarnation.is_deleting else 0)
+            | (_FIXED if incarnation.ids_are_fixed else 0)
         )
 
     @property
     def instance_ids(self) -> tuple[str, ...]:
         """Return the ids, in no order."""
-        return (self._ids,) if isinstance(self._ids, str) else self._ids
+        return _unpacked(self._ids)
 
     @property
     def state(self) -> IncarnationState:
@@ -74,6 +93,11 @@ class PodRecord:
         """True while the object exists as far as the watch has shown."""
         return bool(self._flags & _PRESENT)
 
+    @property
+    def ids_are_fixed(self) -> bool:
+        """True when no edit of the object can change the ids it carries."""
+        return bool(self._flags & _FIXED)
+
     def incarnation(self) -> Incarnation:
         """Unpack into the value that decisions read."""
         flags = self._flags
@@ -81,10 +105,11 @@ class PodRecord:
             namespace=self.namespace, pod_name=self.pod_name, uid=self.uid, instance_ids=frozenset(self.instance_ids),
             node_name=self.node_name, state=_STATES[flags & _STATE_BITS], since_s=self.since_s,
             resource_version=self.resource_version, certificate=self.certificate, refusal=self.refusal,
-            object_present=bool(flags & _PRESENT), from_birth=bool(flags & _FROM_BIRTH),
-            showed_container_id=bool(flags & _SHOWED), runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s,
-            is_deleting=bool(flags & _DELETING), created_at_s=self.created_at_s,
-            restarts=self.restarts,
+            refusal_reason=self.refusal_reason, object_present=bool(flags & _PRESENT),
+            from_birth=bool(flags & _FROM_BIRTH), started_containers=frozenset(_unpacked(self._started)),
+            runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s, is_deleting=bool(flags & _DELETING),
+            created_at_s=self.created_at_s,
+            restarts=self.restarts, ids_are_fixed=bool(flags & _FIXED),
         )
 
 

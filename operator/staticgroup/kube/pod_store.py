@@ -69,6 +69,7 @@ class PodStoreHooks:
     on_change: (namespace, owner name, pod name) has changed in a way that decisions can see.
     on_gap: continuity ended, with the reason in words.
     on_anchor: the store is complete and continuous, with its epoch.
+    on_uncertified: a pod that a StaticGroup manages vanished without a certificate, with the kind of what stood against it.
     on_object: a raw pod as a watch or a LIST showed it, and its translation, before it is folded.
     """
 
@@ -77,6 +78,7 @@ class PodStoreHooks:
     on_change: Callable[[str, str, str], None]
     on_gap: Callable[[str], None]
     on_anchor: Callable[[str], None] = field(default=lambda epoch: None)
+    on_uncertified: Callable[[str], None] = field(default=lambda reason: None)
     on_object: Callable[[object, PodVersion], None] = field(default=lambda raw, version: None)
 
 
@@ -236,6 +238,8 @@ class PodStore:
         self._hooks.on_anchor(self._epoch)
 
     def _announce(self, change: Change) -> None:
+        if change.refusal_reason:
+            self._hooks.on_uncertified(change.refusal_reason)
         if change.is_visible:
             record = change.record
             self._hooks.on_change(record.namespace, record.owner_name, record.pod_name)

@@ -24,6 +24,7 @@ Json = dict[str, Any]
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _KEYED_FIELD = re.compile(r"metadata\.(annotations|labels)\['([^']*)'\]")
+_FIXED_FIELDS: Final = ("metadata.name", "metadata.namespace", "metadata.uid")
 _KUBELET_MINOR = re.compile(r"v?1\.(\d+)")
 _VIRTUAL_VERSION = re.compile(r"(?:^|[-+._])vk(?:[-+._]|\d|$)")
 CARRIED_IDS_MAX: Final = 512
@@ -148,6 +149,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
     conditions = _objects(status, "conditions", "status")
     statuses = {kind: _objects(status, kind, "status") for kind in _STATUS_LISTS}
     phase_manager, phase_has_statuses = _phase_writer(metadata, statuses)
+    instance_ids, ids_are_fixed = _instance_ids(metadata, spec, env_names)
     index = labels.get(POD_INDEX_LABEL)
     grace_s = metadata.get("deletionGracePeriodSeconds")
     return PodVersion(
@@ -167,10 +169,12 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         host_pid=bool(spec.get("hostPID")),
         disruption_reason=_disruption_reason(conditions),
         required=_required_containers(spec, statuses),
-        shows_container_id=any(_shows_container_id(entry) for kind in statuses for entry in statuses[kind]),
+        inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"]),
+        started_containers=_started_containers(statuses),
         ready_since_s=_ready_since_s(conditions),
         restart_count=sum(_whole(entry, "restartCount", "status") for kind in statuses for entry in statuses[kind]),
-        instance_ids=_instance_ids(metadata, spec, env_names),
+        instance_ids=instance_ids,
+        ids_are_fixed=ids_are_fixed,
     )
 
 
@@ -227,32 +231,48 @@ def _ready_since_s(conditions: Iterable[Json]) -> float | None:
     return None
 
 
-def _shows_container_id(entry: Json) -> bool:
-    """True when a status entry shows the id of any container, the present or an earlier one."""
-    if _text(entry, "containerID", "status"):
+def _started_containers(statuses: dict[str, list[Json]]) -> frozenset[str]:
+    """Name the containers that ran at some time, as far as this version tells."""
+    entries = (entry for kind in statuses for entry in statuses[kind])
+    return frozenset(intern(_text(entry, "name", "status")) for entry in entries if _shows_a_run(entry))
+
+
+def _shows_a_run(entry: Json) -> bool:
+    """True when a status entry shows the id of a container, or that there was one.
+
+    Notes
+    -----
+    For a running container that it cannot find any more a kubelet writes a `lastState` without an id, and counts a
+    restart unless the pod is being deleted (convertToAPIContainerStatuses).
+    """
+    if _text(entry, "containerID", "status") or _whole(entry, "restartCount", "status"):
         return True
-    for key in ("state", "lastState"):
-        terminated = _object(_object(entry, key, "status"), "terminated", f"status.{key}")
-        if _text(terminated, "containerID", f"status.{key}.terminated"):
-            return True
-    return False
+    state = _object(entry, "state", "status")
+    ended = _object(state, "terminated", "status.state")
+    if state.get("running") is not None or _text(ended, "containerID", "status.state.terminated"):
+        return True
+    return _object(entry, "lastState", "status").get("terminated") is not None
 
 
 def _required_containers(spec: Json, statuses: dict[str, list[Json]]) -> tuple[ContainerView, ...]:
     """List every container that may hold a client: containers, sidecars, ephemeral containers."""
-    sidecars = [c for c in _objects(spec, "initContainers", "spec") if c.get("restartPolicy") == "Always"]
-    named = (
-        (_objects(spec, "containers", "spec"), "containerStatuses"),
-        (sidecars, "initContainerStatuses"),
-        (_objects(spec, "ephemeralContainers", "spec"), "ephemeralContainerStatuses"),
+    return (
+        *_views(_objects(spec, "containers", "spec"), statuses["containerStatuses"]),
+        *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"]),
+        *_views(_objects(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"]),
     )
-    views = []
-    for containers, kind in named:
-        by_name = {_text(entry, "name", f"status.{kind}[]"): entry for entry in statuses[kind]}
-        for container in containers:
-            name = intern(_required_text(container, "name", "spec.containers[]"))
-            views.append(_container_view(name, by_name.get(name)))
-    return tuple(views)
+
+
+def _init_containers(spec: Json, *, is_sidecar: bool) -> list[Json]:
+    """List the init containers that go on beside the others (sidecars), or those that end before them."""
+    return [c for c in _objects(spec, "initContainers", "spec") if (c.get("restartPolicy") == "Always") == is_sidecar]
+
+
+def _views(containers: Iterable[Json], entries: Iterable[Json]) -> tuple[ContainerView, ...]:
+    """View containers of the spec by the status entries of the list that belongs to them."""
+    by_name = {_text(entry, "name", "status"): entry for entry in entries}
+    names = (intern(_required_text(container, "name", "spec.containers[]")) for container in containers)
+    return tuple(_container_view(name, by_name.get(name)) for name in names)
 
 
 def _container_view(name: str, entry: Json | None) -> ContainerView:
@@ -280,26 +300,45 @@ def _container_view(name: str, entry: Json | None) -> ContainerView:
     )
 
 
-def _instance_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> frozenset[str]:
-    """Collect the legal ids the pod carries in its annotations or its environment, the first CARRIED_IDS_MAX of them."""
+def _instance_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> tuple[frozenset[str], bool]:
+    """Collect the legal ids the pod carries in its annotations or its environment, the first CARRIED_IDS_MAX of them.
+
+    Returns
+    -------
+    The ids, and whether those of the environment are fixed, see `PodVersion`; never when not all were looked at.
+    """
+    annotations = _object(metadata, "annotations", "metadata")
     legal: set[str] = set()
-    for candidate in _candidates(metadata, spec, env_names):
+    for key, value in annotations.items():
+        if len(legal) < CARRIED_IDS_MAX and key.startswith(INSTANCE_ID_ANNOTATION) and _is_legal_id(value):
+            legal.add(value)
+    annotated = frozenset(legal)
+    shows_id, are_fixed = False, True
+    for candidate, is_fixed in _environment_ids(metadata, spec, env_names, annotated):
+        if len(legal) == CARRIED_IDS_MAX:
+            return frozenset(legal), False
+        are_fixed = are_fixed and is_fixed
         if _is_legal_id(candidate):
             legal.add(candidate)
-        if len(legal) == CARRIED_IDS_MAX:
-            break
-    return frozenset(legal)
+            shows_id = True
+    return frozenset(legal), shows_id and are_fixed
 
 
-def _candidates(metadata: Json, spec: Json, env_names: frozenset[str]) -> Iterator[Any]:
-    """Yield whatever stands where an id may stand, the annotations first."""
-    annotations = _object(metadata, "annotations", "metadata")
-    yield from (value for key, value in annotations.items() if key.startswith(INSTANCE_ID_ANNOTATION))
+def _environment_ids(
+    metadata: Json, spec: Json, env_names: frozenset[str], annotated: frozenset[str]
+) -> Iterator[tuple[str, bool]]:
+    """Yield whatever stands where an id may stand in the environment, and whether it is fixed; "" where it is not known.
+
+    A variable carries an id when its name says so or when it says what an annotation says of an id. Whatever envFrom
+    brings may have any name, so a container with it may carry any id.
+    """
     for kind in ("containers", "initContainers", "ephemeralContainers"):
         for container in _objects(spec, kind, "spec"):
-            for name, value in _resolved_env(container, metadata):
-                if name in env_names or "INSTANCE_ID" in name.upper():
-                    yield value
+            for name, value, is_fixed in _resolved_env(container, metadata):
+                if name in env_names or "INSTANCE_ID" in name.upper() or value in annotated:
+                    yield value or "", is_fixed
+            if _objects(container, "envFrom", f"spec.{kind}[]"):
+                yield "", False
 
 
 def _is_legal_id(candidate: object) -> bool:
@@ -310,26 +349,40 @@ def _is_legal_id(candidate: object) -> bool:
     return True
 
 
-def _resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str]]:
-    """Yield the variables that are known and may be part of an id, in order; later ones may refer to earlier ones.
+def _resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str | None, bool]]:
+    """Yield the variables in order, each with its value and whether it is fixed; later ones may refer to earlier ones.
 
-    A value longer than an id may be counts as unknown: whatever refers to it is too long as well, or is not what
-    the kubelet makes of it and holds characters that no id has. So a pod costs no more than its own size.
+    A value longer than an id may be counts as unknown, None: whatever refers to it is too long as well, or is not what
+    the kubelet makes of it and holds characters that no id has. So a pod costs no more than its own size. Fixed is what
+    a container that starts again cannot find changed; a reference to none of these variables may be one to a Service's.
     """
     known: dict[str, str] = {}
+    fixed: set[str] = set()
     for entry in _objects(container, "env", "spec.containers[]"):
         name = _text(entry, "name", "spec.containers[].env[]")
         source = _object(entry, "valueFrom", "spec.containers[].env[]")
         value: str | None
         if source:
-            value = _field_value(_object(source, "fieldRef", "valueFrom"), metadata)
+            reference = _object(source, "fieldRef", "valueFrom")
+            value = _field_value(reference, metadata)
+            is_fixed = reference.get("fieldPath") in _FIXED_FIELDS
         else:
-            value = _expanded(_text(entry, "value", "spec.containers[].env[]"), known)
+            text = _text(entry, "value", "spec.containers[].env[]")
+            value = _expanded(text, known)
+            is_fixed = "$(" not in text or all(reference in fixed for reference in _references(text))
+        fixed.discard(name)
+        known.pop(name, None)
+        if is_fixed:
+            fixed.add(name)
         if value is not None and len(value) <= INSTANCE_ID_LENGTH_MAX:
             known[name] = value
-            yield name, value
-        else:
-            known.pop(name, None)
+        yield name, known.get(name), is_fixed
+
+
+def _references(text: str) -> Iterator[str]:
+    """Yield the names that a text refers to; `$$` begins no reference."""
+    closed = text.rfind(")") + 1
+    return (found[1] for found in _REFERENCE.finditer(text, 0, closed) if found[1] is not None)
 
 
 def _expanded(text: str, known: dict[str, str]) -> str | None:
@@ -353,7 +406,7 @@ def _expanded(text: str, known: dict[str, str]) -> str | None:
 def _field_value(reference: Json, metadata: Json) -> str | None:
     """Resolve a fieldRef into metadata; None for fields that only the kubelet knows."""
     path = _text(reference, "fieldPath", "fieldRef")
-    if path in ("metadata.name", "metadata.namespace", "metadata.uid"):
+    if path in _FIXED_FIELDS:
         return _text(metadata, path.removeprefix("metadata."), "metadata")
     keyed = _KEYED_FIELD.fullmatch(path)
     return _text(_object(metadata, keyed[1], "metadata"), keyed[2], "metadata") if keyed else None

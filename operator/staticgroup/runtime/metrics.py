@@ -56,6 +56,12 @@ class Metrics:
             "Interruptions of the pod watch that may have hidden events.",
             registry=self.registry,
         )
+        self.certificate_refusals = Counter(
+            "staticgroup_certificate_refusals_total",
+            "Pods that vanished without proof of their end, by what stood against it.",
+            ("reason",),
+            registry=self.registry,
+        )
         self.watch_age = Gauge(
             "staticgroup_watch_age_seconds",
             "Time since the pod watch last heard from the API server.",

@@ -191,6 +191,7 @@ class Operator:
             on_change=self._pod_changed,
             on_gap=self._gap_opened,
             on_anchor=self._anchored,
+            on_uncertified=self._uncertified,
             on_object=self._pod_seen,
         )
         return PodStore(
@@ -320,6 +321,9 @@ class Operator:
 
     def _gap_opened(self, reason: str) -> None:
         self.metrics.watch_gaps.inc()
+
+    def _uncertified(self, reason: str) -> None:
+        self.metrics.certificate_refusals.labels(reason).inc()
 
     def _anchored(self, epoch: str) -> None:
         log.info("pod watch anchored", extra={"epoch": epoch, "pods": len(self.pods)})

@@ -223,7 +223,7 @@ class Stage:
 
     def continuity_epoch(self) -> str:
         """Return the epoch of the pod watch as the active replica stored it last; "" when it stored none."""
-        stored = self.lease().get("metadata", {}).get("annotations", {}).get("staticgroup.io/watch-continuity", "{}")
+        stored = self.lease().get("metadata", {}).get("annotations", {}).get("staticgroup.io/watch-position", "{}")
         epoch: str = json.loads(stored).get("epoch", "")
         return epoch
 

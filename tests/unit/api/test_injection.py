@@ -1,9 +1,10 @@
 """What a pod receives, resolved from the spec for the admission policy."""
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field
 
 from staticgroup.api.identity import EnvEntry, Identity, Preset
-from staticgroup.api.injection import EnvNames, env_entries, env_names, env_suffixes, injected
+from staticgroup.api.injection import EnvNames, env_entries, env_names, env_suffixes, follows_annotation, injected
 from staticgroup.api.names import instance_id_annotation
 from staticgroup.api.status import Injected, InjectedEnv, InjectedId, InjectedMethod
 
@@ -11,13 +12,18 @@ ID = "staticgroup.io/instance-id"
 TIMEOUT = "staticgroup.io/session-timeout-ms"
 
 
-def resolve(identity: Identity, session_timeout_ms: int | None = 45_000) -> Injected:
+POD = "$(STATICGROUP_POD_NAME)"
+
+
+def resolve(
+    identity: Identity, session_timeout_ms: int | None = 45_000, *, template: str = "{podName}.3fa9c1d2"
+) -> Injected:
     return injected(
         identity,
         method=InjectedMethod.POLICY,
         scope="3fa9c1d2",
         watch_epoch="7",
-        id_template="{podName}.3fa9c1d2",
+        id_template=template,
         session_timeout_ms=session_timeout_ms,
     )
 
@@ -31,7 +37,12 @@ def test_the_default_identity_injects_the_generic_names_into_the_first_container
         "sessionTimeoutMs": 45_000,
         "ids": [{"annotation": ID, "suffix": ""}],
         "env": [
-            {"container": "", "name": "KAFKA_GROUP_INSTANCE_ID", "annotation": ID},
+            {
+                "container": "",
+                "name": "KAFKA_GROUP_INSTANCE_ID",
+                "annotation": ID,
+                "value": "$(STATICGROUP_POD_NAME).3fa9c1d2",
+            },
             {"container": "", "name": "KAFKA_SESSION_TIMEOUT_MS", "annotation": TIMEOUT},
         ],
     }
@@ -59,10 +70,10 @@ def test_several_consumers_get_an_annotation_each_and_may_share_the_timeouts_var
         InjectedId(annotation=f"{ID}.c", suffix="_c"),
     ]
     assert result.env == [
-        InjectedEnv(container="app", name="A", annotation=ID),
+        InjectedEnv(container="app", name="A", annotation=ID, value=f"{POD}.3fa9c1d2"),
         InjectedEnv(container="app", name="T", annotation=TIMEOUT),
-        InjectedEnv(container="app", name="B", annotation=f"{ID}.b.c"),
-        InjectedEnv(container="side", name="C", annotation=f"{ID}.c"),
+        InjectedEnv(container="app", name="B", annotation=f"{ID}.b.c", value=f"{POD}.3fa9c1d2-b.c"),
+        InjectedEnv(container="side", name="C", annotation=f"{ID}.c", value=f"{POD}.3fa9c1d2_c"),
     ]
     assert env_suffixes(identity) == ("", "-b.c", "_c")
 
@@ -86,3 +97,78 @@ def test_the_custom_preset_has_no_names_of_its_own() -> None:
 def test_the_longest_suffix_still_makes_a_legal_annotation_name() -> None:
     """A qualified name's last part has at most 63 characters."""
     assert len(instance_id_annotation("-" + "x" * 39).split("/")[1]) <= 63
+
+
+def test_every_pod_name_of_a_template_is_left_to_the_kubelet() -> None:
+    (entry, _) = resolve(Identity(), template="a.{podName}-{podName}.b").env
+    assert entry.value == f"a.{POD}-{POD}.b"
+
+
+@pytest.mark.parametrize("template", ["web_{ordinal}.3fa9c1d2", "{podName}.{ordinal}.3fa9c1d2"])
+def test_template_with_the_ordinal_is_read_from_the_annotation_because_labels_can_be_edited(template: str) -> None:
+    """The ordinal is known only from the label apps.kubernetes.io/pod-index."""
+    assert follows_annotation(Identity(), template)
+    assert [entry.value for entry in resolve(Identity(), template=template).env] == [None, None]
+
+
+@pytest.mark.parametrize("template", ["{podName}", "{podName}.3fa9c1d2", "a{podName}b{podName}"])
+def test_template_of_pod_name_and_constants_alone_follows_no_annotation(template: str) -> None:
+    assert not follows_annotation(Identity(), template)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        EnvEntry(container="app", instance_id_name="STATICGROUP_POD_NAME"),
+        EnvEntry(container="app", instance_id_name="ID", session_timeout_name="STATICGROUP_POD_NAME"),
+    ],
+)
+def test_variable_that_the_ids_are_composed_of_is_never_one_that_the_user_names(env: EnvEntry) -> None:
+    """A timeout in it would give every pod of the workload the same id."""
+    other = EnvEntry(container="app", instance_id_name="OTHER_ID", suffix="-b")
+    assert follows_annotation(Identity(env=[env, other]), "{podName}.3fa9c1d2")
+    assert {entry.value for entry in resolve(Identity(env=[env, other])).env} == {None}
+
+
+def test_constant_that_the_kubelet_would_expand_is_not_composed() -> None:
+    """No legal id holds a dollar sign; the pod is then reported without an id rather than given a made-up one."""
+    assert follows_annotation(Identity(), "{podName}.$(HOME)")
+
+
+def test_value_that_is_longer_than_a_status_holds_is_read_from_the_annotation() -> None:
+    """Such an id has more than 249 characters and is refused anyway; the status must be written all the same."""
+    assert [entry.value for entry in resolve(Identity(), template="{podName}" + "x" * 1015).env] == [None, None]
+
+
+class PreviousInjectedEnv(BaseModel):
+    """What the version before reads of one variable: the key of an annotation, always."""
+
+    model_config = ConfigDict(extra="ignore")
+    container: str
+    name: str
+    annotation: str = Field(min_length=1, max_length=317)
+
+
+@pytest.mark.parametrize("template", ["{podName}.3fa9c1d2", "web_{ordinal}.3fa9c1d2"])
+def test_previous_version_finds_in_every_variable_the_annotation_that_carries_its_id(template: str) -> None:
+    """After a rollback, or where the policy is older than the operator, variables read annotations."""
+    identity = Identity(
+        env=[EnvEntry(container="a", instance_id_name="A"), EnvEntry(container="b", instance_id_name="B", suffix="-b")]
+    )
+    wire = resolve(identity, template=template).to_wire()
+    read = [PreviousInjectedEnv.model_validate(entry) for entry in wire["env"]]
+    assert {(e.container, e.name): e.annotation for e in read} == {
+        ("a", "A"): ID,
+        ("a", "KAFKA_SESSION_TIMEOUT_MS"): TIMEOUT,
+        ("b", "B"): f"{ID}.b",
+        ("b", "KAFKA_SESSION_TIMEOUT_MS"): TIMEOUT,
+    }
+    assert {e.annotation for e in read} - {TIMEOUT} == {entry["annotation"] for entry in wire["ids"]}
+
+
+def test_status_of_the_previous_version_is_read_as_one_whose_variables_read_annotations() -> None:
+    wire = resolve(Identity()).to_wire()
+    del wire["env"][0]["value"]
+    assert Injected.model_validate(wire).env[0] == InjectedEnv(
+        container="", name="KAFKA_GROUP_INSTANCE_ID", annotation=ID
+    )

@@ -63,7 +63,7 @@ def pod_version(ordinal: int = 2, uid: str = "u2", resource_version: int = 100, 
         "phase_has_statuses": True,
         "created_at_s": NOW_S - 600,
         "required": (running(),),
-        "shows_container_id": True,
+        "started_containers": frozenset({"app"}),
         "instance_ids": frozenset({id_of(ordinal)}),
     }
     return PodVersion(**(values | changes))
@@ -90,7 +90,7 @@ def incarnation(
         "state": state,
         "since_s": NOW_S - 5,
         "resource_version": 100 + ordinal,
-        "showed_container_id": True,
+        "started_containers": frozenset({"app"}),
         "runs": state is IncarnationState.LIVE,
         "ready_since_s": NOW_S - 500 if state is IncarnationState.LIVE else None,
         "created_at_s": NOW_S - 600,

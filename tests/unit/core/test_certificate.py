@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from staticgroup.core.certificate import Certificate, CertificateKind, Refusal, certify, certify_unbound
-from staticgroup.core.pod import ContainerPhase, ContainerView, NodeView
+from staticgroup.core.certificate import (
+    Certificate,
+    CertificateKind,
+    Refusal,
+    RefusalReason,
+    certify,
+    certify_unbound,
+)
+from staticgroup.core.pod import ContainerPhase, ContainerView, NodeView, PodVersion
 
 from .builders import NODE, ended, pod_version, running, terminated
 
+ALL = frozenset({"app", "sidecar", "debug", "init"})
+
 
 def judged(version, node: NodeView | None = NODE, *, ever: bool = True, birth: bool = False) -> Certificate | Refusal:
-    return certify(version, node, ever_showed_container_id=ever, seen_from_birth=birth)
+    return certify(version, node, started=ALL if ever else frozenset(), seen_from_birth=birth)
 
 
 def test_terminal_phase_with_every_container_terminated_is_the_certificate_e1() -> None:
@@ -132,12 +142,13 @@ def test_kubelet_1_27_is_believed() -> None:
     assert isinstance(judged(ended(), replace(NODE, kubelet_minor=27, kubelet_version="v1.27.0")), Certificate)
 
 
-def never_started() -> object:
-    return ended(
-        phase="Failed",
-        required=(terminated(container_id="", reason="ContainerStatusUnknown"),),
-        shows_container_id=False,
-    )
+def never_started(**changes: Any) -> PodVersion:
+    values = {
+        "phase": "Failed",
+        "required": (terminated(container_id="", finished_at="", reason="ContainerStatusUnknown"),),
+        "started_containers": frozenset(),
+    }
+    return ended(**(values | changes))
 
 
 def test_pod_that_never_showed_a_container_id_since_birth_never_ran() -> None:
@@ -159,12 +170,104 @@ def test_never_ran_needs_the_phase_rule_too() -> None:
     assert isinstance(judged(replace(never_started(), phase="Pending"), ever=False, birth=True), Refusal)
 
 
+UNKNOWN = terminated("sidecar", container_id="", finished_at="", reason="ContainerStatusUnknown")
+WAITING = ContainerView(name="sidecar", phase=ContainerPhase.WAITING, reason="ContainerCreating")
+
+
+@pytest.mark.parametrize("unstarted", [UNKNOWN, WAITING], ids=["ContainerStatusUnknown", "waiting"])
+def test_container_that_never_started_does_not_withhold_the_certificate_of_those_that_ended(
+    unstarted: ContainerView,
+) -> None:
+    """A sidecar whose image was never pulled, a debug container with a wrong image (seen on a real kubelet)."""
+    version = ended(phase="Failed", required=(terminated(), unstarted))
+    verdict = certify(version, NODE, started=frozenset({"app"}), seen_from_birth=True)
+    assert isinstance(verdict, Certificate)
+    assert verdict.kind is CertificateKind.ENDED
+    assert "1 of 2 containers terminated, sidecar never started, last finished at 2026" in verdict.statement
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        running("sidecar"),
+        ContainerView(name="sidecar", phase=ContainerPhase.ABSENT),
+        terminated("sidecar", container_id="", finished_at=""),
+        terminated("sidecar", container_id="", reason="ContainerStatusUnknown"),
+    ],
+    ids=["running", "absent", "ended without id", "unknown with an end"],
+)
+def test_only_an_entry_that_tells_of_no_run_counts_as_never_started(other: ContainerView) -> None:
+    version = ended(required=(terminated(), other))
+    assert isinstance(certify(version, NODE, started=frozenset({"app"}), seen_from_birth=True), Refusal)
+
+
+@pytest.mark.parametrize("unstarted", [UNKNOWN, WAITING], ids=["ContainerStatusUnknown", "waiting"])
+def test_container_that_showed_a_run_is_not_taken_for_one_that_never_started(unstarted: ContainerView) -> None:
+    version = ended(required=(terminated(), unstarted))
+    for started, birth in ((frozenset({"app", "sidecar"}), True), (frozenset({"app"}), False)):
+        assert isinstance(certify(version, NODE, started=started, seen_from_birth=birth), Refusal)
+    shown_now = replace(version, started_containers=frozenset({"app", "sidecar"}))
+    assert isinstance(certify(shown_now, NODE, started=frozenset({"app"}), seen_from_birth=True), Refusal)
+
+
+def test_pod_whose_init_container_ran_ended_and_did_not_never_run() -> None:
+    init = terminated("init", finished_at="2026-11-21T09:00:00Z")
+    version = never_started(inits=(init,), started_containers=frozenset({"init"}))
+    verdict = certify(version, NODE, started=frozenset({"init"}), seen_from_birth=True)
+    assert isinstance(verdict, Certificate)
+    assert verdict.kind is CertificateKind.ENDED
+    assert "0 of 1 containers terminated, app never started, last finished at 2026-11-21T09:00:00Z" in verdict.statement
+
+
+def test_init_container_is_asked_where_a_container_after_it_never_started() -> None:
+    lost = replace(UNKNOWN, name="init")
+    absent = ContainerView(name="init", phase=ContainerPhase.ABSENT)
+    for init in (lost, running("init"), absent):
+        never = never_started(inits=(init,), started_containers=frozenset({"init"}))
+        assert isinstance(certify(never, NODE, started=frozenset(), seen_from_birth=True), Refusal)
+        assert isinstance(judged(ended(inits=(init,))), Certificate)
+
+
+def test_pod_that_was_rejected_has_no_entries_and_proves_nothing_even_from_birth() -> None:
+    """A kubelet that rejects what runs under the one before it writes the same (Kubelet.rejectPod)."""
+    absent = ContainerView(name="app", phase=ContainerPhase.ABSENT)
+    refusal = judged(never_started(required=(absent,)), ever=False, birth=True)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason is RefusalReason.CONTAINER_ABSENT
+
+
+@pytest.mark.parametrize(
+    ("version", "node", "reason"),
+    [
+        (pod_version(), NODE, "NotTerminal"),
+        (ended(disruption_reason="DeletionByPodGC"), NODE, "PodGarbageCollector"),
+        (ended(phase_manager="kube-controller-manager"), NODE, "PodGarbageCollector"),
+        (ended(phase_has_statuses=False), NODE, "OtherWriter"),
+        (ended(host_pid=True), NODE, "HostPID"),
+        (ended(), None, "NodeUnreadable"),
+        (ended(), replace(NODE, is_virtual=True), "NodeVirtual"),
+        (ended(), replace(NODE, is_out_of_service=True), "NodeOutOfService"),
+        (ended(), replace(NODE, kubelet_minor=26), "OldKubelet"),
+        (ended(required=()), NODE, "NoContainers"),
+        (ended(required=(ContainerView(name="app", phase=ContainerPhase.ABSENT),)), NODE, "ContainerAbsent"),
+        (ended(required=(running(),)), NODE, "ContainerNotEnded"),
+        (ended(required=(UNKNOWN,)), NODE, "ContainerLost"),
+        (ended(required=(terminated(finished_at=""),)), NODE, "EndIncomplete"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_each_refusal_has_its_word(version: PodVersion, node: NodeView | None, reason: str) -> None:
+    verdict = judged(version, node)
+    assert isinstance(verdict, Refusal)
+    assert verdict.reason == reason
+
+
 def test_unbound_pod_whose_object_is_gone_never_ran() -> None:
-    version = pod_version(node_name="", phase="Pending", required=(), shows_container_id=False)
+    version = pod_version(node_name="", phase="Pending", required=(), started_containers=frozenset())
     assert isinstance(certify_unbound(version, ever_bound=False), Certificate)
 
 
 @pytest.mark.parametrize(("node_name", "bound"), [("", True), ("n1", False)], ids=["before", "at the end"])
 def test_pod_that_was_ever_bound_is_not_certified_by_its_deletion(node_name: str, bound: bool) -> None:
-    version = pod_version(node_name=node_name, phase="Pending", required=(), shows_container_id=False)
+    version = pod_version(node_name=node_name, phase="Pending", required=(), started_containers=frozenset())
     assert isinstance(certify_unbound(version, ever_bound=bound), Refusal)

@@ -34,6 +34,23 @@ def test_force_delete_makes_a_suspect_that_names_what_was_last_seen() -> None:
     gone = vanish(folded(pod_version()), now_s=NOW_S)
     assert gone.state is SUSPECT
     assert "phase is Running" in gone.refusal
+    assert gone.refusal_reason == "NotTerminal"
+
+
+def test_run_of_each_container_is_remembered_over_versions() -> None:
+    """The statuses of a container that the kubelet lost show none of its runs any more."""
+    both = pod_version(started_containers=frozenset({"app", "sidecar"}))
+    life = folded(both, pod_version(resource_version=105, started_containers=frozenset({"app"})))
+    assert life.started_containers == {"app", "sidecar"}
+    lost = terminated("sidecar", container_id="", finished_at="", reason="ContainerStatusUnknown")
+    assert fold(life, ended(required=(terminated(), lost)), NODE, from_birth=True, now_s=NOW_S).state is LIVE
+    alone = folded(pod_version(), ended(required=(terminated(), lost)))
+    assert (alone.state, alone.refusal, alone.refusal_reason) == (DEAD, "", "")
+
+
+def test_incarnation_whose_end_nobody_saw_says_so() -> None:
+    unseen = vanish(incarnation(refusal=""), now_s=NOW_S)
+    assert (unseen.refusal_reason, unseen.refusal) == ("EndUnseen", "its object vanished uncertified: its end was not seen")
 
 
 def test_certificate_is_never_taken_back_by_a_later_version() -> None:
@@ -76,7 +93,7 @@ def test_pod_that_is_seen_again_after_its_absence_is_alive() -> None:
 
 def test_unbound_pod_is_certified_only_when_the_watch_delivered_its_deletion() -> None:
     """Where only the absence is known, it may have been bound and have run unseen."""
-    last = pod_version(node_name="", phase="Pending", required=(), shows_container_id=False)
+    last = pod_version(node_name="", phase="Pending", required=(), started_containers=frozenset())
     assert vanish(folded(last), now_s=NOW_S).state is SUSPECT
     assert vanish(folded(last), last=last, now_s=NOW_S).state is DEAD
     assert vanish(folded(pod_version(), last), last=last, now_s=NOW_S).state is SUSPECT
@@ -117,7 +134,7 @@ NAMESAKE = incarnation(uid="n2", instance_ids=frozenset({"web-2.x.3fa9c1d2"}))
 
 
 def test_live_pod_of_the_name_that_carries_only_other_ids_holds_the_chain_and_is_named() -> None:
-    """Its ids come from annotations, which can be edited and are read again when a container starts."""
+    """Its ids may come from annotations, which can be edited and are read again when a container starts."""
     verdict = judge(id_of(2), [incarnation(state=DEAD), NAMESAKE], continuous=True)
     assert verdict.clause is ChainClause.NAMESAKE
     assert not verdict.is_proven
@@ -140,6 +157,68 @@ def test_live_pod_of_the_name_whose_ids_are_not_known_may_carry_any() -> None:
 
 def test_suspect_counts_before_a_live_pod_with_other_ids() -> None:
     assert judged(incarnation(state=DEAD), incarnation(uid="z", state=SUSPECT), NAMESAKE) is ChainClause.SUSPECT
+
+
+RULED_OUT = replace(NAMESAKE, from_birth=True, ids_are_fixed=True)
+
+
+def test_live_pod_of_the_name_that_can_never_hold_the_id_leaves_the_verdict_to_the_carriers() -> None:
+    """Every version of it was seen, and none could take an id from what can be edited."""
+    verdict = judge(id_of(2), [incarnation(state=DEAD), RULED_OUT], continuous=True)
+    assert verdict.is_proven
+    assert [i.uid for i in verdict.incarnations] == ["u2"]
+    assert [i.uid for i in verdict.ruled_out] == ["n2"]
+    assert "1 of 1 incarnations proven dead" in verdict.message
+    assert "pod shop/web-2 (uid n2) cannot hold this id" in verdict.message
+
+
+def test_live_pod_of_the_name_holds_the_chain_unless_it_is_known_from_birth_and_its_ids_are_fixed() -> None:
+    for known, fixed in ((False, False), (True, False), (False, True)):
+        pod = replace(NAMESAKE, from_birth=known, ids_are_fixed=fixed)
+        assert judged(incarnation(state=DEAD), pod) is ChainClause.NAMESAKE
+
+
+def test_live_pod_that_was_ever_seen_with_the_id_is_never_ruled_out() -> None:
+    """As after an edit of its annotation, or with a debug container that was given the id."""
+    both = replace(RULED_OUT, instance_ids=RULED_OUT.instance_ids | {id_of(2)})
+    assert judged(incarnation(state=DEAD), both) is ChainClause.LIVE
+
+
+def test_live_pod_without_any_id_is_never_ruled_out() -> None:
+    assert judged(incarnation(state=DEAD), replace(RULED_OUT, instance_ids=frozenset())) is ChainClause.LIVE
+
+
+def test_pod_that_is_ruled_out_proves_nothing_by_itself() -> None:
+    """Where no carrier was seen, all of them being dead says nothing."""
+    assert judged(RULED_OUT) is ChainClause.NAMESAKE
+    former = incarnation(uid="n1", state=DEAD, instance_ids=NAMESAKE.instance_ids)
+    assert judged(former, RULED_OUT) is ChainClause.NAMESAKE
+
+
+def test_one_pod_that_is_ruled_out_excuses_no_other_of_the_name() -> None:
+    assert judged(incarnation(state=DEAD), RULED_OUT, NAMESAKE) is ChainClause.NAMESAKE
+    assert judged(incarnation(state=DEAD), RULED_OUT, incarnation(uid="u9")) is ChainClause.LIVE
+    suspect = incarnation(uid="z", state=SUSPECT, instance_ids=RULED_OUT.instance_ids)
+    assert judged(incarnation(state=DEAD), RULED_OUT, suspect) is ChainClause.SUSPECT
+
+
+def test_pod_that_was_ruled_out_and_vanishes_is_a_suspect_like_any_other() -> None:
+    gone = vanish(RULED_OUT, now_s=NOW_S)
+    assert judged(incarnation(state=DEAD), gone) is ChainClause.SUSPECT
+
+
+def test_gap_and_overflow_hold_also_beside_a_pod_that_is_ruled_out() -> None:
+    assert judged(incarnation(state=DEAD), RULED_OUT, continuous=False) is ChainClause.GAP
+    assert judged(incarnation(state=DEAD), RULED_OUT, overflow=True) is ChainClause.OVERFLOW
+
+
+def test_ids_are_fixed_only_while_they_were_so_in_all_versions() -> None:
+    fixed = pod_version(ids_are_fixed=True)
+    assert folded(fixed, replace(fixed, resource_version=101)).ids_are_fixed
+    edited = pod_version(resource_version=101)
+    assert not folded(fixed, edited).ids_are_fixed
+    assert not folded(edited, replace(fixed, resource_version=102)).ids_are_fixed
+    assert not folded(fixed, edited, replace(fixed, resource_version=102)).ids_are_fixed
 
 
 def test_gap_in_the_watch_outweighs_any_certificate() -> None:

@@ -121,6 +121,50 @@ def test_certified_pod_object_that_still_exists_does_not_hold() -> None:
     assert removed(planned(departure(fresh={id_of(2): fresh(object_uid="u2")}))) == {("m2", id_of(2))}
 
 
+RULED_OUT = incarnation(
+    uid="n2", instance_ids=frozenset({"web-2.x.3fa9c1d2"}), resource_version=500, from_birth=True, ids_are_fixed=True
+)
+RENAMED = {
+    "chains": {id_of(2): (incarnation(state=DEAD), RULED_OUT)},
+    "fresh": {id_of(2): fresh(object_uid="n2")},
+    "workload": workload(3),
+    "pods": (incarnation(0, "u0"), incarnation(1, "u1"), RULED_OUT),
+    "group": group(*(member(n, f"n{n}", instance_id=f"web-{n}.x.3fa9c1d2") for n in range(3)), member(2)),
+}
+"""Ordinal 2 is wanted, its pod was rolled after a change of template and carries only the new id, for good."""
+
+
+def renamed(removals: tuple[RemovalRecord, ...] = (), **changes: object) -> Plan:
+    """The plan for the old id of ordinal 2."""
+    memory = history(
+        injected=injected(id_template="{podName}.x.3fa9c1d2"), templates=("{podName}.3fa9c1d2",), removals=removals
+    )
+    return planned(departure(**(RENAMED | changes)), memory, identity={"template": "{podName}.x.{scope}"})
+
+
+def test_old_id_leaves_beside_a_live_pod_that_can_never_hold_it() -> None:
+    decided = renamed()
+    assert removed(decided) == {("m2", id_of(2))}
+    (action,) = decided.actions
+    assert "ordinal 2 has another id" in action.removals[0].entry.reason
+
+
+@pytest.mark.parametrize("lacking", [{"from_birth": False}, {"ids_are_fixed": False}], ids=["birth", "fixed ids"])
+def test_old_id_stays_beside_a_live_pod_that_may_hold_it_yet(lacking: dict[str, bool]) -> None:
+    chain = (incarnation(state=DEAD), replace(RULED_OUT, **lacking))
+    assert only_guard(renamed(chains={id_of(2): chain})) is Guard.NAMESAKE
+
+
+def test_pod_read_afresh_that_the_chain_does_not_rule_out_holds_the_old_id() -> None:
+    """A successor that the watch has not shown yet may carry anything."""
+    assert only_guard(renamed(fresh={id_of(2): fresh(object_uid="n3")})) is Guard.POD_PRESENT
+
+
+def test_who_joins_again_under_a_removed_id_is_a_zombie_also_beside_a_new_pod_that_is_ruled_out() -> None:
+    """The new pod cannot be who joined, so it is no reason to remove again."""
+    assert only_guard(renamed(removals=(acknowledged(member_id="m0"),))) is Guard.ZOMBIE
+
+
 def test_unscoped_id_is_removed_only_on_the_users_word() -> None:
     unscoped = injected(id_template="{podName}")
     ids = {"web-2"}

@@ -46,6 +46,18 @@ def test_everything_well_is_ready_and_says_so_in_every_condition() -> None:
     assert conditions["Ready"].reason == "Reconciled"
 
 
+@pytest.mark.parametrize(
+    ("template", "follows"), [("{podName}.{scope}", False), ("{workloadName}-{ordinal}.{scope}", True)]
+)
+def test_ids_that_follow_an_annotation_come_with_the_request_to_leave_it_alone(template: str, follows: bool) -> None:
+    """Annotations can be edited and are read again when a container starts; a pod's name cannot."""
+    found = told(WELL, wish=spec(identity={"template": template}))["Injected"]
+    assert (found.reason, found.status.value) == ("IdsInjected", "True")
+    assert found.message.startswith("All 2 pods carry the id that was issued to them.")
+    assert ("do not edit it" in found.message) is follows
+    assert ("staticgroup.io/instance-id" in found.message) is follows
+
+
 def test_conditions_of_a_workload_that_is_too_large_claim_nothing_and_name_the_one_to_look_at() -> None:
     conditions = told(departure(workload=workload(1_500_000)))
     unknown = {kind: c.reason for kind, c in conditions.items() if c.status.value == "Unknown"}

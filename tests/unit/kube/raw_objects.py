@@ -34,6 +34,18 @@ def ended(name: str = "app", *, reason: str = "Completed", container_id: bool = 
     return {"name": name, "state": {"terminated": terminated}}
 
 
+def waiting(name: str = "app", reason: str = "PodInitializing") -> Json:
+    """A container that was not started; the shape of an image that is not pulled, too (ImagePullBackOff)."""
+    return {"name": name, "restartCount": 0, "lastState": {}, "state": {"waiting": {"reason": reason}}}
+
+
+def unknown(name: str = "app", **rest: Any) -> Json:
+    """What a 1.36.3 kubelet writes at the end of a pod of a container that it cannot find, as one that never started."""
+    terminated = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None,
+                  "message": "The container could not be located when the pod was terminated"}
+    return {"name": name, "restartCount": 0, "lastState": {}, "state": {"terminated": terminated}, **rest}
+
+
 def pod(
     name: str = "web-0", *, namespace: str = "shop", uid: str = "uid-0", node: str = "node-a", phase: str = "Running",
     statuses: list[Json] | None = None, instance_id: str | None = "web-0.1a2b3c4d", **metadata: Any,

@@ -311,6 +311,23 @@ async def test_continuity_travels_on_the_lease_and_survives_a_renewal_without_on
     assert await make(transport, clock, "b").read_continuity() is None
 
 
+async def test_earlier_operator_and_this_one_never_go_on_from_each_others_history(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    """Its history proves less; the annotation is recorded from one of them."""
+    theirs = '{"epoch": "74c1b3bf1a9f3a52", "resourceVersions": {"": 4711}}'
+    await make(transport, clock, "a", None).attempt()
+    server.objects[LEASE]["metadata"]["annotations"] = {"staticgroup.io/watch-continuity": theirs}
+    lease = make(transport, clock, "a", Continuity(epoch="e1", resource_versions={"": 42}))
+    assert await lease.read_continuity() is None
+    await lease.attempt()
+    annotations = server.objects[LEASE]["metadata"]["annotations"]
+    assert "staticgroup.io/watch-continuity" not in annotations
+    annotations["staticgroup.io/watch-continuity"] = theirs  # it was rolled back to, and gives back what it does not know
+    again = await make(transport, clock, "b").read_continuity()
+    assert again == Continuity(epoch="e1", resource_versions={"": 42})
+
+
 @pytest.mark.parametrize("status", [BROKEN, 401, 403, 410, 422, 429, 500, 503])
 async def test_reading_of_continuity_that_fails_is_made_again_until_the_lease_answers(
     server: FakeApiServer, transport: Transport, clock: Clock, status: int

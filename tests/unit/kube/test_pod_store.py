@@ -32,6 +32,7 @@ class World:
         self.nodes = nodes
         self.changes: list[tuple[str, str, str]] = []
         self.gaps: list[str] = []
+        self.uncertified: list[str] = []
 
     def state(self, uid: str = UID) -> IncarnationState | None:
         found = self.store.get(uid)
@@ -49,6 +50,7 @@ async def following(
     hooks = PodStoreHooks(
         node_of=nodes.get, is_managed=lambda namespace, name: is_managed,
         on_change=lambda *key: world.changes.append(key), on_gap=lambda reason: world.gaps.append(reason),  # noqa: PLW0108 - world is made below
+        on_uncertified=lambda reason: world.uncertified.append(reason),  # noqa: PLW0108
     )
     defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
     store = PodStore(
@@ -123,6 +125,7 @@ async def test_graceful_end_is_certified_and_force_delete_is_a_suspect(server: F
         server.remove("shop", "web-0")
         server.remove("shop", "web-1")
         await eventually(lambda: world.state("forced") is IncarnationState.SUSPECT)
+        assert world.uncertified == ["NotTerminal"]
         found = world.store.get("graceful")
         assert found is not None
         assert found.certificate is not None

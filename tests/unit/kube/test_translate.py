@@ -7,6 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.admission import inject
+from staticgroup.api.identity import Identity
+from staticgroup.api.injection import injected
+from staticgroup.api.status import InjectedMethod
 from staticgroup.core.pod import ContainerPhase, NodeView, OwnerView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.translate import (
@@ -17,7 +21,7 @@ from staticgroup.kube.translate import (
     pod_version,
     workload_view,
 )
-from unit.kube.raw_objects import at, ended, pod, running, wrote
+from unit.kube.raw_objects import at, ended, pod, running, unknown, waiting, wrote
 
 
 def version(raw: dict[str, Any], **rest: Any) -> PodVersion:
@@ -31,7 +35,7 @@ def test_running_pod_becomes_a_version_with_all_its_facts() -> None:
     assert found.owner == OwnerView(kind="StatefulSet", name="web", uid="sts-uid")
     assert (found.ordinal, found.node_name, found.phase, found.resource_version) == (0, "node-a", "Running", 7)
     assert found.runs
-    assert found.shows_container_id
+    assert found.started_containers == {"app"}
     assert found.instance_ids == {"web-0.1a2b3c4d"}
     assert found.created_at_s == 1767225600.0
 
@@ -44,6 +48,8 @@ def test_sidecar_and_ephemeral_container_are_required_and_plain_init_container_i
     found = version(raw)
     assert [(c.name, c.phase) for c in found.required] == [
         ("app", ContainerPhase.RUNNING), ("proxy", ContainerPhase.RUNNING), ("debug", ContainerPhase.ABSENT)]
+    assert [(c.name, c.phase) for c in found.inits] == [("setup", ContainerPhase.TERMINATED)]
+    assert found.started_containers == {"app", "setup", "proxy"}
 
 
 def test_status_of_the_same_name_in_another_list_is_not_mistaken() -> None:
@@ -58,9 +64,29 @@ def test_container_without_status_entry_is_absent_and_empty_state_is_waiting() -
     assert version(pod(statuses=[])).required[0].phase is ContainerPhase.ABSENT
 
 
-def test_container_id_of_an_earlier_run_counts_as_shown() -> None:
-    entry = {"name": "app", "state": {"waiting": {}}, "lastState": {"terminated": {"containerID": "containerd://old"}}}
-    assert version(pod(statuses=[entry])).shows_container_id
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"containerID": "containerd://old"},
+        {"state": {"running": {}}},
+        {"state": {"terminated": {"containerID": "containerd://old"}}},
+        {"lastState": {"terminated": {"containerID": "containerd://old"}}},
+        {"lastState": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}},
+        {"restartCount": 1},
+    ],
+)
+def test_each_trace_of_a_run_counts_for_its_own_container(shown: Any) -> None:
+    """A kubelet takes the id of a container that it lost away, and keeps lastState or the restart."""
+    statuses = [waiting(), {**waiting("side"), **shown}]
+    assert version(pod(statuses=statuses)).started_containers == {"side"}
+    raw = pod(statuses=[waiting()])
+    for kind in ("initContainerStatuses", "ephemeralContainerStatuses"):
+        raw["status"][kind] = [{**waiting(kind), **shown}]
+    assert version(raw).started_containers == {"initContainerStatuses", "ephemeralContainerStatuses"}
+
+
+def test_container_that_is_waiting_or_unknown_without_a_trace_has_not_started() -> None:
+    assert version(pod(statuses=[waiting(), unknown("side")])).started_containers == frozenset()
 
 
 def test_terminated_container_shows_the_id_of_its_terminated_state_only() -> None:
@@ -96,6 +122,132 @@ def test_instance_ids_come_from_the_environment_as_the_kubelet_resolves_it(entry
     first = {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     raw["spec"]["containers"][0]["env"] = [first, entry]
     assert version(raw, env_names=frozenset({"MEMBER"})).instance_ids == expected
+
+
+def read(field_path: str) -> dict[str, Any]:
+    return {"valueFrom": {"fieldRef": {"fieldPath": field_path}}}
+
+
+NAME = {"name": "POD", **read("metadata.name")}
+COMPOSED = {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "$(POD).1a2b3c4d"}
+
+
+def with_env(*entries: dict[str, Any], instance_id: str | None = "web-0.1a2b3c4d", **container: Any) -> dict[str, Any]:
+    raw = pod(instance_id=instance_id)
+    raw["spec"]["containers"][0] |= {"env": list(entries), **container}
+    return raw
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        [NAME, COMPOSED],
+        [{"name": "INSTANCE_ID", "value": "web-0.1a2b3c4d"}],
+        [{"name": "INSTANCE_ID", **read("metadata.name")}],
+        [{"name": "INSTANCE_ID", **read("metadata.uid")}, {"name": "INSTANCE_ID_2", **read("metadata.namespace")}],
+        [NAME, {"name": "ID", "value": "$(POD)"}, {"name": "INSTANCE_ID", "value": "$(ID)-x$$(Y)"}, COMPOSED],
+        [NAME, COMPOSED, {"name": "TIMEOUT", **read("metadata.annotations['staticgroup.io/session-timeout-ms']")}],
+        [NAME, COMPOSED, {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+        [NAME, COMPOSED, {"name": "NODE", **read("spec.nodeName")}],
+        [NAME, {"name": "AUDIT", "value": "$(POD).1a2b3c4d"}],
+        [NAME, COMPOSED, {"name": "INSTANCE_ID", "value": ""}],
+    ],
+    ids=[
+        "composed", "literal", "name", "uid and namespace", "expansion of an expansion", "timeout of an annotation",
+        "secret that is no id", "node that is no id", "variable of another name with the id", "empty literal",
+    ],
+)
+def test_ids_of_names_and_literals_alone_are_fixed(env: list[dict[str, Any]]) -> None:
+    """metadata and the env of an existing pod's containers cannot be changed; annotations and labels can."""
+    found = version(with_env(*env))
+    assert "web-0.1a2b3c4d" in found.instance_ids
+    assert found.ids_are_fixed
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        [],
+        [{"name": "INSTANCE_ID", "value": ""}],
+        [NAME, {"name": "INSTANCE_ID", "value": "$(POD) is no id"}],
+        [{"name": "INSTANCE_ID", **read("metadata.annotations['staticgroup.io/instance-id']")}],
+        [{"name": "INSTANCE_ID", **read("metadata.labels['apps.kubernetes.io/pod-index']")}],
+        [NAME, COMPOSED, {"name": "INSTANCE_ID_2", **read("metadata.annotations['a/b']")}],
+        [NAME, {"name": "INSTANCE_ID_2", **read("metadata.annotations['a/b']")}, COMPOSED],
+        [{"name": "POD", **read("metadata.labels['apps.kubernetes.io/pod-index']")}, COMPOSED],
+        [{"name": "A", **read("metadata.labels['x']")}, {"name": "POD", "value": "w$(A)"}, COMPOSED],
+        [NAME, {"name": "POD", **read("metadata.annotations['a/b']")}, COMPOSED],
+        [NAME, {"name": "POD", **read("metadata.annotations['long']")}, COMPOSED],
+        [NAME, COMPOSED, {"name": "POD", **read("metadata.annotations['a/b']")}, {"name": "INSTANCE_ID", "value": "$(POD)"}],
+        [NAME, COMPOSED, {"name": "INSTANCE_ID", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}],
+        [NAME, COMPOSED, {"name": "INSTANCE_ID", "valueFrom": {"secretKeyRef": {"name": "c", "key": "k"}}}],
+        [NAME, COMPOSED, {"name": "INSTANCE_ID", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}],
+        [NAME, COMPOSED, {"name": "INSTANCE_ID", **read("status.podIP")}],
+        [NAME, COMPOSED, {"name": "INSTANCE_ID", **read("spec.nodeName")}],
+        [NAME, COMPOSED, {"name": "INSTANCE_ID", "value": "$(WEB_SERVICE_HOST)"}],
+        [NAME, COMPOSED, {"name": "INSTANCE_ID", "value": "$(LATER)"}, {"name": "LATER", "value": "x"}],
+        [NAME, COMPOSED, {"name": "AUDIT", **read("metadata.annotations['staticgroup.io/instance-id']")}],
+        [NAME, COMPOSED, {"name": "MEMBER", **read("metadata.annotations['a/b']")}],
+    ],
+    ids=[
+        "no variable", "only an empty one", "no legal id", "annotation", "label", "annotation without a value beside",
+        "annotation without a value before", "expansion of a label", "expansion of an expansion of a label", "redefined by an annotation",
+        "redefined by a long annotation", "redefined for a later id", "ConfigMap", "Secret", "resource", "address", "node",
+        "variable of a Service", "defined later", "variable of another name that reads the id's annotation",
+        "variable that was asked for",
+    ],
+)
+def test_ids_that_may_say_something_else_at_the_next_start_of_a_container_are_not_fixed(env: list[dict[str, Any]]) -> None:
+    """A container that starts reads annotations, labels, ConfigMaps and the variables of Services again."""
+    raw = with_env(*env)
+    raw["metadata"]["annotations"] |= {"long": "x" * 1000}
+    assert not version(raw, env_names=frozenset({"MEMBER"})).ids_are_fixed
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers", "ephemeralContainers"])
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"envFrom": [{"configMapRef": {"name": "c"}}]},
+        {"envFrom": [{"prefix": "APP_", "secretRef": {"name": "c"}}]},
+        {"env": [{"name": "INSTANCE_ID", **read("metadata.annotations['a/b']")}]},
+    ],
+    ids=["envFrom", "envFrom with a prefix", "annotation"],
+)
+def test_one_container_of_any_kind_whose_ids_are_not_fixed_is_enough(kind: str, container: dict[str, Any]) -> None:
+    raw = with_env(NAME, COMPOSED)
+    raw["spec"].setdefault(kind, []).append({"name": "other"})
+    assert version(raw).ids_are_fixed
+    raw["spec"][kind][-1] |= container
+    assert not version(raw).ids_are_fixed
+
+
+def test_annotation_that_says_another_id_is_carried_and_leaves_the_others_fixed() -> None:
+    """No variable reads it; ids only accumulate."""
+    found = version(with_env(NAME, COMPOSED, instance_id="web-9.1a2b3c4d"))
+    assert found.instance_ids == {"web-0.1a2b3c4d", "web-9.1a2b3c4d"}
+    assert found.ids_are_fixed
+
+
+def test_ids_of_a_pod_that_has_more_than_are_looked_at_are_not_fixed() -> None:
+    literals = ({"name": f"INSTANCE_ID_{n}", "value": f"id-{n}"} for n in range(CARRIED_IDS_MAX + 1))
+    assert not version(with_env(*literals, instance_id=None)).ids_are_fixed
+
+
+def test_pod_that_the_policy_gave_its_id_has_fixed_ids_exactly_when_they_are_composed() -> None:
+    """What `simulator.admission` restates of the policy, read back from the pod as it is stored."""
+    for template, is_fixed in (("{podName}.1a2b3c4d", True), ("web_{ordinal}.1a2b3c4d", False)):
+        env = [{"container": "app", "instanceIdName": name, "suffix": suffix} for name, suffix in (("A", ""), ("B", "-b"))]
+        status = injected(
+            Identity.model_validate({"env": env}), method=InjectedMethod.POLICY, scope="1a2b3c4d", watch_epoch="e",
+            id_template=template, session_timeout_ms=45_000,
+        ).to_wire()
+        raw = pod(instance_id=None)
+        raw["metadata"]["ownerReferences"][0]["apiVersion"] = "apps/v1"
+        group = {"spec": {"workloadRef": {"name": "web"}}, "status": {"injected": status}}
+        found = version(inject(raw, [group]))
+        first = template.replace("{podName}", "web-0").replace("{ordinal}", "0")
+        assert (found.instance_ids, found.ids_are_fixed) == ({first, f"{first}-b"}, is_fixed)
 
 
 def test_later_variable_may_refer_only_to_earlier_ones() -> None:

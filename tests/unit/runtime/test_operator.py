@@ -118,6 +118,19 @@ async def test_scale_down_ends_with_exactly_the_departed_member_gone(cluster: Cl
     assert set(cluster.kafka.members) == {cluster.id_of(0), cluster.id_of(1)}
 
 
+async def test_pods_of_a_staticgroup_that_vanish_without_proof_are_counted_by_what_was_missing(cluster: Cluster) -> None:
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        cluster.server.put(pod("other-0", uid="o0"))
+        cluster.server.remove("shop", "other-0")
+        cluster.server.remove("shop", "web-2")
+        cluster.end(1)
+        await eventually(lambda: operator.pods.position("shop") == cluster.server.resource_version, 20)
+        (counted,) = operator.metrics.certificate_refusals.collect()
+        totals = {s.labels["reason"]: s.value for s in counted.samples if s.name.endswith("_total")}
+        assert totals == {"NotTerminal": 1}
+
+
 async def test_scale_down_while_no_operator_runs_is_finished_by_the_next_process(cluster: Cluster) -> None:
     """The watch resumes from the position in the Lease, so nothing has come and gone unseen."""
     async with cluster.operating() as (operator, _):

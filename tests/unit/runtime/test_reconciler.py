@@ -233,6 +233,63 @@ async def test_old_id_of_a_wanted_ordinal_says_which_pod_it_waits_for_after_a_ch
     assert guards(world) == ["PodHasOtherId"] * 3
 
 
+async def renamed(world: World, *, hold_s: int = 0, **pod: Any) -> None:
+    """Change the template and roll the pods, each as the watch shows it: born, then bound and running."""
+    removal = {"holdSeconds": hold_s}
+    world.declare(static_group(generation=2, identity={"template": "{podName}.x.{scope}"}, removal=removal))
+    await world.round()
+    for n in range(3):
+        world.end(n)
+        new_id = f"web-{n}.x.{world.scope}"
+        values = {"joins": False, "instance_ids": frozenset({new_id}), "ids_are_fixed": True} | pod
+        unbound = {"node_name": "", "phase": "Pending", "required": (), "shows_container_id": False}
+        world.start(n, f"n{n}", **(values | unbound | {"ready_since_s": None}))
+        world.start(n, f"n{n}", **values)
+        world.kafka.join(new_id)
+
+
+async def test_old_ids_leave_at_once_after_a_change_of_template_when_the_new_pods_can_never_hold_them() -> None:
+    world = await World().started()
+    old_ids = {world.id_of(n) for n in range(3)}
+    await renamed(world)
+    await world.settled(8)
+    assert {instance_id for _, instance_id in world.left} == old_ids
+    assert set(world.kafka.members) == {f"web-{n}.x.{world.scope}" for n in range(3)}
+
+
+async def test_old_ids_wait_after_a_change_of_template_when_the_new_pods_read_their_ids_from_annotations() -> None:
+    world = await World().started()
+    await renamed(world, ids_are_fixed=False)
+    await world.settled(8)
+    assert world.left == []
+    assert guards(world) == ["PodHasOtherId"] * 3
+
+
+async def test_old_ids_wait_after_a_restart_that_did_not_see_the_new_pods_begin() -> None:
+    world = await World().started()
+    await renamed(world, hold_s=600)
+    await world.settled(4)
+    assert guards(world) == ["HoldWindow"] * 3
+    world.restart()
+    world.now_s += 900
+    await world.settled(8)
+    assert world.left == []
+    assert guards(world) == ["PodHasOtherId"] * 3
+
+
+async def test_old_id_waits_when_the_pod_that_could_never_hold_it_gets_a_debug_container_with_it() -> None:
+    """Ephemeral containers are added to a running pod, with variables of their own."""
+    world = await World().started()
+    old_ids = [world.id_of(n) for n in range(3)]
+    await renamed(world)
+    for n, old_id in enumerate(old_ids):
+        ids = frozenset({f"web-{n}.x.{world.scope}", old_id})
+        world.start(n, f"n{n}", joins=False, instance_ids=ids, ids_are_fixed=True)
+    await world.settled(8)
+    assert world.left == []
+    assert guards(world) == ["PodStillRunning"] * 3
+
+
 async def test_old_id_leaves_when_its_ordinal_is_scaled_away_after_a_change_of_template() -> None:
     world = await World().started()
     world.declare(static_group(generation=2, identity={"template": "{workloadName}-{ordinal}.x.{scope}"}))

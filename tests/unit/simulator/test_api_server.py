@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
 import pytest
 
+from simulator.admission import inject
 from simulator.api_server import ApiError, ApiServer
+from simulator.container_status import environment
 from simulator.objects import (
     MUTATING_POLICIES,
     NAMESPACES,
@@ -20,6 +23,9 @@ from simulator.objects import (
 )
 from simulator.watch_log import Selector
 from staticgroup.api import names
+from staticgroup.api.identity import EnvEntry, Identity
+from staticgroup.api.injection import injected
+from staticgroup.api.status import InjectedMethod
 
 from .plain_world import static_group
 
@@ -333,7 +339,7 @@ def test_stale_read_shows_the_past(server: ApiServer, clock: Clock) -> None:
 
 # -- admission
 
-INJECTED = {
+INJECTED: Json = {
     "scope": "0123abcd",
     "watchEpoch": "e1",
     "method": "Policy",
@@ -368,6 +374,44 @@ def test_policy_injects_annotations_and_field_references_first(server: ApiServer
     assert [e["name"] for e in env] == ["KAFKA_GROUP_INSTANCE_ID", "KAFKA_SESSION_TIMEOUT_MS", "A"]
     assert env[0]["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.annotations['{names.INSTANCE_ID_ANNOTATION}']"
     assert "env" not in made["spec"]["containers"][1]
+
+
+COMPOSED = copy.deepcopy(INJECTED)
+COMPOSED["env"][0]["value"] = "$(STATICGROUP_POD_NAME).0123abcd"
+
+
+def test_composed_id_stands_behind_the_pods_name_and_before_what_refers_to_it(server: ApiServer, clock: Clock) -> None:
+    """api/policy.py: an entry with a value is written as it is, and the kubelet expands it."""
+    made = admitted(server, clock, injected=COMPOSED)
+    env = made["spec"]["containers"][0]["env"]
+    assert env[0] == {"name": "STATICGROUP_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    assert env[1] == {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "$(STATICGROUP_POD_NAME).0123abcd"}
+    assert [e["name"] for e in env[2:]] == ["KAFKA_SESSION_TIMEOUT_MS", "A"]
+    assert environment(made, "app")["KAFKA_GROUP_INSTANCE_ID"] == "web-3.0123abcd"
+    assert made["metadata"]["annotations"][names.INSTANCE_ID_ANNOTATION] == "web-3.0123abcd"
+
+
+@pytest.mark.parametrize("suffix", ["", "-orders"])
+def test_operators_upgrade_and_rollback_change_no_id_that_a_pod_gets(
+    server: ApiServer, clock: Clock, suffix: str
+) -> None:
+    """The same text, whether it is read from the annotation or composed of the pod's name."""
+    issued = injected(
+        Identity(env=[EnvEntry(container="app", instance_id_name="KAFKA_GROUP_INSTANCE_ID", suffix=suffix)]),
+        method=InjectedMethod.POLICY,
+        scope="0123abcd",
+        watch_epoch="e1",
+        id_template="{podName}.0123abcd",
+        session_timeout_ms=45_000,
+    ).to_wire()
+    before = issued | {"env": [{k: v for k, v in e.items() if k != "value"} for e in issued["env"]]}
+    old, new = (inject(pod("web-3"), [static_group() | {"status": {"injected": each}}]) for each in (before, issued))
+    assert "value" in new["spec"]["containers"][0]["env"][1]
+    assert "valueFrom" in old["spec"]["containers"][0]["env"][0]
+    for name in ("KAFKA_GROUP_INSTANCE_ID", "KAFKA_SESSION_TIMEOUT_MS"):
+        assert environment(old, "app")[name] == environment(new, "app")[name]
+    assert old["metadata"] == new["metadata"]
+    assert environment(new, "app")["KAFKA_GROUP_INSTANCE_ID"] == f"web-3.0123abcd{suffix}"
 
 
 def test_no_timeout_is_injected_where_there_is_none(server: ApiServer, clock: Clock) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +25,9 @@ from simulator.objects import (
 from simulator.watch_log import Event
 from staticgroup.api import names
 from staticgroup.core.certificate import Certificate, CertificateKind, Refusal, certify
-from staticgroup.core.pod import PodVersion
+from staticgroup.core.chain import Incarnation
+from staticgroup.core.pod import NodeView, PodVersion
+from staticgroup.kube.incarnation_book import IncarnationBook
 from staticgroup.kube.translate import node_view, pod_version
 
 from .plain_world import PlainWorld, simulate
@@ -73,9 +76,33 @@ def judged(world: PlainWorld, raw: Json, *, node: Json | None = None) -> Certifi
     return certify(
         version,
         view,
-        ever_showed_container_id=version.shows_container_id,
-        seen_from_birth=False,  # type: ignore[arg-type]
+        started=version.started_containers,
+        seen_from_birth=False,
     )
+
+
+def known_from_birth(world: PlainWorld, found: list[tuple[str, Json]], pod_name: str) -> Incarnation:
+    """Fold every version of a pod as the product does that has watched it from the beginning."""
+
+    def node_of(name: str) -> NodeView | None:
+        view = node_view(world.server.get(NODES, "", name)) if name else None
+        return view if isinstance(view, NodeView) else None
+
+    book = IncarnationBook(node_of=node_of, now_s=lambda: 0.0, is_managed=lambda namespace, name: True)
+    for kind, raw in found:
+        version = pod_version(raw)
+        assert isinstance(version, PodVersion)
+        book.take(version, is_deleted=kind == "DELETED", in_order=True)
+    (record,) = book.records.named("shop", pod_name)
+    return record.incarnation()
+
+
+def ends(raw: Json) -> list[str]:
+    """Name the state of each container, "unknown" when the kubelet cannot find it."""
+    statuses = [e for kind in ("initContainerStatuses", "containerStatuses") for e in raw["status"].get(kind) or ()]
+    reasons = [(e["state"].get("terminated") or {}).get("reason") for e in statuses]
+    named = zip(states(raw), reasons, strict=True)
+    return ["unknown" if reason == "ContainerStatusUnknown" else state for state, reason in named]
 
 
 def of_one_program(raw: Json) -> Json:
@@ -391,9 +418,66 @@ def test_pod_deleted_before_its_container_started_is_lost_not_ended() -> None:
         assert isinstance(judged(world, last), Refusal)
         version = pod_version(last)
         assert isinstance(version, PodVersion)
-        assert not version.shows_container_id
+        assert not version.started_containers
 
     in_world(body)
+
+
+APP, SIDE = {"name": "app", "image": "shop/orders:1"}, {"name": "side", "image": "shop/side:1"}
+MIGRATE = {"name": "migrate", "image": "shop/migrate:1"}
+PROXY = {"name": "proxy", "image": "shop/side:1", "restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    ("pod_spec", "missing", "waiting", "final", "kind"),
+    [
+        ({}, APP, ["waiting"], ["unknown"], CertificateKind.NEVER_RAN),
+        ({"initContainers": [MIGRATE]}, APP, ["terminated", "waiting"], ["terminated", "unknown"], CertificateKind.ENDED),
+        ({"containers": [APP, SIDE]}, SIDE, ["running", "waiting"], ["terminated", "unknown"], CertificateKind.ENDED),
+        ({"initContainers": [PROXY]}, PROXY, ["waiting", "waiting"], ["unknown", "waiting"], CertificateKind.NEVER_RAN),
+    ],
+    ids=["app", "app behind an init container", "second container", "sidecar before the app"],
+)
+def test_image_that_is_never_pulled_leaves_its_container_waiting_and_then_unknown(
+    pod_spec: Json, missing: Json, waiting: list[str], final: list[str], kind: CertificateKind
+) -> None:
+    """As seen on 1.36.3; known from its birth, the end of such a pod is certified."""
+
+    async def body(world: PlainWorld) -> None:
+        for node in world.cluster.nodes.values():
+            node.missing_images.add(missing["image"])
+        found = versions_of(world)
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: states(world.pods[-1]) == waiting and "ImagePullBackOff" in str(world.pods[-1]["status"]))
+        assert (world.pods[-1]["status"]["phase"], len(world.pods)) == ("Pending", 2)
+        world.users.scale("shop", "web", 1)
+        await world.until(lambda: len(world.pods) == 1)
+        last = found[-1][1]
+        assert (last["status"]["phase"], ends(last)) == ("Failed", final)
+        certificate = known_from_birth(world, found, "web-1").certificate
+        assert certificate is not None
+        assert certificate.kind is kind
+
+    in_world(body, replicas=1, pod_spec=pod_spec)
+
+
+def test_pod_deleted_during_its_init_container_is_certified_ended() -> None:
+    """Seen on 1.36.3: the init container with its id, the app waiting."""
+
+    async def body(world: PlainWorld) -> None:
+        for node in world.cluster.nodes.values():
+            node.timings = replace(node.timings, init_s=(20.0, 30.0))
+        found = versions_of(world)
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: len(world.pods) == 2 and "running" in states(world.pods[-1]))
+        world.users.scale("shop", "web", 1)
+        await world.until(lambda: len(world.pods) == 1)
+        assert states(found[-1][1]) == ["terminated", "waiting"]
+        certificate = known_from_birth(world, found, "web-1").certificate
+        assert certificate is not None
+        assert certificate.kind is CertificateKind.ENDED
+
+    in_world(body, replicas=1, pod_spec={"initContainers": [MIGRATE]})
 
 
 def test_rejected_pod_has_failed_without_any_container_status() -> None:

@@ -84,6 +84,38 @@ def test_roll_is_followed_by_no_leave() -> None:
     simulate(main)
 
 
+@pytest.mark.parametrize(
+    ("template", "leaves"), [("{podName}.x.{scope}", True), ("{workloadName}-{ordinal}.x.{scope}", False)]
+)
+def test_old_ids_leave_after_a_change_of_template_when_the_new_ones_are_composed_of_the_pods_name(
+    template: str, leaves: bool
+) -> None:
+    """The new pods can never hold the old ids then; where they read an annotation, the old sessions have to expire.
+
+    The hold window keeps the moments out in which a seat has no pod at all.
+    """
+
+    async def main() -> None:
+        world = PlainWorld()
+        world.start_operator()
+        await populated(world)
+        old_ids = {world.id_of(n) for n in range(3)}
+        new_ids = {i.replace(".", ".x.", 1) for i in old_ids}
+        edit = {"identity": {"template": template}, "removal": {"holdSeconds": 300}}
+        world.users.edit_group("shop", "orders", edit)
+        await world.until(lambda: ".x." in world.status["injected"]["idTemplate"])
+        await asyncio.sleep(5)
+        assert world.left == []
+        world.users.roll("shop", "web")
+        await world.until(lambda: new_ids <= set(world.kafka.members))
+        assert world.left == []
+        await asyncio.sleep(400)
+        assert set(world.left) == (old_ids if leaves else set())
+        assert set(world.kafka.members) == (new_ids if leaves else old_ids | new_ids)
+
+    simulate(main)
+
+
 def test_zombie_of_a_force_delete_is_held_until_its_session_ends() -> None:
     """Its object is gone and its process lives: nothing that the model writes certifies it."""
 
