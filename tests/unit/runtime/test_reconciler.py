@@ -242,7 +242,7 @@ async def renamed(world: World, *, hold_s: int = 0, **pod: Any) -> None:
         world.end(n)
         new_id = f"web-{n}.x.{world.scope}"
         values = {"joins": False, "instance_ids": frozenset({new_id}), "ids_are_fixed": True} | pod
-        unbound = {"node_name": "", "phase": "Pending", "required": (), "shows_container_id": False}
+        unbound = {"node_name": "", "phase": "Pending", "required": (), "started_containers": frozenset()}
         world.start(n, f"n{n}", **(values | unbound | {"ready_since_s": None}))
         world.start(n, f"n{n}", **values)
         world.kafka.join(new_id)
