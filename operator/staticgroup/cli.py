@@ -1,4 +1,4 @@
-"""The command line: run the operator, and ask it what it sees, plans and may.
+"""The command line: run the operator, and ask it what it sees, plans and may; confirm what it cannot see.
 
 `plan` and `explain` call the same `plan` function as the operator, so what they say is what would happen.
 """
@@ -34,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Makes Kafka static membership on Kubernetes safe and automatic.",
         epilog="Settings are environment variables named STATICGROUP_*; see docs/reference/settings.md.",
     )
+    parser.add_argument("-n", "--namespace", default="", help="namespace, for doctor and confirm")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run the operator", description="Run the operator until SIGTERM.")
     run.set_defaults(command=_run)
@@ -60,10 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument(
         "-n",
         "--namespace",
-        default="",
+        default=argparse.SUPPRESS,
         help="check KafkaConnections of this namespace only (default: all that are served)",
     )
     doctor.set_defaults(command=_doctor)
+    _add_confirm(commands)
     crds = commands.add_parser(
         "crds",
         help="print the CustomResourceDefinitions",
@@ -71,6 +73,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     crds.set_defaults(command=_crds)
     return parser
+
+
+def _add_confirm(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    confirm = commands.add_parser(
+        "confirm",
+        help="say that the process of a lost pod has ended",
+        description="Give your word, with your own rights, that no process of a pod that was lost or force-deleted runs or "
+        "will run again. Members that waited for this proof are then removed: if you are wrong, a living one.",
+    )
+    confirm.add_argument("pod", nargs="?", metavar="POD", help="name of the pod")
+    confirm.add_argument("--uid", help="uid of that pod, as --list shows it")
+    confirm.add_argument("--statement", help="why it is sure, 1 to 500 characters")
+    confirm.add_argument("--by", default="", help="who says it (default: as whom the API server knows you)")
+    confirm.add_argument("--list", action="store_true", help="show the suspects, each with the command to type")
+    confirm.add_argument(
+        "-n", "--namespace", default=argparse.SUPPRESS, help="namespace of the pod, also before the command"
+    )
+    confirm.set_defaults(command=_confirm)
 
 
 def _settings() -> Settings:
@@ -117,8 +137,22 @@ def _doctor(options: argparse.Namespace) -> int:
     return asyncio.run(examine(_settings(), options.namespace))
 
 
-def _crds(_: argparse.Namespace) -> int:
-    from .api.crd import kafka_connection_crd, static_group_crd, to_yaml
+def _confirm(options: argparse.Namespace) -> int:
+    from .runtime.confirm import confirm, list_suspects
 
-    print(to_yaml(static_group_crd(), kafka_connection_crd()), end="")
+    if not options.namespace:
+        print("staticgroup: name the namespace with -n", file=sys.stderr)
+        return EXIT_USAGE
+    if options.list:
+        return asyncio.run(list_suspects(options.namespace))
+    if not (options.pod and options.uid and options.statement):
+        print("staticgroup: name POD, --uid and --statement, or see the suspects with --list", file=sys.stderr)
+        return EXIT_USAGE
+    return asyncio.run(confirm(options.namespace, options.pod, options.uid, options.statement, options.by))
+
+
+def _crds(_: argparse.Namespace) -> int:
+    from .api.crd import confirmation_crd, kafka_connection_crd, static_group_crd, to_yaml
+
+    print(to_yaml(static_group_crd(), kafka_connection_crd(), confirmation_crd()), end="")
     return 0

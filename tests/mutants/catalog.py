@@ -49,6 +49,7 @@ class Mutant:
 
 _CERTIFICATE = ("tests/unit/core/test_certificate.py",)
 _CHAIN = ("tests/unit/core/test_chain.py",)
+_WORDS = ("tests/unit/core/test_words.py",)
 _PLAN = ("tests/unit/core/test_plan.py",)
 _MEMORY = ("tests/unit/core/test_memory.py",)
 _TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
@@ -348,7 +349,7 @@ _CHAINS = (
             ),
             (
                 "certificate taken back by a later version",
-                ("    if seen.certificate is not None:\n        return seen\n", ""),
+                ("    if seen.certificate is not None and not seen.certificate.is_word:\n        return seen\n", ""),
             ),
         )
     ),
@@ -505,8 +506,8 @@ _DURABLE = (
         "core/memory.py",
         _MEMORY,
         (
-            "    is_dead = entry.state is api.IncarnationState.DEAD and entry.certificate is not None\n",
-            "    is_dead = entry.state is api.IncarnationState.DEAD\n",
+            "    is_dead = certificate is not None\n",
+            "    is_dead = certificate is not None or entry.state is api.IncarnationState.DEAD\n",
         ),
     ),
     _mutant(
@@ -1057,6 +1058,82 @@ _SHELL = (
     ),
 )
 
+_WORD = (*_WORDS, "tests/unit/kube/test_words_in_the_book.py")
+_WORDS_OF_PEOPLE = (
+    *(
+        _mutant(name, "core/words.py", _WORD, change)
+        for name, change in (
+            (
+                "a live incarnation confirmed dead",
+                (
+                    "        known.state is IncarnationState.SUSPECT\n        and not known.object_present\n        and (word",
+                    "        known.certificate is None\n        and (word",
+                ),
+            ),
+            ("word about an object that exists", ("        and not known.object_present\n", "")),
+            (
+                "word of another uid counts",
+                (
+                    "(word.namespace, word.pod_name, word.pod_uid) == (known.namespace, known.pod_name, known.uid)",
+                    "(word.namespace, word.pod_name) == (known.namespace, known.pod_name)",
+                ),
+            ),
+            (
+                "word about another namespace counts",
+                (
+                    "(word.namespace, word.pod_name, word.pod_uid) == (known.namespace, known.pod_name, known.uid)",
+                    "(word.pod_name, word.pod_uid) == (known.pod_name, known.uid)",
+                ),
+            ),
+            ("word counts for a later suspicion", ("        and word.said_at_s >= int(known.since_s)\n", "")),
+            (
+                "outdated ledger brings a void word back",
+                (" and entry.since_s >= int(known.since_s)\n", "\n"),
+            ),
+            (
+                "ledger's word closes a life",
+                (
+                    "    return known.state is IncarnationState.SUSPECT and entry.since_s >=",
+                    "    return entry.since_s >=",
+                ),
+            ),
+        )
+    ),
+    _mutant(
+        "word survives the object's return",
+        "core/chain.py",
+        _WORD,
+        (" and not seen.certificate.is_word:\n", ":\n"),
+    ),
+    _mutant(
+        "word survives a LIST of the object",
+        "kube/incarnation_book.py",
+        _WORD,
+        ("known = before if in_order or version.is_terminal else taken_back(before, now_s=self._now_s())", "known = before"),
+    ),
+    _mutant(
+        "word not asked when a suspect is merged",
+        "kube/incarnation_book.py",
+        _WORD,
+        ("            self._drop_superseded(record)\n        self._apply_words(record)\n", "            self._drop_superseded(record)\n"),
+    ),
+    _mutant(
+        "word lets a removal pass an object that is there",
+        "core/guards.py",
+        _WORD,
+        (" if i.certificate is not None and not i.certificate.is_word}", " if i.certificate is not None}"),
+    ),
+    _mutant(
+        "confirmed end written as a certificate that an older operator refuses",
+        "core/memory.py",
+        _MEMORY,
+        (
+            "state=api.IncarnationState.SUSPECT if is_word else api.IncarnationState(i.state.value),",
+            "state=api.IncarnationState(i.state.value),",
+        ),
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
     *_CERTIFICATES,
     *_FACTS,
@@ -1070,4 +1147,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *_ORDER,
     *_EDGES,
     *_SHELL,
+    *_WORDS_OF_PEOPLE,
 )

@@ -38,10 +38,10 @@ def kubectl() -> Kubectl:
 def crds(kubectl: Kubectl) -> str:
     """Apply the committed CRDs, wait until they are served, and return kubectl's answer."""
     answer = kubectl.must("apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds"))
-    for plural in ("staticgroups", "kafkaconnections"):
+    for plural in ("staticgroups", "kafkaconnections", "podendconfirmations"):
         kubectl.must("wait", "--for=condition=Established", f"crd/{plural}.staticgroup.io", "--timeout=30s")
     until(
-        lambda: True if kubectl.run("get", "ksg,kconn", "-A").returncode == 0 else None,
+        lambda: True if kubectl.run("get", "ksg,kconn,pec", "-A").returncode == 0 else None,
         deadline_s=30,
         what="discovery of the new resources",
     )
@@ -54,5 +54,5 @@ def namespace(kubectl: Kubectl, crds: str) -> Iterator[str]:
     kubectl.must("create", "namespace", name)
     kubectl.must("create", "serviceaccount", "app", "-n", name)
     yield name
-    kubectl.run("delete", "ksg,kconn", "--all", "-n", name)
+    kubectl.run("delete", "ksg,kconn,pec", "--all", "-n", name)
     kubectl.run("delete", "namespace", name, "--wait=false")

@@ -39,8 +39,10 @@ def test_plain_manifests_install_what_the_chart_installs() -> None:
             assert plain[name] == each, name
 
 
-def test_plain_manifests_for_older_clusters_lack_only_the_policy() -> None:
+def test_plain_manifests_for_older_clusters_lack_only_the_policies() -> None:
     everything = {key(each) for each in kustomized(REPOSITORY / "deploy")}
     older = {key(each) for each in kustomized(REPOSITORY / "deploy" / "operator")}
-    assert {kind for kind, _, _ in everything - older} == {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+    assert {kind for kind, _, _ in everything - older} == {
+        f"{verb}AdmissionPolicy{what}" for verb in ("Mutating", "Validating") for what in ("", "Binding")
+    }
     assert older < everything

@@ -15,6 +15,7 @@ IN_SERVED_NAMESPACES = """
     {where} | staticgroup.io   | staticgroups/status     |          | get patch
     {where} | staticgroup.io   | kafkaconnections        |          | get list watch
     {where} | staticgroup.io   | kafkaconnections/status |          | get patch
+    {where} | staticgroup.io   | podendconfirmations     |          | get list watch
     {where} | apps             | statefulsets            |          | get list watch
     {where} | core             | pods                    |          | get list watch
     {where} | core             | secrets                 | {secrets} | get
@@ -99,7 +100,10 @@ def test_nothing_is_granted_when_somebody_else_does() -> None:
 
 def operator_rules(manifests: list[Manifest]) -> list[dict[str, Any]]:
     roles = of_kind(manifests, "Role") + of_kind(manifests, "ClusterRole")
-    mine = [each for each in roles if "rbac.authorization.k8s.io/aggregate-to-edit" not in each["metadata"]["labels"]]
+    bound = {
+        each["roleRef"]["name"] for kind in ("RoleBinding", "ClusterRoleBinding") for each in of_kind(manifests, kind)
+    }
+    mine = [each for each in roles if each["metadata"]["name"] in bound]
     return [rule for role in mine for rule in role["rules"]]
 
 
@@ -111,7 +115,7 @@ def test_no_role_of_any_variant_has_a_dangerous_right(variant: str) -> None:
         assert not {"escalate", "bind", "impersonate", "delete", "deletecollection"} & cells, rule
         if "secrets" in rule["resources"]:
             assert rule["verbs"] == ["get"]
-        if {"pods", "nodes", "statefulsets", "staticgroups", "kafkaconnections"} & set(rule["resources"]):
+        if {"pods", "nodes", "statefulsets", "staticgroups", "kafkaconnections", "podendconfirmations"} & set(rule["resources"]):
             assert set(rule["verbs"]) <= {"get", "list", "watch"}
         assert not {"pods/exec", "pods/eviction", "serviceaccounts/token"} & set(rule["resources"]), rule
 
@@ -128,9 +132,23 @@ def test_cluster_roles_for_people_are_extended_but_never_to_the_status() -> None
         * | staticgroup.io | staticgroups/status     | | get
         * | staticgroup.io | kafkaconnections        | | get list watch
         * | staticgroup.io | kafkaconnections/status | | get
+        * | staticgroup.io | podendconfirmations     | | get list watch
     """)
     edit = view | table("""
         * | staticgroup.io | staticgroups     | | create delete deletecollection patch update
         * | staticgroup.io | kafkaconnections | | create delete deletecollection patch update
     """)
     assert found == {"view": view, "edit": edit, "admin": edit}
+
+
+def test_the_right_to_confirm_the_end_of_a_lost_pod_is_in_a_role_of_its_own_that_nobody_has() -> None:
+    manifests = render("default")
+    (role,) = [each for each in of_kind(manifests, "ClusterRole") if each["metadata"]["name"].endswith("-confirm")]
+    assert set(rows("*", role)) == table("""
+        * | staticgroup.io | podendconfirmations | | create delete get list
+        * | staticgroup.io | staticgroups        | | get list
+        * | core           | pods                | | get list
+    """)
+    assert not [label for label in role["metadata"]["labels"] if "aggregate-to" in label]
+    bindings = of_kind(manifests, "RoleBinding") + of_kind(manifests, "ClusterRoleBinding")
+    assert role["metadata"]["name"] not in {each["roleRef"]["name"] for each in bindings}

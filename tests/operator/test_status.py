@@ -68,8 +68,9 @@ def crowded_status() -> api.StaticGroupStatus:
                     uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}",
                     instance_ids=[i],
                     node_name="node",
-                    state=api.IncarnationState.DEAD,
-                    certificate=api.Certificate.E1_PRIME,
+                    state=api.IncarnationState.SUSPECT if number % 2 else api.IncarnationState.DEAD,
+                    certificate=None if number % 2 else api.Certificate.E1_PRIME,
+                    confirmed_by="b" * 256 if number % 2 else None,
                     evidence="e" * 300,
                     since=T0,
                     resource_version="1700000",
@@ -83,6 +84,9 @@ def crowded_status() -> api.StaticGroupStatus:
         ],
         last_removal=api.LastRemoval(
             at=T0, instance_id=ids[0], member_id=member, certificate=api.Certificate.E1, reason="scaled 5→4"
+        ),
+        last_confirmed_removal=api.ConfirmedRemoval(
+            at=T0, instance_id=ids[0], member_id=member, confirmed_by="b" * 256, reason="scaled 5→4"
         ),
         timeout=api.Timeout(
             effective_ms=45_000,

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
@@ -65,6 +66,7 @@ class FakeApiServer:
     gone_as_event: a watch from a compacted version answers 200 and an ERROR event, else HTTP 410.
     denied: (verb, resource) pairs answered 403.
     failing_status: every request is answered with this status while it is not 0.
+    user: as whom every caller is known. created_at: the server's clock, for what is created over HTTP.
     failing: per (verb, resource), the statuses that its next requests are answered with; BROKEN breaks the connection.
     failing_paths: requests of these paths are answered with 503.
     """
@@ -87,6 +89,8 @@ class FakeApiServer:
         self.failing_paths: set[str] = set()
         self.port = 0
         self.serves_policy = True
+        self.user = "alice"
+        self.created_at = lambda: datetime.now(UTC).isoformat(timespec="seconds")
         self._pages: dict[str, tuple[int, list[Json]]] = {}
 
     # -- the world, as a test moves it
@@ -268,7 +272,10 @@ class FakeApiServer:
             wanted = body["spec"]["resourceAttributes"]
             plural = f"{wanted['resource']}.{wanted['group']}" if wanted["group"] else wanted["resource"]
             return web.json_response({"status": {"allowed": (wanted["verb"], plural) not in self.denied}})
+        if resource == "selfsubjectreviews.authentication.k8s.io":
+            return web.json_response({"status": {"userInfo": {"username": self.user}}}, status=201)
         if request.method == "POST":
+            body["metadata"]["creationTimestamp"] = self.created_at()
             key = (resource, namespace, body["metadata"]["name"])
             body["metadata"].setdefault("namespace", namespace)
             return _status(409) if key in self.objects else web.json_response(self.put(body, resource), status=201)

@@ -36,6 +36,14 @@ staticgroup-inject
 {{- end -}}
 {{- end -}}
 
+{{- define "staticgroup.confirmationPolicyName" -}}
+{{- if .Values.watchNamespaces -}}
+{{- printf "staticgroup-confirm-%s-%s" .Release.Namespace (include "staticgroup.fullname" .) -}}
+{{- else -}}
+staticgroup-confirm
+{{- end -}}
+{{- end -}}
+
 {{- define "staticgroup.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "staticgroup.operator" .) .Values.serviceAccount.name -}}

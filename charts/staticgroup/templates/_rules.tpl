@@ -1,7 +1,7 @@
 {{/* What is needed in every served namespace. Pods are never written, Secrets never listed. */}}
 {{- define "staticgroup.tenantRules" -}}
 - apiGroups: [staticgroup.io]
-  resources: [staticgroups, kafkaconnections]
+  resources: [staticgroups, kafkaconnections, podendconfirmations]
   verbs: [get, list, watch]
 - apiGroups: [staticgroup.io]
   resources: [staticgroups/status, kafkaconnections/status]

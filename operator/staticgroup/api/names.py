@@ -14,6 +14,8 @@ STATIC_GROUP_KIND: Final = "StaticGroup"
 STATIC_GROUP_PLURAL: Final = "staticgroups"
 KAFKA_CONNECTION_KIND: Final = "KafkaConnection"
 KAFKA_CONNECTION_PLURAL: Final = "kafkaconnections"
+CONFIRMATION_KIND: Final = "PodEndConfirmation"
+CONFIRMATION_PLURAL: Final = "podendconfirmations"
 
 FIELD_MANAGER: Final = "staticgroup-operator"
 
@@ -36,6 +38,7 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
 
 POLICY_NAME: Final = "staticgroup-inject"
+CONFIRMATION_POLICY_NAME: Final = "staticgroup-confirm"
 
 
 def instance_id_annotation(suffix: str) -> str:

@@ -1,11 +1,12 @@
-"""Generate the MutatingAdmissionPolicy that gives new pods their id.
+"""Generate the admission policies: one gives new pods their id, one binds a person's word to the person.
 
-The one idea: two mutations, because one cannot do it. An ApplyConfiguration may add annotations but not a fieldRef
+The one idea of the first: two mutations, because one cannot do it. An ApplyConfiguration may add annotations, not a fieldRef
 ("may not mutate atomic arrays, maps or structs"), and with failurePolicy Ignore it fails in silence; so the variables
 are written by JSONPatch. They come first in the list, because `$(NAME)` in a later entry expands only names before it;
 so the pod's name comes before the ids that are composed of it. A variable without a value reads its annotation, as all
 did in a status of the version before.
-Sources: KEP-3962 (MutatingAdmissionPolicy, v1 from 1.36); EnvVar.Value in core/v1.
+Sources: KEP-3962 (MutatingAdmissionPolicy, v1 from 1.36); KEP-3488 (ValidatingAdmissionPolicy, v1 from 1.30);
+EnvVar.Value in core/v1.
 """
 
 from typing import Any, Final, Literal
@@ -144,4 +145,67 @@ def policy_binding(*, name: str = names.POLICY_NAME) -> dict[str, Any]:
         "kind": "MutatingAdmissionPolicyBinding",
         "metadata": {"name": name},
         "spec": {"policyName": name, "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"}},
+    }
+
+
+def confirmation_policy(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[str, Any]:
+    """Generate the ValidatingAdmissionPolicy that lets nobody sign a PodEndConfirmation with another's name.
+
+    Parameters
+    ----------
+    name
+        Of the cluster-scoped object.
+
+    Returns
+    -------
+    dict[str, Any]
+        The object, in JSON types. It fails closed: a word that could not be checked is not given.
+    """
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [names.GROUP],
+                        "apiVersions": ["*"],
+                        "operations": ["CREATE"],  # the CRD forbids any later change
+                        "resources": [names.CONFIRMATION_PLURAL],
+                    }
+                ]
+            },
+            "validations": [
+                {
+                    "expression": "object.spec.by == request.userInfo.username",
+                    "message": "spec.by must be the user who creates the object",
+                    "messageExpression": "'spec.by must be the user who creates the object: ' + "
+                    "request.userInfo.username",
+                    "reason": "Forbidden",
+                }
+            ],
+        },
+    }
+
+
+def confirmation_binding(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[str, Any]:
+    """Generate the binding: what the policy refuses is denied.
+
+    Parameters
+    ----------
+    name
+        Of the policy and of the binding.
+
+    Returns
+    -------
+    dict[str, Any]
+        The object, in JSON types.
+    """
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
     }

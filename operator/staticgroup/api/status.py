@@ -41,6 +41,7 @@ RECOMMENDATION_REASONS_MAX: Final = 20
 PodName = Annotated[str, StringConstraints(max_length=253)]
 NodeName = Annotated[str, StringConstraints(max_length=253)]
 Uid = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+SaidBy = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 ShortText = Annotated[str, StringConstraints(max_length=300)]
 IdTemplate = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 ResourceVersion = Annotated[str, StringConstraints(max_length=64)]
@@ -225,11 +226,17 @@ class Incarnation(ApiModel):
     )
     node_name: NodeName = Field("", description="Node it was bound to; empty: none.")
     state: IncarnationState = Field(
-        description="Live: the pod exists. Suspect: it is gone without proof of death. Dead: proven."
+        description="Live: the pod exists. Suspect: it is gone without proof of death, but see confirmedBy. Dead: "
+        "proven."
     )
     certificate: Certificate | None = Field(
         None,
         description="The proof. E1: the kubelet reported its end, every container terminated. E1Prime: it never ran.",
+        json_schema_extra=NULLABLE,
+    )
+    confirmed_by: SaidBy | None = Field(
+        None,
+        description="Whose word closed the suspicion, by a PodEndConfirmation (E2). With it a Suspect counts as dead.",
         json_schema_extra=NULLABLE,
     )
     evidence: ShortText = Field("", description="What the proof rests on, for people.")
@@ -282,6 +289,20 @@ class LastRemoval(ApiModel):
     certificate: Certificate = Field(description="The proof that its process was dead.")
     reason: ShortText = Field(description="The reason given to the coordinator.")
     count: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(1, description="Members removed in the same batch.")
+
+
+class ConfirmedRemoval(ApiModel):
+    """Report the latest removal that rests on a person's word.
+
+    It stands beside `LastRemoval` because an operator that knows no words would refuse a status whose certificate it
+    cannot name.
+    """
+
+    at: Timestamp = Field(description="When the coordinator acknowledged it.")
+    instance_id: InstanceIdText = Field(description="The id; the first one of a batch that rests on a word.")
+    member_id: MemberIdText = Field(description="The member id that went with it.")
+    confirmed_by: SaidBy = Field(description="Whose word it was, by a PodEndConfirmation (E2).")
+    reason: ShortText = Field(description="The reason given to the coordinator.")
 
 
 class Recommended(ApiModel):
@@ -383,7 +404,10 @@ class StaticGroupStatus(ApiModel):
         "to last.",
         json_schema_extra=ATOMIC,
     )
-    last_removal: LastRemoval | None = Field(None, description="The latest removal.")
+    last_removal: LastRemoval | None = Field(None, description="The latest removal that rests on the cluster's proof.")
+    last_confirmed_removal: ConfirmedRemoval | None = Field(
+        None, description="The latest removal that rests on a person's word."
+    )
     timeout: Timeout | None = Field(None, description="The session timeout: in force, needed, allowed.")
     continuity: Continuity | None = Field(
         None, description="What a gap of the pod watch left unbroken; absent while there was none."

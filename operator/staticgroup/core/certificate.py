@@ -1,8 +1,8 @@
 """Death certificates: what one version of a Pod object proves about its processes.
 
-Only two certificates exist here. E1 "ended" is the kubelet's own word that every container has stopped or was never
-started; E1' "never ran" says that no process ever existed. Everything else (a vanished object, a NotReady node,
-silence) is no evidence, and the incarnation stays a suspect. Each clause closes a hole that was found by
+Only two certificates are made here. E1 "ended" is the kubelet's own word that every container has stopped or was never
+started; E1' "never ran" says that no process ever existed. A third, E2, is a person's word (`words.py`). Everything else
+(a vanished object, a NotReady node, silence) is no evidence, and the incarnation stays a suspect. Each clause closes a hole that was found by
 attacking the rule, so each is a mutant that the tests must kill.
 
 Source: the kubelet withholds a terminal phase while containers may still run since 1.27
@@ -36,22 +36,30 @@ class CertificateKind(StrEnum):
 
     ENDED = "E1"
     NEVER_RAN = "E1Prime"
+    CONFIRMED = "E2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Proof that no process of one incarnation runs; stable once true.
+    """Proof that no process of one incarnation runs; stable once true, but for a word, which the object's return voids.
 
     Parameters
     ----------
-    kind: E1 or E1'.
-    resource_version: of the object version that proves it.
+    kind: E1, E1' or E2.
+    resource_version: of the object version that proves it; for E2 of the last one that was seen.
     statement: the evidence in words, for the audit line.
+    said_by: whose word it is; "" unless E2.
     """
 
     kind: CertificateKind
     resource_version: int
     statement: str
+    said_by: str = ""
+
+    @property
+    def is_word(self) -> bool:
+        """True for a person's word, which holds only while the object stays gone."""
+        return self.kind is CertificateKind.CONFIRMED
 
 
 class RefusalReason(StrEnum):

@@ -83,7 +83,8 @@ def fold(
 
     Notes
     -----
-    A certificate is stable: later versions never take it back. Ids only accumulate.
+    A certificate is stable: later versions never take it back, but for a word, since the object exists after all. Ids
+    only accumulate.
     """
     base = known or Incarnation(
         namespace=version.namespace,
@@ -111,7 +112,7 @@ def fold(
         restarts=version.restart_count,
         ids_are_fixed=base.ids_are_fixed and version.ids_are_fixed,
     )
-    if seen.certificate is not None:
+    if seen.certificate is not None and not seen.certificate.is_word:
         return seen
     verdict = certify(version, node, started=seen.started_containers, seen_from_birth=seen.from_birth)
     if isinstance(verdict, Certificate):
@@ -119,7 +120,8 @@ def fold(
     state = IncarnationState.LIVE
     since_s = seen.since_s if seen.state is state else now_s
     return replace(
-        seen, state=state, refusal=verdict.clause, refusal_reason=verdict.reason.value, since_s=since_s
+        seen, state=state, certificate=None, refusal=verdict.clause, refusal_reason=verdict.reason.value,
+        since_s=since_s,
     )
 
 
@@ -227,7 +229,8 @@ def judge(
         if i.state is IncarnationState.SUSPECT:
             return verdict(
                 ChainClause.SUSPECT,
-                f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}",
+                f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}; "
+                f"{way_out(i.namespace)}",
             )
     for i in chain:
         if i.state is not IncarnationState.DEAD and i not in namesakes:
@@ -241,6 +244,11 @@ def judge(
         )
     others = "".join(f"; pod {i.namespace}/{i.pod_name} (uid {i.uid}) cannot hold this id" for i in ruled_out)
     return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead{others}")
+
+
+def way_out(namespace: str) -> str:
+    """Say, for a suspect, what a person who knows that its process has ended may do."""
+    return f"if its process has surely ended: staticgroup -n {namespace} confirm --list"
 
 
 def _is_namesake(i: Incarnation, instance_id: str) -> bool:

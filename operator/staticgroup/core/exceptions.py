@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 
 from ..api import status as api
-from .chain import Incarnation, IncarnationState
+from .chain import Incarnation, IncarnationState, way_out
 from .guards import Guard
 from .plan import Plan
 from .snapshot import Snapshot
@@ -62,7 +62,8 @@ def _rows(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnation]) -> Iter
         yield Row(kind=kind, instance_id=h.instance_id, pod_name=pod_name, reason=h.guard.value, message=h.message)
     for s in ledger:
         if s.state is IncarnationState.SUSPECT:
-            message = f"uid {s.uid} on node {s.node_name or 'unknown'}: {s.refusal}"
+            hint = f"; {way_out(s.namespace)}"
+            message = f"uid {s.uid} on node {s.node_name or 'unknown'}: {s.refusal}"[: MESSAGE_MAX - len(hint)] + hint
             yield Row(kind=api.ExceptionKind.SUSPECT, pod_name=s.pod_name, reason="DeathNotProven", message=message)
     yield from _outsiders(plan)
 

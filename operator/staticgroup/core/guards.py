@@ -201,7 +201,8 @@ def pod_present(c: Candidate) -> Hit | None:
     uid = c.fresh.object_uid if c.fresh is not None else ""
     if not uid:
         return None
-    certified = {i.uid for i in c.chain.incarnations if i.certificate is not None}
+    # A word is about an object that is gone; one that is here again has a kubelet that may run it.
+    certified = {i.uid for i in c.chain.incarnations if i.certificate is not None and not i.certificate.is_word}
     if uid not in certified | {i.uid for i in c.chain.ruled_out}:
         return (
             Guard.POD_PRESENT,

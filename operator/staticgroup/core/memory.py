@@ -182,13 +182,16 @@ def _time(seconds: float) -> datetime:
 
 def _entry(i: Incarnation) -> api.Incarnation:
     evidence = i.certificate.statement if i.certificate else i.refusal
+    is_word = i.certificate is not None and i.certificate.is_word
     return api.Incarnation(
         pod_name=i.pod_name,
         uid=i.uid,
         instance_ids=sorted(i.instance_ids)[: api.INSTANCE_IDS_MAX],
         node_name=i.node_name,
-        state=api.IncarnationState(i.state.value),
-        certificate=api.Certificate(i.certificate.kind.value) if i.certificate else None,
+        # An operator that knows no words reads a suspect, and would refuse the whole status for an unknown certificate.
+        state=api.IncarnationState.SUSPECT if is_word else api.IncarnationState(i.state.value),
+        certificate=api.Certificate(i.certificate.kind.value) if i.certificate and not is_word else None,
+        confirmed_by=i.certificate.said_by if i.certificate and is_word else None,
         evidence=evidence[:EVIDENCE_MAX],
         since=_time(i.since_s),
         resource_version=str(i.resource_version),
@@ -199,14 +202,8 @@ def _incarnation_from(namespace: str, entry: api.Incarnation) -> Incarnation:
     resource_version = (
         int(entry.resource_version) if entry.resource_version.isascii() and entry.resource_version.isdigit() else 0
     )
-    is_dead = entry.state is api.IncarnationState.DEAD and entry.certificate is not None
-    certificate = (
-        Certificate(
-            kind=CertificateKind(entry.certificate.value), resource_version=resource_version, statement=entry.evidence
-        )
-        if is_dead and entry.certificate is not None
-        else None
-    )
+    certificate = _certificate_from(entry, resource_version)
+    is_dead = certificate is not None
     return Incarnation(
         namespace=namespace,
         pod_name=entry.pod_name,
@@ -219,6 +216,20 @@ def _incarnation_from(namespace: str, entry: api.Incarnation) -> Incarnation:
         certificate=certificate,
         refusal="" if is_dead else entry.evidence,
         object_present=False,
+    )
+
+
+def _certificate_from(entry: api.Incarnation, resource_version: int) -> Certificate | None:
+    """Read the proof of an entry, None for a suspect; a word stands in an entry that is a suspect's otherwise."""
+    kind = None
+    if entry.state is api.IncarnationState.DEAD and entry.certificate is not None:
+        kind = CertificateKind(entry.certificate.value)
+    elif entry.state is api.IncarnationState.SUSPECT and entry.confirmed_by is not None:
+        kind = CertificateKind.CONFIRMED
+    if kind is None:
+        return None
+    return Certificate(
+        kind=kind, resource_version=resource_version, statement=entry.evidence, said_by=entry.confirmed_by or ""
     )
 
 

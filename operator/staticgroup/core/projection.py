@@ -16,6 +16,7 @@ from ..api.reasons import ConditionType
 from ..api.schema import INT32_MAX
 from ..api.staticgroup import StaticGroupSpec
 from .advice import moment
+from .certificate import Certificate
 from .chain import Incarnation
 from .exceptions import MESSAGE_MAX, exceptions_of
 from .group import GroupType, GroupView, KafkaProblem, LeaveOutcome
@@ -93,6 +94,7 @@ def project(
         ledger=wire_ledger(ledger, overflow=snapshot.ledger_overflow, needed=_needed(ledger, plan, group)),
         settling=wire_settling(plan.history),
         last_removal=_last_removal(executed, previous, now),
+        last_confirmed_removal=_last_confirmed_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
         continuity=wire_continuity(plan.history),
         writer=previous.writer,
@@ -144,9 +146,10 @@ def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
 
 
 def _last_removal(executed: Executed, previous: api.StaticGroupStatus, now: datetime) -> api.LastRemoval | None:
-    if not executed.removed:
+    proven = [r for r in executed.removed if word_behind(r) is None]
+    if not proven:
         return previous.last_removal
-    first = executed.removed[0]
+    first = proven[0]
     newest = max(first.chain.incarnations, key=lambda i: i.resource_version)
     certificate = newest.certificate
     if certificate is None:
@@ -157,8 +160,29 @@ def _last_removal(executed: Executed, previous: api.StaticGroupStatus, now: date
         member_id=first.entry.member_id[:300],
         certificate=api.Certificate(certificate.kind.value),
         reason=first.entry.reason[:MESSAGE_MAX],
-        count=len(executed.removed),
+        count=len(proven),
     )
+
+
+def _last_confirmed_removal(
+    executed: Executed, previous: api.StaticGroupStatus, now: datetime
+) -> api.ConfirmedRemoval | None:
+    for removal in executed.removed:
+        word = word_behind(removal)
+        if word is not None:
+            return api.ConfirmedRemoval(
+                at=now,
+                instance_id=removal.entry.instance_id,
+                member_id=removal.entry.member_id[:300],
+                confirmed_by=word.said_by,
+                reason=removal.entry.reason[:MESSAGE_MAX],
+            )
+    return previous.last_confirmed_removal
+
+
+def word_behind(removal: Removal) -> Certificate | None:
+    """Return the word that a removal rests on, because some carrier's end is known by nothing else; None: by none."""
+    return next((i.certificate for i in removal.chain.incarnations if i.certificate and i.certificate.is_word), None)
 
 
 def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:

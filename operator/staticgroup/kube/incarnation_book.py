@@ -14,6 +14,7 @@ from typing import Final
 
 from ..core.chain import Incarnation, IncarnationState, fold, vanish
 from ..core.pod import NodeView, PodVersion
+from ..core.words import Word, confirmed, still_holds, taken_back
 from .name_continuity import Name, Sighting
 from .pod_records import PodRecord, PodRecords
 
@@ -75,6 +76,7 @@ class IncarnationBook:
         self._gone: dict[str, None] = {}
         self._undurable: dict[str, int] = {}
         self._awaiting_node: dict[str, PodVersion] = {}
+        self._words: dict[str, tuple[Word, ...]] = {}
 
     def take(self, version: PodVersion, *, is_deleted: bool, in_order: bool) -> Change:
         """Fold one version.
@@ -97,7 +99,9 @@ class IncarnationBook:
                     return Change(record=newer, is_visible=False)
         before = record.incarnation() if record else None
         if before is not None and version.resource_version <= before.resource_version:
-            after = self._absorb(before, version)
+            # A LIST that shows a pod which may run makes a word about its end void.
+            known = before if in_order or version.is_terminal else taken_back(before, now_s=self._now_s())
+            after = self._absorb(known, version)
             # Real servers give a deletion its own, higher version; one that does not must still be believed.
             if is_deleted and version.resource_version == before.resource_version and after.object_present:
                 after = vanish(after, last=version, now_s=self._now_s())
@@ -161,6 +165,34 @@ class IncarnationBook:
             record=record, is_visible=before is None or _visible(before) != _visible(after),
             refusal_reason=after.refusal_reason if is_new_suspect and self._is_managed(after.namespace, after.pod_name) else "",
         )
+
+    def hear(self, words: Iterable[Word]) -> list[Change]:
+        """Take the words that people have given, all of them, and close the suspicions that they are about.
+
+        Notes
+        -----
+        They are asked again after a merge, whose suspects may be older than they; a suspicion that begins now is younger
+        than every word that was heard before. A word that is no longer among them takes nothing back. What they change
+        holds nothing back from the durable position: they are listed anew after a restart.
+        """
+        self._words = {}
+        for word in words:
+            self._words[word.pod_uid] = (*self._words.get(word.pod_uid, ()), word)
+        records = [r for uid in self._words if (r := self.records.get(uid)) is not None]
+        return [Change(record=r, is_visible=True) for r in records if self._apply_words(r)]
+
+    def _apply_words(self, record: PodRecord) -> bool:
+        """Close a suspicion by a word that applies to it; returns True when one does."""
+        words = self._words.get(record.uid)
+        if not words or record.state is not IncarnationState.SUSPECT:
+            return False
+        before = record.incarnation()
+        after = confirmed(before, words)
+        if after is before:
+            return False
+        self.records.put(after)
+        self._drop_superseded(record)
+        return True
 
     def _drop_superseded(self, dead: PodRecord) -> None:
         """Drop the vanished dead incarnations of a name that a newer dead one makes needless.
@@ -289,7 +321,7 @@ class IncarnationBook:
                 known, instance_ids=known.instance_ids | entry.instance_ids, from_birth=False,
                 node_name=known.node_name or entry.node_name,
             )
-            if entry.certificate is not None and known.certificate is None:
+            if entry.certificate is not None and known.certificate is None and still_holds(entry, known):
                 merged = replace(
                     merged, state=IncarnationState.DEAD, certificate=entry.certificate, refusal="",
                     refusal_reason="", runs=False,
@@ -302,6 +334,7 @@ class IncarnationBook:
             self._gone[incarnation.uid] = None
         if incarnation.state is IncarnationState.DEAD:
             self._drop_superseded(record)
+        self._apply_words(record)
 
     def forget(self, uid: str) -> bool:
         """Drop one vanished incarnation.

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from ..core.chain import Incarnation
 from ..core.pod import PodVersion
+from ..core.words import Word
 from .continuity import Continuity
 from .incarnation_book import GONE_MAX, Change, IncarnationBook, IsManaged, NodeOf
 from .name_continuity import NameContinuity
@@ -352,6 +353,11 @@ class PodStore:
         kept = tuple(entries)
         self._stored_maximum = max((self._stored_maximum, *(e.resource_version for e in kept)))
         self._book.merge(kept, complete_until=lambda namespace: self.position(namespace) if self._epoch else 0)
+
+    def hear(self, words: Iterable[Word]) -> None:
+        """Take all words that people have given about lost pods, in place of those of before."""
+        for change in self._book.hear(words):
+            self._announce(change)
 
     def forget(self, uid: str) -> bool:
         """Drop a vanished incarnation that no decision needs any more; False when its object is present or unknown."""

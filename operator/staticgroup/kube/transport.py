@@ -73,6 +73,7 @@ LEASES: Final = Resource(group="coordination.k8s.io", version="v1", plural="leas
 EVENTS: Final = Resource(group="events.k8s.io", version="v1", plural="events")
 MUTATING_POLICIES: Final = Resource(group="admissionregistration.k8s.io", version="v1", plural="mutatingadmissionpolicies")
 ACCESS_REVIEWS: Final = Resource(group="authorization.k8s.io", version="v1", plural="selfsubjectaccessreviews")
+SELF_REVIEWS: Final = Resource(group="authentication.k8s.io", version="v1", plural="selfsubjectreviews")
 
 Json = dict[str, Any]
 

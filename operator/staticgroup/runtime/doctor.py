@@ -49,6 +49,7 @@ _RIGHTS: tuple[tuple[str, str, str, str, bool], ...] = (
     *(("patch", names.GROUP, resource, "status", True) for resource in ("staticgroups", "kafkaconnections")),
     *((verb, "apps", "statefulsets", "", True) for verb in ("get", "list", "watch")),
     *((verb, "", "pods", "", True) for verb in ("get", "list", "watch")),
+    *((verb, names.GROUP, names.CONFIRMATION_PLURAL, "", False) for verb in ("get", "list", "watch")),
     ("create", "events.k8s.io", "events", "", False),
 )
 """(verb, group, resource, subresource, is_fatal) needed in each served namespace."""
@@ -87,6 +88,7 @@ async def findings(operator: Operator, namespace: str = "") -> AsyncIterator[Fin
     async for finding in _rights(operator, namespaces):
         yield finding
     yield await _injection(operator, minor)
+    yield await _words(operator, namespaces[0])
     for served in namespaces:
         async for finding in _kafka(operator, served):
             yield finding
@@ -145,6 +147,17 @@ async def _injection(operator: Operator, minor: int) -> Finding:
         else "this API server is older than 1.36; set spec.identity.method to None and put the ids into the pod template"
     )
     return Finding(check="injection by MutatingAdmissionPolicy", is_good=False, is_fatal=False, remedy=remedy)
+
+
+async def _words(operator: Operator, namespace: str) -> Finding:
+    listed = await operator.kube.list_objects(names.CONFIRMATION_PLURAL, namespace)
+    remedy = f"{listed.message}; " if isinstance(listed, KubeProblem) else ""
+    return Finding(
+        check="words about lost pods (PodEndConfirmation) are readable",
+        is_good=not isinstance(listed, KubeProblem),
+        is_fatal=False,
+        remedy=f"{remedy}without them nobody can close a suspicion; kubectl apply -f crds/ and the chart's roles",
+    )
 
 
 async def _kafka(operator: Operator, namespace: str) -> AsyncIterator[Finding]:

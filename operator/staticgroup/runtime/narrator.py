@@ -7,12 +7,14 @@ when they appear, not every round.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..api import names
 from ..api.reasons import ConditionStatus, Reason
 from ..api.staticgroup import StaticGroup
 from ..api.status import StaticGroupStatus
+from ..core.chain import Incarnation
 from ..core.group import LeaveOutcome
 from ..core.plan import Plan, Removal
 from ..core.projection import Executed
@@ -34,6 +36,7 @@ class Narrator:
     kube: KubeGateway
     metrics: Metrics
     _told: dict[Key, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    _confirmed: dict[Key, frozenset[str]] = field(default_factory=dict)
 
     def outcomes(self, group: StaticGroup, executed: Executed, now_s: float) -> None:
         """Count and audit the coordinator's answer to each removal, with the evidence that allowed it."""
@@ -93,6 +96,43 @@ class Narrator:
                 )
         self._told[key] = frozenset(now_held)
 
+    async def confirmations(
+        self, group: StaticGroup, known: Iterable[Incarnation], before: StaticGroupStatus | None
+    ) -> None:
+        """Audit and tell each suspicion that a person's word has closed, once.
+
+        Parameters
+        ----------
+        known: every incarnation of the workload. before: the status of before this round, which tells what an earlier
+            process has told.
+        """
+        key = (group.metadata.namespace, group.metadata.name)
+        closed = {i.uid: i for i in known if i.certificate is not None and i.certificate.is_word}
+        ledger = before.ledger.incarnations if before is not None and before.ledger is not None else ()
+        told = self._confirmed.get(key, frozenset()) | {e.uid for e in ledger if e.confirmed_by is not None}
+        self._confirmed[key] = frozenset(closed)
+        for uid in sorted(closed.keys() - told):
+            incarnation = closed[uid]
+            certificate = incarnation.certificate
+            assert certificate is not None
+            audit.info(
+                "suspect confirmed",
+                extra={
+                    "namespace": key[0],
+                    "staticgroup": key[1],
+                    "group_id": group.spec.group_id,
+                    "pod": incarnation.pod_name,
+                    "uid": uid,
+                    "node": incarnation.node_name,
+                    "confirmed_by": certificate.said_by,
+                    "evidence": certificate.statement,
+                },
+            )
+            where = f"pod {incarnation.pod_name} uid {uid} on node {incarnation.node_name or 'unknown'}"
+            await self._post(
+                group, "Normal", "SuspectConfirmed", f"{where} counts as ended (E2): {certificate.statement}"
+            )
+
     async def conditions(self, group: StaticGroup, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
         """Tell Ready when its status or reason changed; a state that is not known yet is no news."""
         old = next((c for c in before.conditions if c.type == "Ready"), None) if before else None
@@ -125,6 +165,7 @@ class Narrator:
     def forget(self, key: Key) -> None:
         """Drop what was told about a StaticGroup that is gone."""
         self._told.pop(key, None)
+        self._confirmed.pop(key, None)
 
     async def _post(self, group: StaticGroup, event_type: str, reason: str, message: str) -> None:
         reference = Involved(

@@ -30,6 +30,7 @@ from ..kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
 from ..kube.problem import KubeProblem, KubeProblemKind
 from ..kube.translate import MalformedObject, workload_view
 from ..kube.transport import STATEFULSETS, Resource, Transport
+from .confirmations import Confirmations
 from .connection_reporter import ConnectionReporter
 from .connections import Connections
 from .journal import Journal, Sink
@@ -106,6 +107,9 @@ class Operator:
         self.journal = self._journal(operator_id, journal_sinks) if journal_sinks else None
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
+        self.confirmations = Confirmations(
+            kube=self.kube, pods=self.pods, scopes=settings.watch_namespaces or ("",)
+        )
         self.outage = transport.outage
         self.outage.on_end = self._outage_ended
         self.group_streams = self._streams(transport, STATIC_GROUPS, self.static_group_changed)
@@ -357,6 +361,7 @@ class Operator:
                 tasks.create_task(self._follow_policy(), name="policy")
                 await self._policy_known.wait()
                 await self.pods.wait_anchored()
+                tasks.create_task(self.confirmations.follow(), name="confirmations")
                 tasks.create_task(
                     self.lease.run(on_acquired=lambda: self._lease_acquired(tasks), on_lost=self._lease_lost),
                     name="lease",
@@ -478,10 +483,11 @@ class Operator:
         return uid
 
     async def _merge_ledgers(self) -> None:
-        """Merge the ledger of every StaticGroup, once all of them and all KafkaConnections are known."""
+        """Merge the ledger of every StaticGroup, once all of them and all KafkaConnections are known; then hear the words."""
         await asyncio.gather(*(s.wait_complete() for s in (*self.connection_streams, *self.group_streams)))
         for key, group in self.stores.groups.items():
             self.pods.merge(ledger_from(key[0], group.status))
+        await self.confirmations.read()
 
     async def _follow_policy(self) -> None:
         """Keep asking whether the injection policy is served; a cluster upgrade turns it on."""

@@ -425,6 +425,7 @@ class Reconciler:
             spec, snapshot, decided, executed, ledger, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
         )
         memory.overflow = memory.overflow or (status.ledger is not None and status.ledger.overflow)
+        await self.narrator.confirmations(group, known, memory.status)
         await self.narrator.held(group, decided)
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
@@ -492,6 +493,8 @@ class Reconciler:
                 "ledger": wire_ledger(to_remember(known), overflow=memory.overflow),
             }
         )
+        if self.may_write():
+            await self.narrator.confirmations(group, known, memory.status)
         if status == before and not memory.is_unsure:
             self._mark_durable(known, status)
             return Outcome()

@@ -12,7 +12,11 @@ from staticgroup.api import crd, policy
 from staticgroup.api.schema import ApiModel
 
 REPOSITORY = Path(__file__).parents[3]
-DEFINITIONS = {"StaticGroup": crd.static_group_crd(), "KafkaConnection": crd.kafka_connection_crd()}
+DEFINITIONS = {
+    "StaticGroup": crd.static_group_crd(),
+    "KafkaConnection": crd.kafka_connection_crd(),
+    "PodEndConfirmation": crd.confirmation_crd(),
+}
 Node = tuple[str, dict[str, Any]]
 
 
@@ -144,6 +148,17 @@ def test_the_resource_is_called_as_documented() -> None:
     assert columns == [(name, int(name == "Reason")) for name in names]
 
 
+def test_a_confirmation_says_everything_and_reports_nothing() -> None:
+    definition = DEFINITIONS["PodEndConfirmation"]["spec"]
+    assert (definition["names"]["plural"], definition["names"]["shortNames"]) == ("podendconfirmations", ["pec"])
+    (version,) = definition["versions"]
+    root = version["schema"]["openAPIV3Schema"]
+    assert "subresources" not in version
+    assert "status" not in root["properties"]
+    assert root["properties"]["spec"]["required"] == ["podName", "podUid", "statement", "by"]
+    assert [each["name"] for each in version["additionalPrinterColumns"]] == ["Pod", "UID", "By", "Age"]
+
+
 def test_a_model_that_has_no_structural_schema_is_refused() -> None:
     class Union(ApiModel):
         either: int | str = Field(description="Either.")
@@ -168,3 +183,10 @@ def test_the_policy_writes_no_object_literal_by_json_patch() -> None:
     """A list of nothing but Object literals makes the API server of 1.36 panic, whatever failurePolicy says."""
     (patch,) = [each for each in policy.admission_policy()["spec"]["mutations"] if each["patchType"] == "JSONPatch"]
     assert "Object." not in patch["jsonPatch"]["expression"]
+
+
+def test_the_policy_about_words_refuses_what_it_cannot_check() -> None:
+    shipped = (REPOSITORY / crd.POLICY_PATH).with_name(crd.CONFIRMATION_POLICY_FILE).read_text(encoding="utf-8")
+    assert list(yaml.safe_load_all(shipped)) == [policy.confirmation_policy(), policy.confirmation_binding()]
+    assert policy.confirmation_policy()["spec"]["failurePolicy"] == "Fail"
+    assert policy.confirmation_binding()["spec"]["validationActions"] == ["Deny"]

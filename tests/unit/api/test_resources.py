@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from staticgroup.api.conditions import condition, set_condition
+from staticgroup.api.confirmation import PodEndConfirmation
 from staticgroup.api.kafkaconnection import KafkaConnection
 from staticgroup.api.reasons import ConditionType, Reason
 from staticgroup.api.staticgroup import StaticGroup
 from staticgroup.api.status import (
     Certificate,
     Columns,
+    ConfirmedRemoval,
     ExceptionKind,
     GroupProtocol,
     Incarnation,
@@ -84,12 +86,24 @@ def full_status() -> StaticGroupStatus:
                     evidence="never ran",
                     since=T0,
                     resource_version="17",
-                )
+                ),
+                Incarnation(
+                    pod_name="web-3",
+                    uid="v",
+                    instance_ids=[],
+                    state=IncarnationState.SUSPECT,
+                    confirmed_by="alice",
+                    evidence="confirmed by alice: scrapped",
+                    since=T0,
+                ),
             ]
         ),
         settling=[Settling(instance_id="i", member_id="m", coordinator="1 (b:9092)", acknowledged_at=T0)],
         last_removal=LastRemoval(
             at=T0, instance_id="i", member_id="m", certificate=Certificate.E1, reason="scaled 5→4", count=1
+        ),
+        last_confirmed_removal=ConfirmedRemoval(
+            at=T0, instance_id="i", member_id="m", confirmed_by="alice", reason="scaled 5→4"
         ),
         timeout=Timeout(
             effective_ms=45_000,
@@ -130,7 +144,8 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
 def test_a_manifest_that_the_api_server_takes_round_trips(path: Path) -> None:
     body = yaml.safe_load(path.read_text(encoding="utf-8"))
     body["metadata"]["namespace"] = "ns"
-    model = StaticGroup if body["kind"] == "StaticGroup" else KafkaConnection
+    models = {m.__name__: m for m in (StaticGroup, KafkaConnection, PodEndConfirmation)}
+    model = models[body["kind"]]
     parsed = model.from_wire(body)
     assert model.from_wire(json.loads(json.dumps(parsed.to_wire()))) == parsed
 

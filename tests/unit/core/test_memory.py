@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.status import INCARNATIONS_MAX, StaticGroupStatus
 from staticgroup.core.certificate import Certificate, CertificateKind
-from staticgroup.core.chain import IncarnationState, judge
+from staticgroup.core.chain import Incarnation, IncarnationState, judge
 from staticgroup.core.group import LeaveOutcome
 from staticgroup.core.memory import (
     LONGEST_SESSION_S,
@@ -220,3 +220,46 @@ def test_certificate_kind_survives_so_that_audit_and_status_agree() -> None:
     (read,) = ledger_from("shop", through_the_api_server(history(), incarnations=[never_ran]))
     assert read.certificate is not None
     assert (read.certificate.kind, read.certificate.statement) == (CertificateKind.NEVER_RAN, "never bound")
+
+
+def confirmed_suspect() -> Incarnation:
+    certificate = Certificate(
+        kind=CertificateKind.CONFIRMED, resource_version=9, statement="confirmed by alice: scrapped", said_by="alice"
+    )
+    return incarnation(state=IncarnationState.DEAD, certificate=certificate)
+
+
+def test_a_confirmed_end_survives_a_restart_as_a_suspect_with_the_name_of_who_said_it() -> None:
+    """The values that an operator without words takes: it reads a suspect, and refuses the status for any other."""
+    ledger = wire_ledger([confirmed_suspect()])
+    assert ledger is not None
+    (entry,) = ledger.to_wire()["incarnations"]
+    assert entry["state"] in {"Live", "Suspect", "Dead"}
+    assert entry.get("certificate") in {None, "E1", "E1Prime"}
+    assert (entry["state"], entry["confirmedBy"], entry["evidence"]) == (
+        "Suspect", "alice", "confirmed by alice: scrapped",
+    )  # fmt: skip
+    (read,) = ledger_from("shop", StaticGroupStatus(ledger=ledger))
+    assert (read.state, read.certificate and read.certificate.kind) == (IncarnationState.DEAD, CertificateKind.CONFIRMED)
+    assert read.certificate is not None
+    assert (read.certificate.said_by, read.since_s) == ("alice", int(confirmed_suspect().since_s))
+
+
+def test_a_ledger_that_an_operator_without_words_wrote_again_has_the_suspect_back() -> None:
+    recorded = {
+        "podName": "web-2", "uid": "u2", "instanceIds": ["web-2.3fa9c1d2"], "nodeName": "n1", "state": "Suspect",
+        "evidence": "confirmed by alice: scrapped", "since": "2027-01-15T08:00:00Z", "resourceVersion": "9",
+    }  # fmt: skip
+    status = StaticGroupStatus.model_validate({"ledger": {"incarnations": [recorded]}})
+    (read,) = ledger_from("shop", status)
+    assert (read.state, read.certificate) == (IncarnationState.SUSPECT, None)
+
+
+def test_a_word_beside_another_state_than_suspect_is_no_proof() -> None:
+    recorded = {
+        "podName": "web-2", "uid": "u2", "instanceIds": [], "state": "Live", "confirmedBy": "alice",
+        "since": "2027-01-15T08:00:00Z",
+    }  # fmt: skip
+    status = StaticGroupStatus.model_validate({"ledger": {"incarnations": [recorded]}})
+    (read,) = ledger_from("shop", status)
+    assert (read.state, read.certificate) == (IncarnationState.SUSPECT, None)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticgroup.api.status import EXCEPTIONS_MAX, StaticGroupStatus
+from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome, MemberView
 from staticgroup.core.plan import plan
@@ -125,6 +126,23 @@ def test_last_removal_stays_until_the_next_one() -> None:
     (action,) = plan(spec(), departure(), history(), NOW_S).actions
     done = projected(departure(), executed=Executed(removals=action.removals, outcomes=(LeaveOutcome.REMOVED,)))
     assert projected(departure(group=group(member(0))), done, at_s=NOW_S + 99).last_removal == done.last_removal
+
+
+def test_a_removal_on_a_persons_word_is_told_apart_so_that_older_operators_can_read_the_last_proven_one() -> None:
+    certificate = Certificate(
+        kind=CertificateKind.CONFIRMED, resource_version=9, statement="confirmed by alice: scrapped", said_by="alice"
+    )
+    closed = {id_of(2): (incarnation(state=IncarnationState.DEAD, certificate=certificate),)}
+    (action,) = plan(spec(), departure(chains=closed), history(), NOW_S).actions
+    by_word = Executed(removals=action.removals, outcomes=(LeaveOutcome.REMOVED,))
+    (proven,) = plan(spec(), departure(), history(), NOW_S).actions
+    first = projected(departure(), executed=Executed(removals=proven.removals, outcomes=(LeaveOutcome.REMOVED,)))
+    done = projected(departure(chains=closed), first, executed=by_word, at_s=NOW_S + 9)
+    assert done.last_removal == first.last_removal
+    assert done.last_confirmed_removal is not None
+    assert (done.last_confirmed_removal.confirmed_by, done.last_confirmed_removal.instance_id) == ("alice", id_of(2))
+    assert projected(departure(), done, at_s=NOW_S + 99).last_confirmed_removal == done.last_confirmed_removal
+    assert projected(departure(chains=closed), executed=by_word).last_removal is None
 
 
 def test_columns_show_joined_of_expected_and_the_timeout() -> None:

@@ -70,7 +70,11 @@ def test_bad_setting_is_named_before_anything_is_connected(
     assert "STATICGROUP_CONCURRENCY must be between 1 and 256" in capsys.readouterr().err
 
 
-def test_crds_prints_both_definitions_for_kubectl(capsys: pytest.CaptureFixture[str]) -> None:
+def test_crds_prints_every_definition_for_kubectl(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["crds"]) == 0
     names = {d["metadata"]["name"] for d in yaml.safe_load_all(capsys.readouterr().out)}
-    assert names == {"staticgroups.staticgroup.io", "kafkaconnections.staticgroup.io"}
+    assert names == {
+        "staticgroups.staticgroup.io",
+        "kafkaconnections.staticgroup.io",
+        "podendconfirmations.staticgroup.io",
+    }

@@ -1,0 +1,100 @@
+"""Who may say what about a lost pod, against a real API server: rights, signature, and that nothing said can change."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from live_cluster import Kubectl, until
+
+from staticgroup.api import names, policy
+
+pytestmark = pytest.mark.cluster
+
+UID = "0f7f7d8e-7d3b-4d0a-9a52-6f1f5c1f0c11"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """A namespace where the policy is in force, where alice and bob may give their word, and carol may not."""
+
+    kubectl: Kubectl
+    namespace: str
+
+    def say(self, user: str, name: str, *, by: str) -> "CompletedProcess[str]":
+        body: dict[str, Any] = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.CONFIRMATION_KIND,
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"podName": "orders-2", "podUid": UID, "statement": "node-3 was scrapped", "by": by},
+        }
+        return self.kubectl.run("create", "--as", user, "-f", "-", stdin=json.dumps(body))
+
+
+@pytest.fixture(scope="module")
+def lab(kubectl: Kubectl, crds: str) -> Iterator[Lab]:
+    namespace = f"staticgroup-word-{uuid.uuid4().hex[:8]}"
+    kubectl.must("create", "namespace", namespace)
+    resource = f"{names.CONFIRMATION_PLURAL}.{names.GROUP}"
+    verbs = "--verb=create,get,list,delete,patch,update"
+    kubectl.must("create", "role", "confirm", verbs, f"--resource={resource}", "-n", namespace)
+    people = ("--user=alice", "--user=bob")
+    kubectl.must("create", "rolebinding", "confirm", "--role=confirm", *people, "-n", namespace)
+    binding = policy.confirmation_binding(name=namespace)
+    selector = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    binding["spec"]["matchResources"] = selector
+    kubectl.apply(policy.confirmation_policy(name=namespace))
+    kubectl.apply(binding)
+    found = Lab(kubectl=kubectl, namespace=namespace)
+
+    def is_in_force() -> bool | None:
+        refused = found.say("alice", "probe", by="bob").returncode != 0
+        kubectl.run("delete", "pec", "probe", "-n", namespace, "--ignore-not-found")
+        return refused or None
+
+    until(is_in_force, deadline_s=30, what="the policy is in force")
+    yield found
+    kubectl.run("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", namespace)
+    kubectl.run("delete", "pec", "--all", "-n", namespace)
+    kubectl.run("delete", "namespace", namespace, "--wait=false")
+
+
+def test_a_policy_that_is_stored_was_compiled_without_a_warning(lab: Lab) -> None:
+    def warnings() -> list[Any] | None:
+        raw = lab.kubectl.must("get", "validatingadmissionpolicy", lab.namespace, "-o", "json")
+        status = json.loads(raw).get("status", {})
+        checked = "typeChecking" in status
+        return status["typeChecking"].get("expressionWarnings", []) if checked else None
+
+    assert until(warnings, deadline_s=30, what="the policy is type-checked") == []
+
+
+def test_a_word_with_the_creators_own_name_is_taken_and_shown(lab: Lab) -> None:
+    assert lab.say("alice", "own", by="alice").returncode == 0
+    header, row = lab.kubectl.must("get", "pec", "own", "-n", lab.namespace).splitlines()
+    assert header.split() == ["NAME", "POD", "UID", "BY", "AGE"]
+    assert row.split()[:4] == ["own", "orders-2", UID, "alice"]
+
+
+def test_a_word_with_the_name_of_somebody_else_is_refused_with_the_name_to_use(lab: Lab) -> None:
+    answer = lab.say("bob", "forged", by="alice")
+    assert answer.returncode != 0
+    assert "spec.by must be the user who creates the object: bob" in answer.stderr
+
+
+def test_who_has_no_right_to_create_it_cannot_say_it(lab: Lab) -> None:
+    answer = lab.say("carol", "without-right", by="carol")
+    assert answer.returncode != 0
+    assert "cannot create resource" in answer.stderr
+
+
+def test_what_was_said_cannot_be_changed_by_anybody(lab: Lab) -> None:
+    assert lab.say("alice", "kept", by="alice").returncode == 0
+    for change in ({"by": "bob"}, {"podUid": UID.replace("0f7f", "1f7f")}, {"statement": "something else"}):
+        patch = json.dumps({"spec": change})
+        answer = lab.kubectl.run("patch", "pec", "kept", "-n", lab.namespace, "--type=merge", "-p", patch)
+        assert answer.returncode != 0
+        assert "spec is immutable" in answer.stderr
