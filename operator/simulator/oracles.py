@@ -233,6 +233,7 @@ class Rest:
     members: instance id → member id of every static member in the group.
     desired: ids that the workload wants; running: those of them whose pod runs and is not frozen.
     zombies: ids of which some carrier still runs though nobody wants them.
+    endless: ids whose member never expires by a fault of Kafka, and which the status shows as held.
     leaves_at_rest: LeaveGroups sent in the last part of the rest.
     undeleted: objects that were deleted by a user and are still there.
     blocked: rounds of another StaticGroup that waited longer than a second for a stuck one.
@@ -244,6 +245,7 @@ class Rest:
     running: frozenset[str]
     zombies: frozenset[str]
     leaves_at_rest: int
+    endless: frozenset[str] = frozenset()
     undeleted: tuple[str, ...] = ()
     blocked: int = 0
 
@@ -258,7 +260,7 @@ def judge_rest(rest: Rest, issued: Callable[[str], bool]) -> list[Violation]:
     found = [
         Violation("L1", rest.at_s, f"{i} is still a member: {m}")
         for i, m in sorted(rest.members.items())
-        if issued(i) and i not in rest.desired and i not in rest.zombies
+        if issued(i) and i not in rest.desired | rest.zombies | rest.endless
     ]
     found += [
         Violation("L2", rest.at_s, f"{i} runs but is no member") for i in sorted(rest.running - set(rest.members))

@@ -14,6 +14,7 @@ from typing import Any
 
 import prometheus_client
 
+from coordinator_model.consumer_group import ConsumerGroup
 from coordinator_model.image import TopicImage
 from coordinator_model.messages import Request
 from staticgroup.runtime.journal import MemorySink
@@ -363,6 +364,7 @@ class World:
             running=frozenset(i for i, n in running.items() if n == 1 and i in desired and i not in given_up),
             zombies=frozenset(i for i in running if i not in desired),
             leaves_at_rest=self.leaves_sent - since_leaves,
+            endless=self._endless(),
         )
         found = judge_rest(rest, lambda i: self.truth.owner_of(GROUP, i) is not None)
         shown = {
@@ -375,6 +377,24 @@ class World:
             for o in self.living
         }
         return found + [Violation("S13", self.loop.time(), place) for place in secrets_shown(CANARY, shown)]
+
+    def _endless(self) -> frozenset[str]:
+        """Return ids of KIP-848 members that have no session timer and are held by an operator that says so.
+
+        Notes
+        -----
+        Kafka cancels a member's timers when it makes the records of its removal (GroupMetadataManager.cancelTimers). When
+        the log then refuses the records, the member is back without them, and stays until it is heard again or removed,
+        or the coordinator changes. A restored StaticGroup may meanwhile have lost the proof for its removal.
+        """
+        coordinator, members = self.kafka.coordinator(GROUP), self.members()
+        if not isinstance(coordinator.groups.get(GROUP), ConsumerGroup):
+            return frozenset()
+        told = {e.get("instanceId") for t in self.teams for e in self.status_of(t).get("exceptions") or []}
+        timers = coordinator.timers
+        return frozenset(
+            i for i, m in members.items() if i in told and timers.deadline_ms(("consumer-session", GROUP, m)) is None
+        )
 
     def ids_of(self, process: ContainerProcess) -> list[str]:
         """Return the ids of a process' members, as its environment and its program make them."""

@@ -76,8 +76,8 @@ BROKEN: tuple[Broken, ...] = (
         (8, 9),
         "core/chain.py",
         (
-            "        state=IncarnationState.SUSPECT,\n        object_present=False,",
-            "        state=IncarnationState.DEAD,\n        object_present=False,",
+            "    gone = replace(known, state=IncarnationState.SUSPECT,",
+            "    gone = replace(known, state=IncarnationState.DEAD,",
         ),
     ),
     _broken(

@@ -112,8 +112,10 @@ def etcd_is_restored(world: World, rng: Random) -> Heal:
     backup = world.server.backup()
 
     def heal() -> None:
-        if not any(operator.process.is_running for operator in world.living):
-            return  # nobody promises anything about a restore that no operator has seen
+        if not any(o.process.is_running and not o.transport.link.faults.is_cut for o in world.living):
+            # Nobody promises anything about a restore that no operator has seen: once the revisions have passed those
+            # that an operator knew, a watch goes on as if nothing had been.
+            return
         world.kubernetes.restore_etcd(backup)
         world.truth.resync(world.server)
         world.statuses.restored(world.server.list(STATIC_GROUPS))

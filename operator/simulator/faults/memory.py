@@ -8,14 +8,14 @@ from ..objects import LEASES, STATIC_GROUPS, Json
 from ..world import GROUP, NAMESPACE, RunningOperator, World
 from .registry import Heal, attempt, draw_operator, fault
 
-READS_A_GROUP = ("get", STATIC_GROUPS)
-"""A status is written by a read of the StaticGroup and an apply that is bound to it."""
+WRITES_A_STATUS = (("patch", f"{STATIC_GROUPS}/status"), ("get", STATIC_GROUPS))
+"""A status is written by one apply, bound to the version that its writer knows; one that does not know it reads first."""
 READS_THE_LEASE = ("get", LEASES)
 REFUSALS = (503, 429, 500, 0)
 MANY = 1000
 """More requests than any fault lasts for."""
 STANDBY_READY_S = 10.0
-ANSWERED_BEFORE_S = 0.05
+ARRIVES_BEFORE_S = 0.05
 
 
 def write_status(world: World, status: Json) -> None:
@@ -92,15 +92,15 @@ def first_read_of_the_lease_is_refused(world: World, rng: Random) -> Heal | None
 
 @fault(weight=1.0, lasts_s=(70, 160))
 def operator_freezes_in_a_status_write(world: World, rng: Random) -> Heal:
-    """The active operator stands still inside a write of a status, for longer than its Lease; a standby takes over."""
+    """The active operator stands still inside a write of a status, for longer than its Lease, and the write comes late."""
     frozen_s = rng.uniform(20, 55)
     armed: list[RunningOperator] = []
 
     def hook(verb: str, label: str) -> None:
-        if (verb, label) == READS_A_GROUP:
+        if (verb, label) in WRITES_A_STATUS:
             process = armed[0].process
-            # The answer of the read is there when it goes on, and so the write that follows is bound to the newest version.
-            armed[0].transport.link.faults.held_s = frozen_s - ANSWERED_BEFORE_S
+            # It arrives when the standby has long taken over and written, and is answered right before its sender goes on.
+            armed[0].transport.link.faults.held_s = frozen_s - ARRIVES_BEFORE_S
             heal()
             world.trace.add(world.loop.time(), "fault", "operator frozen in a status write", operator=process.name)
             process.freeze()

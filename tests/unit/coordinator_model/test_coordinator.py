@@ -458,6 +458,19 @@ def test_expiry_that_is_not_stored_is_tried_again(bench: Bench) -> None:
     assert bench.coordinator.groups[GROUP].is_empty
 
 
+def test_leave_that_is_not_stored_has_ended_the_session(bench: Bench) -> None:
+    """GMM.cancelTimers: called while the records are made, and a failed append brings back records, not timers."""
+    join_consumer_group(bench, GROUP)
+    bench.coordinator.write_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    leave = LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id="m"),))
+    assert bench.send(leave).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.coordinator.write_error = None
+    bench.advance(1_000_000)
+    assert list(bench.coordinator.groups[GROUP].members) == ["m"]
+    assert bench.send(leave).error is NONE
+    assert bench.coordinator.groups[GROUP].is_empty
+
+
 def test_classic_expiry_does_not_wait_for_the_log(bench: Bench) -> None:
     """GMM.completeClassicGroupJoin: the failed empty record is only warned about."""
     bench.stable("x", session_timeout_ms=6_000)

@@ -215,5 +215,9 @@ def test_rest_that_is_none(oracle: str, rest: Rest) -> None:
     assert judge_rest(REST, lambda i: True) == []
 
 
+def test_a_member_that_never_expires_by_a_fault_of_kafka_is_not_the_operators() -> None:
+    assert judge_rest(replace(REST, zombies=frozenset(), endless=frozenset({"web-9"})), lambda i: True) == []
+
+
 def test_members_of_others_are_nobodys_business() -> None:
     assert judge_rest(replace(REST, zombies=frozenset()), lambda i: i != "web-9") == []
