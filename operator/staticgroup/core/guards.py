@@ -24,6 +24,10 @@ SAME_MEMBER_READY_S = 60.0
 """A pod that is Ready this long has joined; a member seen under two such pods belongs to neither."""
 
 
+STATUS_BEHIND_S = 10.0
+"""So long a StatefulSet's status may count pods that have ended."""
+
+
 class Guard(StrEnum):
     """Names of the guards; the value is the reason in status, Events and `explain`."""
 
@@ -169,8 +173,9 @@ def duplicate(c: Candidate) -> Hit | None:
 def pods_unseen(c: Candidate) -> Hit | None:
     """Hold when the workload says it has more pods than we see: a carrier out of sight looks like a departure."""
     workload = c.snapshot.workload
-    if workload is not None and workload.status_replicas > len(c.snapshot.pods):
-        # Just after an end the StatefulSet's status is often a moment behind the pods.
+    # Just after an end the StatefulSet's status is a moment behind the pods.
+    just_gone = sum(not i.object_present and c.now_s - i.since_s < STATUS_BEHIND_S for i in c.snapshot.known)
+    if workload is not None and workload.status_replicas > len(c.snapshot.pods) + just_gone:
         return (
             Guard.PODS_UNSEEN,
             f"the StatefulSet reports {workload.status_replicas} pods but {len(c.snapshot.pods)} are visible; if this "

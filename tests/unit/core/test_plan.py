@@ -67,6 +67,15 @@ def test_the_reason_given_to_the_broker_names_the_staticgroup_and_the_ordinal() 
     assert "ordinal 2" in action.removals[0].entry.reason
 
 
+def test_status_of_the_workload_may_be_a_moment_behind_an_end_that_was_seen() -> None:
+    """In a parallel scale-down one pod's end is known while the StatefulSet still counts another that is gone."""
+    gone = incarnation(state=DEAD)
+    behind = workload(2, status_replicas=3)
+    assert planned(departure(workload=behind, known=(gone,))).actions
+    long_ago = replace(gone, since_s=NOW_S - 60)
+    assert [h.guard for h in planned(departure(workload=behind, known=(long_ago,))).held] == [Guard.PODS_UNSEEN]
+
+
 def test_nothing_departed_means_an_empty_plan() -> None:
     decided = planned(departure(workload=workload(3), group=group(member(0), member(1), member(2))))
     assert decided.actions == ()
