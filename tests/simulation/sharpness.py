@@ -89,12 +89,14 @@ BROKEN: tuple[Broken, ...] = (
         ("    if not continuous:\n", "    if False:\n"),
     ),
     _broken(
-        "the containers are not asked",
+        # Each of the two rules refuses alone what a kubelet or a controller writes over containers that run.
+        "neither the containers nor their writer are asked",
         "S2",
         "kubelet_rejects_running_pods",
         (9, 10),
         "core/certificate.py",
         ("    against = _container_refusal(version)\n", "    against = None\n"),
+        ("    if not version.phase_has_statuses:\n", "    if False:\n"),
     ),
     _broken(
         "the barrier is dropped",
@@ -108,7 +110,7 @@ BROKEN: tuple[Broken, ...] = (
         "intent and pod are not read afresh",
         "S1",
         "zombie_is_born_behind_a_slow_watch",
-        (143,),
+        (12, 154),
         "core/guards.py",
         ("    not_read_afresh,\n    expected_again,\n    pod_present,\n    no_barrier,\n", ""),
     ),
@@ -144,7 +146,7 @@ BROKEN: tuple[Broken, ...] = (
         "mode Observe acts",
         "S14",
         "mode_is_observe",
-        (32,),
+        (112, 260),
         "runtime/reconciler.py",
         ("if spec.mode is Mode.OBSERVE:", "if False:"),
     ),
