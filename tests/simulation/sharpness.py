@@ -102,7 +102,7 @@ BROKEN: tuple[Broken, ...] = (
         "the barrier is dropped",
         "S2",
         "zombie_is_born_behind_a_slow_watch",
-        (143,),
+        (12, 154),
         "core/guards.py",
         ("    no_barrier,\n", ""),
     ),
