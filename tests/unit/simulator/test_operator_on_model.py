@@ -139,27 +139,34 @@ def test_zombie_of_a_force_delete_is_held_until_its_session_ends() -> None:
     simulate(main)
 
 
-def test_watch_gap_holds_and_a_resumed_watch_does_not() -> None:
-    """docs/design.md, continuity: a break is harmless, a 410 is a gap."""
+@pytest.mark.parametrize(
+    ("is_gap", "is_replaced", "count"), [(False, False, 1), (False, True, 1), (True, False, 1), (True, True, 0)]
+)
+def test_watch_gap_holds_what_did_not_stay_and_a_resumed_watch_holds_nothing(
+    is_gap: bool, is_replaced: bool, count: int
+) -> None:
+    """docs/design.md, continuity: a break is harmless, and so is a 410 for a name with the same object at both ends."""
 
-    async def departing(is_gap: bool) -> list[str]:
+    async def main() -> None:
         world = PlainWorld()
         _, _, transport = world.start_operator()
         await populated(world)
+        transport.faults.is_refusing = True
         transport.link.break_watches()
+        world.users.label_pod("shop", "web-0", {"x": "1"})
+        if is_replaced:
+            world.users.delete_pod("shop", "web-2")
+            await asyncio.sleep(30)
         if is_gap:
-            transport.faults.is_refusing = True
-            world.users.label_pod("shop", "web-0", {"x": "1"})
             world.server.compact("pods")
-            await asyncio.sleep(5)
-            transport.link.heal()
         await asyncio.sleep(5)
+        transport.link.heal()
+        await asyncio.sleep(90)
         world.users.scale("shop", "web", 2)
         await asyncio.sleep(120)
-        return world.left
+        assert len(world.left) == count
 
-    assert len(simulate(lambda: departing(is_gap=False))) == 1
-    assert simulate(lambda: departing(is_gap=True)) == []
+    simulate(main)
 
 
 def test_second_operator_takes_over_when_the_first_is_killed_and_not_before() -> None:
