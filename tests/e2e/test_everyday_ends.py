@@ -94,9 +94,14 @@ def test_members_of_pods_of_which_a_container_never_started_leave_at_once(new_pl
     since_ms = now_ms()
     game.scale(STAY)
     departed = {ids[o] for o in range(STAY, INIT + 1)}
-    known = instance_ids(game.brokers.group_log.events())
+
+    def removed() -> set[str]:
+        removals = game.removals(since_ms)
+        known = instance_ids(game.brokers.group_log.events())  # read afterwards: it knows whoever was removed
+        return {known[e.member_id or ""] for e in removals}
+
     until(
-        lambda: {known[e.member_id or ""] for e in game.removals(since_ms)} == departed,
+        lambda: removed() == departed,
         deadline_s=REMOVED_WITHIN_S,
         what=f"removal of {sorted(departed)}",
         poll_s=0.3,
