@@ -95,7 +95,7 @@ BROKEN: tuple[Broken, ...] = (
         "kubelet_rejects_running_pods",
         (9, 10),
         "core/certificate.py",
-        ("    against = _container_refusal(version)\n", "    against = None\n"),
+        ("        or _container_refusal(version, ever if seen_from_birth else None)\n", ""),
         ("    if not version.phase_has_statuses:\n", "    if False:\n"),
     ),
     _broken(
