@@ -32,7 +32,7 @@ pytestmark = pytest.mark.e2e
 CHART = REPOSITORY / "charts" / "staticgroup"
 LABEL = "app.kubernetes.io/name=staticgroup"
 SYSTEM, TEAMS = "staticgroup-system", ("team-a", "team-b")
-CRDS = ("staticgroups.staticgroup.io", "kafkaconnections.staticgroup.io")
+CRDS = tuple(f"{plural}.staticgroup.io" for plural in ("staticgroups", "kafkaconnections", "podendconfirmations"))
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
 NODES_RIGHT = "* | core | nodes | | get list watch"
 LEASE_RIGHT = """
@@ -176,7 +176,7 @@ def test_install_upgrade_test_uninstall_and_install_again(cluster: Cluster, helm
     helm.must("uninstall", "staticgroup", "--namespace", SYSTEM, "--wait", "--timeout", "120s")
     assert objects(cluster, "deployments,serviceaccounts,roles,poddisruptionbudgets", "-n", SYSTEM, "-l", LABEL) == []
     assert objects(cluster, "clusterroles,clusterrolebindings,mutatingadmissionpolicies", "-l", LABEL) == []
-    assert len(objects(cluster, "crds", "-l", LABEL)) == 2
+    assert len(objects(cluster, "crds", "-l", LABEL)) == len(CRDS)
     cluster.kubectl("get", "staticgroup", "orders", "-n", "team-a")
 
     again = helm.install("staticgroup", SYSTEM)
