@@ -176,6 +176,7 @@ def test_install_upgrade_test_uninstall_and_install_again(cluster: Cluster, helm
     helm.must("uninstall", "staticgroup", "--namespace", SYSTEM, "--wait", "--timeout", "120s")
     assert objects(cluster, "deployments,serviceaccounts,roles,poddisruptionbudgets", "-n", SYSTEM, "-l", LABEL) == []
     assert objects(cluster, "clusterroles,clusterrolebindings,mutatingadmissionpolicies", "-l", LABEL) == []
+    assert objects(cluster, "validatingadmissionpolicies,validatingadmissionpolicybindings", "-l", LABEL) == []
     assert len(objects(cluster, "crds", "-l", LABEL)) == len(CRDS)
     cluster.kubectl("get", "staticgroup", "orders", "-n", "team-a")
 

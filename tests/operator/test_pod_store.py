@@ -108,8 +108,8 @@ class Cluster:
     async def force_delete(self, name: str) -> None:
         path = PODS.path(namespace=self.namespace, name=name)
         response = await self.transport._send(
-            method="DELETE", path=path, query=(("gracePeriodSeconds", "0"),), body=None, content_type="application/json",
-            limits=self.transport._call_timeout)
+            self.transport._client, method="DELETE", path=path, query=(("gracePeriodSeconds", "0"),), body=None,
+            content_type="application/json", limits=self.transport._call_timeout)
         async with response:
             assert response.status == 200
 
