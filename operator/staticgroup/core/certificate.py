@@ -2,14 +2,14 @@
 
 Only two certificates are made here. E1 "ended" is the kubelet's own word that every container has stopped or was never
 started; E1' "never ran" says that no process ever existed. A third, E2, is a person's word (`words.py`). Everything else
-(a vanished object, a NotReady node, silence) is no evidence, and the incarnation stays a suspect. Each clause closes a hole that was found by
-attacking the rule, so each is a mutant that the tests must kill.
+(a vanished object, a NotReady node, silence) is no evidence, and the incarnation stays a suspect. Each clause closes a
+hole that was found by attacking the rule, so each is a mutant that the tests must kill.
 
-Source: the kubelet withholds a terminal phase while containers may still run since 1.27
-(kubernetes/kubernetes PR 115331); it ends a container that it never started, or cannot find, as
-ContainerStatusUnknown without an id, or leaves it waiting (status manager's TerminatePod); StatefulSet at-most-one semantics and force deletion (KEP-3329, task
-"Force Delete StatefulSet Pods"); PodGCController writes Failed in the kubelet's place, for pods of vanished nodes
-with the reason DeletionByPodGC (gcOrphaned) and for pods of out-of-service nodes with none (gcTerminating).
+Source: the kubelet withholds a terminal phase while containers may still run since 1.27 (kubernetes/kubernetes PR 115331);
+it ends a container that it never started, or cannot find, as ContainerStatusUnknown without an id, or leaves it waiting
+(status manager's TerminatePod); StatefulSet at-most-one semantics and force deletion (KEP-3329, task "Force Delete
+StatefulSet Pods"); PodGCController writes Failed in the kubelet's place, for pods of vanished nodes with the reason
+DeletionByPodGC (gcOrphaned) and for pods of out-of-service nodes with none (gcTerminating).
 """
 
 from __future__ import annotations
