@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from support.devcluster.progress import say
 from support.scene.play import Play
 from support.scene.stage import Stage
 from support.scene.witnesses import ProcessTable, live_removals
+
+HAS_FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +47,29 @@ def process_table() -> Iterator[ProcessTable]:
     table.stop()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let fixtures know whether the test they serve has failed, while what it looked at is still there."""
+    report = yield
+    if report.when == "call":
+        item.stash[HAS_FAILED] = report.failed
+    return report
+
+
+def tell_what_was_there(play: Play) -> None:
+    """Print what a person would look at next: status, pods, the operators' and the brokers' lines about the group.
+
+    A test that fails once in thirty runs must say why the first time, because its cluster is gone afterwards.
+    """
+    say(f"status of {play.name}: {json.dumps(play.status(), indent=1)}")
+    for pod in play.pods():
+        say(f"pod {pod['metadata']['name']}: {json.dumps({k: pod['metadata'].get(k) for k in ('uid', 'deletionTimestamp')})}")
+        say(json.dumps(pod["status"]))
+    logs = play.stage.operator_logs()
+    say("\n".join([line for line in logs.splitlines() if play.name in line][-80:]))
+    say("\n".join(str(e) for e in play.events()[-80:]))
+
+
 @pytest.fixture
 def new_play(
     request: pytest.FixtureRequest, installed: Stage, process_table: ProcessTable
@@ -58,6 +84,9 @@ def new_play(
         return opened[-1]
 
     yield make
+    if request.node.stash.get(HAS_FAILED, False):
+        for each in opened:
+            tell_what_was_there(each)
     logs = {each.brokers.bootstrap: each.brokers.group_log for each in opened}
     logs[installed.brokers.bootstrap] = installed.brokers.group_log
     accusations = [each for log in logs.values() for each in live_removals(log, process_table)]
