@@ -56,7 +56,10 @@ def present(play: Play) -> set[str]:
 
 
 def id_of(play: Play, ordinal: int) -> str:
-    return next(i for i in play.member_ids() if i.startswith(f"{play.name}-{ordinal}."))
+    """Return the id that was issued to an ordinal; by its scope, because a lookalike differs in nothing else."""
+    issued = f"{play.name}-{ordinal}.{(play.status() or {})['injected']['scope']}"
+    assert issued in play.member_ids()
+    return issued
 
 
 def removed_ids(play: Play) -> list[str]:
