@@ -280,6 +280,10 @@ class FakePods(_Hooks):
     barrier_works: bool = True
     after_chain: Callable[[], None] | None = None
     at: int = 100
+    timeline: str = "timeline-1"
+    saw_restore: bool = False
+    ended_at_s: dict[str, float] = field(default_factory=dict)
+    epochs: list[str] = field(default_factory=list)
     history: list[tuple[PodVersion, bool]] = field(default_factory=list)
     waiting: list[tuple[PodVersion, bool]] = field(default_factory=list)
 
@@ -308,6 +312,13 @@ class FakePods(_Hooks):
             self.book.take(version, is_deleted=False, in_order=False)
             self.at = max(self.at, version.resource_version)
 
+    def begin_afresh(self, present: Iterable[PodVersion], resource_version: int) -> None:
+        """Begin with a complete LIST at a resource version; what a ledger names and it does not show has vanished."""
+        versions = tuple(present)
+        self.list_afresh(versions)
+        self.book.take_absent("", {v.uid: v.resource_version for v in versions}, resource_version)
+        self.at = max(self.at, resource_version)
+
     def resume_after(self, before: FakePods) -> None:
         """Begin where another process may have stored its position: below every end that no status holds."""
         stored = before.book.durable_position("", before.at)
@@ -326,6 +337,8 @@ class FakePods(_Hooks):
         """Have a gap: what was not delivered is lost, a LIST shows what is there now, and a new epoch begins."""
         self.waiting.clear()
         versions = tuple(present)
+        self.epochs = [*(self.epochs or [self.epoch]), epoch]
+        self.book.era += 1
         self.names.begin_gap("", self.book.sightings(""))
         self.list_afresh(versions)
         self.names.end_gap("", self.book.sightings_of(v.uid for v in versions))
@@ -339,6 +352,13 @@ class FakePods(_Hooks):
             return frozenset()
         earlier = self.names.epochs(namespace, pod_name) if pod_name else self.names.of_scope(namespace)
         return earlier | {self.epoch}
+
+    def seen_under(self, uid: str) -> str:
+        """Return the epoch in which an object was seen last, as PodStore.seen_under does."""
+        record = self.book.records.get(uid)
+        if record is None or record.seen_in < 0:
+            return ""
+        return (self.epochs or [self.epoch])[record.seen_in]
 
     def position(self, namespace: str) -> int:
         """Return how far the watch is."""

@@ -16,6 +16,7 @@ from staticgroup.core import identity as core_identity
 from staticgroup.core import memory, plan
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
+from staticgroup.core.continuity import Checkpoint
 from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.pod import NodeView, PodVersion
 from staticgroup.core.snapshot import FreshRead, History, Injected, Snapshot
@@ -36,6 +37,8 @@ from .questions import (
     Reading,
 )
 from .variant import Variant
+
+CONTINUITY = Checkpoint(epoch=EPOCH, timeline="t", at_s=0.0, workload_name="web")
 
 
 class Policy:
@@ -305,6 +308,7 @@ class Policy:
             chains=chains,
             fresh={i: self._fresh(i, reading) for i in chains},
             watch_epoch=EPOCH_AFTER_GAP if gap == 1 else EPOCH,
+            continuity=CONTINUITY,
             cluster_uid="cluster-1",
         )
         since_s = NOW_S - 7200 if reading.held_long else NOW_S

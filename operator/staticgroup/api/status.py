@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field, StringConstraints
 
 from staticgroup.api.conditions import CONDITIONS_MAX, Condition
+from staticgroup.api.continuity import Continuity
 from staticgroup.api.ordinals import ORDINALS_TEXT_MAX
 from staticgroup.api.schema import (
     ATOMIC,
@@ -345,20 +346,6 @@ class Timeout(ApiModel):
     )
 
 
-class Continuity(ApiModel):
-    """Say which seats kept an unbroken history although the pod watch had a gap."""
-
-    watch_epoch: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
-        description="Continuity epoch of the pod watch under which this holds."
-    )
-    ordinals: Annotated[
-        str, StringConstraints(max_length=1024, pattern=r"^(\*|([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?)$")
-    ] = Field(
-        description="Ordinals whose pod was the same one before and after every gap since their ids were first issued, as "
-        "ranges such as 0-4,7; * for all. Departed members of other ordinals wait for their sessions."
-    )
-
-
 class Writer(ApiModel):
     """Tell under which holding of the operator's Lease this status was written, so that an outdated replica desists."""
 
@@ -410,7 +397,7 @@ class StaticGroupStatus(ApiModel):
     )
     timeout: Timeout | None = Field(None, description="The session timeout: in force, needed, allowed.")
     continuity: Continuity | None = Field(
-        None, description="What a gap of the pod watch left unbroken; absent while there was none."
+        None, description="For which seats no pod can have come and gone unseen; absent before ids are issued."
     )
     writer: Writer | None = Field(
         None,

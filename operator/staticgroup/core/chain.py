@@ -189,14 +189,15 @@ class ChainVerdict:
 
 
 def judge(
-    instance_id: str, incarnations: Iterable[Incarnation], *, continuous: bool, overflow: bool = False
+    instance_id: str, incarnations: Iterable[Incarnation], *, continuous: bool, unseen: str = "", overflow: bool = False
 ) -> ChainVerdict:
     """Judge whether every process that can hold an instance id is proven dead.
 
     Parameters
     ----------
     incarnations: all known pod UIDs that ever carried the id *or* have the pod name the id belongs to.
-    continuous: True when the pod watch has had no gap since the id could first be issued.
+    continuous: True when no pod of the id's name can have come and gone unseen since the id could first be issued.
+    unseen: when one can, in words; "" when that is not known.
     overflow: True when the durable ledger had to drop suspects.
 
     Notes
@@ -217,8 +218,9 @@ def judge(
     if not continuous:
         return verdict(
             ChainClause.GAP,
-            "the pod watch was interrupted after this id was first issued, or what was known of it was lost, so a pod "
-            "may have come and gone unseen; the member leaves when its session expires",
+            f"a pod of this name may have come and gone unseen ({unseen or 'the pod watch is not complete now'}); the member "
+            "leaves when its session expires, or if every pod that ended in that time has surely ended: staticgroup "
+            "confirm-gap --list",
         )
     if overflow:
         return verdict(ChainClause.OVERFLOW, "the ledger of suspects is full; members leave when their sessions expire")

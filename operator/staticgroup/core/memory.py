@@ -15,7 +15,8 @@ from ..api.ordinals import Ordinals
 from ..api.staticgroup import StaticGroupSpec
 from .certificate import Certificate, CertificateKind
 from .chain import Incarnation, IncarnationState
-from .snapshot import History, Injected, RemovalRecord, Unbroken
+from .checkpoints import checkpoint_from, seated
+from .snapshot import History, Injected, RemovalRecord
 
 EVIDENCE_MAX = 300
 LONGEST_SESSION_S = 1800.0
@@ -32,7 +33,7 @@ def history_from(status: api.StaticGroupStatus | None) -> History:
         removals=tuple(_record_from(s) for s in status.settling),
         issued_ordinals=Ordinals.parse(issued.ordinals) if issued else Ordinals(),
         templates=tuple(issued.templates) if issued else (),
-        unbroken=_unbroken_from(status.continuity),
+        continuity=checkpoint_from(status.continuity),
         fleet_timeout_ms=_fleet_timeout_ms(status),
     )
 
@@ -44,10 +45,19 @@ def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
 
 
 def ledger_from(namespace: str, status: api.StaticGroupStatus | None) -> tuple[Incarnation, ...]:
-    """Read the incarnations that an earlier process remembered; their objects count as gone until seen."""
-    if status is None or status.ledger is None:
+    """Read the incarnations that an earlier process remembered; their objects count as gone until seen.
+
+    Notes
+    -----
+    Besides the ledger these are the objects that had the names of seats: one of them that no LIST shows any more has
+    ended unseen, and is a suspect.
+    """
+    if status is None:
         return ()
-    return tuple(_incarnation_from(namespace, entry) for entry in status.ledger.incarnations)
+    entries = status.ledger.incarnations if status.ledger is not None else []
+    remembered = tuple(_incarnation_from(namespace, entry) for entry in entries)
+    known = {i.uid for i in remembered}
+    return (*remembered, *(i for i in seated(namespace, status) if i.uid not in known))
 
 
 def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> api.Injected | None:
@@ -62,22 +72,6 @@ def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> api.Injec
         id_template=injected.id_template,
         session_timeout_ms=injected.session_timeout_ms,
     )
-
-
-def _unbroken_from(continuity: api.Continuity | None) -> Unbroken | None:
-    if continuity is None:
-        return None
-    is_all = continuity.ordinals == "*"
-    ordinals = Ordinals() if is_all else Ordinals.parse(continuity.ordinals)
-    return Unbroken(epoch=continuity.watch_epoch, is_all=is_all, ordinals=ordinals)
-
-
-def wire_continuity(history: History) -> api.Continuity | None:
-    """Write which seats kept their history over a gap; None while there was none."""
-    kept = history.unbroken
-    if kept is None:
-        return None
-    return api.Continuity(watch_epoch=kept.epoch, ordinals="*" if kept.is_all else kept.ordinals.text)
 
 
 def wire_issued(history: History) -> api.Issued | None:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
 from ..api.staticgroup import ProtocolChoice, StaticGroupSpec
 from .chain import ChainVerdict, Incarnation, judge
+from .continuity import Checkpoint, SpanReason
 from .group import GroupType, GroupView, KafkaProblem, LeaveEntry, MemberView
 from .guards import SAME_MEMBER_READY_S, Candidate, Guard, Held, first_hit
 from .identity import identity_of
 from .injection import InjectionPlan, InjectionVerdict, plan_injection
 from .membership import Identity, Membership, classify, pods_without_id
-from .snapshot import History, RemovalRecord, Snapshot, Unbroken
+from .snapshot import EPOCH_UNKNOWN, History, RemovalRecord, Snapshot
 from .timeouts import TimeoutPlan, plan_timeout
 from .workload import WorkloadView
 
@@ -108,7 +109,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         history,
         injected=injection.injected,
         templates=injection.templates,
-        unbroken=_unbroken(snapshot, history),
+        continuity=_continuity(snapshot, history, injection, now_s),
         fleet_timeout_ms=timeout.fleet_ms,
     )
     try:
@@ -294,6 +295,7 @@ def _candidate(
         instance_id,
         snapshot.chains.get(instance_id, ()),
         continuous=is_continuous(snapshot, history, ordinal),
+        unseen=unseen_by(snapshot, ordinal),
         overflow=snapshot.ledger_overflow,
     )
     return Candidate(
@@ -313,17 +315,31 @@ def _candidate(
 
 def is_continuous(snapshot: Snapshot, history: History, ordinal: int | None) -> bool:
     """Tell whether no pod of an ordinal's name can have come and gone unseen since its ids could first be issued."""
-    injected = history.injected
-    if injected is None or ordinal is None or not snapshot.watch_epoch:
+    known = snapshot.continuity
+    if history.injected is None or ordinal is None or known is None or known.epoch != snapshot.watch_epoch:
         return False
-    if injected.watch_epoch == snapshot.watch_epoch:
-        return True
-    return snapshot.unbroken is not None and snapshot.unbroken.covers(ordinal)
+    return known.is_unbroken(ordinal)
 
 
-def _unbroken(snapshot: Snapshot, history: History) -> Unbroken | None:
-    """Return what is to be remembered of seats that kept their history; the last word holds while nothing is known."""
-    return snapshot.unbroken if snapshot.watch_epoch else history.unbroken
+def unseen_by(snapshot: Snapshot, ordinal: int | None) -> str:
+    """Say when pods of an ordinal's name can have come and gone unseen; "" when nothing is known of that."""
+    spans = snapshot.continuity.spans_of(ordinal) if snapshot.continuity is not None and ordinal is not None else ()
+    return "; ".join(s.words for s in spans)
+
+
+def _continuity(snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float) -> Checkpoint | None:
+    """Return what is to be remembered of the seats' histories; the last word holds while nothing is known.
+
+    Parameters
+    ----------
+    history: of before this round; without `injected` the ids are acknowledged now, or not at all.
+    """
+    known = snapshot.continuity
+    if injection.injected is None or known is None:
+        return history.continuity
+    if history.injected is None and injection.injected.watch_epoch == EPOCH_UNKNOWN:
+        return known.blinded(SpanReason.MEMORY_LOST, since_s=snapshot.created_at_s, until_s=now_s)
+    return known
 
 
 def _removal(c: Candidate) -> Removal:

@@ -18,10 +18,11 @@ from ..api.staticgroup import StaticGroupSpec
 from .advice import moment
 from .certificate import Certificate
 from .chain import Incarnation
+from .checkpoints import wire_continuity
 from .exceptions import MESSAGE_MAX, exceptions_of
 from .group import GroupType, GroupView, KafkaProblem, LeaveOutcome
 from .guards import Guard
-from .memory import wire_continuity, wire_injected, wire_issued, wire_ledger, wire_settling
+from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
 from .plan import Plan, Removal
 from .snapshot import Snapshot
 from .statements import conditions_of
@@ -96,7 +97,7 @@ def project(
         last_removal=_last_removal(executed, previous, now),
         last_confirmed_removal=_last_confirmed_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
-        continuity=wire_continuity(plan.history),
+        continuity=wire_continuity(plan.history.continuity),
         writer=previous.writer,
     )
 

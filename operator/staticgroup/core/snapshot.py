@@ -13,30 +13,12 @@ from dataclasses import dataclass, field
 from ..api.ordinals import Ordinals
 from .advice import Advice
 from .chain import Incarnation
+from .continuity import Checkpoint
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .workload import WorkloadView
 
 EPOCH_UNKNOWN = "unknown"
 """In place of a watch epoch: ids were issued and nobody remembers since when. No watch ever has this epoch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unbroken:
-    """The seats whose pod names kept their history over gaps of the watch.
-
-    Parameters
-    ----------
-    epoch: continuity epoch of the pod watch that this is said under.
-    is_all: every name of the workload did, known or not; `ordinals` is then empty.
-    """
-
-    epoch: str
-    is_all: bool = False
-    ordinals: Ordinals = field(default_factory=Ordinals)
-
-    def covers(self, ordinal: int) -> bool:
-        """True when no pod of this ordinal's name can have come and gone unseen since its ids were first issued."""
-        return self.is_all or ordinal in self.ordinals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +54,7 @@ class Snapshot:
     chains: per departed id, every incarnation that ever carried it or has its pod name.
     fresh: per departed id, the reads made after the describe; an id without one is not acted upon.
     watch_epoch: continuity epoch of the pod watch; "" while the watch is not anchored.
-    unbroken: seats that are unbroken although the epoch is another one than that of their ids; None while it is that one.
+    continuity: for which seats no pod can have come and gone unseen, as of now; None while that is not known.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
@@ -92,7 +74,7 @@ class Snapshot:
     chains: Mapping[str, tuple[Incarnation, ...]] = field(default_factory=dict)
     fresh: Mapping[str, FreshRead] = field(default_factory=dict)
     watch_epoch: str = ""
-    unbroken: Unbroken | None = None
+    continuity: Checkpoint | None = None
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
     policy_served: bool = True
@@ -145,7 +127,7 @@ class History:
     Parameters
     ----------
     injected, removals, issued_ordinals, templates: durable, in the StaticGroup's status.
-    unbroken: seats that kept their history over gaps, as of the epoch it names; durable; None while there was no gap.
+    continuity: the same as of the last round; durable; None before the first id was issued, or when it was lost.
     fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
     departed_since_s: per id, since when it is known to be unwanted; lost at a restart, which only lengthens holds.
     sightings: per id, (member_id, uid of the newest incarnation, since_s) in order of first sight; lost at a restart.
@@ -155,7 +137,7 @@ class History:
     removals: tuple[RemovalRecord, ...] = ()
     issued_ordinals: Ordinals = field(default_factory=Ordinals)
     templates: tuple[str, ...] = ()
-    unbroken: Unbroken | None = None
+    continuity: Checkpoint | None = None
     fleet_timeout_ms: int | None = None
     departed_since_s: Mapping[str, float] = field(default_factory=dict)
     sightings: Mapping[str, tuple[tuple[str, str, float], ...]] = field(default_factory=dict)

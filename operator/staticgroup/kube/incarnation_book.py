@@ -56,6 +56,10 @@ def _sighting(record: PodRecord) -> Sighting:
 class IncarnationBook:
     """All incarnations of all streams.
 
+    Attributes
+    ----------
+    era: counts the gaps of the watch, so that each record can tell between which of them its object was seen.
+
     Parameters
     ----------
     node_of: facts of a node by name; None when they cannot be read (yet).
@@ -68,6 +72,7 @@ class IncarnationBook:
         self, *, node_of: NodeOf, now_s: Callable[[], float], is_managed: IsManaged, gone_max: int = GONE_MAX
     ) -> None:
         self.records = PodRecords()
+        self.era = 0
         self._node_of = node_of
         self._now_s = now_s
         self._is_managed = is_managed
@@ -79,7 +84,7 @@ class IncarnationBook:
         self._words: dict[str, tuple[Word, ...]] = {}
 
     def take(self, version: PodVersion, *, is_deleted: bool, in_order: bool) -> Change:
-        """Fold one version.
+        """Fold one version that the API server shows now.
 
         Parameters
         ----------
@@ -92,6 +97,12 @@ class IncarnationBook:
         A version without nodeName shows that nothing ran before it (a binding is never taken back), so the uid is
         known from birth, however that version arrived. What was skipped (a LIST ahead of the watch) ends that knowledge.
         """
+        change = self._take(version, is_deleted=is_deleted, in_order=in_order)
+        if change.record.uid == version.uid:  # else it is older than a dropped one of the same name
+            change.record.seen_in = self.era
+        return change
+
+    def _take(self, version: PodVersion, *, is_deleted: bool, in_order: bool) -> Change:
         record = self.records.get(version.uid)
         if record is None:
             for newer in self.records.named(version.namespace, version.name):
@@ -108,7 +119,9 @@ class IncarnationBook:
         else:
             after = self._advance(before, version, is_deleted=is_deleted, in_order=in_order)
         owner_name = version.owner.name if version.owner else ""
-        return self._store(before, after, owner_name=owner_name, resource_version=version.resource_version)
+        change = self._store(before, after, owner_name=owner_name, resource_version=version.resource_version)
+        change.record.seen_in = self.era
+        return change
 
     def _advance(
         self, before: Incarnation | None, version: PodVersion, *, is_deleted: bool, in_order: bool
@@ -296,7 +309,7 @@ class IncarnationBook:
     def take_node(self, node_name: str) -> list[Change]:
         """Judge again the terminal versions that waited for the facts of this node."""
         waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]
-        changes = [self.take(version, is_deleted=False, in_order=False) for version in waiting]
+        changes = [self._take(version, is_deleted=False, in_order=False) for version in waiting]
         return [change for change in changes if change.is_visible]
 
     def merge(self, entries: Iterable[Incarnation], *, complete_until: Callable[[str], int]) -> None:
@@ -316,6 +329,8 @@ class IncarnationBook:
                     unseen = vanish(replace(unseen, object_present=False), now_s=self._now_s())
                 self._store_merged(unseen)
                 continue
+            if entry.state is IncarnationState.LIVE and record.seen_in >= 0:
+                continue  # our own sight says more
             known = record.incarnation()
             merged = replace(
                 known, instance_ids=known.instance_ids | entry.instance_ids, from_birth=False,

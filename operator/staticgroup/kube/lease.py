@@ -28,6 +28,8 @@ from .transport import LEASES, Json, Transport
 _log = logging.getLogger(__name__)
 
 CONTINUITY_ANNOTATION: Final = "staticgroup.io/watch-position"
+RESTORED_ANNOTATION: Final = "staticgroup.io/restored"
+"""A person's word that etcd was restored (`staticgroup restored` writes it): a new value ends every history."""
 CONTINUITY_ANNOTATION_BEFORE: Final = "staticgroup.io/watch-continuity"
 """Where earlier operators keep theirs, whose histories prove less (they could begin anew after a gap, and saw no pod without
 the index label). So neither goes on from the other's: after an upgrade, and after a rollback, ids issued before are held.
@@ -84,6 +86,7 @@ class ActiveLease:
     ----------
     identity: unique name of this replica.
     continuity: what to store with each renewal; None keeps what is stored.
+    on_restored: told of the word about a restored etcd, "" for none, at each reading of the Lease.
     clock_s: monotonic seconds; now_s: seconds since the Unix epoch, only for the times shown to people.
     sleep: waits between attempts and between readings that failed, seconds.
     """
@@ -91,10 +94,12 @@ class ActiveLease:
     def __init__(
         self, transport: Transport, settings: LeaseSettings, *, identity: str,
         continuity: Callable[[], Continuity | None], clock_s: Callable[[], float], now_s: Callable[[], float],
-        sleep: Callable[[float], Any] = asyncio.sleep,
+        sleep: Callable[[float], Any] = asyncio.sleep, on_restored: Callable[[str], None] = lambda mark: None,
     ) -> None:
         self._transport = transport
         self._settings = settings
+        self._on_restored = on_restored
+        self.restored = ""
         self._identity = identity
         self._continuity = continuity
         self._clock_s = clock_s
@@ -122,14 +127,17 @@ class ActiveLease:
 
         Returns
         -------
-        None when the Lease does not exist or holds nothing that can be read, which means a new epoch. A refusal or
-        no answer says neither, and a new epoch would hold every removal back.
+        None when the Lease does not exist, holds nothing that can be read, or was stored before somebody said that etcd
+        was restored: that means a new epoch. A refusal or no answer says neither, and a new epoch would hold every
+        removal back. `restored` then is the word that was read.
         """
         while isinstance(raw := await self._read(), KubeProblem):
             _log.warning("waiting for the Lease to be readable", extra={"problem": raw.message})
             await self._sleep(self._settings.retry_period_s)
-        text = (((raw or {}).get("metadata") or {}).get("annotations") or {}).get(CONTINUITY_ANNOTATION)
-        return Continuity.from_json(text) if isinstance(text, str) else None
+        text = _annotations(raw).get(CONTINUITY_ANNOTATION)
+        stored = Continuity.from_json(text) if isinstance(text, str) else None
+        self.restored = str(_annotations(raw).get(RESTORED_ANNOTATION) or "")
+        return None if stored is not None and self.restored not in ("", stored.restored) else stored
 
     async def run(self, *, on_acquired: Callable[[], None], on_lost: Callable[[], None]) -> None:
         """Try to hold the Lease until cancelled, then release it.
@@ -208,6 +216,7 @@ class ActiveLease:
         return raw
 
     def _observe(self, raw: Json) -> None:
+        self._on_restored(str(_annotations(raw).get(RESTORED_ANNOTATION) or ""))
         self._transitions_seen = max(self._transitions_seen, _transitions_in(raw))
         resource_version = raw["metadata"]["resourceVersion"]
         if self._observed is None or self._observed.resource_version != resource_version:
@@ -279,6 +288,10 @@ class ActiveLease:
             "update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body
         )
         return not isinstance(answer, KubeProblem)
+
+
+def _annotations(raw: Json | None) -> Json:
+    return ((raw or {}).get("metadata") or {}).get("annotations") or {}
 
 
 def _transitions_in(raw: Json) -> int:

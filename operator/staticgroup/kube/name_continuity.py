@@ -76,15 +76,17 @@ class NameContinuity:
 
         Notes
         -----
-        The uid rule says nothing of what the object did meanwhile. Where a container was started again and its ids can be
-        edited, it may have carried the id of another seat for a while: then no seat of its StatefulSet stays clear.
+        The uid rule says nothing of what the object did meanwhile. Where a container may have been started again (its
+        restartCount is another one, or its object is gone) and its ids can be edited, it may have carried the id of
+        another seat for a while: then no seat of its StatefulSet stays clear.
         """
         before = self._before.pop(scope, {})
         same = {n for n, s in listed.items() if n in before and before[n].uid == s.uid}
         unsure = {
             (n[0], n[1].rpartition("-")[0])
-            for n in same
-            if not listed[n].ids_are_fixed and listed[n].restarts != before[n].restarts
+            for n, was in before.items()
+            if not (was.ids_are_fixed and (n not in same or listed[n].ids_are_fixed))
+            if n not in same or listed[n].restarts != was.restarts
         }
         self._stayed[scope] = frozenset(n for n in same if (n[0], n[1].rpartition("-")[0]) not in unsure)
 

@@ -39,12 +39,13 @@ class PodRecord:
     Attributes
     ----------
     dropped_until: resourceVersion up to which earlier incarnations of the name were dropped as needless; 0 for none.
+    seen_in: number of the watch's era in which the API server showed it last; -1 when only a ledger names it.
     """
 
     __slots__ = (
         "_flags", "_ids", "_started", "certificate", "created_at_s", "dropped_until", "namespace", "node_name",
-        "owner_name", "pod_name", "ready_since_s", "refusal", "refusal_reason", "resource_version", "restarts", "since_s",
-        "uid",
+        "owner_name", "pod_name", "ready_since_s", "refusal", "refusal_reason", "resource_version", "restarts", "seen_in",
+        "since_s", "uid",
     )
 
     def __init__(self, incarnation: Incarnation, owner_name: str = "") -> None:
@@ -53,6 +54,7 @@ class PodRecord:
         self.uid = incarnation.uid
         self.owner_name = intern(owner_name)
         self.dropped_until = 0
+        self.seen_in = -1
         self.put(incarnation)
 
     def put(self, incarnation: Incarnation) -> None:

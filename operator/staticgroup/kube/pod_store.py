@@ -12,7 +12,7 @@ KEP-5504 (resourceVersions of one type are comparable).
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -22,7 +22,7 @@ from ..core.pod import PodVersion
 from ..core.words import Word
 from .continuity import Continuity
 from .incarnation_book import GONE_MAX, Change, IncarnationBook, IsManaged, NodeOf
-from .name_continuity import NameContinuity
+from .name_continuity import EPOCHS_MAX, NameContinuity
 from .pages import PAGE_LIMIT
 from .pod_stream import STALL_TIMEOUT_S, Gap, Listing, PodStream
 from .problem import KubeProblem
@@ -115,6 +115,12 @@ class PodStore:
             for scope in scopes
         }
         self._names = NameContinuity(scopes)
+        self._now_s = now_s
+        self._timeline = ""
+        self._is_timeline_stored = False
+        self._restored = ""
+        self._epoch_of_era: dict[int, str] = {}
+        self._ended_at_s: dict[str, float] = {}
         self._epoch = ""
         self._ended_epoch = ""
         self._resumed_epoch = ""
@@ -125,15 +131,21 @@ class PodStore:
 
     # -- life
 
-    async def run(self, resume: Continuity | None) -> None:
+    async def run(self, resume: Continuity | None, *, restored: str = "") -> None:
         """Follow all scopes until cancelled.
 
         Parameters
         ----------
+        restored: the word about a restored etcd that is known at the beginning, see `restored`.
         resume: what the last process stored, see `continuity`; None begins a new epoch. `merge` the durable ledger
             before: the replay shows what changed after the stored position, the ledger what ended before it.
         """
         positions = self._resume_positions(resume)
+        self._restored = restored
+        self._is_timeline_stored = resume is not None and bool(resume.timeline)
+        self._timeline = resume.timeline if resume is not None and resume.timeline else self._draw()
+        if resume is not None and resume.at_s:
+            self._ended_at_s[resume.epoch] = resume.at_s
         self._resumed_epoch = resume.epoch if resume is not None and None not in positions.values() else ""
         if resume is not None and not self._resumed_epoch:
             self.gap_count += 1
@@ -153,6 +165,9 @@ class PodStore:
             return dict.fromkeys(self._streams)
         stored = resume.resource_versions
         return {scope: stored.get(scope, stored.get(ALL_NAMESPACES)) for scope in self._streams}
+
+    def _draw(self) -> str:
+        return f"{self._rng.getrandbits(64):016x}"
 
     async def _relist_periodically(self) -> None:
         while True:
@@ -210,8 +225,13 @@ class PodStore:
 
     def gap_opened(self, stream: PodStream, gap: Gap, *, was_anchored: bool) -> None:
         """End the epoch; what had a name is noted, because names whose object stays keep their history."""
+        self._book.era += 1
+        if self._epoch:
+            self._ended_at_s[self._epoch] = self._now_s() - max(0.0, self._clock_s() - stream.last_heard_s)
+            self._ended_at_s = dict(list(self._ended_at_s.items())[-EPOCHS_MAX:])
         if gap.is_restore:
             self._names.rewind()
+            self._timeline = self._draw()
         else:
             self._names.begin_gap(stream.scope, self._book.sightings(stream.scope) if was_anchored else {})
         self._ended_epoch = self._epoch or self._ended_epoch
@@ -231,9 +251,11 @@ class PodStore:
         if not all(s.is_anchored for s in self._streams.values()):
             return
         if not self._epoch:
-            self._epoch = self._resumed_epoch or f"{self._rng.getrandbits(64):016x}"
+            self._epoch = self._resumed_epoch or self._draw()
             self._names.draw(self._ended_epoch)
         self._resumed_epoch = self._ended_epoch = ""
+        self._epoch_of_era[self._book.era] = self._epoch
+        self._epoch_of_era = dict(list(self._epoch_of_era.items())[-EPOCHS_MAX:])
         self._anchored.set()
         self._hooks.on_anchor(self._epoch)
 
@@ -266,6 +288,34 @@ class PodStore:
             return frozenset()
         earlier = self._names.epochs(namespace, pod_name) if pod_name else self._names.of_scope(namespace)
         return earlier | {self._epoch}
+
+    @property
+    def timeline(self) -> str:
+        """What changes whenever the API server goes back in time; uids compare only within one."""
+        return self._timeline
+
+    @property
+    def ended_at_s(self) -> Mapping[str, float]:
+        """When earlier epochs ended, seconds since the Unix epoch; only those that this process knows of."""
+        return self._ended_at_s
+
+    def seen_under(self, uid: str) -> str:
+        """Return the epoch in which this process saw an object last; "" when it did not, or under none that is known."""
+        record = self._book.records.get(uid)
+        return self._epoch_of_era.get(record.seen_in, "") if record is not None else ""
+
+    def restored(self, mark: str) -> None:
+        """Take a person's word that etcd was restored: every history ends, as if the server had been seen to go back.
+
+        Parameters
+        ----------
+        mark: which word it is; "" is none, and the one that is known already changes nothing.
+        """
+        if not mark or mark == self._restored:
+            return
+        self._restored = mark
+        for stream in self._streams.values():
+            stream.report_gap(Gap(reason=f"etcd was restored, as was said at {mark}", is_restore=True))
 
     async def wait_anchored(self) -> str:
         """Wait until every scope is complete and return the epoch."""
@@ -385,6 +435,9 @@ class PodStore:
             resource_versions={
                 scope: self._book.durable_position(scope, stream.position) for scope, stream in self._streams.items()
             },
+            timeline=self._timeline,
+            at_s=round(self._now_s() - max(0.0, self.age_s()), 1),
+            restored=self._restored,
         )
 
     def adopt(self, stored: Continuity) -> bool:
@@ -405,6 +458,8 @@ class PodStore:
         replicas that start on a cluster without a Lease, and a standby after a gap of its own, come together this way.
         After an etcd restore positions cannot be compared, so nothing is adopted.
         """
+        if stored.timeline != self._timeline and not self._take_timeline(stored.timeline):
+            return False
         positions = self._resume_positions(stored)
         overlaps = all((positions[scope] or 0) >= s.anchored_at for scope, s in self._streams.items())
         if self._epoch and self._epoch != stored.epoch and overlaps and not self._saw_restore:
@@ -412,6 +467,28 @@ class PodStore:
             self._names.keep_all(self._epoch)
             self._epoch = stored.epoch
         return self._epoch == stored.epoch
+
+    def _take_timeline(self, timeline: str) -> bool:
+        """Go on under the timeline of the last holder, unless the two have not seen the same restores.
+
+        Notes
+        -----
+        A timeline of our own was drawn when no Lease was there to read: the holder began to write after we had begun
+        to watch, and we have seen no restore since. Otherwise the other one has seen a restore that we have not.
+        """
+        if self._saw_restore or not timeline:
+            return False
+        if self._is_timeline_stored:
+            for stream in self._streams.values():
+                stream.report_gap(Gap(reason="the last holder saw the API server go back in time", is_restore=True))
+            return False
+        self._timeline, self._is_timeline_stored = timeline, True
+        return True
+
+    @property
+    def saw_restore(self) -> bool:
+        """True when this process saw, or was told, that the API server went back in time."""
+        return self._saw_restore
 
     def age_s(self) -> float:
         """Return the seconds since the quietest stream last heard anything (an event, a bookmark, a LIST page)."""

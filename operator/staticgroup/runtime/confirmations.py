@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from ..api import names
 from ..api.confirmation import PodEndConfirmation
+from ..core.continuity import GapWord
 from ..core.words import Word, word_of
 from ..kube.gateway import KubeGateway
 from ..kube.pod_store import PodStore
@@ -41,6 +42,7 @@ class Confirmations:
     kube: KubeGateway
     pods: PodStore
     scopes: tuple[str, ...]
+    gap_words: tuple[GapWord, ...] = ()
     _heard: dict[str, tuple[Word, ...]] = field(default_factory=dict)
     _trouble: dict[str, str] = field(default_factory=dict)
 

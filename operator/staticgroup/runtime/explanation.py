@@ -8,7 +8,7 @@ from ..api.staticgroup import Mode, StaticGroupSpec
 from ..core.chain import Incarnation
 from ..core.group import GroupView, KafkaProblem
 from ..core.plan import Plan
-from ..core.snapshot import Injected, Snapshot
+from ..core.snapshot import Snapshot
 
 
 def explained(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: float) -> str:
@@ -40,7 +40,7 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
     if injected is None:
         yield "Identity: no id has been issued yet; ids are issued once the pod watch is complete."
     else:
-        yield f"Identity: {injected.id_template}, injected by {injected.method}; {_continuity(injected, snapshot)}."
+        yield f"Identity: {injected.id_template}, injected by {injected.method}; {_continuity(snapshot)}."
     if decided.identity_error:
         yield f"Identity: {decided.identity_error}"
     if decided.timeout is not None:
@@ -56,14 +56,14 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
         yield f"Conflict: {', '.join(snapshot.overlaps)} issue the same ids."
 
 
-def _continuity(injected: Injected, snapshot: Snapshot) -> str:
-    if injected.watch_epoch == snapshot.watch_epoch:
-        return "the pod watch has had no gap since ids were first issued"
-    kept = snapshot.unbroken
-    if kept is None or not (kept.is_all or kept.ordinals):
-        return "the pod watch was interrupted since ids were first issued"
-    seats = "every seat" if kept.is_all else f"ordinals {kept.ordinals.text}"
-    return f"the pod watch was interrupted since ids were first issued, and {seats} kept an unbroken history"
+def _continuity(snapshot: Snapshot) -> str:
+    known = snapshot.continuity
+    if known is None:
+        return "nothing is known now of the seats' histories: the pod watch is not complete"
+    if not known.blind:
+        return "no pod of any seat can have come and gone unseen since ids were first issued"
+    blind = "; ".join(f"ordinals {s.ordinals.text} from {s.words}" for s in known.blind)
+    return f"pods can have come and gone unseen of {blind}; staticgroup confirm-gap --list says what to do"
 
 
 def _members(snapshot: Snapshot, group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:

@@ -22,6 +22,7 @@ from ..core.snapshot import History
 from ..kube.gateway import KubeGateway
 from ..kube.pod_store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
+from .histories import Settled
 from .metrics import Metrics
 from .stores import Stores
 from .work_queue import Key
@@ -45,6 +46,7 @@ class Memory:
         wrote over it), so one is written though nothing changed.
     overflow: the ledger had to drop suspects.
     needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round.
+    settled: what its StatefulSet wanted when the pod watch was last brought up to a read of it.
     """
 
     uid: str
@@ -57,6 +59,7 @@ class Memory:
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
     needless: frozenset[str] = frozenset()
+    settled: Settled | None = None
 
 
 @dataclass(slots=True)

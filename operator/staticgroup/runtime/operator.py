@@ -33,6 +33,7 @@ from ..kube.transport import STATEFULSETS, Resource, Transport
 from .confirmations import Confirmations
 from .connection_reporter import ConnectionReporter
 from .connections import Connections
+from .histories import Histories
 from .journal import Journal, Sink
 from .journal_sinks import sinks_of
 from .memories import Memories
@@ -122,6 +123,7 @@ class Operator:
             continuity=self._storable_continuity,
             clock_s=sources.monotonic_s,
             now_s=sources.now_s,
+            on_restored=self.pods.restored,
         )
         self.policy_served = False
         self._policy_known = asyncio.Event()
@@ -231,6 +233,13 @@ class Operator:
                 metrics=self.metrics,
                 may_write=self._may_write,
                 holding=self._writer,
+            ),
+            histories=Histories(
+                kube=self.kube,
+                pods=self.pods,
+                policy_served=lambda: self.policy_served,
+                words=lambda: self.confirmations.gap_words,
+                now_s=self.sources.now_s,
             ),
             narrator=Narrator(kube=self.kube, metrics=self.metrics),
             metrics=self.metrics,
@@ -357,7 +366,7 @@ class Operator:
                 await self._merge_ledgers()
                 tasks.create_task(self.nodes.run(), name="nodes")
                 await self.nodes.wait_listed()
-                tasks.create_task(self.pods.run(resume), name="pods")
+                tasks.create_task(self.pods.run(resume, restored=self.lease.restored), name="pods")
                 tasks.create_task(self._follow_policy(), name="policy")
                 await self._policy_known.wait()
                 await self.pods.wait_anchored()
@@ -464,7 +473,7 @@ class Operator:
         try:
             await self._merge_ledgers()
             await self.nodes.wait_listed()
-            parts.append(asyncio.create_task(self.pods.run(resume), name="pods"))
+            parts.append(asyncio.create_task(self.pods.run(resume, restored=self.lease.restored), name="pods"))
             await self.pods.wait_anchored()
             yield
         finally:

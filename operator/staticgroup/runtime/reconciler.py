@@ -19,20 +19,19 @@ from datetime import UTC, datetime
 
 from ..api.conditions import set_condition
 from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
-from ..api.identity import InjectionMethod
-from ..api.ordinals import Ordinals
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
 from ..core.chain import Incarnation, IncarnationState, judge
+from ..core.continuity import Checkpoint, settled_workload
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
-from ..core.membership import Identity, is_departed, ordinal_of_pod
+from ..core.membership import Identity, is_departed
 from ..core.memory import history_from, to_remember, unwritten, wire_ledger
 from ..core.outcomes import with_outcomes
 from ..core.plan import Plan, RemoveMembers, expected_ids, plan
 from ..core.projection import Executed, project
-from ..core.snapshot import FreshRead, History, Snapshot, Unbroken
+from ..core.snapshot import FreshRead, History, Snapshot
 from ..core.statements import suspended_condition
 from ..core.workload import WorkloadView
 from ..kafka.credentials import ConnectionSettings
@@ -41,6 +40,7 @@ from ..kube.gateway import KubeGateway
 from ..kube.pod_store import PodStore
 from ..kube.problem import KubeProblem
 from .connections import Connections
+from .histories import Histories, Settled
 from .journal import Journal, Round
 from .memories import Memories, Memory
 from .metrics import Metrics
@@ -78,6 +78,7 @@ class Reconciler:
     stores: Stores
     connections: Connections
     memories: Memories
+    histories: Histories
     narrator: Narrator
     metrics: Metrics
     cluster_uid: str
@@ -129,11 +130,15 @@ class Reconciler:
         written = await self.report(key, group, spec, snapshot, decided, executed, memory)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
-        self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         failed = isinstance(snapshot.group, KafkaProblem) or not written
+        settled = None
+        if not failed:
+            settled = await self.histories.settle(group, spec, memory.history.continuity, snapshot.workload)
+            memory.settled = settled or memory.settled
+        self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         self.metrics.rounds.labels("failed" if failed else "done").inc()
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
-        requeue_after_s = RACE_REQUEUE_S if retry else min(decided.requeue_after_s, self.group_poll_s)
+        requeue_after_s = RACE_REQUEUE_S if retry or settled else min(decided.requeue_after_s, self.group_poll_s)
         return Outcome(requeue_after_s=requeue_after_s, failed=failed)
 
     def forget(self, key: Key) -> None:
@@ -184,17 +189,16 @@ class Reconciler:
         departed = _departed_ids(identity, _expected(identity, workload), described)
         chains = {i: self._chain(identity, group, i) for i in departed} if identity else {}
         fresh: Mapping[str, FreshRead] = {}
-        unbroken = self._unbroken(spec, namespace, memory)
+        continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled)
         ripe = [
             i
             for i in departed
-            if judge(
-                i, chains[i], continuous=self._is_continuous(identity, i, memory, unbroken), overflow=memory.overflow
-            ).is_proven
+            if identity is not None and _is_unbroken(continuity, identity.ordinal_of(i))
+            if judge(i, chains[i], continuous=True, overflow=memory.overflow).is_proven
         ]
         if identity is not None and ripe:
             workload, fresh = await self._read_afresh(
-                namespace, spec.workload_ref.name, identity, ripe[:CANDIDATES_MAX], workload
+                namespace, spec.workload_ref.name, identity, ripe[:CANDIDATES_MAX], workload, memory
             )  # steps 2, 3
             chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now
         created_at = group.metadata.creation_timestamp
@@ -213,7 +217,7 @@ class Reconciler:
             chains=chains,
             fresh=fresh,
             watch_epoch=self.pods.epoch or "",
-            unbroken=self._unbroken(spec, namespace, memory),
+            continuity=self.histories.updated(continuity, group, spec, memory.history, memory.settled),
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
             policy_served=self.policy_served(),
@@ -234,9 +238,10 @@ class Reconciler:
         identity: Identity,
         instance_ids: Sequence[str],
         cached: WorkloadView | None,
+        memory: Memory,
     ) -> tuple[WorkloadView | None, dict[str, FreshRead]]:
         """Read intent and pods consistently (step 2), then bring the pod watch up to that read (step 3)."""
-        position = self.pods.position(namespace)
+        position, epoch = self.pods.position(namespace), self.pods.epoch
         workload = await self.kube.read_workload(namespace, workload_name)
         if isinstance(workload, KubeProblem):
             return cached, {}
@@ -245,6 +250,9 @@ class Reconciler:
         by_name = dict(zip(dict.fromkeys(pod_names.values()), reads, strict=True))
         versions = [r.resource_version for r in reads if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
+        settled = settled_workload(workload)
+        if passed and settled is not None and epoch == self.pods.epoch:
+            memory.settled = Settled(epoch=epoch, workload=settled)
         expected = _expected(identity, workload)
         fresh: dict[str, FreshRead] = {}
         for i, pod_name in pod_names.items():
@@ -299,47 +307,6 @@ class Reconciler:
             if i.namespace != namespace and self.stores.may_be_of(i.namespace, i.pod_name.rpartition("-")[0], group)
         )
         return (*(identity.expand(i) for i in chain), *elsewhere)
-
-    def _is_continuous(
-        self, identity: Identity | None, instance_id: str, memory: Memory, unbroken: Unbroken | None
-    ) -> bool:
-        """Say what `plan.is_continuous` will, so that only what may be removed is read afresh."""
-        injected, ordinal = memory.history.injected, identity.ordinal_of(instance_id) if identity else None
-        if injected is None or ordinal is None:
-            return False
-        return injected.watch_epoch == self.pods.epoch or (unbroken is not None and unbroken.covers(ordinal))
-
-    def _unbroken(self, spec: StaticGroupSpec, namespace: str, memory: Memory) -> Unbroken | None:
-        """Return the seats that kept their history although the watch has another epoch than that of the ids.
-
-        Returns
-        -------
-        None when the epoch is the same, or nothing is known now.
-        """
-        epoch, injected, before = self.pods.epoch, memory.history.injected, memory.history.unbroken
-        if not epoch or injected is None or injected.watch_epoch == epoch:
-            return None
-        everywhere = self.pods.unbroken_since(namespace)
-        if injected.watch_epoch in everywhere or (before is not None and before.is_all and before.epoch in everywhere):
-            return Unbroken(epoch=epoch, is_all=True)
-        if before is not None and before.epoch in everywhere:
-            return replace(before, epoch=epoch)
-        by_hand = spec.identity.method is InjectionMethod.NONE or not self.policy_served()
-        if by_hand and not spec.identity.exclusive:
-            return Unbroken(epoch=epoch)  # ids that are set by hand may be carried under any name
-        stayed = self._stayed(namespace, spec.workload_ref.name, injected.watch_epoch, before)
-        return Unbroken(epoch=epoch, ordinals=stayed)
-
-    def _stayed(self, namespace: str, workload_name: str, issued_epoch: str, before: Unbroken | None) -> Ordinals:
-        """Return the ordinals whose pod name is unbroken since an epoch, or was when that was last written."""
-        stayed = set()
-        for name in {i.pod_name for i in self.pods.of_workload(namespace, workload_name)}:
-            ordinal = ordinal_of_pod(workload_name, name)
-            since = self.pods.unbroken_since(namespace, name)
-            was_kept = before is not None and before.epoch in since and ordinal is not None and before.covers(ordinal)
-            if ordinal is not None and (issued_epoch in since or was_kept):
-                stayed.add(ordinal)
-        return Ordinals.fewer(stayed)
 
     # execute ---------------------------------------------------------------------------------------------------
 
@@ -530,6 +497,11 @@ def _identity_or_none(spec: StaticGroupSpec, history: History) -> Identity | Non
     except (InvalidInstanceIdError, ValueError):
         return None
     return identity if identity.schemes else None
+
+
+def _is_unbroken(continuity: Checkpoint | None, ordinal: int | None) -> bool:
+    """Say what `plan.is_continuous` will, so that only what may be removed is read afresh."""
+    return continuity is not None and ordinal is not None and continuity.is_unbroken(ordinal)
 
 
 def _present(identity: Identity | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:

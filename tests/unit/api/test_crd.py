@@ -76,7 +76,7 @@ def test_a_node_is_structural_documented_and_bounded(path: str, node: dict[str, 
             assert "minimum" in node
             assert "maximum" in node
         case "array":
-            assert node["maxItems"] <= 200
+            assert node["maxItems"] <= 1000
             assert node["x-kubernetes-list-type"] in {"map", "set", "atomic"}
         case kind:
             assert kind in {"object", "boolean"}

@@ -9,6 +9,7 @@ from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.staticgroup import StaticGroupSpec
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
+from staticgroup.core.continuity import Checkpoint
 from staticgroup.core.group import BrokerBounds, GroupType, GroupView, MemberView
 from staticgroup.core.pod import ContainerPhase, ContainerView, NodeView, PodVersion
 from staticgroup.core.snapshot import FreshRead, History, Injected, Snapshot
@@ -165,6 +166,12 @@ def fresh(ordinal: int = 2, **changes: Any) -> FreshRead:
     return FreshRead(**(values | changes))
 
 
+def checkpoint(**changes: Any) -> Checkpoint:
+    """Nothing of the workload's pods was ever out of sight."""
+    values: dict[str, Any] = {"epoch": EPOCH, "timeline": "timeline-1", "at_s": NOW_S, "workload_name": "web"}
+    return Checkpoint(**(values | changes))
+
+
 def departure(**changes: Any) -> Snapshot:
     """Web was scaled from 3 to 2; web-2 ended with a certificate and its member is still in the group."""
     values: dict[str, Any] = {
@@ -179,6 +186,7 @@ def departure(**changes: Any) -> Snapshot:
         "chains": {id_of(2): (incarnation(state=IncarnationState.DEAD),)},
         "fresh": {id_of(2): fresh()},
         "watch_epoch": EPOCH,
+        "continuity": checkpoint(),
         "cluster_uid": "cluster-1",
     }
     return Snapshot(**(values | changes))

@@ -6,12 +6,24 @@ from dataclasses import replace
 
 from staticgroup.api.staticgroup import StaticGroupSpec
 from staticgroup.core.chain import IncarnationState
+from staticgroup.core.continuity import SpanReason
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
 from staticgroup.runtime.explanation import explained
 from support.recommendations import advice
-from unit.core.builders import COORDINATOR, NOW_S, departure, group, history, id_of, incarnation, member, spec
+from unit.core.builders import (
+    COORDINATOR,
+    NOW_S,
+    checkpoint,
+    departure,
+    group,
+    history,
+    id_of,
+    incarnation,
+    member,
+    spec,
+)
 
 DEAD, SUSPECT = IncarnationState.DEAD, IncarnationState.SUSPECT
 
@@ -50,8 +62,10 @@ def test_observe_says_would() -> None:
 
 
 def test_gap_and_conflict_are_told_before_the_members() -> None:
-    text = words(departure(watch_epoch="later", overlaps=("shop/twin",)))
-    assert "the pod watch was interrupted since ids were first issued" in text
+    known = checkpoint().blinded(SpanReason.WATCH_GAP, since_s=NOW_S - 60, until_s=NOW_S)
+    text = words(departure(continuity=known, overlaps=("shop/twin",)))
+    assert "pods can have come and gone unseen of ordinals 0-2147483647 from 20" in text
+    assert "(WatchGap); staticgroup confirm-gap --list says what to do" in text
     assert "Conflict: shop/twin issue the same ids." in text
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from staticgroup.core.continuity import GapWord
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+from staticgroup.kube.problem import problem_of
 
 from .world import KEY, World, guards, static_group
 
@@ -54,18 +56,90 @@ async def test_seat_whose_pod_was_replaced_in_the_gap_waits_and_the_others_do_no
     assert guards(world) == ["WatchGap"]
 
 
-async def test_seat_that_was_empty_over_the_gap_waits() -> None:
-    """Inside or outside of the range: a pod may have come and gone, and its object with it."""
-    world = await World().started()
+def blind(world: World) -> str:
+    """Return the ordinals that are blind, as the status tells them."""
+    assert world.status.continuity is not None
+    return ";".join(s.ordinals for s in world.status.continuity.blind)
+
+
+async def empty_seat(world: World) -> None:
+    """Let seat 2 be scaled away and its pod end, while its member cannot leave because no broker answers."""
+    world.kafka.problems["leave"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
     world.scale(2)
     world.end(2)
-    world.kafka.problems["leave"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
-    await world.round()
+    await world.settled(3)
+
+
+async def test_seat_beyond_a_statefulset_that_wanted_the_same_before_and_after_is_not_blind() -> None:
+    """The generation rule: nothing outside of the range can have been made."""
+    world = await World().started()
+    await empty_seat(world)
+    gap(world)
+    world.kafka.problems.clear()
+    await world.settled(4)
+    assert left(world) == [world.id_of(2)]
+    assert blind(world) == ""
+
+
+async def test_seat_beyond_a_statefulset_that_wanted_something_else_meanwhile_waits() -> None:
+    """Scaled up and down again within the gap: a third pod may have come and gone."""
+    world = await World().started()
+    await empty_seat(world)
+    away(world)
+    world.scale(3, in_store=False)
+    world.scale(2)
     gap(world)
     world.kafka.problems.clear()
     await world.settled(4)
     assert left(world) == []
     assert guards(world) == ["WatchGap"]
+    assert blind(world) == "2-2147483647"
+
+
+async def test_facts_of_a_statefulset_count_only_with_a_barrier_behind_the_read() -> None:
+    """A pod that existed when the facts were read, and that the watch had not shown, is not absent."""
+    world = await World().started()
+    world.pods.barrier_works = False
+    await empty_seat(world)
+    gap(world)
+    world.pods.barrier_works = True
+    world.kafka.problems.clear()
+    await world.settled(4)
+    assert left(world) == []
+    assert guards(world) == ["WatchGap"]
+
+
+async def test_seat_inside_of_the_range_without_an_object_waits_whatever_the_generation_says() -> None:
+    """Its controller makes a pod for it at any moment, without a new generation."""
+    world = await World().started()
+    await world.settled(2)
+    world.end(2)
+    away(world)
+    gap(world)
+    await world.settled(2)
+    assert blind(world) == "2"
+    world.start(2, "u2b")
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(4)
+    assert left(world) == []
+    assert guards(world) == ["WatchGap"]
+
+
+async def test_pod_that_ended_in_the_gap_is_a_suspect_and_its_seat_is_not_blind() -> None:
+    """Scaled down before the gap, ended in it: that one pod is in doubt, and no unknown one."""
+    world = await World().started()
+    await world.settled(2)
+    world.scale(2)
+    world.kube.workloads["shop", "web"] = world.stores.workloads["shop", "web"]
+    await world.settled(2)
+    away(world)
+    world.remove_object(2)
+    gap(world)
+    await world.settled(4)
+    assert left(world) == []
+    assert guards(world) == ["WatchGap"]  # its facts were not settled: pod 2 still existed
+    assert [i.uid for i in world.status.ledger.incarnations] == ["u2"] if world.status.ledger else False
 
 
 async def test_what_stayed_over_a_gap_is_remembered_by_the_next_process() -> None:
@@ -75,26 +149,118 @@ async def test_what_stayed_over_a_gap_is_remembered_by_the_next_process() -> Non
     world.start(2, "u2b")
     gap(world)
     await world.settled(2)
-    assert world.status.continuity is not None
-    assert (world.status.continuity.watch_epoch, world.status.continuity.ordinals) == ("epoch-2", "0-1")
+    assert blind(world) == "2"
     world.restart()
     world.scale(1)
     world.end(1)
     world.end(2, "u2b")
     await world.settled(4)
     assert left(world) == [world.id_of(1)]
+    assert guards(world) == ["WatchGap"]
 
 
-async def test_what_stayed_over_a_gap_does_not_outlive_a_restart_that_could_not_resume() -> None:
+async def test_process_that_cannot_resume_knows_the_pods_that_stayed_by_their_uids() -> None:
+    """All replicas away for longer than the API server remembers: the status says which object had each name."""
     world = await World().started()
-    gap(world)
+    world.restart(epoch="epoch-2")
     await world.settled(2)
-    world.restart(epoch="epoch-3")
+    assert blind(world) == ""
+    world.scale(1)
+    for ordinal in (1, 2):
+        world.end(ordinal)
+    await world.settled(4)
+    assert left(world) == [world.id_of(1), world.id_of(2)]
+
+
+async def test_process_that_cannot_resume_waits_for_the_one_seat_whose_pod_was_replaced() -> None:
+    world = await World().started()
+    await world.settled(2)
+    away(world)
+    world.remove_object(1)
+    world.start(1, "u1b")
+    world.kafka.join(world.id_of(1), LIVING)
+    world.restart(epoch="epoch-2")
+    await world.settled(2)
+    assert blind(world) == "1"
+    assert world.status.ledger is not None
+    assert [(i.uid, i.instance_ids) for i in world.status.ledger.incarnations] == [("u1", [world.id_of(1)])]
+    world.scale(1)
+    world.end(1, "u1b")
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == [world.id_of(2)]
+
+
+async def test_uids_of_another_timeline_say_nothing() -> None:
+    """After a restore of etcd uids come back, with other processes behind them."""
+    world = await World().started()
+    world.restart(epoch="epoch-2")
+    world.pods.timeline, world.pods.saw_restore = "timeline-2", True
+    await world.settled(2)
+    assert blind(world) == "0-2147483647"
+    assert world.status.continuity is not None
+    assert [s.reason for s in world.status.continuity.blind] == ["Restored"]
     world.scale(2)
     world.end(2)
     await world.settled(4)
     assert left(world) == []
-    assert guards(world) == ["WatchGap"]
+
+
+async def test_history_that_the_status_does_not_tell_is_ignorance_and_no_innocence() -> None:
+    """As an earlier operator leaves it, to which somebody rolled back for a while."""
+    world = await World().started()
+    body = world.kube.objects["staticgroups", *KEY]
+    del body["status"]["continuity"]
+    world.declare(body)
+    world.restart()
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == []
+    assert world.status.continuity is not None
+    assert [(s.ordinals, s.reason) for s in world.status.continuity.blind] == [("0-2147483647", "MemoryLost")]
+
+
+async def test_word_about_the_time_of_the_gap_frees_its_seats() -> None:
+    world = await World().started()
+    away(world)
+    world.remove_object(2)
+    world.start(2, "u2b")
+    gap(world)
+    await world.settled(2)
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(2)
+    assert left(world) == []
+    assert world.status.continuity is not None
+    span = world.status.continuity.blind[0]
+    since_s, until_s = span.since.timestamp(), span.until.timestamp()
+    early = GapWord(since_s=since_s, until_s=until_s, said_at_s=until_s - 1)
+    narrow = GapWord(since_s=since_s + 1, until_s=until_s, said_at_s=until_s + 60)
+    world.gap_words = (early, narrow)
+    await world.settled(2)
+    assert blind(world) == "2"
+    world.gap_words = (GapWord(since_s=since_s, until_s=until_s, said_at_s=until_s + 60),)
+    await world.settled(2)
+    assert blind(world) == ""
+    assert left(world) == []  # u2, which was known, ended unseen: that wants a word of its own
+    assert guards(world) == ["DeathNotProven"]
+    world.gap_words = ()
+    await world.settled(2)
+    assert blind(world) == ""
+
+
+async def test_unreadable_statefulset_after_a_gap_decides_nothing_yet() -> None:
+    world = await World().started()
+    await empty_seat(world)
+    gap(world)
+    world.kafka.problems.clear()
+    world.kube.problems["read_workload"] = problem_of(500, verb="get", resource="statefulsets", namespace="shop")
+    await world.settled(2)
+    assert left(world) == []
+    world.kube.problems.clear()
+    await world.settled(3)
+    assert left(world) == [world.id_of(2)]
 
 
 async def test_seats_wear_out_over_two_gaps_only_where_something_changed() -> None:
@@ -106,8 +272,7 @@ async def test_seats_wear_out_over_two_gaps_only_where_something_changed() -> No
     world.start(3, "u3b")
     gap(world, "epoch-3")
     await world.settled(2)
-    assert world.status.continuity is not None
-    assert world.status.continuity.ordinals == "0-2"
+    assert blind(world) == "3"
     world.scale(2)
     world.end(2)
     world.end(3, "u3b")
@@ -118,21 +283,37 @@ async def test_seats_wear_out_over_two_gaps_only_where_something_changed() -> No
 async def test_gap_before_the_first_round_after_it_is_not_forgotten_by_the_second() -> None:
     """Two gaps between two rounds: what stayed over both stayed."""
     world = await World().started()
+    await world.settled(2)
     gap(world)
     away(world)
     world.remove_object(2)
     world.start(2, "u2b")
     gap(world, "epoch-3")
     await world.settled(2)
-    assert world.status.continuity is not None
-    assert world.status.continuity.ordinals == "0-1"
+    assert blind(world) == "2"
+
+
+async def test_container_that_was_started_again_with_editable_ids_leaves_no_seat_clear() -> None:
+    """It may have carried the id of another seat for a while: annotations are read again when a container starts."""
+    world = World()
+    world.scale(3)
+    await world.round()
+    for ordinal in range(3):
+        world.start(ordinal, ids_are_fixed=False)
+    world.now_s += 300
+    await world.settled(2)
+    away(world)
+    world.start(1, "u1", ids_are_fixed=False, restart_count=1, joins=False)
+    gap(world)
+    await world.settled(2)
+    assert blind(world) == "0-2147483647"
 
 
 async def test_staticgroup_that_is_acknowledged_after_a_gap_has_had_none() -> None:
     world = World()
     gap(world)
     await world.started()
-    assert world.status.continuity is None
+    assert blind(world) == ""
     world.scale(2)
     world.end(2)
     await world.settled(3)

@@ -279,20 +279,23 @@ async def test_replica_that_gets_its_lease_back_goes_on_under_the_epoch_of_the_h
         await cluster.populated()
         take_lease(cluster, "somebody-else")
         await eventually(lambda: not operator._is_active, 20)
-        theirs = Continuity(epoch="theirs", resource_versions={"": cluster.server.resource_version})
+        position = {"": cluster.server.resource_version}
+        theirs = Continuity(epoch="theirs", resource_versions=position, timeline="their-timeline")
         cluster.server.objects[LEASE]["metadata"]["annotations"] = {CONTINUITY_ANNOTATION: theirs.to_json()}
         take_lease(cluster, "")
         await eventually(lambda: operator._is_active, 20)
-        assert operator.pods.epoch == "theirs"
+        assert (operator.pods.epoch, operator.pods.timeline) == ("theirs", "their-timeline")
 
 
 async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(cluster: Cluster) -> None:
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         may_end, described = asyncio.Event(), cluster.kafka.describe
+        begun: list[str] = []
         cut: list[str] = []
 
         async def describe(settings: Any, group_id: str) -> Any:
+            begun.append(group_id)
             try:
                 await asyncio.Event().wait()
             finally:
@@ -301,7 +304,7 @@ async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(clu
 
         cluster.kafka.describe = describe  # type: ignore[method-assign]
         operator._look_at(KEY)
-        await eventually(lambda: any(e.running for e in operator.queue._entries.values()), 20)
+        await eventually(lambda: begun, 20)
         take_lease(cluster, "somebody-else")
         await eventually(lambda: cut, 20)
         cluster.kafka.describe = described  # type: ignore[method-assign]
@@ -319,9 +322,11 @@ async def test_round_of_an_earlier_term_is_cut_off_before_the_next_term_begins(c
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         hanging, described = asyncio.Event(), cluster.kafka.describe
+        begun: list[str] = []
         ended: list[str] = []
 
         async def describe(settings: Any, group_id: str) -> Any:
+            begun.append(group_id)
             try:
                 await hanging.wait()
             finally:
@@ -330,7 +335,7 @@ async def test_round_of_an_earlier_term_is_cut_off_before_the_next_term_begins(c
 
         cluster.kafka.describe = describe  # type: ignore[method-assign]
         operator._look_at(KEY)
-        await eventually(lambda: any(e.running for e in operator.queue._entries.values()), 20)
+        await eventually(lambda: begun, 20)
         take_lease(cluster, "somebody-else")
         await eventually(lambda: ended == ["orders"], 20)
         written = len([w for w in writes(cluster) if "staticgroups" in w])

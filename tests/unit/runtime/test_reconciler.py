@@ -131,16 +131,6 @@ async def test_consistent_read_below_the_watch_is_a_gap_and_no_leave_follows() -
     assert guards(world) == [Guard.GAP]
 
 
-async def test_gap_after_the_ids_were_issued_holds_every_removal_for_good() -> None:
-    world = await departing()
-    world.pods.epoch = "epoch-2"
-    await world.settled(4)
-    assert world.left == []
-    assert world.status.injected is not None
-    assert world.status.injected.watch_epoch == "epoch-1"
-    assert world.condition("RemovalSettled")[1] == "WatchGap"
-
-
 @pytest.mark.parametrize("problem", ["read_workload", "read_pod"])
 async def test_unreadable_api_server_means_no_leave(problem: str) -> None:
     """S7: unknown is not absent."""

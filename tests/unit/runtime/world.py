@@ -8,10 +8,12 @@ from typing import Any
 
 from staticgroup.api import names
 from staticgroup.api.status import StaticGroupStatus, Writer
+from staticgroup.core.continuity import GapWord
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.memory import ledger_from
 from staticgroup.core.pod import PodVersion
 from staticgroup.runtime.connections import Connections
+from staticgroup.runtime.histories import Histories
 from staticgroup.runtime.memories import Memories
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator
@@ -66,6 +68,7 @@ class World:
         self.is_holder = True
         self.holding: Writer | None = None
         self.is_policy_served = True
+        self.gap_words: tuple[GapWord, ...] = ()
         self.template = ""
         self.journal: Journal = []
         self.kafka = FakeKafka(journal=self.journal)
@@ -98,6 +101,13 @@ class World:
                 metrics=metrics,
                 may_write=lambda: self.is_holder,
                 holding=lambda: self.holding,
+            ),
+            histories=Histories(
+                kube=self.kube,
+                pods=self.pods,  # type: ignore[arg-type]
+                policy_served=lambda: self.is_policy_served,
+                words=lambda: self.gap_words,
+                now_s=lambda: self.now_s,
             ),
             narrator=Narrator(kube=self.kube, metrics=metrics),
             metrics=metrics,
@@ -160,7 +170,7 @@ class World:
     def start(self, ordinal: int, uid: str = "", *, joins: bool = True, **changes: Any) -> None:
         """Start a pod with its id; its member joins."""
         ids = frozenset({self.id_of(ordinal)})
-        values = {"instance_ids": ids, "ready_since_s": self.now_s} | changes
+        values = {"instance_ids": ids, "ids_are_fixed": True, "ready_since_s": self.now_s} | changes
         self._happens(pod_version(ordinal, uid or f"u{ordinal}", **values))
         if joins:
             self.kafka.join(self.id_of(ordinal))
@@ -168,7 +178,7 @@ class World:
     def end(self, ordinal: int, uid: str = "", *, gone: bool = True) -> None:
         """End a pod gracefully: its kubelet certifies it, then the object goes."""
         ids = frozenset({self.id_of(ordinal)})
-        self._happens(ended(ordinal, uid or f"u{ordinal}", instance_ids=ids))
+        self._happens(ended(ordinal, uid or f"u{ordinal}", instance_ids=ids, ids_are_fixed=True))
         if gone:
             self.remove_object(ordinal)
 
@@ -196,7 +206,7 @@ class World:
         for ordinal in range(pods):
             self.start(ordinal)
         self.now_s += 300
-        await self.round()
+        await self.settled(2)
         return self
 
     def restart(self, *, epoch: str | None = None) -> None:
@@ -207,7 +217,7 @@ class World:
         if epoch is None:
             self.pods.resume_after(before)
         else:
-            self.pods.list_afresh(self.kube.pods.values())
+            self.pods.begin_afresh(self.kube.pods.values(), self.kube.resource_version)
         self.reconciler = self._new_reconciler()
 
     # what is seen --------------------------------------------------------------------------------------------------

@@ -1,0 +1,122 @@
+"""The durable form of what is known of the seats' histories, to and from the StaticGroup's status."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from ..api import continuity as api
+from ..api.ordinals import Ordinals
+from ..api.status import StaticGroupStatus
+from .chain import Incarnation, IncarnationState
+from .continuity import BlindSpan, Checkpoint, Seat, SettledWorkload
+
+LISTED = 1
+"""resourceVersion of an incarnation that only a seat names: below every real one, so that a LIST decides about it."""
+
+
+def checkpoint_from(status: api.Continuity | None) -> Checkpoint | None:
+    """Read a checkpoint; None when there is none."""
+    if status is None:
+        return None
+    return Checkpoint(
+        epoch=status.watch_epoch,
+        timeline=status.timeline,
+        at_s=status.at.timestamp(),
+        workload_name=status.workload_name,
+        seats=tuple(
+            Seat(
+                ordinal=s.ordinal,
+                uid=s.uid,
+                node_name=s.node_name,
+                restarts=s.restarts,
+                has_other_ids=s.other_ids,
+            )
+            for s in status.seats
+        ),
+        is_complete=status.all_seats,
+        workload=_settled(status.workload),
+        blind=tuple(
+            BlindSpan(
+                ordinals=Ordinals.parse(s.ordinals),
+                since_s=s.since.timestamp(),
+                until_s=s.until.timestamp(),
+                reason=s.reason,
+                after_epoch=s.watch_epoch,
+            )
+            for s in status.blind
+        ),
+    )
+
+
+def _settled(workload: api.SettledWorkload | None) -> SettledWorkload | None:
+    if workload is None:
+        return None
+    return SettledWorkload(
+        uid=workload.uid, generation=workload.generation, start=workload.start, replicas=workload.replicas
+    )
+
+
+def wire_continuity(checkpoint: Checkpoint | None) -> api.Continuity | None:
+    """Write a checkpoint; None for none."""
+    if checkpoint is None:
+        return None
+    workload = checkpoint.workload
+    return api.Continuity(
+        watch_epoch=checkpoint.epoch,
+        timeline=checkpoint.timeline,
+        at=_time(checkpoint.at_s),
+        workload_name=checkpoint.workload_name,
+        seats=[
+            api.Seat(
+                ordinal=s.ordinal, uid=s.uid, node_name=s.node_name, restarts=s.restarts, other_ids=s.has_other_ids
+            )
+            for s in checkpoint.seats
+        ],
+        all_seats=checkpoint.is_complete,
+        workload=workload and api.SettledWorkload(
+            uid=workload.uid, generation=workload.generation, start=workload.start, replicas=workload.replicas
+        ),
+        blind=[
+            api.BlindSpan(
+                ordinals=s.ordinals.text,
+                since=_time(s.since_s),
+                until=_time(s.until_s),
+                reason=s.reason,
+                watch_epoch=s.after_epoch,
+            )
+            for s in checkpoint.blind
+        ],
+    )
+
+
+def seated(namespace: str, status: StaticGroupStatus) -> tuple[Incarnation, ...]:
+    """Return the objects that had the names of seats, as far as a status tells."""
+    continuity = status.continuity
+    if continuity is None:
+        return ()
+    return tuple(
+        Incarnation(
+            namespace=namespace,
+            pod_name=f"{continuity.workload_name}-{seat.ordinal}",
+            uid=seat.uid,
+            instance_ids=frozenset() if seat.other_ids else _ids(status, continuity.workload_name, seat.ordinal),
+            node_name=seat.node_name,
+            state=IncarnationState.LIVE,
+            since_s=continuity.at.timestamp(),
+            resource_version=LISTED,
+        )
+        for seat in continuity.seats
+    )
+
+
+def _ids(status: StaticGroupStatus, workload_name: str, ordinal: int) -> frozenset[str]:
+    """Return the ids that the status' own injection gives to an ordinal."""
+    if status.injected is None:
+        return frozenset()
+    pod_name = f"{workload_name}-{ordinal}"
+    base = status.injected.id_template.replace("{podName}", pod_name).replace("{ordinal}", str(ordinal))
+    return frozenset(base + injected.suffix for injected in status.injected.ids)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(int(seconds), tz=UTC)

@@ -1,0 +1,180 @@
+"""Say for which seats of a StaticGroup no pod can have come and gone unseen, from what the watch knows now.
+
+`core.continuity` decides; here its facts are gathered. While the watch goes on nothing is read. After a gap the StatefulSet
+is read once, consistently and after the LIST that ended the gap; and in a quiet moment it is read with a barrier of the pod
+watch behind it, so that the next gap finds facts to compare with (the generation rule).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..api.identifiers import InvalidInstanceIdError
+from ..api.identity import InjectionMethod
+from ..api.staticgroup import StaticGroup, StaticGroupSpec
+from ..core.chain import Incarnation
+from ..core.continuity import (
+    Checkpoint,
+    GapWord,
+    Seat,
+    SettledWorkload,
+    SpanReason,
+    WatchView,
+    carried_over,
+    first_checkpoint,
+    settled_workload,
+)
+from ..core.identity import identity_of
+from ..core.membership import Identity, ordinal_of_pod
+from ..core.snapshot import History
+from ..core.workload import WorkloadView
+from ..kube.gateway import KubeGateway
+from ..kube.pod_store import PodStore
+from ..kube.problem import KubeProblem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A StatefulSet as read before a barrier of the pod watch was passed, under an epoch."""
+
+    epoch: str
+    workload: SettledWorkload
+
+
+@dataclass(slots=True)
+class Histories:
+    """Gather what `core.continuity` asks for.
+
+    Parameters
+    ----------
+    policy_served: the admission policy that injects ids is in force.
+    words: what people have said about gaps.
+    now_s: seconds since the Unix epoch.
+    """
+
+    kube: KubeGateway
+    pods: PodStore
+    policy_served: Callable[[], bool]
+    words: Callable[[], tuple[GapWord, ...]]
+    now_s: Callable[[], float]
+
+    async def checkpoint(
+        self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None
+    ) -> Checkpoint | None:
+        """Carry what is remembered of a StaticGroup over to now.
+
+        Returns
+        -------
+        None while nothing is known: the pod watch is not complete, or the StatefulSet cannot be read after a gap.
+        """
+        if not self.pods.epoch:
+            return None
+        before = history.continuity
+        view = self._view(group, spec, history, settled)
+        if before is None:
+            first = first_checkpoint(view, self.now_s())
+            return first if history.injected is None else self._forgotten(group, first)
+        if not view.goes_on(before):
+            read = await self.kube.read_workload(group.metadata.namespace, spec.workload_ref.name)
+            if isinstance(read, KubeProblem) or self.pods.epoch != view.epoch:
+                return None
+            view = self._view(group, spec, history, settled, settled_workload(read))
+        return carried_over(before, view, self.now_s())
+
+    def updated(
+        self, known: Checkpoint | None, group: StaticGroup, spec: StaticGroupSpec, history: History,
+        settled: Settled | None,
+    ) -> Checkpoint | None:
+        """Bring a checkpoint of this round up to date without reading anything; None when the watch had a gap meanwhile."""
+        if known is None or self.pods.epoch != known.epoch:
+            return None
+        return carried_over(known, self._view(group, spec, history, settled), self.now_s())
+
+    def _forgotten(self, group: StaticGroup, known: Checkpoint) -> Checkpoint:
+        """Return a checkpoint of ids that were issued although nothing is remembered of their history."""
+        created = group.metadata.creation_timestamp
+        since_s = created.timestamp() if created is not None else 0.0
+        return known.blinded(SpanReason.MEMORY_LOST, since_s=since_s, until_s=self.now_s())
+
+    def _view(
+        self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None,
+        read: SettledWorkload | None = None,
+    ) -> WatchView:
+        namespace, name = group.metadata.namespace, spec.workload_ref.name
+        by_ordinal: dict[int, list[Incarnation]] = {}
+        for pod in self.pods.of_workload(namespace, name):
+            ordinal = ordinal_of_pod(name, pod.pod_name)
+            if ordinal is not None:
+                by_ordinal.setdefault(ordinal, []).append(pod)
+        unbroken = {o: self.pods.unbroken_since(namespace, f"{name}-{o}") for o in by_ordinal}
+        pods = [(o, pod) for o, found in by_ordinal.items() for pod in found]
+        identity = _identity(spec, history)
+        epoch = self.pods.epoch
+        return WatchView(
+            epoch=epoch,
+            timeline=self.pods.timeline,
+            was_restored=self.pods.saw_restore,
+            workload_name=name,
+            everywhere=self.pods.unbroken_since(namespace),
+            unbroken=unbroken,
+            seats=tuple(_seat(o, pod, identity) for o, pod in pods if pod.object_present),
+            seen=frozenset(pod.uid for o, pod in pods if self.pods.seen_under(pod.uid) in unbroken[o]),
+            gone=frozenset(pod.uid for _, pod in pods if not pod.object_present),
+            ended_at_s=self.pods.ended_at_s,
+            read=read,
+            settled=settled.workload if settled is not None and settled.epoch == epoch else None,
+            are_ids_by_hand=self._are_by_hand(spec),
+            words=self.words(),
+        )
+
+    def _are_by_hand(self, spec: StaticGroupSpec) -> bool:
+        """True when nobody keeps an id from being written under any pod name."""
+        is_injected = spec.identity.method is not InjectionMethod.NONE and self.policy_served()
+        return not is_injected and not spec.identity.exclusive
+
+    async def settle(
+        self, group: StaticGroup, spec: StaticGroupSpec, known: Checkpoint | None, workload: WorkloadView | None,
+    ) -> Settled | None:
+        """Read the StatefulSet and bring the pod watch up to that, when it wants something else than what is remembered.
+
+        Parameters
+        ----------
+        workload: as the watch shows it, which costs nothing to look at.
+
+        Returns
+        -------
+        None when nothing is to be learned now: pods come or go, or the read or the barrier failed.
+        """
+        wanted = settled_workload(workload)
+        if known is None or wanted is None or wanted == known.workload or not known.is_complete:
+            return None
+        if len(known.seats) != wanted.replicas or not all(wanted.wants(s.ordinal) for s in known.seats):
+            return None
+        epoch, namespace, name = self.pods.epoch, group.metadata.namespace, spec.workload_ref.name
+        position = self.pods.position(namespace)
+        read = await self.kube.read_workload(namespace, name)
+        if isinstance(read, KubeProblem) or settled_workload(read) != wanted:
+            return None
+        beyond = await self.kube.read_pod(namespace, f"{name}-{wanted.start + wanted.replicas}")
+        if isinstance(beyond, KubeProblem) or not epoch:
+            return None
+        is_passed = await self.pods.barrier(namespace, beyond.resource_version, not_below=position)
+        return Settled(epoch=epoch, workload=wanted) if is_passed and self.pods.epoch == epoch else None
+
+
+def _identity(spec: StaticGroupSpec, history: History) -> Identity | None:
+    try:
+        return identity_of(spec, history)
+    except (InvalidInstanceIdError, ValueError):
+        return None
+
+
+def _seat(ordinal: int, pod: Incarnation, identity: Identity | None) -> Seat:
+    return Seat(
+        ordinal=ordinal,
+        uid=pod.uid,
+        node_name=pod.node_name,
+        restarts=None if pod.ids_are_fixed else pod.restarts,
+        has_other_ids=identity is None or not identity.is_issued(pod),
+    )

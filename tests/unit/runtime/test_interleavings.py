@@ -1,0 +1,190 @@
+"""Any order of what processes, objects, the operator and the status can do: no LeaveGroup names a living process.
+
+The one idea: the oracle is the process table of this test, which the operator never sees. Pods are force-deleted while
+their processes live on, watches lose events, operators restart with and without a position, statuses lose parts, scales
+come and go while nobody looks; and whoever says a word about a gap says the truth.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from staticgroup.core.continuity import GapWord
+
+from .world import KEY, World
+
+SEEDS = 120
+STEPS = 45
+ORDINALS_MAX = 4
+
+
+@dataclass
+class Process:
+    """One container process; `member_id` changes whenever it joins."""
+
+    uid: str
+    ordinal: int
+    is_alive: bool = True
+    member_ids: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Play:
+    """One world, its processes, and what may happen next."""
+
+    rng: Random
+    world: World
+    processes: list[Process] = field(default_factory=list)
+    removals: int = 0
+    checked: int = 0
+    done: Counter[str] = field(default_factory=Counter)
+
+    def of_uid(self, uid: str) -> Process:
+        return next(p for p in self.processes if p.uid == uid)
+
+    def objects(self) -> list[tuple[int, str]]:
+        return [(int(name.rpartition("-")[2]), v.uid) for (_, name), v in sorted(self.world.kube.pods.items())]
+
+    def zombies(self) -> list[Process]:
+        present = {uid for _, uid in self.objects()}
+        return [p for p in self.processes if p.is_alive and p.uid not in present]
+
+    # what can happen ----------------------------------------------------------------------------------------------
+
+    def scale(self) -> None:
+        self.world.scale(self.rng.randint(0, ORDINALS_MAX), in_store=self.rng.random() < 0.7)
+
+    def control(self) -> None:
+        """Let the StatefulSet controller do one thing: make a pod that is wanted, or end one that is not."""
+        wanted = self.world.kube.workloads["shop", "web"].replicas
+        present = dict(self.objects())
+        missing = [o for o in range(wanted) if o not in present]
+        surplus = [o for o in present if o >= wanted]
+        if missing and (not surplus or self.rng.random() < 0.5):
+            self.start(self.rng.choice(missing))
+        elif surplus:
+            self.end(self.rng.choice(surplus))
+
+    def start(self, ordinal: int) -> None:
+        process = Process(uid=f"u{len(self.processes)}", ordinal=ordinal)
+        self.processes.append(process)
+        self.world.start(ordinal, process.uid, joins=False)
+        if self.rng.random() < 0.8:
+            self.join(process)
+
+    def end(self, ordinal: int) -> None:
+        """End a pod as its kubelet does: the process, then its status, then the object."""
+        uid = dict(self.objects())[ordinal]
+        self.of_uid(uid).is_alive = False
+        self.world.end(ordinal, uid)
+
+    def end_one(self) -> None:
+        if self.objects():
+            self.end(self.rng.choice(self.objects())[0])
+
+    def force_delete(self) -> None:
+        """Delete an object while its process may live on, as on a node that is cut off."""
+        if not self.objects():
+            return
+        ordinal, uid = self.rng.choice(self.objects())
+        self.of_uid(uid).is_alive = self.rng.random() < 0.8
+        self.world.remove_object(ordinal)
+
+    def join(self, process: Process | None = None) -> None:
+        """Let a living process take its id, whoever holds it."""
+        living = [p for p in self.processes if p.is_alive]
+        process = process or (self.rng.choice(living) if living else None)
+        if process is not None:
+            process.member_ids.add(self.world.kafka.join(self.world.id_of(process.ordinal)))
+
+    def zombie_ends(self) -> None:
+        if self.zombies():
+            self.rng.choice(self.zombies()).is_alive = False
+
+    def lag(self) -> None:
+        self.world.pods.is_lagging = True
+
+    def deliver(self) -> None:
+        self.world.pods.is_lagging = False
+        self.world.pods.deliver()
+
+    def gap(self) -> None:
+        world = self.world
+        world.kube.resource_version += 1
+        world.pods.lose(world.kube.pods.values(), world.kube.resource_version, self.epoch())
+        world.pods.is_lagging = self.rng.random() < 0.2
+
+    def epoch(self) -> str:
+        return f"epoch-{self.rng.getrandbits(32):08x}"
+
+    def restart(self) -> None:
+        self.world.restart()
+
+    def restart_without_position(self) -> None:
+        self.world.kube.resource_version += 1
+        self.world.restart(epoch=self.epoch())
+
+    def workload_is_seen(self) -> None:
+        self.world.stores.workloads["shop", "web"] = self.world.kube.workloads["shop", "web"]
+
+    def lose_status(self) -> None:
+        """Empty the status, or a part of it, as the user's backup tool or an earlier operator does."""
+        body = self.world.kube.objects["staticgroups", *KEY]
+        status = dict(body.get("status") or {})
+        for part in self.rng.choice((["continuity"], ["ledger", "continuity"], list(status))):
+            status.pop(part, None)
+        body["status"] = status
+        self.world.declare(body)
+        self.restart_without_position()
+
+    def say(self) -> None:
+        """Say that what ended in all gaps has ended, where it has."""
+        if not self.zombies():
+            self.world.gap_words = (GapWord(since_s=0, until_s=self.world.now_s, said_at_s=self.world.now_s),)
+
+    async def rounds(self) -> None:
+        for _ in range(self.rng.randint(1, 4)):
+            self.world.now_s += self.rng.choice((0.5, 2.0, 40.0))
+            await self.world.round()
+            self.check()
+
+    def check(self) -> None:
+        leaves = self.world.kafka.leaves
+        for entry, *_ in leaves[self.checked :]:
+            holder = [p for p in self.processes if entry.member_id in p.member_ids]
+            assert holder, "a member of nobody was removed"
+            assert not holder[0].is_alive, f"{entry.instance_id} of living {holder[0].uid} after {dict(self.done)}"
+            self.removals += 1
+        self.checked = len(leaves)
+
+
+EVENTS: tuple[tuple[Callable[[Play], None], int], ...] = (
+    (Play.scale, 8), (Play.control, 30), (Play.end_one, 4), (Play.force_delete, 2), (Play.join, 5),
+    (Play.zombie_ends, 4), (Play.lag, 4), (Play.deliver, 4), (Play.gap, 5), (Play.restart, 2),
+    (Play.restart_without_position, 2), (Play.workload_is_seen, 5), (Play.lose_status, 1), (Play.say, 3),
+)  # fmt: skip
+
+
+async def played(seed: int) -> Play:
+    play = Play(rng=Random(seed), world=World())
+    await play.rounds()
+    happenings, weights = [event for event, _ in EVENTS], [weight for _, weight in EVENTS]
+    for _ in range(STEPS):
+        (event,) = play.rng.choices(happenings, weights)
+        play.done[event.__name__] += 1
+        event(play)
+        # Without a status nothing is injected, so no pod gets an id before the next round.
+        if play.rng.random() < 0.6 or play.world.status.injected is None:
+            await play.rounds()
+    return play
+
+
+@pytest.mark.parametrize("block", range(4))
+async def test_no_order_of_events_removes_a_living_process(block: int) -> None:
+    plays = [await played(seed) for seed in range(block * SEEDS // 4, (block + 1) * SEEDS // 4)]
+    assert sum(p.removals for p in plays) > SEEDS // 12, "an operator that removes nobody proves nothing"
