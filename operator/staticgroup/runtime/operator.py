@@ -34,7 +34,7 @@ from .confirmations import Confirmations
 from .connection_reporter import ConnectionReporter
 from .connections import Connections
 from .journal import Journal, Sink
-from .journal_sinks import sinks_of
+from .journal.sinks import sinks_of
 from .memories import Memories
 from .metrics import Metrics
 from .narrator import Narrator
