@@ -12,7 +12,7 @@ from staticgroup.runtime.settings import Settings
 
 from .api_server import ApiServer
 from .gateway import ModelKafkaGateway
-from .kafka_cluster import ModelKafkaCluster
+from .kafka.cluster import ModelKafkaCluster
 from .loop import Process, SimulationLoop
 from .objects import EPOCH_S, Json
 from .transport import ModelTransport
