@@ -30,7 +30,6 @@ from ..kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
 from ..kube.problem import KubeProblem, KubeProblemKind
 from ..kube.translate import MalformedObject, workload_view
 from ..kube.transport import STATEFULSETS, Resource, Transport
-from .confirmations import Confirmations
 from .connection_reporter import ConnectionReporter
 from .connections import Connections
 from .journal import Journal, Sink
@@ -42,6 +41,7 @@ from .recommendations import recommendations_of
 from .reconciler import Reconciler
 from .settings import Settings
 from .stores import Stores, uid_of
+from .words import Words
 from .work_queue import Key, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class Operator:
         self.journal = self._journal(operator_id, journal_sinks) if journal_sinks else None
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
-        self.confirmations = Confirmations(
+        self.words = Words(
             kube=self.kube, pods=self.pods, scopes=settings.watch_namespaces or ("",)
         )
         self.outage = transport.outage
@@ -361,7 +361,7 @@ class Operator:
                 tasks.create_task(self._follow_policy(), name="policy")
                 await self._policy_known.wait()
                 await self.pods.wait_anchored()
-                tasks.create_task(self.confirmations.follow(), name="confirmations")
+                tasks.create_task(self.words.follow(), name="confirmations")
                 tasks.create_task(
                     self.lease.run(on_acquired=lambda: self._lease_acquired(tasks), on_lost=self._lease_lost),
                     name="lease",
@@ -487,7 +487,7 @@ class Operator:
         await asyncio.gather(*(s.wait_complete() for s in (*self.connection_streams, *self.group_streams)))
         for key, group in self.stores.groups.items():
             self.pods.merge(ledger_from(key[0], group.status))
-        await self.confirmations.read()
+        await self.words.read()
 
     async def _follow_policy(self) -> None:
         """Keep asking whether the injection policy is served; a cluster upgrade turns it on."""
