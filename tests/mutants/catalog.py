@@ -1054,7 +1054,7 @@ _SHELL = (
         "Lease overwritten before its continuity was read",
         "runtime/operator.py",
         _PROCESS,
-        ("        self._is_active = self._has_merged = False\n", "        self._is_active = False\n"),
+        ("        self.is_active = self._has_merged = False\n", "        self.is_active = False\n"),
     ),
 )
 
