@@ -165,31 +165,31 @@ _CERTIFICATES = tuple(
 _FACTS = (
     _mutant(
         "any owner of the status counts as the writer of the phase",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
         ('        if "f:phase" in owned and', "        if owned and"),
     ),
     _mutant(
         "oldest owner of the phase believed",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
         ("at >= written_at:", "at <= (written_at or at):"),
     ),
     _mutant(
         "restart count is no trace of a run",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
         (' or _whole(entry, "restartCount", "status"):', ":"),
     ),
     _mutant(
         "last state is no trace of a run",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
         ('    return _object(entry, "lastState", "status").get("terminated") is not None\n', "    return False\n"),
     ),
     _mutant(
         "lost container's last state without an id is no trace of a run",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
         (
             '"lastState", "status").get("terminated") is not None',
@@ -198,13 +198,13 @@ _FACTS = (
     ),
     _mutant(
         "running state is no trace of a run",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
         ('if state.get("running") is not None or _text(', "if _text("),
     ),
     _mutant(
         "out-of-service taint not read",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
         ('any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints)', "False"),
     ),
@@ -226,7 +226,7 @@ _FACTS = (
 )
 
 _FIXED_IDS = tuple(
-    _mutant(name, "kube/translate.py", _TRANSLATE, *changes)
+    _mutant(name, "kube/translate/pods.py", _TRANSLATE, *changes)
     for name, *changes in (
         (
             "id of an annotation taken for fixed",

@@ -15,10 +15,10 @@ from datetime import datetime
 from sys import intern
 from typing import Any, Final
 
-from ..api.identifiers import INSTANCE_ID_LENGTH_MAX, InvalidInstanceIdError, validate_instance_id
-from ..api.names import INSTANCE_ID_ANNOTATION, OUT_OF_SERVICE_TAINT, POD_INDEX_LABEL
-from ..core.pod import ContainerPhase, ContainerView, NodeView, OwnerView, PodVersion
-from ..core.workload import ContainerBudget, WorkloadView
+from ...api.identifiers import INSTANCE_ID_LENGTH_MAX, InvalidInstanceIdError, validate_instance_id
+from ...api.names import INSTANCE_ID_ANNOTATION, OUT_OF_SERVICE_TAINT, POD_INDEX_LABEL
+from ...core.pod import ContainerPhase, ContainerView, NodeView, OwnerView, PodVersion
+from ...core.workload import ContainerBudget, WorkloadView
 
 Json = dict[str, Any]
 
