@@ -167,7 +167,7 @@ _FACTS = (
         "any owner of the status counts as the writer of the phase",
         "kube/translate/pods.py",
         _TRANSLATE,
-        ('        if "f:phase" in owned and', "        if owned and"),
+        ('        if "f:phase" not in owned or ', "        if not owned or "),
     ),
     _mutant(
         "oldest owner of the phase believed",
@@ -179,13 +179,13 @@ _FACTS = (
         "restart count is no trace of a run",
         "kube/translate/pods.py",
         _TRANSLATE,
-        (' or _whole(entry, "restartCount", "status"):', ":"),
+        (' or whole_of(entry, "restartCount", "status"):', ":"),
     ),
     _mutant(
         "last state is no trace of a run",
         "kube/translate/pods.py",
         _TRANSLATE,
-        ('    return _object(entry, "lastState", "status").get("terminated") is not None\n', "    return False\n"),
+        ('    return object_of(entry, "lastState", "status").get("terminated") is not None\n', "    return False\n"),
     ),
     _mutant(
         "lost container's last state without an id is no trace of a run",
@@ -200,11 +200,11 @@ _FACTS = (
         "running state is no trace of a run",
         "kube/translate/pods.py",
         _TRANSLATE,
-        ('if state.get("running") is not None or _text(', "if _text("),
+        ('if state.get("running") is not None or text_of(', "if text_of("),
     ),
     _mutant(
         "out-of-service taint not read",
-        "kube/translate/pods.py",
+        "kube/translate/nodes.py",
         _TRANSLATE,
         ('any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints)', "False"),
     ),
@@ -226,7 +226,7 @@ _FACTS = (
 )
 
 _FIXED_IDS = tuple(
-    _mutant(name, "kube/translate/pods.py", _TRANSLATE, *changes)
+    _mutant(name, "kube/translate/carried_ids.py", _TRANSLATE, *changes)
     for name, *changes in (
         (
             "id of an annotation taken for fixed",
@@ -250,7 +250,7 @@ _FIXED_IDS = tuple(
         ("variable that is defined again keeps what it was", ("        fixed.discard(name)\n", "")),
         (
             "envFrom brings no id",
-            ('            if _objects(container, "envFrom", f"spec.{kind}[]"):\n', "            if False:\n"),
+            ('            if objects_of(container, "envFrom", f"spec.{kind}[]"):\n', "            if False:\n"),
         ),
         (
             "variable of another name that reads the id's annotation overlooked",
