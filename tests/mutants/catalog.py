@@ -335,8 +335,8 @@ _CHAINS = (
             (
                 "DELETED with running containers counts as dead",
                 (
-                    "        state=IncarnationState.SUSPECT,\n        object_present=False,\n",
-                    "        state=IncarnationState.DEAD,\n        object_present=False,\n",
+                    "gone = replace(known, state=IncarnationState.SUSPECT, object_present=False,",
+                    "gone = replace(known, state=IncarnationState.DEAD, object_present=False,",
                 ),
             ),
             (
@@ -357,10 +357,7 @@ _CHAINS = (
         "gap not compared with the epoch of the ids",
         "core/plan.py",
         _PLAN,
-        (
-            "injected is not None and bool(snapshot.watch_epoch) and injected.watch_epoch == snapshot.watch_epoch",
-            "bool(snapshot.watch_epoch)",
-        ),
+        ("    if injected.watch_epoch == snapshot.watch_epoch:\n", "    if True:\n"),
     ),
     _mutant(
         "new epoch written after a gap",
@@ -695,15 +692,15 @@ _ORDER = tuple(
         (
             "describe last",
             (
-                "            chains = {i: self._chain(identity, namespace, i) for i in departed}  # step 4: only now\n",
-                "            chains = {i: self._chain(identity, namespace, i) for i in departed}\n"
+                "            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now\n",
+                "            chains = {i: self._chain(identity, group, i) for i in departed}\n"
                 "            described = await self.kafka.describe(settings, spec.group_id)\n",
             ),
         ),
         (
             "chains taken before the barrier",
             (
-                "            chains = {i: self._chain(identity, namespace, i) for i in departed}  # step 4: only now\n",
+                "            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now\n",
                 "",
             ),
         ),
@@ -736,37 +733,50 @@ _ORDER = tuple(
             ("        if not self._is_current(group):\n            return Executed(), decided\n", ""),
         ),
         (
-            "lease not checked before the status",
+            "lease not checked before a round is reported",
             (
                 "        if not self.may_write():\n            return False\n        self._forget_settled",
                 "        self._forget_settled",
-            ),
-            (
-                "        if not self.may_write():\n            return False\n        problem = await",
-                "        problem = await",
             ),
         ),
         (
             "end durable before the status was written",
             (
-                "        if not self.may_write():\n            return False\n        problem = await",
-                "        self._mark_durable(known)\n        problem = await",
+                "counts as durable only when the write succeeded.\"\"\"\n",
+                "counts as durable only when the write succeeded.\"\"\"\n        self._mark_durable(known, status)\n",
             ),
         ),
-        ("status written although nothing changed", ("        if status == memory.status:\n", "        if False:\n")),
+        ("status written although nothing changed", ("        if status == memory.status and not memory.is_unsure:\n", "        if False:\n")),
+    )
+)
+
+_REMEMBERED = tuple(
+    _mutant(name, "runtime/memories.py", _ROUNDS + _CUT, *changes)
+    for name, *changes in (
+        (
+            "lease not checked before the status",
+            (
+                "            if not self.may_write():\n                return False\n            stamped",
+                "            stamped",
+            ),
+        ),
         (
             "unreadable StaticGroup starts with an empty memory",
             (
-                "        if isinstance(body, KubeProblem):\n            return None\n        status = StaticGroup.from_wire(body).status\n",
-                "        if isinstance(body, KubeProblem):\n            body = group.to_wire()\n        status = StaticGroup.from_wire(body).status\n",
+                "        if isinstance(body, KubeProblem) or body[",
+                "        if isinstance(body, KubeProblem):\n            body = group.to_wire()\n        if body[",
             ),
         ),
         (
             "memory of a deleted StaticGroup kept for the next of its name",
             (
-                "        if memory is not None and memory.uid == group.metadata.uid:\n",
-                "        if memory is not None:\n",
+                "is_known = memory is not None and memory.uid == group.metadata.uid\n",
+                "is_known = memory is not None\n",
             ),
+        ),
+        (
+            "status write whose answer was lost believed not to have happened",
+            ("            memory.is_unsure = True\n            answer", "            answer"),
         ),
     )
 )
@@ -955,12 +965,6 @@ _SHELL = (
         ("replace(decided, history=memory.history)", "replace(decided, history=history)"),
     ),
     _mutant(
-        "status write whose answer was lost believed not to have happened",
-        "runtime/reconciler.py",
-        _CUT,
-        ("        memory.is_status_unsure = True\n", ""),
-    ),
-    _mutant(
         "rotated Secret not picked up",
         "runtime/connections.py",
         _ROUNDS,
@@ -1018,7 +1022,7 @@ _SHELL = (
         "status of another uid overwritten",
         "kube/gateway.py",
         _KUBE,
-        ('            if metadata.get("uid") != uid:\n', "            if False:\n"),
+        ('            if present["metadata"].get("uid") != uid:\n', "            if False:\n"),
     ),
     _mutant(
         "object that a LIST does not show kept",
@@ -1145,6 +1149,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_TIMEOUT,
     *_RECOMMENDATIONS,
     *_ORDER,
+    *_REMEMBERED,
     *_EDGES,
     *_SHELL,
     *_WORDS_OF_PEOPLE,
