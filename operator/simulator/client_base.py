@@ -15,8 +15,8 @@ from coordinator_model.errors import ErrorCode
 from coordinator_model.messages import Request
 
 from .client_settings import ConsumerSettings, Reaction
-from .kafka_cluster import ModelKafkaCluster
-from .kafka_network import ConnectionLost, KafkaLink
+from .kafka.cluster import ModelKafkaCluster
+from .kafka.network import ConnectionLost, KafkaLink
 from .partition_meter import Partition, PartitionMeter
 from .processes import ContainerProcess
 from .trace import Trace

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from .classic_client import ClassicConsumer
 from .client_base import Consumer
 from .client_settings import ContainerSettings
-from .kafka_cluster import ModelKafkaCluster
+from .kafka.cluster import ModelKafkaCluster
 from .kip848_client import Kip848Consumer
 from .partition_meter import PartitionMeter
 from .processes import ContainerProcess, Idle, Program

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from coordinator_model.errors import ErrorCode
 
 from .faults.registry import attempt
-from .kafka_requests import AppliedLeave
+from .kafka.requests import AppliedLeave
 from .log_capture import captured_logs
 from .loop import run as run_simulation
 from .objects import uid_of

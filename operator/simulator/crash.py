@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .kafka_requests import AppliedLeave
+from .kafka.requests import AppliedLeave
 from .log_capture import captured_logs
 from .loop import Process
 from .loop import run as run_simulation

@@ -36,8 +36,8 @@ from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.pool import ClusterPool
 from staticgroup.kafka.wire import BROKER_RESOURCE, GROUP_RESOURCE, Api, Call, VersionRanges, metadata, negotiate
 
-from .kafka_cluster import ModelKafkaCluster
-from .kafka_network import ConnectionLost, Exchange, KafkaLink
+from .kafka.cluster import ModelKafkaCluster
+from .kafka.network import ConnectionLost, Exchange, KafkaLink
 
 T = TypeVar("T")
 KAFKA_PORT = 9092

@@ -12,7 +12,7 @@ from staticgroup.runtime.settings import Settings
 
 from .api_server import ApiServer
 from .gateway import ModelKafkaGateway
-from .kafka_cluster import ModelKafkaCluster
+from .kafka.cluster import ModelKafkaCluster
 from .loop import Process, SimulationLoop
 from .objects import EPOCH_S, Json
 from .transport import ModelTransport
@@ -71,7 +71,7 @@ def says_stop(spec: Json) -> bool:
 def note_orders(running: RunningOperator, loop: SimulationLoop) -> None:
     """Note since when an operator has known that it may not write to a group."""
     operator = running.operator
-    heard = operator.static_group_changed
+    heard = operator.listener.static_group_changed
 
     def static_group_changed(raw: Json, *, is_deleted: bool) -> None:
         namespace, name = raw["metadata"]["namespace"], raw["metadata"]["name"]

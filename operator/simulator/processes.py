@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .kafka_network import KafkaLink
+from .kafka.network import KafkaLink
 from .loop import Process, SimulationLoop
 from .trace import Trace
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from .kafka_requests import AppliedLeave
+from .kafka.requests import AppliedLeave
 from .log_capture import captured_logs
 from .loop import run as run_simulation
 from .objects import PODS, STATIC_GROUPS, is_true, uid_of

@@ -27,9 +27,9 @@ from .failure_recovery import FailureRecovery
 from .gateway import WireLeave
 from .ground_truth import GroundTruth
 from .issued_ids import Issue
-from .kafka_cluster import ModelKafkaCluster
-from .kafka_network import ConnectionLost, KafkaLink
-from .kafka_requests import AppliedLeave
+from .kafka.cluster import ModelKafkaCluster
+from .kafka.network import ConnectionLost, KafkaLink
+from .kafka.requests import AppliedLeave
 from .kubernetes import Kubernetes
 from .loop import SimulationLoop, simulation
 from .objects import (

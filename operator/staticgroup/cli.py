@@ -138,7 +138,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _confirm(options: argparse.Namespace) -> int:
-    from .runtime.confirm import confirm, list_suspects
+    from .runtime.confirm_command import confirm, list_suspects
 
     if not options.namespace:
         print("staticgroup: name the namespace with -n", file=sys.stderr)

@@ -18,7 +18,7 @@ from coordinator_model.records import Record
 from coordinator_model.result import Result
 from coordinator_model.settings import BrokerSettings
 from simulator.client_settings import ConsumerSettings, ContainerSettings
-from simulator.kafka_network import Exchange
+from simulator.kafka.network import Exchange
 from simulator.loop import run
 from simulator.partition_meter import Partition
 from staticgroup.core.group import GroupView

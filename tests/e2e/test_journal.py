@@ -14,7 +14,7 @@ import pytest
 from staticgroup.api.journal import MemberFenced, group_record, read, write
 from staticgroup.api.kafkaconnection import SaslMechanism
 from staticgroup.kafka.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
-from staticgroup.runtime.journal_kafka import KafkaSink, librdkafka
+from staticgroup.runtime.journal.kafka import KafkaSink, librdkafka
 from support.devcluster import kafka_broker
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers

@@ -165,31 +165,31 @@ _CERTIFICATES = tuple(
 _FACTS = (
     _mutant(
         "any owner of the status counts as the writer of the phase",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
-        ('        if "f:phase" in owned and', "        if owned and"),
+        ('        if "f:phase" not in owned or ', "        if not owned or "),
     ),
     _mutant(
         "oldest owner of the phase believed",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
         ("at >= written_at:", "at <= (written_at or at):"),
     ),
     _mutant(
         "restart count is no trace of a run",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
-        (' or _whole(entry, "restartCount", "status"):', ":"),
+        (' or whole_of(entry, "restartCount", "status"):', ":"),
     ),
     _mutant(
         "last state is no trace of a run",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
-        ('    return _object(entry, "lastState", "status").get("terminated") is not None\n', "    return False\n"),
+        ('    return object_of(entry, "lastState", "status").get("terminated") is not None\n', "    return False\n"),
     ),
     _mutant(
         "lost container's last state without an id is no trace of a run",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
         (
             '"lastState", "status").get("terminated") is not None',
@@ -198,13 +198,13 @@ _FACTS = (
     ),
     _mutant(
         "running state is no trace of a run",
-        "kube/translate.py",
+        "kube/translate/pods.py",
         _TRANSLATE,
-        ('if state.get("running") is not None or _text(', "if _text("),
+        ('if state.get("running") is not None or text_of(', "if text_of("),
     ),
     _mutant(
         "out-of-service taint not read",
-        "kube/translate.py",
+        "kube/translate/nodes.py",
         _TRANSLATE,
         ('any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints)', "False"),
     ),
@@ -226,7 +226,7 @@ _FACTS = (
 )
 
 _FIXED_IDS = tuple(
-    _mutant(name, "kube/translate.py", _TRANSLATE, *changes)
+    _mutant(name, "kube/translate/carried_ids.py", _TRANSLATE, *changes)
     for name, *changes in (
         (
             "id of an annotation taken for fixed",
@@ -250,7 +250,7 @@ _FIXED_IDS = tuple(
         ("variable that is defined again keeps what it was", ("        fixed.discard(name)\n", "")),
         (
             "envFrom brings no id",
-            ('            if _objects(container, "envFrom", f"spec.{kind}[]"):\n', "            if False:\n"),
+            ('            if objects_of(container, "envFrom", f"spec.{kind}[]"):\n', "            if False:\n"),
         ),
         (
             "variable of another name that reads the id's annotation overlooked",
@@ -335,8 +335,8 @@ _CHAINS = (
             (
                 "DELETED with running containers counts as dead",
                 (
-                    "        state=IncarnationState.SUSPECT,\n        object_present=False,\n",
-                    "        state=IncarnationState.DEAD,\n        object_present=False,\n",
+                    "gone = replace(known, state=IncarnationState.SUSPECT, object_present=False,",
+                    "gone = replace(known, state=IncarnationState.DEAD, object_present=False,",
                 ),
             ),
             (
@@ -357,10 +357,7 @@ _CHAINS = (
         "gap not compared with the epoch of the ids",
         "core/plan.py",
         _PLAN,
-        (
-            "injected is not None and bool(snapshot.watch_epoch) and injected.watch_epoch == snapshot.watch_epoch",
-            "bool(snapshot.watch_epoch)",
-        ),
+        ("    if injected.watch_epoch == snapshot.watch_epoch:\n", "    if True:\n"),
     ),
     _mutant(
         "new epoch written after a gap",
@@ -695,15 +692,15 @@ _ORDER = tuple(
         (
             "describe last",
             (
-                "            chains = {i: self._chain(identity, namespace, i) for i in departed}  # step 4: only now\n",
-                "            chains = {i: self._chain(identity, namespace, i) for i in departed}\n"
+                "            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now\n",
+                "            chains = {i: self._chain(identity, group, i) for i in departed}\n"
                 "            described = await self.kafka.describe(settings, spec.group_id)\n",
             ),
         ),
         (
             "chains taken before the barrier",
             (
-                "            chains = {i: self._chain(identity, namespace, i) for i in departed}  # step 4: only now\n",
+                "            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now\n",
                 "",
             ),
         ),
@@ -736,37 +733,50 @@ _ORDER = tuple(
             ("        if not self._is_current(group):\n            return Executed(), decided\n", ""),
         ),
         (
-            "lease not checked before the status",
+            "lease not checked before a round is reported",
             (
                 "        if not self.may_write():\n            return False\n        self._forget_settled",
                 "        self._forget_settled",
-            ),
-            (
-                "        if not self.may_write():\n            return False\n        problem = await",
-                "        problem = await",
             ),
         ),
         (
             "end durable before the status was written",
             (
-                "        if not self.may_write():\n            return False\n        problem = await",
-                "        self._mark_durable(known)\n        problem = await",
+                "counts as durable only when the write succeeded.\"\"\"\n",
+                "counts as durable only when the write succeeded.\"\"\"\n        self._mark_durable(known, status)\n",
             ),
         ),
-        ("status written although nothing changed", ("        if status == memory.status:\n", "        if False:\n")),
+        ("status written although nothing changed", ("        if status == memory.status and not memory.is_unsure:\n", "        if False:\n")),
+    )
+)
+
+_REMEMBERED = tuple(
+    _mutant(name, "runtime/memories.py", _ROUNDS + _CUT, *changes)
+    for name, *changes in (
+        (
+            "lease not checked before the status",
+            (
+                "            if not self.may_write():\n                return False\n            stamped",
+                "            stamped",
+            ),
+        ),
         (
             "unreadable StaticGroup starts with an empty memory",
             (
-                "        if isinstance(body, KubeProblem):\n            return None\n        status = StaticGroup.from_wire(body).status\n",
-                "        if isinstance(body, KubeProblem):\n            body = group.to_wire()\n        status = StaticGroup.from_wire(body).status\n",
+                "        if isinstance(body, KubeProblem) or body[",
+                "        if isinstance(body, KubeProblem):\n            body = group.to_wire()\n        if body[",
             ),
         ),
         (
             "memory of a deleted StaticGroup kept for the next of its name",
             (
-                "        if memory is not None and memory.uid == group.metadata.uid:\n",
-                "        if memory is not None:\n",
+                "is_known = memory is not None and memory.uid == group.metadata.uid\n",
+                "is_known = memory is not None\n",
             ),
+        ),
+        (
+            "status write whose answer was lost believed not to have happened",
+            ("            memory.is_unsure = True\n            answer", "            answer"),
         ),
     )
 )
@@ -955,12 +965,6 @@ _SHELL = (
         ("replace(decided, history=memory.history)", "replace(decided, history=history)"),
     ),
     _mutant(
-        "status write whose answer was lost believed not to have happened",
-        "runtime/reconciler.py",
-        _CUT,
-        ("        memory.is_status_unsure = True\n", ""),
-    ),
-    _mutant(
         "rotated Secret not picked up",
         "runtime/connections.py",
         _ROUNDS,
@@ -1018,7 +1022,7 @@ _SHELL = (
         "status of another uid overwritten",
         "kube/gateway.py",
         _KUBE,
-        ('            if metadata.get("uid") != uid:\n', "            if False:\n"),
+        ('            if present["metadata"].get("uid") != uid:\n', "            if False:\n"),
     ),
     _mutant(
         "object that a LIST does not show kept",
@@ -1054,7 +1058,7 @@ _SHELL = (
         "Lease overwritten before its continuity was read",
         "runtime/operator.py",
         _PROCESS,
-        ("        self._is_active = self._has_merged = False\n", "        self._is_active = False\n"),
+        ("        self.is_active = self._has_merged = False\n", "        self.is_active = False\n"),
     ),
 )
 
@@ -1145,6 +1149,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_TIMEOUT,
     *_RECOMMENDATIONS,
     *_ORDER,
+    *_REMEMBERED,
     *_EDGES,
     *_SHELL,
     *_WORDS_OF_PEOPLE,

@@ -12,8 +12,8 @@ from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
 from staticgroup.core.injection import InjectionPlan
 from staticgroup.core.pod import ContainerPhase, PodVersion
-from staticgroup.kube import translate
 from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.translate import pods
 
 Patch = tuple[object, str, Any]
 
@@ -116,7 +116,7 @@ def uncapped(self: IncarnationBook, scope: str, position: int) -> int:
 
 
 memory_to_remember = memory.to_remember
-shows_a_run = translate._shows_a_run
+shows_a_run = pods._shows_a_run
 phase_rule, kubelet_rule, containers_rule = (
     certificate._phase_refusal,
     certificate._kubelet_refusal,

@@ -15,8 +15,9 @@ from unittest.mock import patch
 from staticgroup.core import certificate, chain, memory, plan
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.injection import plan_injection
-from staticgroup.kube import incarnation_book, translate
+from staticgroup.kube import incarnation_book
 from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.translate import pods
 
 from .faults import (
     Patch,
@@ -182,13 +183,13 @@ def _mutants() -> Iterator[Mutant]:
         "restart count",
         "the restart count is not asked for a run",
         "never pulled",
-        (translate, "_shows_a_run", blind_to("restartCount")),
+        (pods, "_shows_a_run", blind_to("restartCount")),
     )
     yield mutant(
         "last state",
         "the last state is not asked for a run",
         "never pulled",
-        (translate, "_shows_a_run", blind_to("lastState")),
+        (pods, "_shows_a_run", blind_to("lastState")),
     )
     yield mutant(
         "bound",

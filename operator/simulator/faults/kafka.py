@@ -9,7 +9,7 @@ from coordinator_model.errors import ErrorCode
 from coordinator_model.messages import JoinGroupRequest, Protocol
 
 from ..consumer_protocol import encode_subscription
-from ..kafka_network import KafkaLink
+from ..kafka.network import KafkaLink
 from ..world import GROUP, TOPIC, World
 from .registry import USUAL_LATENCY_S, Heal, draw_operator, fault
 

@@ -4,7 +4,7 @@ The one idea: creating the resource is the right to say it, so who may say it is
 cannot be changed afterwards. It is read by the operator and never written by it, so it has no status.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
@@ -47,24 +47,3 @@ class PodEndConfirmation(ApiModel):
     kind: Literal["PodEndConfirmation"] = "PodEndConfirmation"
     metadata: ObjectMeta
     spec: PodEndConfirmationSpec = Field(description="What is said.")
-
-    @classmethod
-    def from_wire(cls, body: dict[str, Any]) -> Self:
-        """Parse an object as the API server gives it.
-
-        Parameters
-        ----------
-        body
-            The decoded JSON or YAML.
-
-        Returns
-        -------
-        PodEndConfirmation
-            What is said, and since when.
-
-        Raises
-        ------
-        pydantic.ValidationError
-            When a field is missing or out of bounds.
-        """
-        return cls.model_validate(body)

@@ -6,7 +6,7 @@ Sources: KIP-43 and KIP-84 (SASL mechanisms), KIP-768 (OAUTHBEARER with OIDC).
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
@@ -265,24 +265,3 @@ class KafkaConnection(ApiModel):
     metadata: ObjectMeta
     spec: KafkaConnectionSpec = Field(description="How the cluster is reached.")
     status: KafkaConnectionStatus | None = Field(None, description="What the operator sees of the cluster.")
-
-    @classmethod
-    def from_wire(cls, body: dict[str, Any]) -> Self:
-        """Parse an object as the API server or a file gives it.
-
-        Parameters
-        ----------
-        body
-            The decoded JSON or YAML.
-
-        Returns
-        -------
-        KafkaConnection
-            With every default filled in.
-
-        Raises
-        ------
-        pydantic.ValidationError
-            When a field is missing or out of bounds.
-        """
-        return cls.model_validate(body)

@@ -5,7 +5,7 @@ to each other, and `crd.py` only translates. Sources: apiextensions structural s
 """
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -36,6 +36,27 @@ class ApiModel(BaseModel):
         frozen=True,
         extra="ignore",
     )
+
+    @classmethod
+    def from_wire(cls, body: dict[str, Any]) -> Self:
+        """Parse an object as the API server or a file gives it.
+
+        Parameters
+        ----------
+        body
+            The decoded JSON or YAML.
+
+        Returns
+        -------
+        Self
+            With every default filled in.
+
+        Raises
+        ------
+        pydantic.ValidationError
+            When a field is missing or out of bounds.
+        """
+        return cls.model_validate(body)
 
     def to_wire(self) -> dict[str, Any]:
         """Write the object as the API server expects it.

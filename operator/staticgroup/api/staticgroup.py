@@ -6,7 +6,7 @@ Sources: KIP-345 and KIP-848 (static membership), KIP-1071 and Spring Kafka (cli
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
@@ -234,24 +234,3 @@ class StaticGroup(ApiModel):
     metadata: ObjectMeta
     spec: StaticGroupSpec = Field(description="What the user wants.")
     status: StaticGroupStatus | None = Field(None, description="What the operator sees and did.")
-
-    @classmethod
-    def from_wire(cls, body: dict[str, Any]) -> Self:
-        """Parse an object as the API server or a file gives it.
-
-        Parameters
-        ----------
-        body
-            The decoded JSON or YAML.
-
-        Returns
-        -------
-        StaticGroup
-            With every default filled in.
-
-        Raises
-        ------
-        pydantic.ValidationError
-            When a field is missing or out of bounds.
-        """
-        return cls.model_validate(body)

@@ -104,6 +104,8 @@ def seated(namespace: str, status: StaticGroupStatus) -> tuple[Incarnation, ...]
             state=IncarnationState.LIVE,
             since_s=continuity.at.timestamp(),
             resource_version=LISTED,
+            restarts=seat.restarts or 0,
+            ids_are_fixed=seat.restarts is None,
         )
         for seat in continuity.seats
     )

@@ -175,7 +175,7 @@ async def _kafka(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
     assert isinstance(groups, list)
     assert isinstance(connections, list)
     for body in connections:
-        operator.kafka_connection_changed(body, is_deleted=False)
+        operator.listener.kafka_connection_changed(body, is_deleted=False)
         connection = KafkaConnection.from_wire(body)
         key = (connection.metadata.namespace, connection.metadata.name)
         settings = await operator.connections.settings(key)

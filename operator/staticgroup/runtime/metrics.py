@@ -6,6 +6,8 @@ secret can get in.
 
 from __future__ import annotations
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 
@@ -14,82 +16,61 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
         group = ("namespace", "staticgroup")
-        self.rounds = Counter("staticgroup_rounds_total", "Rounds by result.", ("result",), registry=self.registry)
-        self.round_seconds = Histogram(
+        # rounds
+        self.rounds = counter("staticgroup_rounds_total", "Rounds by result.", ("result",))
+        self.round_seconds = histogram(
             "staticgroup_round_seconds",
             "Duration of one round.",
-            registry=self.registry,
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
         )
-        self.removed = Counter(
-            "staticgroup_members_removed_total", "Members removed by LeaveGroup.", group, registry=self.registry
+        # groups and their members
+        self.removed = counter("staticgroup_members_removed_total", "Members removed by LeaveGroup.", group)
+        self.leave_outcomes = counter(
+            "staticgroup_leave_outcomes_total", "Answers to LeaveGroup entries.", ("outcome",)
         )
-        self.leave_outcomes = Counter(
-            "staticgroup_leave_outcomes_total", "Answers to LeaveGroup entries.", ("outcome",), registry=self.registry
-        )
-        self.certificate_to_leave_seconds = Histogram(
+        self.certificate_to_leave_seconds = histogram(
             "staticgroup_certificate_to_leave_seconds",
             "From the last death certificate of a chain to the acknowledged leave.",
-            registry=self.registry,
             buckets=(0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60),
         )
-        self.members = Gauge("staticgroup_members", "Members by class.", (*group, "class"), registry=self.registry)
-        self.held = Gauge(
-            "staticgroup_removals_held",
-            "Departed members that a guard holds back.",
-            (*group, "guard"),
-            registry=self.registry,
+        self.members = gauge("staticgroup_members", "Members by class.", (*group, "class"))
+        self.held = gauge("staticgroup_removals_held", "Departed members that a guard holds back.", (*group, "guard"))
+        self.ready = gauge("staticgroup_ready", "1 when the Ready condition is True.", group)
+        # Kafka and the API server
+        self.kafka_problems = counter(
+            "staticgroup_kafka_problems_total", "Failed readings or writes of Kafka.", ("reason",)
         )
-        self.ready = Gauge("staticgroup_ready", "1 when the Ready condition is True.", group, registry=self.registry)
-        self.kafka_problems = Counter(
-            "staticgroup_kafka_problems_total",
-            "Failed readings or writes of Kafka.",
-            ("reason",),
-            registry=self.registry,
+        self.status_writes = counter("staticgroup_status_writes_total", "Status applies sent to the API server.")
+        self.watch_gaps = counter(
+            "staticgroup_watch_gaps_total", "Interruptions of the pod watch that may have hidden events."
         )
-        self.status_writes = Counter(
-            "staticgroup_status_writes_total", "Status applies sent to the API server.", registry=self.registry
-        )
-        self.watch_gaps = Counter(
-            "staticgroup_watch_gaps_total",
-            "Interruptions of the pod watch that may have hidden events.",
-            registry=self.registry,
-        )
-        self.certificate_refusals = Counter(
+        self.certificate_refusals = counter(
             "staticgroup_certificate_refusals_total",
             "Pods that vanished without proof of their end, by what stood against it.",
             ("reason",),
-            registry=self.registry,
         )
-        self.watch_age = Gauge(
-            "staticgroup_watch_age_seconds",
-            "Time since the pod watch last heard from the API server.",
-            registry=self.registry,
+        self.watch_age = gauge(
+            "staticgroup_watch_age_seconds", "Time since the pod watch last heard from the API server."
         )
-        self.journal_records = Counter(
-            "staticgroup_journal_records_total", "Journal records handed to a sink.", ("sink",), registry=self.registry
+        # what others read and write
+        self.journal_records = counter(
+            "staticgroup_journal_records_total", "Journal records handed to a sink.", ("sink",)
         )
-        self.journal_dropped = Counter(
-            "staticgroup_journal_dropped_total",
-            "Journal records that were lost.",
-            ("sink", "reason"),
-            registry=self.registry,
+        self.journal_dropped = counter(
+            "staticgroup_journal_dropped_total", "Journal records that were lost.", ("sink", "reason")
         )
-        self.recommendation_polls = Counter(
-            "staticgroup_recommendation_polls_total",
-            "Looks at the fleet learner's recommendations.",
-            ("result",),
-            registry=self.registry,
+        self.recommendation_polls = counter(
+            "staticgroup_recommendation_polls_total", "Looks at the fleet learner's recommendations.", ("result",)
         )
-        self.leader = Gauge("staticgroup_lease_held", "1 while this replica may write.", registry=self.registry)
-        self.queue_length = Gauge(
-            "staticgroup_queue_length", "StaticGroups that wait or are being worked on.", registry=self.registry
-        )
-        self.rounds_late = Gauge(
-            "staticgroup_rounds_late",
-            "Rounds under way for longer than a second, which left their place to others.",
-            registry=self.registry,
+        # this process
+        self.leader = gauge("staticgroup_lease_held", "1 while this replica may write.")
+        self.queue_length = gauge("staticgroup_queue_length", "StaticGroups that wait or are being worked on.")
+        self.rounds_late = gauge(
+            "staticgroup_rounds_late", "Rounds under way for longer than a second, which left their place to others."
         )
 
     def forget(self, namespace: str, name: str) -> None:

@@ -14,36 +14,34 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..api import names
 from ..api.status import Writer
 from ..core.memory import ledger_from
-from ..core.pod import PodVersion
 from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kube.continuity import Continuity
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.node_store import NodeStore
 from ..kube.object_stream import ObjectStream, Tell
-from ..kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
+from ..kube.pod_store import PodStore, PodStoreSettings
 from ..kube.problem import KubeProblem, KubeProblemKind
-from ..kube.translate import MalformedObject, workload_view
 from ..kube.transport import STATEFULSETS, Resource, Transport
-from .confirmations import Confirmations
 from .connection_reporter import ConnectionReporter
 from .connections import Connections
 from .histories import Histories
 from .journal import Journal, Sink
-from .journal_sinks import sinks_of
+from .journal.sinks import sinks_of
+from .listener import Listener
 from .memories import Memories
 from .metrics import Metrics
 from .narrator import Narrator
 from .recommendations import recommendations_of
 from .reconciler import Reconciler
 from .settings import Settings
-from .stores import Stores, uid_of
-from .work_queue import Key, WorkQueue
+from .stores import Stores
+from .words import Words
+from .work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -83,17 +81,17 @@ class Operator:
         kafka: KafkaGateway | None = None,
         journal_sinks: Sequence[Sink] | None = None,
     ) -> None:
-        sources = sources or Sources()
         self.settings = settings
-        self.sources = sources
+        self.sources = sources = sources or Sources()
         self.metrics = Metrics()
         self.stores = Stores()
+        self.listener = Listener(self)
         self.kube = AioKubeGateway(
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s)
         self.nodes = NodeStore(
-            transport, on_change=self._node_changed, rng=sources.rng, clock_s=sources.monotonic_s
+            transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s
         )
         self.connections = Connections(
             kube=self.kube,
@@ -108,14 +106,12 @@ class Operator:
         self.journal = self._journal(operator_id, journal_sinks) if journal_sinks else None
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
-        self.confirmations = Confirmations(
-            kube=self.kube, pods=self.pods, scopes=settings.watch_namespaces or ("",)
-        )
+        self.words = Words(kube=self.kube, pods=self.pods, scopes=settings.watch_namespaces or ("",))
         self.outage = transport.outage
         self.outage.on_end = self._outage_ended
-        self.group_streams = self._streams(transport, STATIC_GROUPS, self.static_group_changed)
-        self.connection_streams = self._streams(transport, KAFKA_CONNECTIONS, self.kafka_connection_changed)
-        self.workload_streams = self._streams(transport, STATEFULSETS, self.stateful_set_changed)
+        self.group_streams = self._streams(transport, STATIC_GROUPS, self.listener.static_group_changed)
+        self.connection_streams = self._streams(transport, KAFKA_CONNECTIONS, self.listener.kafka_connection_changed)
+        self.workload_streams = self._streams(transport, STATEFULSETS, self.listener.stateful_set_changed)
         self.lease = ActiveLease(
             transport,
             self._lease_settings(),
@@ -129,7 +125,7 @@ class Operator:
         self._policy_known = asyncio.Event()
         self.reached = asyncio.Event()
         """Set once the API server has answered."""
-        self._is_active = False
+        self.is_active = False
         self._has_merged = False
         self._term: asyncio.Task[None] | None = None
         self._one_term = asyncio.Lock()
@@ -187,18 +183,9 @@ class Operator:
         )
 
     def _pod_store(self, transport: Transport) -> PodStore:
-        hooks = PodStoreHooks(
-            node_of=self.nodes.node_of,
-            is_managed=self._is_managed,
-            on_change=self._pod_changed,
-            on_gap=self._gap_opened,
-            on_anchor=self._anchored,
-            on_uncertified=self._uncertified,
-            on_object=self._pod_seen,
-        )
         return PodStore(
             transport,
-            hooks,
+            self.listener.pod_hooks(),
             rng=self.sources.rng,
             now_s=self.sources.now_s,
             clock_s=self.sources.monotonic_s,
@@ -209,14 +196,13 @@ class Operator:
         )
 
     def _lease_settings(self) -> LeaseSettings:
-        s = self.settings
         return LeaseSettings(
-            namespace=s.namespace,
-            name=s.lease_name,
-            lease_duration_s=s.lease_duration_s,
-            renew_deadline_s=s.lease_renew_deadline_s,
-            retry_period_s=s.lease_retry_s,
-            is_election_enabled=s.leader_election,
+            namespace=self.settings.namespace,
+            name=self.settings.lease_name,
+            lease_duration_s=self.settings.lease_duration_s,
+            renew_deadline_s=self.settings.lease_renew_deadline_s,
+            retry_period_s=self.settings.lease_retry_s,
+            is_election_enabled=self.settings.leader_election,
         )
 
     def _reconciler(self) -> Reconciler:
@@ -254,98 +240,6 @@ class Operator:
             recommendations=self.recommendations,
         )
 
-    # what the watches say -------------------------------------------------------------------------------------
-
-    def static_group_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a StaticGroup as it is now, or the end of one; see `object_stream.Tell`."""
-        key, uid = _key_of(raw), uid_of(raw)
-        neighbours = self._neighbours(key)
-        if is_deleted:
-            if not self.stores.drop_group(key, uid):
-                return
-            self._forget_group(key)
-        else:
-            if self.stores.group_uids.get(key, uid) != uid:
-                self._forget_group(key)  # the end of its predecessor went unseen
-            if not self.stores.put_group(key, raw) and not self.reconciler.memories.is_overwritten(key):
-                return
-            self._look_at(key)
-        self._look_at_all((neighbours | self._neighbours(key)) - {key})
-
-    def _neighbours(self, key: Key) -> frozenset[Key]:
-        """Return the StaticGroups on the workload of a StaticGroup."""
-        group = self.stores.groups.get(key)
-        return self.stores.groups_of_workload(key[0], group.spec.workload_ref.name) if group else frozenset()
-
-    def _forget_group(self, key: Key) -> None:
-        self.queue.forget(key)
-        self.reconciler.forget(key)
-
-    def kafka_connection_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a KafkaConnection as it is now, or the end of one; see `object_stream.Tell`."""
-        key, uid = _key_of(raw), uid_of(raw)
-        if is_deleted:
-            self.connection_reporter.forget(uid)
-            if not self.stores.drop_connection(key, uid):
-                return
-            self.connections.forget(key)
-            self.connection_queue.forget(key)
-        elif self.stores.put_connection(key, raw):
-            self.connections.distrust(key)
-            if self._is_active:
-                self.connection_queue.add(key)
-        else:
-            return
-        self._look_at_all(self.stores.groups_of_connection(key))
-
-    def stateful_set_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a StatefulSet as it is now, or the end of one; see `object_stream.Tell`."""
-        key = _key_of(raw)
-        if is_deleted:
-            is_news = self.stores.drop_workload(key, uid_of(raw))
-        else:
-            view = workload_view(raw)
-            if isinstance(view, MalformedObject):
-                log.error("StatefulSet cannot be read", extra={"field": view.field, "found": view.found})
-                return
-            is_news = self.stores.put_workload(view)
-        if is_news:
-            self._look_at_all(self.stores.groups_of_workload(*key))
-
-    def _pod_seen(self, raw: object, version: PodVersion) -> None:
-        if self.journal is not None:
-            self.journal.pod_seen(raw, version)
-
-    def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
-        if self.journal is not None:
-            self.journal.pod_changed(namespace, pod_name, self.pods)
-        for name in sorted({owner_name, _workload_of(pod_name)}):
-            self._look_at_all(self.stores.groups_of_workload(namespace, name))
-
-    def _node_changed(self, node_name: str) -> None:
-        self.pods.node_changed(node_name)
-
-    def _is_managed(self, namespace: str, pod_name: str) -> bool:
-        return bool(self.stores.groups_of_workload(namespace, _workload_of(pod_name)))
-
-    def _gap_opened(self, reason: str) -> None:
-        self.metrics.watch_gaps.inc()
-
-    def _uncertified(self, reason: str) -> None:
-        self.metrics.certificate_refusals.labels(reason).inc()
-
-    def _anchored(self, epoch: str) -> None:
-        log.info("pod watch anchored", extra={"epoch": epoch, "pods": len(self.pods)})
-        self._look_at_all(frozenset(self.stores.groups))
-
-    def _look_at(self, key: Key) -> None:
-        if self._is_active:
-            self.queue.add(key)
-
-    def _look_at_all(self, keys: frozenset[Key]) -> None:
-        for key in sorted(keys):
-            self._look_at(key)
-
     # life -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -370,7 +264,7 @@ class Operator:
                 tasks.create_task(self._follow_policy(), name="policy")
                 await self._policy_known.wait()
                 await self.pods.wait_anchored()
-                tasks.create_task(self.confirmations.follow(), name="confirmations")
+                tasks.create_task(self.words.follow(), name="confirmations")
                 tasks.create_task(
                     self.lease.run(on_acquired=lambda: self._lease_acquired(tasks), on_lost=self._lease_lost),
                     name="lease",
@@ -380,7 +274,7 @@ class Operator:
 
     def _may_write(self) -> bool:
         """True while rounds make sense: none can end well, and each would complain, while the API server is away."""
-        return self._is_active and not self.outage.is_on and self.lease.holds()
+        return self.is_active and not self.outage.is_on and self.lease.holds()
 
     def _writer(self) -> Writer | None:
         held = self.lease.holding if self.settings.leader_election else None
@@ -402,7 +296,7 @@ class Operator:
     def _lease_lost(self) -> None:
         """Stand by: from here on nothing is written, and what is under way is cut off."""
         log.warning("lease lost, standing by", extra={"identity": self.settings.identity})
-        self._is_active = self._has_merged = False
+        self.is_active = self._has_merged = False
         if self._term is not None:
             self._term.cancel()
 
@@ -421,7 +315,7 @@ class Operator:
                     await self.journal.beat_forever(lambda: self.pods.epoch)
                 await asyncio.Event().wait()
             finally:
-                self._is_active = False
+                self.is_active = False
                 await self.queue.stop()
                 await self.connection_queue.stop()
                 for key in self.stores.groups:
@@ -447,26 +341,20 @@ class Operator:
         self.queue, self.connection_queue = self._queues()
         self.queue.start()
         self.connection_queue.start()
-        self._is_active = self._has_merged = True
-        self._look_at_everything()
+        self.is_active = self._has_merged = True
+        self.listener.look_at_everything()
 
     def _outage_ended(self) -> None:
         """Look at everything at once when the API server is back: what waits for its next try need not."""
         for stream in (*self.connection_streams, *self.group_streams, *self.workload_streams):
             stream.hurry()
-        if self._is_active:
-            self._look_at_everything()
-
-    def _look_at_everything(self) -> None:
-        self._look_at_all(frozenset(self.stores.groups))
-        for key in self.stores.connections:
-            self.connection_queue.add(key)
+        if self.is_active:
+            self.listener.look_at_everything()
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Have the pod watch anchored meanwhile, without rounds and without the Lease, for an inquiry."""
-        served = await self.kube.has_policy(self.settings.policy_name)
-        self.policy_served = served is True
+        self.policy_served = await self.kube.has_policy(self.settings.policy_name) is True
         resume = await self.lease.read_continuity()
         parts = [asyncio.create_task(s.run(), name=s.name) for s in (*self.connection_streams, *self.group_streams)]
         parts.append(asyncio.create_task(self.nodes.run(), name="nodes"))
@@ -496,7 +384,7 @@ class Operator:
         await asyncio.gather(*(s.wait_complete() for s in (*self.connection_streams, *self.group_streams)))
         for key, group in self.stores.groups.items():
             self.pods.merge(ledger_from(key[0], group.status))
-        await self.confirmations.read()
+        await self.words.read()
 
     async def _follow_policy(self) -> None:
         """Keep asking whether the injection policy is served; a cluster upgrade turns it on."""
@@ -511,7 +399,7 @@ class Operator:
                     self._policy_known.set()
             elif served != self.policy_served:
                 self.policy_served = served
-                self._look_at_all(frozenset(self.stores.groups))
+                self.listener.look_at_all(frozenset(self.stores.groups))
             if not isinstance(served, KubeProblem):
                 self._policy_known.set()
             await asyncio.sleep(POLICY_CHECK_S if self.policy_served else STARTUP_RETRY_S)
@@ -539,12 +427,3 @@ class Operator:
         self.metrics.leader.set(1 if self._may_write() else 0)
         self.metrics.queue_length.set(len(self.queue))
         self.metrics.rounds_late.set(self.queue.late)
-
-
-def _key_of(body: dict[str, Any]) -> Key:
-    metadata = body.get("metadata") or {}
-    return str(metadata.get("namespace", "")), str(metadata.get("name", ""))
-
-
-def _workload_of(pod_name: str) -> str:
-    return pod_name.rpartition("-")[0]

@@ -19,6 +19,10 @@ def gap(names: NameContinuity, before: dict[Name, Sighting], after: dict[Name, S
     names.draw(ended)
 
 
+def fixed(uid: str) -> Sighting:
+    return Sighting(uid=uid, ids_are_fixed=True)
+
+
 def test_name_with_the_same_object_at_both_ends_stays_unbroken() -> None:
     names = NameContinuity(("",))
     gap(names, {name(): Sighting(uid="a")}, {name(): Sighting(uid="a")}, "e1")
@@ -45,11 +49,18 @@ def test_name_without_the_same_object_at_both_ends_is_blind_over_the_gap(
 
 def test_name_that_stayed_over_two_gaps_is_unbroken_since_before_the_first() -> None:
     names = NameContinuity(("",))
-    there = {name(): Sighting(uid="a"), name(1): Sighting(uid="b")}
+    there = {name(): fixed("a"), name(1): fixed("b")}
     gap(names, there, there, "e1")
-    gap(names, there, {name(): Sighting(uid="a")}, "e2")
+    gap(names, there, {name(): fixed("a")}, "e2")
     assert names.epochs(*name()) == {"e1", "e2"}
     assert names.epochs(*name(1)) == frozenset()
+
+
+def test_object_that_went_in_the_gap_and_whose_ids_could_be_edited_leaves_no_seat_clear() -> None:
+    """It may have been started again with the id of another seat before it went."""
+    names = NameContinuity(("",))
+    gap(names, {name(): fixed("a"), name(1): Sighting(uid="b")}, {name(): fixed("a")}, "e1")
+    assert names.epochs(*name()) == frozenset()
 
 
 def test_name_that_was_blind_once_is_unbroken_from_the_next_epoch_on_only() -> None:

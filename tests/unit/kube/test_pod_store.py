@@ -559,8 +559,9 @@ async def test_standby_adopts_a_watch_over_all_namespaces_for_its_own_and_never_
         epoch = standby.store.epoch
         assert not standby.store.adopt(Continuity(epoch="held", resource_versions={"shop": 10**6}))
         assert standby.store.epoch == epoch
-        assert standby.store.adopt(Continuity(epoch="held", resource_versions={"": 10**6}))
-        assert standby.store.epoch == "held"
+        assert not standby.store.adopt(Continuity(epoch="held", resource_versions={"": 10**6}))
+        assert standby.store.adopt(Continuity(epoch="held", resource_versions={"": 10**6}, timeline="theirs"))
+        assert (standby.store.epoch, standby.store.timeline) == ("held", "theirs")
 
 
 async def test_after_an_etcd_restore_no_epoch_is_adopted(server: FakeApiServer) -> None:

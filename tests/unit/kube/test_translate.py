@@ -13,14 +13,8 @@ from staticgroup.api.injection import injected
 from staticgroup.api.status import InjectedMethod
 from staticgroup.core.pod import ContainerPhase, NodeView, OwnerView, PodVersion
 from staticgroup.core.workload import WorkloadView
-from staticgroup.kube.translate import (
-    CARRIED_IDS_MAX,
-    MalformedObject,
-    _expanded,
-    node_view,
-    pod_version,
-    workload_view,
-)
+from staticgroup.kube.translate import MalformedObject, node_view, pod_version, workload_view
+from staticgroup.kube.translate.carried_ids import CARRIED_IDS_MAX, _expanded
 from unit.kube.raw_objects import at, ended, pod, running, unknown, waiting, wrote
 
 

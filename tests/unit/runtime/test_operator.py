@@ -219,7 +219,7 @@ async def test_lost_lease_makes_a_standby_that_writes_nothing_and_goes_on_watchi
     async with cluster.operating() as (operator, task):
         await cluster.populated()
         take_lease(cluster, "somebody-else")
-        await eventually(lambda: not operator.lease.holds() and not operator._is_active, 20)
+        await eventually(lambda: not operator.lease.holds() and not operator.is_active, 20)
         await eventually(lambda: not any(w for w in operator.queue._rounds if not w.done()), 20)
         written = len(writes(cluster))
         cluster.scale(2)
@@ -242,7 +242,7 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         await cluster.populated()
         epoch, queue = operator.pods.epoch, operator.queue
         take_lease(cluster, "somebody-else")
-        await eventually(lambda: not operator._is_active, 20)
+        await eventually(lambda: not operator.is_active, 20)
         cluster.server.set_stalled(True)  # only a LIST shows what the other one wrote
         connection = cluster.server.objects[CONNECTIONS, *KAFKA]
         cluster.server.put(connection | {"status": connection["status"] | {"brokers": 99}}, CONNECTIONS)
@@ -254,7 +254,7 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         written = body["status"] | {"ledger": theirs.to_wire(), "conditions": conditions}
         cluster.server.put(body | {"status": written}, GROUPS)
         take_lease(cluster, "")
-        await eventually(lambda: operator._is_active, 20)
+        await eventually(lambda: operator.is_active, 20)
         assert operator.pods.get("u7") is not None
         cluster.server.set_stalled(False)
         cluster.scale(2)
@@ -278,12 +278,12 @@ async def test_replica_that_gets_its_lease_back_goes_on_under_the_epoch_of_the_h
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         take_lease(cluster, "somebody-else")
-        await eventually(lambda: not operator._is_active, 20)
+        await eventually(lambda: not operator.is_active, 20)
         position = {"": cluster.server.resource_version}
         theirs = Continuity(epoch="theirs", resource_versions=position, timeline="their-timeline")
         cluster.server.objects[LEASE]["metadata"]["annotations"] = {CONTINUITY_ANNOTATION: theirs.to_json()}
         take_lease(cluster, "")
-        await eventually(lambda: operator._is_active, 20)
+        await eventually(lambda: operator.is_active, 20)
         assert (operator.pods.epoch, operator.pods.timeline) == ("theirs", "their-timeline")
 
 
@@ -303,7 +303,7 @@ async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(clu
                 await may_end.wait()
 
         cluster.kafka.describe = describe  # type: ignore[method-assign]
-        operator._look_at(KEY)
+        operator.listener.look_at(KEY)
         await eventually(lambda: begun, 20)
         take_lease(cluster, "somebody-else")
         await eventually(lambda: cut, 20)
@@ -312,9 +312,9 @@ async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(clu
         await eventually(operator.lease.holds, 20)
         renewals = writes(cluster).count(LEASE_PATH)
         await eventually(lambda: writes(cluster).count(LEASE_PATH) > renewals + 3, 20)
-        assert not operator._is_active
+        assert not operator.is_active
         may_end.set()
-        await eventually(lambda: operator._is_active, 20)
+        await eventually(lambda: operator.is_active, 20)
 
 
 async def test_round_of_an_earlier_term_is_cut_off_before_the_next_term_begins(cluster: Cluster) -> None:
@@ -334,13 +334,13 @@ async def test_round_of_an_earlier_term_is_cut_off_before_the_next_term_begins(c
             return await described(settings, group_id)
 
         cluster.kafka.describe = describe  # type: ignore[method-assign]
-        operator._look_at(KEY)
+        operator.listener.look_at(KEY)
         await eventually(lambda: begun, 20)
         take_lease(cluster, "somebody-else")
         await eventually(lambda: ended == ["orders"], 20)
         written = len([w for w in writes(cluster) if "staticgroups" in w])
         take_lease(cluster, "")
-        await eventually(lambda: operator._is_active, 20)
+        await eventually(lambda: operator.is_active, 20)
         assert len([w for w in writes(cluster) if "staticgroups" in w]) == written
         cluster.kafka.describe = described  # type: ignore[method-assign]
 
@@ -410,19 +410,19 @@ async def test_deletion_of_an_old_uid_heard_after_the_new_one_drops_nothing(clus
         old = (static_group(), kafka_connection(), stateful_set(3))
         group, connection, workload = static_group("sg-2"), kafka_connection(), stateful_set(3)
         connection["metadata"]["uid"], workload["metadata"]["uid"] = "kc-2", "w2"
-        operator.static_group_changed(group | spec, is_deleted=False)
-        operator.kafka_connection_changed(connection | spec, is_deleted=False)
-        operator.stateful_set_changed(workload, is_deleted=False)
-        operator.static_group_changed(old[0], is_deleted=True)
-        operator.kafka_connection_changed(old[1], is_deleted=True)
-        operator.stateful_set_changed(old[2], is_deleted=True)
+        operator.listener.static_group_changed(group | spec, is_deleted=False)
+        operator.listener.kafka_connection_changed(connection | spec, is_deleted=False)
+        operator.listener.stateful_set_changed(workload, is_deleted=False)
+        operator.listener.static_group_changed(old[0], is_deleted=True)
+        operator.listener.kafka_connection_changed(old[1], is_deleted=True)
+        operator.listener.stateful_set_changed(old[2], is_deleted=True)
         stores = operator.stores
         assert (KEY in stores.groups, KEY in stores.invalid_groups) == (is_valid, not is_valid)
         assert (KAFKA in stores.connections, KAFKA in stores.invalid_connections) == (is_valid, not is_valid)
         assert stores.workloads["shop", "web"].uid == "w2"
-        operator.static_group_changed(group, is_deleted=True)
-        operator.kafka_connection_changed(connection, is_deleted=True)
-        operator.stateful_set_changed(workload, is_deleted=True)
+        operator.listener.static_group_changed(group, is_deleted=True)
+        operator.listener.kafka_connection_changed(connection, is_deleted=True)
+        operator.listener.stateful_set_changed(workload, is_deleted=True)
         assert not any((stores.groups, stores.invalid_groups, stores.connections, stores.invalid_connections))
         assert stores.workloads == {}
 

@@ -457,6 +457,20 @@ async def test_lease_lost_while_the_leave_is_on_its_way_means_no_status_and_the_
     assert len(world.left) == 1
 
 
+async def test_lease_lost_while_an_event_is_posted_means_no_status() -> None:
+    world = await departing(removal={"policy": "Never"})
+    writes = len(world.kube.status_writes)
+
+    def lose() -> None:
+        world.is_holder = False
+
+    world.kube.before["post_event"] = lose
+    await world.round()
+    assert world.did("post_event")
+    assert not world.is_holder
+    assert len(world.kube.status_writes) == writes
+
+
 async def test_standby_does_nothing_at_all() -> None:
     world = World()
     world.is_holder = False

@@ -130,7 +130,7 @@ class World:
         self.stores.put_group(KEY, self.kube.put_object(names.STATIC_GROUP_PLURAL, body))
 
     def delete_group(self) -> None:
-        """Delete the StaticGroup, as `Operator.static_group_changed` takes it."""
+        """Delete the StaticGroup, as `Listener.static_group_changed` takes it."""
         del self.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)]
         self.stores.drop_group(KEY, self.stores.group_uids[KEY])
         self.reconciler.forget(KEY)

@@ -12,7 +12,7 @@ from coordinator_model.settings import BrokerSettings
 from simulator.client_settings import ConsumerSettings, ContainerSettings
 from simulator.clients import Programs
 from simulator.gateway import ModelKafkaGateway
-from simulator.kafka_cluster import ModelKafkaCluster
+from simulator.kafka.cluster import ModelKafkaCluster
 from simulator.loop import run, simulation
 from simulator.partition_meter import GroupMeter, PartitionMeter
 from simulator.processes import ContainerProcess, ProcessTable

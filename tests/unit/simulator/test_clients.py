@@ -17,7 +17,7 @@ from simulator.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from simulator.kafka_network import Exchange
+from simulator.kafka.network import Exchange
 from simulator.partition_meter import PartitionMeter
 from staticgroup.core.group import LeaveEntry, LeaveResult
 

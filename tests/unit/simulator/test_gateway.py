@@ -10,7 +10,7 @@ import pytest
 from coordinator_model.errors import ErrorCode
 from coordinator_model.settings import BrokerSettings
 from simulator.gateway import ModelKafkaGateway, WireLeave, broker_address
-from simulator.kafka_network import KafkaLink
+from simulator.kafka.network import KafkaLink
 from simulator.loop import Process
 from staticgroup.core.group import (
     BrokerBounds,

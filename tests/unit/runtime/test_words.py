@@ -11,10 +11,10 @@ from staticgroup.api import names
 from staticgroup.core.words import Word
 from staticgroup.kube.problem import problem_of
 from staticgroup.kube.transport import connect
-from staticgroup.runtime.confirmations import Confirmations
 from staticgroup.runtime.doctor import findings
 from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.settings import Settings
+from staticgroup.runtime.words import Words
 from unit.kube.raw_objects import eventually
 
 from .test_operator import Cluster, cluster, left
@@ -123,9 +123,9 @@ def resource(name: str, namespace: str = "shop", **spec: Any) -> dict[str, Any]:
     return {"metadata": metadata, "spec": said | spec}
 
 
-def reader(world: World, *scopes: str) -> tuple[Confirmations, Ear]:
+def reader(world: World, *scopes: str) -> tuple[Words, Ear]:
     ear = Ear()
-    return Confirmations(kube=world.kube, pods=ear, scopes=scopes or ("",)), ear  # type: ignore[arg-type]
+    return Words(kube=world.kube, pods=ear, scopes=scopes or ("",)), ear  # type: ignore[arg-type]
 
 
 async def test_words_of_every_served_namespace_are_heard_together() -> None:
@@ -184,7 +184,7 @@ async def test_a_resource_of_another_schema_is_named_and_the_others_are_heard(ca
 
 
 async def test_only_the_newest_words_are_kept_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("staticgroup.runtime.confirmations.WORDS_MAX", 2)
+    monkeypatch.setattr("staticgroup.runtime.words.WORDS_MAX", 2)
     world = World()
     for day, name in ((1, "old"), (3, "new"), (2, "middle")):
         body = resource(name)
@@ -211,7 +211,7 @@ def say(cluster: Cluster) -> None:
 async def test_a_word_is_heard_while_the_operator_runs(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("staticgroup.runtime.confirmations.CHECK_S", 0.05)
+    monkeypatch.setattr("staticgroup.runtime.words.CHECK_S", 0.05)
     cluster.server.failing["list", WORDS] = [404] * 3
     async with cluster.operating():
         await cluster.populated()

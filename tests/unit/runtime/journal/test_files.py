@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from staticgroup.runtime.journal_files import NAME, FilesSink, RotatedFiles
+from staticgroup.runtime.journal.files import NAME, FilesSink, RotatedFiles
 
 
 def files(directory: Path, *, writer: str = "op-1", max_bytes: int = 100, max_files: int = 3) -> RotatedFiles:

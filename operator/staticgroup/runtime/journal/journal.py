@@ -17,21 +17,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from ..api import journal as api
-from ..api.staticgroup import StaticGroup, StaticGroupSpec
-from ..api.status import StaticGroupStatus
-from ..core.group import GroupView
-from ..core.journal import Look, Picture, facts_of_round
-from ..core.plan import Plan
-from ..core.pod import PodVersion
-from ..core.projection import Executed
-from ..core.runs import RunChange, Told, gone, look
-from ..core.snapshot import Snapshot
-from ..kube.container_runs import pod_runs
-from ..kube.pod_store import PodStore
-from .metrics import Metrics
-from .stores import Stores
-from .work_queue import Key
+from ...api import journal as api
+from ...api.staticgroup import StaticGroup, StaticGroupSpec
+from ...api.status import StaticGroupStatus
+from ...core.group import GroupView
+from ...core.journal import Look, Picture, facts_of_round
+from ...core.plan import Plan
+from ...core.pod import PodVersion
+from ...core.projection import Executed
+from ...core.runs import RunChange, Told, gone, look
+from ...core.snapshot import Snapshot
+from ...kube.container_runs import pod_runs
+from ...kube.pod_store import PodStore
+from ..metrics import Metrics
+from ..stores import Stores
+from ..work_queue import Key
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from typing import Any, Protocol
 
-from ..core.group import KafkaProblem
-from ..kafka.credentials import ConnectionSettings
-from .settings import SettingsError
-from .work_queue import Key
+from ...core.group import KafkaProblem
+from ...kafka.credentials import ConnectionSettings
+from ..settings import SettingsError
+from ..work_queue import Key
 
 log = logging.getLogger(__name__)
 

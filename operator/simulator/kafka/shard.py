@@ -27,8 +27,8 @@ from coordinator_model.messages import (
 from coordinator_model.records import Record
 from coordinator_model.result import Result
 
-from .kafka_network import Exchange
-from .loop import SimulationLoop
+from ..loop import SimulationLoop
+from .network import Exchange
 
 READS = (DescribeGroupsRequest, ConsumerGroupDescribeRequest, ListGroupsRequest)
 """Answered from what is known to be committed (CoordinatorRuntime.scheduleReadOperation)."""

@@ -28,11 +28,11 @@ from coordinator_model.messages import (
 )
 from coordinator_model.settings import BrokerSettings
 
-from .kafka_network import ConnectionLost, Exchange, KafkaLink
-from .kafka_requests import AppliedLeave, group_of, java_hash, operation
-from .kafka_shard import Shard, refusal
-from .loop import SimulationLoop
-from .trace import Trace
+from ..loop import SimulationLoop
+from ..trace import Trace
+from .network import ConnectionLost, Exchange, KafkaLink
+from .requests import AppliedLeave, group_of, java_hash, operation
+from .shard import Shard, refusal
 
 __all__ = ["AppliedLeave", "ModelKafkaCluster"]
 

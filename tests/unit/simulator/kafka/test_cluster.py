@@ -17,11 +17,11 @@ from coordinator_model.messages import (
     MemberIdentity,
     SyncGroupRequest,
 )
-from simulator.kafka_cluster import ModelKafkaCluster
-from simulator.kafka_network import ConnectionLost, KafkaLink, RequestTimeout
+from simulator.kafka.cluster import ModelKafkaCluster
+from simulator.kafka.network import ConnectionLost, KafkaLink, RequestTimeout
 from simulator.loop import simulation
 
-from .kafka_world import GROUP, PARTITIONS, KafkaWorld, simulate
+from ..kafka_world import GROUP, PARTITIONS, KafkaWorld, simulate
 
 
 async def _three_members(**options: object) -> KafkaWorld:

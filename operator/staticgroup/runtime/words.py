@@ -31,7 +31,7 @@ WORDS_MAX = 10_000
 
 
 @dataclass(slots=True)
-class Confirmations:
+class Words:
     """What was read last of each scope.
 
     Parameters

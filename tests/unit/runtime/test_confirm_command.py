@@ -10,7 +10,7 @@ import pytest
 
 from staticgroup import cli
 from staticgroup.kube.transport import connect
-from staticgroup.runtime import confirm, kube_client
+from staticgroup.runtime import confirm_command, kube_client
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import pod
 
@@ -46,7 +46,7 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeApiServer
 
 
 async def say(uid: str = UID, pod_name: str = "web-2", by: str = "", statement: str = STATEMENT) -> int:
-    return await confirm.confirm("shop", pod_name, uid, statement, by)
+    return await confirm_command.confirm("shop", pod_name, uid, statement, by)
 
 
 def said(server: FakeApiServer) -> list[dict[str, Any]]:
@@ -168,7 +168,7 @@ async def test_the_list_has_every_suspect_once_with_the_command_to_type(
 ) -> None:
     other = ledger(entry(), entry(podName="web-7", uid="u7", since=(SINCE - timedelta(hours=1)).isoformat()))
     server.put(other | {"metadata": other["metadata"] | {"name": "payments", "uid": "sg-2"}}, GROUPS)
-    assert await confirm.list_suspects("shop") == 0
+    assert await confirm_command.list_suspects("shop") == 0
     lines = capsys.readouterr().out.splitlines()
     commands = [line.strip() for line in lines if line.startswith("    ")]
     assert commands == [
@@ -178,7 +178,7 @@ async def test_the_list_has_every_suspect_once_with_the_command_to_type(
 
 
 async def test_a_namespace_without_suspects_says_so(server: FakeApiServer, capsys: pytest.CaptureFixture[str]) -> None:
-    assert await confirm.list_suspects("market") == 0
+    assert await confirm_command.list_suspects("market") == 0
     assert "no StaticGroup of namespace market has a suspect" in capsys.readouterr().out
 
 
@@ -208,6 +208,6 @@ def test_the_namespace_may_stand_before_or_after_the_command(
         asked.append(namespace)
         return 0
 
-    monkeypatch.setattr(confirm, "list_suspects", listed)
+    monkeypatch.setattr(confirm_command, "list_suspects", listed)
     assert cli.main(arguments) == 0
     assert asked == ["shop"]

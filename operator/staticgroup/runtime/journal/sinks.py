@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..metrics import Metrics
+from ..settings import Settings
+from .files import FilesSink, RotatedFiles
 from .journal import Sink
-from .journal_files import FilesSink, RotatedFiles
-from .journal_kafka import KafkaSink, MakeProducer, OnDrop, SettingsOf, librdkafka
-from .metrics import Metrics
-from .settings import Settings
+from .kafka import KafkaSink, MakeProducer, OnDrop, SettingsOf, librdkafka
 
 MEBIBYTE = 1 << 20
 

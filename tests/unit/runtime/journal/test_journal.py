@@ -10,11 +10,12 @@ import pytest
 from staticgroup.api.journal import CoverageBeat, Data, Record, read
 from staticgroup.core.pod import PodVersion
 from staticgroup.kube.translate import pod_version
-from staticgroup.runtime.journal import PENDING_AGE_MS, Journal, MemorySink
+from staticgroup.runtime.journal import Journal, MemorySink
+from staticgroup.runtime.journal.journal import PENDING_AGE_MS
 from staticgroup.runtime.metrics import Metrics
 from unit.kube.raw_objects import at, pod
 
-from .world import CANARY, UNREACHABLE, World, kafka_connection
+from ..world import CANARY, UNREACHABLE, World, kafka_connection
 
 CONNECTION = ("shop", "kafka")
 

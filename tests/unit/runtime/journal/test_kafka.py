@@ -15,13 +15,13 @@ import pytest
 from staticgroup.api.kafkaconnection import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
-from staticgroup.runtime import journal_kafka
-from staticgroup.runtime.journal_kafka import KafkaSink, MissingLibraryError, configuration_of, librdkafka
-from staticgroup.runtime.journal_sinks import sinks_of
+from staticgroup.runtime.journal import kafka
+from staticgroup.runtime.journal.kafka import KafkaSink, MissingLibraryError, configuration_of, librdkafka
+from staticgroup.runtime.journal.sinks import sinks_of
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.settings import Settings, from_environment
 
-from .world import CANARY
+from ..world import CANARY
 
 PLAIN = ConnectionSettings(bootstrap_servers=("b1:9092", "b2:9092"))
 MISSING = KafkaProblem(kind=KafkaProblemKind.CONNECTION_MISSING, message="KafkaConnection ops/kafka does not exist")
@@ -274,7 +274,7 @@ def test_journal_is_off_by_default(tmp_path: Path) -> None:
 
 
 async def test_background_task_looks_again_and_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_kafka, "POLL_S", 0)
+    monkeypatch.setattr(kafka, "POLL_S", 0)
     bench = Bench()
     task = asyncio.create_task(bench.sink.run())
     while not bench.producers:  # noqa: ASYNC110 - one turn of the loop at a time

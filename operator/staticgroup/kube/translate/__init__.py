@@ -1,0 +1,13 @@
+"""Turn raw API objects into the views that the decisions use.
+
+The one idea: parse once, here, and totally. Absent optional fields become the cautious default (an absent status
+entry is a container that may live); a field of the wrong type makes the whole object a `MalformedObject`, because
+a pod that cannot be read may carry an id that nobody else knows of.
+"""
+
+from .nodes import node_view
+from .pods import pod_version
+from .shape import MalformedObject
+from .workloads import workload_view
+
+__all__ = ["MalformedObject", "node_view", "pod_version", "workload_view"]

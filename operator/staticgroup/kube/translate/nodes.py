@@ -1,0 +1,55 @@
+"""A Node as the decisions use it.
+
+Sources: Node of the core/v1 API; virtual nodes as virtual-kubelet registers them.
+"""
+
+import re
+
+from ...api.names import OUT_OF_SERVICE_TAINT
+from ...core.pod import NodeView
+from .shape import Json, MalformedObject, WrongShapeError, object_of, objects_of, required_text_of, text_of
+
+_KUBELET_MINOR = re.compile(r"v?1\.(\d+)")
+_VIRTUAL_VERSION = re.compile(r"(?:^|[-+._])vk(?:[-+._]|\d|$)")
+
+
+def node_view(raw: object) -> NodeView | MalformedObject:
+    """Translate a Node object as the API server sent it.
+
+    Returns
+    -------
+    The view, or which field has the wrong shape.
+    """
+    if not isinstance(raw, dict):
+        return MalformedObject(kind="Node", field="", found=type(raw).__name__)
+    try:
+        return _node_view(raw)
+    except WrongShapeError as wrong:
+        return MalformedObject(kind="Node", field=wrong.field, found=wrong.found)
+
+
+def _node_view(raw: Json) -> NodeView:
+    metadata, spec, status = (object_of(raw, key, "") for key in ("metadata", "spec", "status"))
+    system = object_of(status, "nodeInfo", "status")
+    version = text_of(system, "kubeletVersion", "status.nodeInfo")
+    minor = _KUBELET_MINOR.match(version)
+    labels = object_of(metadata, "labels", "metadata")
+    taints = objects_of(spec, "taints", "spec")
+    is_virtual = (
+        labels.get("type") == "virtual-kubelet"
+        or any(taint.get("key") == "virtual-kubelet.io/provider" for taint in taints)
+        or bool(_VIRTUAL_VERSION.search(version))
+    )
+    is_out_of_service = any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints)
+    conditions = objects_of(status, "conditions", "status")
+    return NodeView(
+        name=required_text_of(metadata, "name", "metadata"),
+        uid=required_text_of(metadata, "uid", "metadata"),
+        boot_id=text_of(system, "bootID", "status.nodeInfo"),
+        machine_id=text_of(system, "machineID", "status.nodeInfo"),
+        kubelet_version=version,
+        kubelet_minor=int(minor[1]) if minor else None,
+        is_virtual=is_virtual,
+        is_out_of_service=is_out_of_service,
+        is_ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions),
+    )

@@ -1,0 +1,210 @@
+"""A Pod as the decisions use it: who owns it, what its containers show, and which ids it carries.
+
+Source: Pod of the core/v1 API.
+"""
+
+from collections.abc import Iterable
+from sys import intern
+
+from ...api.names import POD_INDEX_LABEL
+from ...core.pod import ContainerPhase, ContainerView, OwnerView, PodVersion
+from .carried_ids import carried_ids
+from .shape import (
+    Json,
+    MalformedObject,
+    WrongShapeError,
+    object_of,
+    objects_of,
+    required_text_of,
+    text_of,
+    time_s_of,
+    whole_of,
+)
+
+_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+
+
+def pod_version(raw: object, *, env_names: frozenset[str] = frozenset()) -> PodVersion | MalformedObject:
+    """Translate a Pod object as the API server sent it.
+
+    Parameters
+    ----------
+    raw: decoded JSON.
+    env_names: environment variables that carry instance ids in addition to those whose name contains INSTANCE_ID.
+
+    Returns
+    -------
+    The version, or which field has the wrong shape.
+    """
+    if not isinstance(raw, dict):
+        return MalformedObject(kind="Pod", field="", found=type(raw).__name__)
+    try:
+        return _pod_version(raw, env_names)
+    except WrongShapeError as wrong:
+        return MalformedObject(kind="Pod", field=wrong.field, found=wrong.found)
+
+
+def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
+    metadata = object_of(raw, "metadata", "")
+    spec = object_of(raw, "spec", "")
+    status = object_of(raw, "status", "")
+    labels = object_of(metadata, "labels", "metadata")
+    conditions = objects_of(status, "conditions", "status")
+    statuses = {kind: objects_of(status, kind, "status") for kind in _STATUS_LISTS}
+    phase_manager, phase_has_statuses = _phase_writer(metadata, statuses)
+    instance_ids, ids_are_fixed = carried_ids(metadata, spec, env_names)
+    index = labels.get(POD_INDEX_LABEL)
+    grace_s = metadata.get("deletionGracePeriodSeconds")
+    return PodVersion(
+        namespace=intern(required_text_of(metadata, "namespace", "metadata")),
+        name=required_text_of(metadata, "name", "metadata"),
+        uid=required_text_of(metadata, "uid", "metadata"),
+        resource_version=_resource_version(metadata),
+        owner=_owner(metadata),
+        ordinal=int(index) if isinstance(index, str) and index.isascii() and index.isdigit() else None,
+        node_name=intern(text_of(spec, "nodeName", "spec")),
+        phase=intern(text_of(status, "phase", "status")),
+        phase_manager=phase_manager,
+        phase_has_statuses=phase_has_statuses,
+        created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
+        is_deleting=bool(text_of(metadata, "deletionTimestamp", "metadata")),
+        deletion_grace_s=None if grace_s is None else whole_of(metadata, "deletionGracePeriodSeconds", "metadata"),
+        host_pid=bool(spec.get("hostPID")),
+        disruption_reason=_disruption_reason(conditions),
+        required=_required_containers(spec, statuses),
+        inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"]),
+        started_containers=_started_containers(statuses),
+        ready_since_s=_ready_since_s(conditions),
+        restart_count=sum(whole_of(entry, "restartCount", "status") for kind in statuses for entry in statuses[kind]),
+        instance_ids=instance_ids,
+        ids_are_fixed=ids_are_fixed,
+    )
+
+
+def _resource_version(metadata: Json) -> int:
+    found = text_of(metadata, "resourceVersion", "metadata")
+    if not (found.isascii() and found.isdigit()):
+        raise WrongShapeError("metadata.resourceVersion", metadata.get("resourceVersion"))
+    return int(found)
+
+
+def _owner(metadata: Json) -> OwnerView | None:
+    for reference in objects_of(metadata, "ownerReferences", "metadata"):
+        if reference.get("controller") is True:
+            path = "metadata.ownerReferences[]"
+            return OwnerView(
+                kind=intern(text_of(reference, "kind", path)),
+                name=intern(text_of(reference, "name", path)),
+                uid=intern(text_of(reference, "uid", path)),
+            )
+    return None
+
+
+def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str, bool]:
+    """Return who owns status.phase, and whether every owner of it owns all container statuses that there are.
+
+    Notes
+    -----
+    An Update takes a changed field from everybody else, so the newest owner wrote it; an Apply of the same value owns it
+    beside others, and then the oldest may have written it, so every owner has to be a writer of statuses.
+    """
+    manager, written_at, owners = "", "", 0
+    needed = {"f:containerStatuses"} | {f"f:{kind}" for kind, entries in statuses.items() if entries}
+    has_statuses = True
+    path = "metadata.managedFields[]"
+    for entry in objects_of(metadata, "managedFields", "metadata"):
+        owned = object_of(object_of(entry, "fieldsV1", path), "f:status", f"{path}.fieldsV1")
+        if "f:phase" not in owned or entry.get("subresource") != "status":
+            continue
+        owners += 1
+        has_statuses = has_statuses and needed <= owned.keys()
+        at = text_of(entry, "time", path)  # whole seconds in UTC, which sort as text
+        if at >= written_at:
+            manager, written_at = intern(text_of(entry, "manager", path)), at
+    return manager, has_statuses and owners > 0
+
+
+def _disruption_reason(conditions: Iterable[Json]) -> str:
+    for condition in conditions:
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return intern(text_of(condition, "reason", "status.conditions[]"))
+    return ""
+
+
+def _ready_since_s(conditions: Iterable[Json]) -> float | None:
+    for condition in conditions:
+        if condition.get("type") == "Ready" and condition.get("status") == "True":
+            return time_s_of(condition, "lastTransitionTime", "status.conditions[]") or 0.0
+    return None
+
+
+def _started_containers(statuses: dict[str, list[Json]]) -> frozenset[str]:
+    """Name the containers that ran at some time, as far as this version tells."""
+    entries = (entry for kind in statuses for entry in statuses[kind])
+    return frozenset(intern(text_of(entry, "name", "status")) for entry in entries if _shows_a_run(entry))
+
+
+def _shows_a_run(entry: Json) -> bool:
+    """True when a status entry shows the id of a container, or that there was one.
+
+    Notes
+    -----
+    For a running container that it cannot find any more a kubelet writes a `lastState` without an id, and counts a
+    restart unless the pod is being deleted (convertToAPIContainerStatuses).
+    """
+    if text_of(entry, "containerID", "status") or whole_of(entry, "restartCount", "status"):
+        return True
+    state = object_of(entry, "state", "status")
+    ended = object_of(state, "terminated", "status.state")
+    if state.get("running") is not None or text_of(ended, "containerID", "status.state.terminated"):
+        return True
+    return object_of(entry, "lastState", "status").get("terminated") is not None
+
+
+def _required_containers(spec: Json, statuses: dict[str, list[Json]]) -> tuple[ContainerView, ...]:
+    """List every container that may hold a client: containers, sidecars, ephemeral containers."""
+    return (
+        *_views(objects_of(spec, "containers", "spec"), statuses["containerStatuses"]),
+        *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"]),
+        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"]),
+    )
+
+
+def _init_containers(spec: Json, *, is_sidecar: bool) -> list[Json]:
+    """List the init containers that go on beside the others (sidecars), or those that end before them."""
+    return [c for c in objects_of(spec, "initContainers", "spec") if (c.get("restartPolicy") == "Always") == is_sidecar]
+
+
+def _views(containers: Iterable[Json], entries: Iterable[Json]) -> tuple[ContainerView, ...]:
+    """View containers of the spec by the status entries of the list that belongs to them."""
+    by_name = {text_of(entry, "name", "status"): entry for entry in entries}
+    names = (intern(required_text_of(container, "name", "spec.containers[]")) for container in containers)
+    return tuple(_container_view(name, by_name.get(name)) for name in names)
+
+
+def _container_view(name: str, entry: Json | None) -> ContainerView:
+    """Read one status entry; `running` wins over everything else it may say."""
+    if entry is None:
+        return ContainerView(name=name, phase=ContainerPhase.ABSENT)
+    state = object_of(entry, "state", f"status[{name}]")
+    container_id = text_of(entry, "containerID", f"status[{name}]")
+    if state.get("running") is not None:
+        return ContainerView(name=name, phase=ContainerPhase.RUNNING, container_id=container_id)
+    if state.get("terminated") is not None:
+        path = f"status[{name}].state"
+        terminated = object_of(state, "terminated", path)
+        return ContainerView(
+            name=name,
+            phase=ContainerPhase.TERMINATED,
+            container_id=text_of(terminated, "containerID", f"{path}.terminated"),
+            finished_at=text_of(terminated, "finishedAt", f"{path}.terminated"),
+            reason=text_of(terminated, "reason", f"{path}.terminated"),
+        )
+    # The API says that an empty state means waiting.
+    waiting = object_of(state, "waiting", f"status[{name}].state")
+    return ContainerView(
+        name=name,
+        phase=ContainerPhase.WAITING,
+        container_id=container_id,
+        reason=text_of(waiting, "reason", "waiting"),
+    )

@@ -1,0 +1,98 @@
+"""Read the fields of a raw object, each with the shape that its type has.
+
+An absent field is empty; what has another shape is told by its path, and never by its value. Each reader takes the
+object, the key, and the path of the object for that purpose, and raises WrongShapeError.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MalformedObject:
+    """An object whose shape is not that of its type.
+
+    Parameters
+    ----------
+    kind: Pod, StatefulSet or Node.
+    field: path of the field that has the wrong shape.
+    found: name of the JSON type found there; never the value, which may be a secret.
+    """
+
+    kind: str
+    field: str
+    found: str
+
+
+class WrongShapeError(Exception):
+    """Carry the path of the offending field up to the function that translates the object."""
+
+    def __init__(self, field: str, found: object) -> None:
+        super().__init__(field)
+        self.field = field
+        self.found = "nothing" if found is None else type(found).__name__
+
+
+def object_of(parent: Json, key: str, path: str) -> Json:
+    """Return the object under a key; an empty one when it is absent."""
+    found = parent.get(key)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise WrongShapeError(f"{path}.{key}", found)
+    return found
+
+
+def objects_of(parent: Json, key: str, path: str) -> list[Json]:
+    """Return the list of objects under a key; an empty one when it is absent."""
+    found = parent.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise WrongShapeError(f"{path}.{key}", found)
+    for entry in found:
+        if not isinstance(entry, dict):
+            raise WrongShapeError(f"{path}.{key}[]", entry)
+    return found
+
+
+def text_of(parent: Json, key: str, path: str) -> str:
+    """Return the text under a key; "" when it is absent."""
+    found = parent.get(key)
+    if found is None:
+        return ""
+    if not isinstance(found, str):
+        raise WrongShapeError(f"{path}.{key}", found)
+    return found
+
+
+def required_text_of(parent: Json, key: str, path: str) -> str:
+    """Return the text under a key that has to be there and to say something."""
+    found = text_of(parent, key, path)
+    if not found:
+        raise WrongShapeError(f"{path}.{key}", None)
+    return found
+
+
+def whole_of(parent: Json, key: str, path: str, default: int = 0) -> int:
+    """Return the whole number under a key, or the default when it is absent."""
+    found = parent.get(key)
+    if found is None:
+        return default
+    if isinstance(found, bool) or not isinstance(found, int):
+        raise WrongShapeError(f"{path}.{key}", found)
+    return found
+
+
+def time_s_of(parent: Json, key: str, path: str) -> float | None:
+    """Return the time under a key in seconds since the Unix epoch; None when it is absent."""
+    found = text_of(parent, key, path)
+    if not found:
+        return None
+    try:
+        return datetime.fromisoformat(found).timestamp()
+    except ValueError as error:
+        raise WrongShapeError(f"{path}.{key}", found) from error

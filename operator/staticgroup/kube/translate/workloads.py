@@ -1,0 +1,85 @@
+"""A StatefulSet as the decisions use it.
+
+Source: StatefulSet of the apps/v1 API.
+"""
+
+from typing import Final
+
+from ...core.workload import ContainerBudget, WorkloadView
+from .shape import Json, MalformedObject, WrongShapeError, object_of, objects_of, required_text_of, text_of, whole_of
+
+# Literal values of other variables may be secrets and are not kept.
+_TELLING_ENV: Final = ("INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL")
+
+
+def workload_view(raw: object) -> WorkloadView | MalformedObject:
+    """Translate a StatefulSet object as the API server sent it.
+
+    Returns
+    -------
+    The view, or which field has the wrong shape.
+    """
+    if not isinstance(raw, dict):
+        return MalformedObject(kind="StatefulSet", field="", found=type(raw).__name__)
+    try:
+        return _workload_view(raw)
+    except WrongShapeError as wrong:
+        return MalformedObject(kind="StatefulSet", field=wrong.field, found=wrong.found)
+
+
+def _workload_view(raw: Json) -> WorkloadView:
+    metadata, spec, status = (object_of(raw, key, "") for key in ("metadata", "spec", "status"))
+    pod_spec = object_of(object_of(spec, "template", "spec"), "spec", "spec.template")
+    strategy = object_of(spec, "updateStrategy", "spec")
+    rolling = object_of(strategy, "rollingUpdate", "spec.updateStrategy")
+    finalizers = metadata.get("finalizers")
+    is_deleting = bool(text_of(metadata, "deletionTimestamp", "metadata"))
+    return WorkloadView(
+        namespace=required_text_of(metadata, "namespace", "metadata"),
+        name=required_text_of(metadata, "name", "metadata"),
+        uid=required_text_of(metadata, "uid", "metadata"),
+        metadata_generation=whole_of(metadata, "generation", "metadata"),
+        observed_generation=whole_of(status, "observedGeneration", "status"),
+        replicas=whole_of(spec, "replicas", "spec", default=1),
+        start=whole_of(object_of(spec, "ordinals", "spec"), "start", "spec.ordinals"),
+        update_strategy=text_of(strategy, "type", "spec.updateStrategy") or "RollingUpdate",
+        partition=whole_of(rolling, "partition", "spec.updateStrategy.rollingUpdate"),
+        pod_management_policy=text_of(spec, "podManagementPolicy", "spec") or "OrderedReady",
+        current_revision=text_of(status, "currentRevision", "status"),
+        update_revision=text_of(status, "updateRevision", "status"),
+        status_replicas=whole_of(status, "replicas", "status"),
+        ready_replicas=whole_of(status, "readyReplicas", "status"),
+        updated_replicas=whole_of(status, "updatedReplicas", "status"),
+        is_deleting=is_deleting,
+        is_orphaning=is_deleting and isinstance(finalizers, list) and "orphan" in finalizers,
+        termination_grace_s=whole_of(pod_spec, "terminationGracePeriodSeconds", "spec.template.spec", default=30),
+        containers=tuple(_budget(c) for c in objects_of(pod_spec, "containers", "spec.template.spec")),
+        init_container_count=len(objects_of(pod_spec, "initContainers", "spec.template.spec")),
+        host_pid=bool(pod_spec.get("hostPID")),
+    )
+
+
+def _budget(container: Json) -> ContainerBudget:
+    path = "spec.template.spec.containers[]"
+    entries = objects_of(container, "env", path)
+    named = [(text_of(e, "name", f"{path}.env[]"), e) for e in entries]
+    return ContainerBudget(
+        name=required_text_of(container, "name", path),
+        image=text_of(container, "image", path),
+        env_names=tuple(name for name, _ in named),
+        env_values=tuple(
+            (name, text_of(e, "value", f"{path}.env[]")) for name, e in named
+            if e.get("value") is not None and any(word in name.upper() for word in _TELLING_ENV)
+        ),
+        startup_budget_s=_startup_budget_s(container, path),
+    )
+
+
+def _startup_budget_s(container: Json, path: str) -> int | None:
+    for key in ("startupProbe", "readinessProbe"):
+        probe = object_of(container, key, path)
+        if probe:
+            period_s = whole_of(probe, "periodSeconds", f"{path}.{key}", default=10)
+            failures = whole_of(probe, "failureThreshold", f"{path}.{key}", default=3)
+            return whole_of(probe, "initialDelaySeconds", f"{path}.{key}") + failures * period_s
+    return None

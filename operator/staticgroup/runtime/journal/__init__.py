@@ -1,0 +1,5 @@
+"""The journal leaves the process: who tells it, and the sinks that take it elsewhere."""
+
+from .journal import Journal, MemorySink, Round, Sink
+
+__all__ = ["Journal", "MemorySink", "Round", "Sink"]

@@ -1,0 +1,173 @@
+"""What the watches say, passed on: into the stores, to the journal, and to the queues as *look again*.
+
+A stream calls it for every object that came, changed or went. Nothing is decided here and nothing waits; a standby
+hears all of it too, so that its stores are warm, and only looks at nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Protocol
+
+from ..core.pod import PodVersion
+from ..kube.node_store import NodeStore
+from ..kube.pod_store import PodStore, PodStoreHooks
+from ..kube.translate import MalformedObject, workload_view
+from .connection_reporter import ConnectionReporter
+from .connections import Connections
+from .journal import Journal
+from .metrics import Metrics
+from .reconciler import Reconciler
+from .stores import Stores, uid_of
+from .work_queue import Key, WorkQueue
+
+log = logging.getLogger(__name__)
+
+
+class Parts(Protocol):
+    """The parts of a process that hear of news; asked for at each call, because every term makes its queues anew.
+
+    Attributes
+    ----------
+    is_active: True while rounds may begin here.
+    """
+
+    is_active: bool
+    metrics: Metrics
+    stores: Stores
+    nodes: NodeStore
+    pods: PodStore
+    connections: Connections
+    journal: Journal | None
+    reconciler: Reconciler
+    connection_reporter: ConnectionReporter
+    queue: WorkQueue
+    connection_queue: WorkQueue
+
+
+class Listener:
+    """Hear the streams and the pod store of one process."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._stores = parts.stores
+
+    def pod_hooks(self) -> PodStoreHooks:
+        """Return what the pod store calls."""
+        return PodStoreHooks(
+            node_of=self._parts.nodes.node_of,
+            is_managed=self._is_managed,
+            on_change=self._pod_changed,
+            on_gap=self._gap_opened,
+            on_anchor=self._anchored,
+            on_uncertified=self._uncertified,
+            on_object=self._pod_seen,
+        )
+
+    def static_group_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
+        """Take a StaticGroup as it is now, or the end of one; see `object_stream.Tell`."""
+        key, uid = _key_of(raw), uid_of(raw)
+        neighbours = self._neighbours(key)
+        if is_deleted:
+            if not self._stores.drop_group(key, uid):
+                return
+            self._forget_group(key)
+        else:
+            if self._stores.group_uids.get(key, uid) != uid:
+                self._forget_group(key)  # the end of its predecessor went unseen
+            if not self._stores.put_group(key, raw) and not self._parts.reconciler.memories.is_overwritten(key):
+                return
+            self.look_at(key)
+        self.look_at_all((neighbours | self._neighbours(key)) - {key})
+
+    def _neighbours(self, key: Key) -> frozenset[Key]:
+        """Return the StaticGroups on the workload of a StaticGroup."""
+        group = self._stores.groups.get(key)
+        return self._stores.groups_of_workload(key[0], group.spec.workload_ref.name) if group else frozenset()
+
+    def _forget_group(self, key: Key) -> None:
+        self._parts.queue.forget(key)
+        self._parts.reconciler.forget(key)
+
+    def kafka_connection_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
+        """Take a KafkaConnection as it is now, or the end of one; see `object_stream.Tell`."""
+        key, uid = _key_of(raw), uid_of(raw)
+        if is_deleted:
+            self._parts.connection_reporter.forget(uid)
+            if not self._stores.drop_connection(key, uid):
+                return
+            self._parts.connections.forget(key)
+            self._parts.connection_queue.forget(key)
+        elif self._stores.put_connection(key, raw):
+            self._parts.connections.distrust(key)
+            if self._parts.is_active:
+                self._parts.connection_queue.add(key)
+        else:
+            return
+        self.look_at_all(self._stores.groups_of_connection(key))
+
+    def stateful_set_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
+        """Take a StatefulSet as it is now, or the end of one; see `object_stream.Tell`."""
+        key = _key_of(raw)
+        if is_deleted:
+            is_news = self._stores.drop_workload(key, uid_of(raw))
+        else:
+            view = workload_view(raw)
+            if isinstance(view, MalformedObject):
+                log.error("StatefulSet cannot be read", extra={"field": view.field, "found": view.found})
+                return
+            is_news = self._stores.put_workload(view)
+        if is_news:
+            self.look_at_all(self._stores.groups_of_workload(*key))
+
+    def _pod_seen(self, raw: object, version: PodVersion) -> None:
+        if self._parts.journal is not None:
+            self._parts.journal.pod_seen(raw, version)
+
+    def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
+        if self._parts.journal is not None:
+            self._parts.journal.pod_changed(namespace, pod_name, self._parts.pods)
+        for name in sorted({owner_name, _workload_of(pod_name)}):
+            self.look_at_all(self._stores.groups_of_workload(namespace, name))
+
+    def node_changed(self, node_name: str) -> None:
+        """Take the news that facts of a node are others now."""
+        self._parts.pods.node_changed(node_name)
+
+    def _is_managed(self, namespace: str, pod_name: str) -> bool:
+        return bool(self._stores.groups_of_workload(namespace, _workload_of(pod_name)))
+
+    def _gap_opened(self, reason: str) -> None:
+        self._parts.metrics.watch_gaps.inc()
+
+    def _uncertified(self, reason: str) -> None:
+        self._parts.metrics.certificate_refusals.labels(reason).inc()
+
+    def _anchored(self, epoch: str) -> None:
+        log.info("pod watch anchored", extra={"epoch": epoch, "pods": len(self._parts.pods)})
+        self.look_at_all(frozenset(self._stores.groups))
+
+    def look_at(self, key: Key) -> None:
+        """Have a StaticGroup looked at again, if this replica looks at any."""
+        if self._parts.is_active:
+            self._parts.queue.add(key)
+
+    def look_at_all(self, keys: frozenset[Key]) -> None:
+        """Have StaticGroups looked at again, in the order of their names."""
+        for key in sorted(keys):
+            self.look_at(key)
+
+    def look_at_everything(self) -> None:
+        """Have all that is known looked at again; only for a replica that is active."""
+        self.look_at_all(frozenset(self._stores.groups))
+        for key in self._stores.connections:
+            self._parts.connection_queue.add(key)
+
+
+def _key_of(body: dict[str, Any]) -> Key:
+    metadata = body.get("metadata") or {}
+    return str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+
+
+def _workload_of(pod_name: str) -> str:
+    return pod_name.rpartition("-")[0]
