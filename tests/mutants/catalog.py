@@ -52,6 +52,12 @@ _CHAIN = ("tests/unit/core/test_chain.py",)
 _WORDS = ("tests/unit/core/test_words.py",)
 _PLAN = ("tests/unit/core/test_plan.py",)
 _MEMORY = ("tests/unit/core/test_memory.py",)
+_HISTORIES = (
+    "tests/unit/core/test_continuity.py",
+    "tests/unit/runtime/test_gaps.py",
+    "tests/unit/kube/test_name_continuity.py",
+    "tests/unit/kube/test_incarnation_book.py",
+)
 _TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
 _ROUNDS = ("tests/unit/runtime/test_reconciler.py", "tests/unit/runtime/test_reconciler_memory.py")
 _QUEUE = ("tests/unit/runtime/test_work_queue.py",)
@@ -354,10 +360,16 @@ _CHAINS = (
         )
     ),
     _mutant(
-        "gap not compared with the epoch of the ids",
+        "blind seat taken for an unbroken one",
         "core/plan.py",
         _PLAN,
-        ("    if injected.watch_epoch == snapshot.watch_epoch:\n", "    if True:\n"),
+        ("    return known.is_unbroken(ordinal)\n", "    return True\n"),
+    ),
+    _mutant(
+        "checkpoint of another epoch believed",
+        "core/plan.py",
+        _PLAN,
+        ("known is None or known.epoch != snapshot.watch_epoch:", "known is None:"),
     ),
     _mutant(
         "new epoch written after a gap",
@@ -668,6 +680,102 @@ _RECOMMENDATIONS = tuple(
     )
 )
 
+_SEATS = tuple(
+    _mutant(name, path, _HISTORIES, *changes)
+    for path, name, *changes in (
+        (
+            "core/continuity.py",
+            "name kept because it has an object, whatever its uid",
+            ("if s.uid in view.seen)", "if s.ordinal in {n.ordinal for n in view.seats})"),
+        ),
+        (
+            "core/continuity.py",
+            "uids compared over a restore",
+            ("before.timeline != view.timeline or before.workload_name", "before.workload_name"),
+        ),
+        (
+            "core/continuity.py",
+            "seats inside of the range kept by the generation rule",
+            ("        runs.append(inside)\n", ""),
+        ),
+        (
+            "core/continuity.py",
+            "generation not compared",
+            ("before.is_complete and before.workload == view.read else", "before.is_complete else"),
+        ),
+        (
+            "core/continuity.py",
+            "observedGeneration not compared",
+            (" or view.observed_generation != view.metadata_generation:", ":"),
+        ),
+        (
+            "core/continuity.py",
+            "object at an end of the gap taken for absent",
+            ("return frozenset(unexplained | {s.ordinal for s in view.seats})", "return frozenset()"),
+        ),
+        (
+            "core/continuity.py",
+            "incomplete list of seats taken for all of them",
+            ("before.workload if before.is_complete and", "before.workload if"),
+        ),
+        (
+            "core/continuity.py",
+            "swapped ids of a container that was started again forgotten",
+            ("    if _may_have_swapped(before, view):\n", "    if False:\n"),
+        ),
+        (
+            "core/continuity.py",
+            "ids by hand kept clear by a name",
+            ("    if view.are_ids_by_hand or before", "    if before"),
+        ),
+        (
+            "core/continuity.py",
+            "blind spans forgotten at the next gap",
+            ("        blind = (*blind, span) if lost else blind\n", "        blind = (span,) if lost else ()\n"),
+        ),
+        (
+            "core/continuity.py",
+            "word closes a longer span",
+            ("int(self.since_s) <= int(span.since_s) and ", ""),
+        ),
+        (
+            "core/continuity.py",
+            "word said before the span was over",
+            ("int(min(self.until_s, self.said_at_s))", "int(self.until_s)"),
+        ),
+        (
+            "runtime/histories.py",
+            "facts of the StatefulSet without a barrier behind them",
+            ("if is_passed and self.pods.epoch == epoch else None", "if self.pods.epoch == epoch else None"),
+        ),
+        (
+            "runtime/histories.py",
+            "history that the status does not tell taken for innocence",
+            ("return first if history.injected is None else self._forgotten(group, first)", "return first"),
+        ),
+        (
+            "runtime/histories.py",
+            "objects seen before the gap taken for seen",
+            ("if self.pods.seen_under(pod.uid) in unbroken[o])", "if True)"),
+        ),
+        (
+            "core/memory.py",
+            "object of a seat that is gone is no suspect",
+            ("return (*remembered, *(i for i in seated(namespace, status) if i.uid not in known))", "return remembered"),
+        ),
+        (
+            "kube/incarnation_book.py",
+            "old version of a pod counts as seen now",
+            ("changes = [self._take(version", "changes = [self.take(version"),
+        ),
+        (
+            "kube/name_continuity.py",
+            "object that went with editable ids forgotten",
+            ("if n not in same or listed[n].restarts != was.restarts", "if n in same and listed[n].restarts != was.restarts"),
+        ),
+    )
+)
+
 _ORDER = tuple(
     _mutant(name, "runtime/reconciler.py", _ROUNDS, *changes)
     for name, *changes in (
@@ -711,7 +819,13 @@ _ORDER = tuple(
                 "        workload = cached\n        if",
             ),
         ),
-        ("etcd restore not noticed", ("        position = self.pods.position(namespace)\n", "        position = 0\n")),
+        (
+            "etcd restore not noticed",
+            (
+                "        position, epoch = self.pods.position(namespace), self.pods.epoch\n",
+                "        position, epoch = 0, self.pods.epoch\n",
+            ),
+        ),
         (
             "observe ignored",
             ("        if spec.mode is Mode.OBSERVE:\n            return Executed(observe_only=True), decided\n", ""),
@@ -1148,6 +1262,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_DURABLE,
     *_TIMEOUT,
     *_RECOMMENDATIONS,
+    *_SEATS,
     *_ORDER,
     *_REMEMBERED,
     *_EDGES,

@@ -224,7 +224,7 @@ class Operator:
                 kube=self.kube,
                 pods=self.pods,
                 policy_served=lambda: self.policy_served,
-                words=lambda: self.confirmations.gap_words,
+                words=lambda: self.words.gap_words,
                 now_s=self.sources.now_s,
             ),
             narrator=Narrator(kube=self.kube, metrics=self.metrics),

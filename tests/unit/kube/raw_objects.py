@@ -66,6 +66,13 @@ def pod(
     return made
 
 
+def composed(raw: Json, *, reads: str = "metadata.name") -> Json:
+    """The pod with an id in its environment."""
+    env = [{"name": "INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": reads}}}]
+    raw["spec"]["containers"][0]["env"] = env
+    return raw
+
+
 def born(name: str = "web-0", *, uid: str = "uid-0", **rest: Any) -> Json:
     """A pod just created: not bound, no status entries."""
     return pod(name, uid=uid, node="", phase="Pending", statuses=[], **rest)

@@ -12,7 +12,7 @@ from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.pod import NodeView, PodVersion
 from staticgroup.kube.incarnation_book import IncarnationBook
 from staticgroup.kube.translate import pod_version
-from unit.kube.raw_objects import NODE, at, born, ended, finished, pod, running, unknown, waiting, wrote
+from unit.kube.raw_objects import NODE, at, born, composed, ended, finished, pod, running, unknown, waiting, wrote
 
 
 def at_version(raw: dict[str, Any], resource_version: int) -> PodVersion:
@@ -284,13 +284,6 @@ def test_older_version_does_not_overwrite_but_its_ids_stay() -> None:
     assert (seen.runs, seen.resource_version) == (True, 5)
     assert seen.instance_ids == {"new-id", "old-id"}
     assert [r.uid for r in book.records.carrying("shop", "old-id")] == ["uid-0"]
-
-
-def composed(raw: dict[str, Any], *, reads: str = "metadata.name") -> dict[str, Any]:
-    """The pod with an id in its environment."""
-    env = [{"name": "INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": reads}}}]
-    raw["spec"]["containers"][0]["env"] = env
-    return raw
 
 
 BY_ANNOTATION = "metadata.annotations['staticgroup.io/instance-id']"

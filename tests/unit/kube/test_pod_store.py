@@ -19,7 +19,7 @@ from staticgroup.kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.pod_stream import Gap
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
-from unit.kube.raw_objects import NODE, born, eventually, finished, pod
+from unit.kube.raw_objects import NODE, born, composed, eventually, finished, pod
 
 UID = "uid-0"
 
@@ -177,7 +177,7 @@ async def lost_history(server: FakeApiServer, world: World) -> None:
 async def test_names_whose_object_stayed_keep_their_history_over_a_gap(server: FakeApiServer) -> None:
     """An API server that restarts has lost its watch history; names are unique, and a uid never comes back."""
     for number in range(4):
-        server.put(pod(f"web-{number}", uid=f"u{number}"))
+        server.put(composed(pod(f"web-{number}", uid=f"u{number}")))
     async with following(server) as world:
         await eventually(lambda: server.watches)
         epoch = world.store.epoch
