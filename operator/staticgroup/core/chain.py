@@ -18,6 +18,8 @@ from enum import StrEnum
 from .certificate import Certificate, RefusalReason, certify, certify_unbound
 from .pod import NodeView, PodVersion
 
+CLOCKS_APART_S = 60.0
+"""Operators' clocks and the API server's may differ by this much."""
 INSTANCE_IDS_MAX = 64
 """Most ids one pod may carry; identity.membersPerPod has the same bound."""
 
@@ -246,6 +248,23 @@ def judge(
         )
     others = "".join(f"; pod {i.namespace}/{i.pod_name} (uid {i.uid}) cannot hold this id" for i in ruled_out)
     return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead{others}")
+
+
+def predates(i: Incarnation, instance_id: str, *, issued_since_s: float) -> bool:
+    """True for a suspect that cannot hold an id because its object was gone before the id could be known to anybody.
+
+    Parameters
+    ----------
+    issued_since_s: creation of the StaticGroup whose scope is in the id, seconds since the Unix epoch; 0.0 for ids
+        without a scope, which may be as old as they like.
+
+    Notes
+    -----
+    A container reads its environment when it starts, from the object that its kubelet has; without an object nobody can
+    give it another id.
+    """
+    is_gone = i.state is IncarnationState.SUSPECT and not i.object_present
+    return is_gone and instance_id not in i.instance_ids and i.since_s + CLOCKS_APART_S < issued_since_s
 
 
 def way_out(namespace: str) -> str:

@@ -251,6 +251,13 @@ def carried_over(before: Checkpoint, view: WatchView, now_s: float) -> Checkpoin
     return before if replace(after, at_s=before.at_s) == before else after
 
 
+def with_spans_of(known: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | None:
+    """Add the blind spans that another writer knew of; a span leaves the memory only by a word or a better watch."""
+    if known is None or other is None or set(other.blind) <= set(known.blind):
+        return known
+    return replace(known, blind=_joined((*known.blind, *other.blind)))
+
+
 def _written(
     view: WatchView, now_s: float, *, blind: tuple[BlindSpan, ...], workload: SettledWorkload | None
 ) -> Checkpoint:

@@ -119,9 +119,7 @@ class IncarnationBook:
         else:
             after = self._advance(before, version, is_deleted=is_deleted, in_order=in_order)
         owner_name = version.owner.name if version.owner else ""
-        change = self._store(before, after, owner_name=owner_name, resource_version=version.resource_version)
-        change.record.seen_in = self.era
-        return change
+        return self._store(before, after, owner_name=owner_name, resource_version=version.resource_version)
 
     def _advance(
         self, before: Incarnation | None, version: PodVersion, *, is_deleted: bool, in_order: bool

@@ -90,6 +90,15 @@ class NameContinuity:
         }
         self._stayed[scope] = frozenset(n for n in same if (n[0], n[1].rpartition("-")[0]) not in unsure)
 
+    def heal(self, scope: str, epochs: Iterable[str]) -> None:
+        """Note that the events of a scope's latest gap were seen after all.
+
+        Parameters
+        ----------
+        epochs: since which every name of the scope was unbroken when the gap began.
+        """
+        self._of_scope[scope] = _bounded((*self._of_scope[scope], *epochs))
+
     def rewind(self) -> None:
         """Note that the server went back in time: uids may come back, so no name of any scope stays clear."""
         self._of_name.clear()

@@ -125,6 +125,7 @@ class PodStore:
         self._ended_epoch = ""
         self._resumed_epoch = ""
         self._stored_maximum = 0
+        self._before_gap: dict[str, frozenset[str]] = {}
         self._saw_restore = False
         self._anchored = asyncio.Event()
         self.gap_count = 0
@@ -226,6 +227,8 @@ class PodStore:
     def gap_opened(self, stream: PodStream, gap: Gap, *, was_anchored: bool) -> None:
         """End the epoch; what had a name is noted, because names whose object stays keep their history."""
         self._book.era += 1
+        ended = {e for e in (self._epoch or self._ended_epoch or self._resumed_epoch,) if e}
+        self._before_gap[stream.scope] = self._names.of_scope(stream.scope) | ended
         if self._epoch:
             self._ended_at_s[self._epoch] = self._now_s() - max(0.0, self._clock_s() - stream.last_heard_s)
             self._ended_at_s = dict(list(self._ended_at_s.items())[-EPOCHS_MAX:])
@@ -245,6 +248,13 @@ class PodStore:
     def gap_closed(self, scope: str, listing: Listing) -> None:
         """Compare the names with what had them before the gap."""
         self._names.end_gap(scope, self._book.sightings_of(listing.versions))
+
+    def gap_healed(self, scope: str) -> None:
+        """Take the epochs of before the gap for unbroken again."""
+        self._names.heal(scope, self._before_gap.pop(scope, frozenset()))
+        _log.info("pod events of the gap were found after all", extra={"scope": scope})
+        if self._epoch:
+            self._hooks.on_anchor(self._epoch)
 
     def anchored(self, stream: PodStream) -> None:
         """Draw a new epoch, or keep the resumed one, once every scope is complete."""

@@ -6,7 +6,8 @@ controller before 1.28) or was taken off; and it shows a label edit as a deletio
 
 One scope is one namespace or all of them; it has one position: every event up to that resourceVersion has been
 folded. A watch resumed from the position is continuous, however often and for whatever reason the connection broke.
-Only four things end continuity (a *gap*): the API server no longer has the events (410), it sends an ERROR or an
+Only four things end continuity (a *gap*): the API server no longer has the events (410; beside going on with a LIST,
+others are asked for them, see `look_back`), it sends an ERROR or an
 unreadable pod, its resourceVersions go backwards (a restored etcd), or a complete LIST contradicts what was folded.
 
 Why start-up may LIST and replay at the same time
@@ -29,6 +30,7 @@ from typing import Any, Final, Protocol
 
 from ..api.names import INSTANCE_ID_ANNOTATION
 from ..core.pod import PodVersion
+from .look_back import lost_events
 from .outage import Backoff
 from .pages import PAGE_LIMIT, PageLimit, pages
 from .problem import KubeProblem
@@ -66,10 +68,17 @@ def may_hold_a_seat(raw: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Why the watch is not continuous any more; `is_restore` when resourceVersions went backwards."""
+    """Why the watch is not continuous any more.
+
+    Parameters
+    ----------
+    is_restore: resourceVersions went backwards.
+    is_expired: the API server no longer has the events; another one may.
+    """
 
     reason: str
     is_restore: bool = False
+    is_expired: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +115,9 @@ class PodSink(Protocol):
 
     def gap_closed(self, scope: str, listing: Listing) -> None:
         """Hear what a complete LIST shows after a gap, once its versions are folded."""
+
+    def gap_healed(self, scope: str) -> None:
+        """Hear that every event of the latest gap was folded after all."""
 
     def version_counter_reset(self, resource_version: int) -> None:
         """Hear that resourceVersions start again from here."""
@@ -152,6 +164,7 @@ class PodStream:
         self._has_opened = False
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._replay_task: asyncio.Task[None] | None = None
+        self._look_back_task: asyncio.Task[None] | None = None
         self._replay_target = 0
 
     # -- position
@@ -245,7 +258,27 @@ class PodStream:
         self._gap_reported.clear()
         await self.close()
         self._sink.gap_opened(self, gap, was_anchored=was_anchored)
+        since = self.position
         await self._anchor(is_restore=gap.is_restore)
+        if gap.is_expired and self.position >= since > 0:
+            self._look_back_task = asyncio.create_task(self._look_back(since, self.position))
+
+    async def _look_back(self, since: int, until: int) -> None:
+        """Fold the events of a gap if another API server still has them; the next gap ends the search."""
+        events = await lost_events(
+            self._transport, scope=self.scope, since=since, until=until, clock_s=self._clock_s, sleep=self._sleep
+        )
+        versions: list[tuple[PodVersion, bool]] = []
+        for event in filter(lambda e: may_hold_a_seat(e.get("object")), events or ()):
+            version = self._sink.translate(event["object"])
+            if isinstance(version, MalformedObject):
+                return
+            versions.append((version, event["type"] == "DELETED"))
+        if events is None or not self.is_anchored or self._reported_gap is not None:
+            return
+        for version, is_deleted in versions:
+            self._sink.take_event(self, version, is_deleted=is_deleted)
+        self._sink.gap_healed(self.scope)
 
     async def _watch_until_gap(self, *, check_restore: bool) -> Gap | None:
         """Run one watch; None when it may simply be resumed."""
@@ -446,14 +479,17 @@ class PodStream:
             self._replay_target = 0
 
     async def close(self) -> None:
-        """End a replay that is under way."""
-        if self._replay_task is not None:
-            self._replay_task.cancel()
-            await asyncio.gather(self._replay_task, return_exceptions=True)
+        """End a replay and a look back that are under way."""
+        tasks = [t for t in (self._replay_task, self._look_back_task) if t is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _expired_gap(position: int) -> Gap:
-    return Gap(reason=f"the API server no longer has the pod events after resourceVersion {position} (410)")
+    return Gap(
+        reason=f"the API server no longer has the pod events after resourceVersion {position} (410)", is_expired=True
+    )
 
 
 def _restore_gap(current: int, seen: int) -> Gap:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..api import names
 from ..api.staticgroup import StaticGroup
 from ..api.status import StaticGroupStatus, Writer
+from ..core.continuity import with_spans_of
 from ..core.group import BrokerBounds
 from ..core.memory import history_from, ledger_from
 from ..core.snapshot import History
@@ -149,6 +150,8 @@ class Memories:
             log.warning("the status was overwritten and is repaired", extra={"key": "/".join(key)})
         self.pods.merge(ledger_from(key[0], read.status))
         memory.overflow = memory.overflow or _overflow(read.status)
+        theirs = history_from(read.status).continuity
+        memory.history = replace(memory.history, continuity=with_spans_of(memory.history.continuity, theirs))
         memory.shown, memory.is_unsure = read.status, True  # so that ours is written, whatever it says
         return False
 

@@ -22,7 +22,7 @@ from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
-from ..core.chain import Incarnation, IncarnationState, judge
+from ..core.chain import Incarnation, IncarnationState, judge, predates
 from ..core.continuity import Checkpoint, settled_workload
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
@@ -306,7 +306,10 @@ class Reconciler:
             for i in self.pods.carriers(carried)
             if i.namespace != namespace and self.stores.may_be_of(i.namespace, i.pod_name.rpartition("-")[0], group)
         )
-        return (*(identity.expand(i) for i in chain), *elsewhere)
+        created = group.metadata.creation_timestamp
+        issued_since_s = created.timestamp() if created is not None and identity.is_scoped else 0.0
+        found = (*(identity.expand(i) for i in chain), *elsewhere)
+        return tuple(i for i in found if not predates(i, instance_id, issued_since_s=issued_since_s))
 
     # execute ---------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from staticgroup.api.identifiers import EXPECTED_IDS_MAX
 from staticgroup.api.reasons import Reason
 from staticgroup.core.advice import Advice
 from staticgroup.core.chain import IncarnationState
+from staticgroup.core.continuity import SpanReason
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveOutcome, MemberView
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import with_outcomes
@@ -23,6 +24,7 @@ from .builders import (
     COORDINATOR,
     EPOCH,
     NOW_S,
+    checkpoint,
     departure,
     fresh,
     group,
@@ -91,6 +93,8 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         ({"chains": {id_of(2): (incarnation(state=DEAD), incarnation(uid="z", state=SUSPECT))}}, Guard.CHAIN),
         ({"watch_epoch": "another"}, Guard.GAP),
         ({"watch_epoch": ""}, Guard.GAP),
+        ({"continuity": None}, Guard.GAP),
+        ({"continuity": checkpoint().blinded(SpanReason.WATCH_GAP, since_s=0, until_s=1)}, Guard.GAP),
         ({"ledger_overflow": True}, Guard.OVERFLOW),
         ({"fresh": {}}, Guard.NOT_READ_AFRESH),
         ({"fresh": {id_of(2): fresh(is_expected=True)}}, Guard.EXPECTED),
@@ -108,6 +112,8 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         "suspect",
         "gap",
         "not anchored",
+        "histories unknown",
+        "blind",
         "overflow",
         "not read",
         "wanted again",

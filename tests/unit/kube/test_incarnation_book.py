@@ -348,6 +348,33 @@ def test_terminal_version_waits_for_the_facts_of_its_node() -> None:
     assert book.take_node("node-a") == []
 
 
+def test_version_that_waited_for_its_node_over_a_gap_is_no_sight_of_its_object_after_it() -> None:
+    nodes: dict[str, NodeView] = {}
+    book = make_book(nodes)
+    see(book, finished(), 2)
+    book.era += 1
+    nodes["node-a"] = NODE
+    assert [c.record.seen_in for c in book.take_node("node-a")] == [0]
+    see(book, finished(), 2, listed=True)
+    assert [r.seen_in for r in book.records.in_scope("")] == [1]
+
+
+def test_object_that_only_a_status_names_was_seen_by_nobody_here() -> None:
+    book = make_book()
+    see(book, pod(), 2)
+    known = book.records.get("uid-0")
+    assert known is not None
+    entry = replace(known.incarnation(), uid="uid-1", resource_version=1)
+    book.merge([entry], complete_until=lambda namespace: 0)
+    merged = book.records.get("uid-1")
+    assert merged is not None
+    assert (merged.seen_in, merged.state) == (-1, IncarnationState.LIVE)
+    book.merge([replace(entry, uid="uid-2")], complete_until=lambda namespace: 5)
+    gone = book.records.get("uid-2")
+    assert gone is not None
+    assert gone.state is IncarnationState.SUSPECT
+
+
 def test_old_kubelet_never_certifies() -> None:
     book = make_book({"node-a": replace(NODE, kubelet_minor=26, kubelet_version="v1.26.0")})
     assert see(book, finished(), 2).state is IncarnationState.LIVE

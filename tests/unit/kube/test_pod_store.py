@@ -1,7 +1,7 @@
 """The pod store against a fake API server over real HTTP: nothing is lost, and every gap is said."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -24,6 +24,11 @@ from unit.kube.raw_objects import NODE, born, composed, eventually, finished, po
 UID = "uid-0"
 
 
+async def brief(seconds: float) -> None:
+    """Wait a thousandth of what is asked, but never less than a turn of the loop."""
+    await asyncio.sleep(seconds / 1000)
+
+
 class World:
     """One store following the fake server, with what it told."""
 
@@ -42,7 +47,8 @@ class World:
 @asynccontextmanager
 async def following(
     server: FakeApiServer, *, resume: Continuity | None = None, merged: Iterable[Incarnation] = (), seed: int = 1,
-    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: bool = True, **settings_: Any,
+    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: bool = True,
+    sleep: Callable[[float], Any] = asyncio.sleep, **settings_: Any,
 ) -> AsyncIterator[World]:
     transport = connect(server.configuration())
     nodes = {"node-a": NODE}
@@ -55,7 +61,7 @@ async def following(
     defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
     store = PodStore(
         transport, hooks, rng=Random(seed), now_s=lambda: 50.0, clock_s=asyncio.get_running_loop().time, scopes=scopes,
-        settings=PodStoreSettings(**(defaults | settings_)),
+        settings=PodStoreSettings(**(defaults | settings_)), sleep=sleep,
     )
     world = World(store, nodes)
     store.merge(merged)
@@ -662,3 +668,40 @@ def _step(server: FakeApiServer, generation: dict[int, int], slot: int, step: st
 def _settled(straight: World, world: World, server: FakeApiServer) -> bool:
     last = max((e.resource_version for e in server.history), default=0)
     return min(straight.store.position("shop"), world.store.position("shop")) >= last
+
+
+async def test_events_that_another_api_server_still_has_heal_the_gap(server: FakeApiServer) -> None:
+    """Behind one address there may be several API servers, each with a watch history of its own."""
+    for number in range(2):
+        server.put(composed(pod(f"web-{number}", uid=f"u{number}")))
+    async with following(server, sleep=brief) as world:
+        await eventually(lambda: server.watches)
+        epoch = world.store.epoch
+        server.break_watches()
+        server.put(composed(finished("web-1", uid="u1")))
+        server.remove("shop", "web-1")
+        server.put(composed(pod("web-2", uid="came-and-went")))
+        server.remove("shop", "web-2")
+        history, compacted = list(server.history), server.compacted
+        await lost_history(server, world)
+        assert epoch not in world.store.unbroken_since("shop")
+        assert world.store.get("came-and-went") is None
+        server.history[:0], server.compacted = history, compacted
+        await eventually(lambda: epoch in world.store.unbroken_since("shop"))
+        assert world.state("u1") is IncarnationState.DEAD
+        assert world.state("came-and-went") is IncarnationState.SUSPECT
+        assert len(world.gaps) == 1
+
+
+async def test_events_that_nobody_has_leave_the_gap_as_it_is(server: FakeApiServer) -> None:
+    server.put(composed(pod()))
+    async with following(server, sleep=brief) as world:
+        await eventually(lambda: server.watches)
+        epoch = world.store.epoch
+        server.break_watches()
+        server.put(composed(pod("web-7", uid="u7")))
+        await lost_history(server, world)
+        starts = len(server.watch_starts)
+        await eventually(lambda: len(server.watch_starts) > starts + 3)
+        assert epoch not in world.store.unbroken_since("shop", "web-7")
+        assert epoch in world.store.unbroken_since("shop", "web-0")

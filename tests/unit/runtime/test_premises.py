@@ -5,6 +5,9 @@ Each story ends with a living process that holds the id of a departed seat; noth
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
 from staticgroup.api.status import IncarnationState, Writer
@@ -312,3 +315,44 @@ async def test_edit_of_metadata_during_a_write_does_not_cost_the_write() -> None
     world.remove_object(2)
     assert not (await world.round()).failed
     assert suspects(world) == {"u2"}
+
+
+async def reborn(after_s: float, **spec: Any) -> World:
+    """A pod is lost, and the StaticGroup is deleted and made anew some time later; then the seat is used and left."""
+    world = World(**spec)
+    world.template = "web-{ordinal}" if spec else ""
+    await world.started()
+    world.remove_object(2)
+    await world.round()
+    world.delete_group()
+    world.now_s += after_s
+    body = static_group("sg-2", **spec)
+    created_at = datetime.fromtimestamp(world.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.declare(body | {"metadata": body["metadata"] | {"creationTimestamp": created_at}})
+    await world.settled(2)
+    world.start(2, "u2b")
+    world.now_s += 300
+    await world.settled(2)
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(4)
+    return world
+
+
+async def test_new_staticgroup_does_not_inherit_the_suspects_of_another_scope() -> None:
+    """A pod that was gone before the scope existed cannot carry it, whatever became of its process."""
+    world = await reborn(600)
+    assert [i for _, i in world.left] == [world.id_of(2)]
+
+
+async def test_suspect_that_may_be_younger_than_the_scope_stays_one() -> None:
+    """Clocks differ, and an id without a scope may be as old as it likes."""
+    world = await reborn(20)
+    assert world.left == []
+    assert guards(world) == ["DeathNotProven"]
+
+
+async def test_suspect_of_an_id_without_scope_is_inherited() -> None:
+    world = await reborn(600, identity={"template": "{podName}", "exclusive": True})
+    assert world.left == []
+    assert guards(world) == ["DeathNotProven"]
