@@ -360,6 +360,10 @@ class FakePods(_Hooks):
             return ""
         return (self.epochs or [self.epoch])[record.seen_in]
 
+    def went_back(self, reason: str) -> None:
+        """End every history, as PodStore.went_back does."""
+        self.saw_restore, self.timeline, self.epoch = True, f"{self.timeline}-back", ""
+
     def position(self, namespace: str) -> int:
         """Return how far the watch is."""
         return self.at

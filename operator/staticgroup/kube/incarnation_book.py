@@ -304,6 +304,24 @@ class IncarnationBook:
                         "whose end the watch never delivered")
         return ""
 
+    def comes_back(self, version: PodVersion) -> str:
+        """Tell whether a version shows a pod that this process saw gone, or saw ended, to live again.
+
+        Returns
+        -------
+        What happened, in words, which no API server can show that did not go back in time: a uid never comes back, and a
+        terminal phase is never left. "" when nothing of the kind did.
+        """
+        record = self.records.get(version.uid)
+        if record is None or record.seen_in < 0 or version.is_terminal or version.resource_version <= record.resource_version:
+            return ""
+        if not record.object_present:
+            return f"pod {version.namespace}/{version.name} (uid {version.uid}) is back after its deletion"
+        certificate = record.certificate
+        if certificate is not None and not certificate.is_word:
+            return f"pod {version.namespace}/{version.name} (uid {version.uid}) runs after its end was certified"
+        return ""
+
     def take_node(self, node_name: str) -> list[Change]:
         """Judge again the terminal versions that waited for the facts of this node."""
         waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]

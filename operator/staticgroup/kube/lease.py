@@ -87,6 +87,7 @@ class ActiveLease:
     identity: unique name of this replica.
     continuity: what to store with each renewal; None keeps what is stored.
     on_restored: told of the word about a restored etcd, "" for none, at each reading of the Lease.
+    on_went_back: told, in words, when the Lease is read in a version older than one that was seen.
     clock_s: monotonic seconds; now_s: seconds since the Unix epoch, only for the times shown to people.
     sleep: waits between attempts and between readings that failed, seconds.
     """
@@ -95,10 +96,12 @@ class ActiveLease:
         self, transport: Transport, settings: LeaseSettings, *, identity: str,
         continuity: Callable[[], Continuity | None], clock_s: Callable[[], float], now_s: Callable[[], float],
         sleep: Callable[[float], Any] = asyncio.sleep, on_restored: Callable[[str], None] = lambda mark: None,
+        on_went_back: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self._transport = transport
         self._settings = settings
         self._on_restored = on_restored
+        self._on_went_back = on_went_back
         self.restored = ""
         self._identity = identity
         self._continuity = continuity
@@ -219,6 +222,11 @@ class ActiveLease:
         self._on_restored(str(_annotations(raw).get(RESTORED_ANNOTATION) or ""))
         self._transitions_seen = max(self._transitions_seen, _transitions_in(raw))
         resource_version = raw["metadata"]["resourceVersion"]
+        if self._observed is not None and is_older(resource_version, self._observed.resource_version):
+            self._on_went_back(
+                f"the Lease was read at resourceVersion {resource_version} after {self._observed.resource_version} "
+                "(etcd restored?)"
+            )
         if self._observed is None or self._observed.resource_version != resource_version:
             self._observed = _Observed(raw=raw, resource_version=resource_version, seen_s=self._clock_s())
 
@@ -288,6 +296,11 @@ class ActiveLease:
             "update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body
         )
         return not isinstance(answer, KubeProblem)
+
+
+def is_older(read: str, seen: str) -> bool:
+    """Compare the resourceVersions of one object, numbers that only grow (KEP-5504); what is no number is never older."""
+    return read.isdigit() and seen.isdigit() and int(read) < int(seen)
 
 
 def _annotations(raw: Json | None) -> Json:

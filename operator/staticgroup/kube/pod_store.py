@@ -127,6 +127,7 @@ class PodStore:
         self._stored_maximum = 0
         self._before_gap: dict[str, frozenset[str]] = {}
         self._saw_restore = False
+        self._came_back = ""
         self._anchored = asyncio.Event()
         self.gap_count = 0
 
@@ -193,6 +194,9 @@ class PodStore:
 
     def take_event(self, stream: PodStream, version: PodVersion, *, is_deleted: bool) -> None:
         """Fold a version that a watch delivered."""
+        contradiction = "" if is_deleted else self._book.comes_back(version)
+        if contradiction:
+            stream.report_gap(Gap(reason=f"{contradiction} (etcd restored?)", is_restore=True))
         change = self._book.take(version, is_deleted=is_deleted, in_order=True)
         self._announce(change)
         if is_deleted:
@@ -203,6 +207,7 @@ class PodStore:
         if is_restore:
             self._announce(self._book.take_after_restore(version))
         else:
+            self._came_back = self._came_back or self._book.comes_back(version)
             self._announce(self._book.take(version, is_deleted=False, in_order=False))
 
     def take_absent(self, scope: str, listing: Listing) -> None:
@@ -258,6 +263,10 @@ class PodStore:
 
     def anchored(self, stream: PodStream) -> None:
         """Draw a new epoch, or keep the resumed one, once every scope is complete."""
+        if self._came_back:  # with a bumped counter a restore looks like any other gap
+            reason, self._came_back = self._came_back, ""
+            self.went_back(f"{reason} (etcd restored?)")
+            return
         if not all(s.is_anchored for s in self._streams.values()):
             return
         if not self._epoch:
@@ -324,8 +333,12 @@ class PodStore:
         if not mark or mark == self._restored:
             return
         self._restored = mark
+        self.went_back(f"etcd was restored, as was said at {mark}")
+
+    def went_back(self, reason: str) -> None:
+        """End every history, because the API server was seen to go back in time, on whatever object."""
         for stream in self._streams.values():
-            stream.report_gap(Gap(reason=f"etcd was restored, as was said at {mark}", is_restore=True))
+            stream.report_gap(Gap(reason=reason, is_restore=True))
 
     async def wait_anchored(self) -> str:
         """Wait until every scope is complete and return the epoch."""
@@ -489,8 +502,7 @@ class PodStore:
         if self._saw_restore or not timeline:
             return False
         if self._is_timeline_stored:
-            for stream in self._streams.values():
-                stream.report_gap(Gap(reason="the last holder saw the API server go back in time", is_restore=True))
+            self.went_back("the last holder saw the API server go back in time")
             return False
         self._timeline, self._is_timeline_stored = timeline, True
         return True

@@ -21,6 +21,7 @@ from ..core.group import BrokerBounds
 from ..core.memory import history_from, ledger_from
 from ..core.snapshot import History
 from ..kube.gateway import KubeGateway
+from ..kube.lease import is_older
 from ..kube.pod_store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .histories import Settled
@@ -138,6 +139,8 @@ class Memories:
     def _catch_up(self, key: Key, memory: Memory, body: dict[str, Any]) -> bool:
         """Take in the object as it is now; returns False when its status is another one than this process knew."""
         read = StaticGroup.from_wire(body)
+        if is_older(read.metadata.resource_version, memory.resource_version):
+            self.pods.went_back(f"StaticGroup {'/'.join(key)} was read in an older version than before (etcd restored?)")
         memory.resource_version = read.metadata.resource_version
         if read.status == memory.shown:
             memory.is_unsure = False

@@ -120,6 +120,7 @@ class Operator:
             clock_s=sources.monotonic_s,
             now_s=sources.now_s,
             on_restored=self.pods.restored,
+            on_went_back=self.pods.went_back,
         )
         self.policy_served = False
         self._policy_known = asyncio.Event()

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from staticgroup.kube.continuity import Continuity
-from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
+from staticgroup.kube.lease import CONTINUITY_ANNOTATION, RESTORED_ANNOTATION, ActiveLease, LeaseSettings
 from staticgroup.kube.problem import problem_of
 from staticgroup.kube.transport import Transport, connect
 from support.fake_apiserver import BROKEN, FakeApiServer
@@ -58,11 +59,13 @@ def noting(paused_s: list[float]) -> Callable[[float], Any]:
 
 def make(
     transport: Transport, clock: Clock, identity: str, continuity: Continuity | None = None,
-    sleep: Callable[[float], Any] = asyncio.sleep, **rest: Any,
+    sleep: Callable[[float], Any] = asyncio.sleep, told: list[str] | None = None, **rest: Any,
 ) -> ActiveLease:
+    heard: list[str] = [] if told is None else told
     return ActiveLease(
         transport, LeaseSettings(namespace="ops", **rest), identity=identity, continuity=lambda: continuity,
-        clock_s=clock, now_s=lambda: 1_800_000_000.0, sleep=sleep,
+        clock_s=clock, now_s=lambda: 1_800_000_000.0, sleep=sleep, on_restored=lambda mark: heard.append(mark) if mark else None,
+        on_went_back=heard.append,
     )
 
 
@@ -374,3 +377,36 @@ async def test_without_election_continuity_is_stored_and_the_right_never_ends(
 def test_times_that_could_overlap_are_refused() -> None:
     with pytest.raises(ValueError, match="renew deadline < lease duration"):
         LeaseSettings(namespace="ops", renew_deadline_s=15.0)
+
+
+async def test_continuity_from_before_a_word_about_a_restore_is_not_gone_on_from(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    stored = Continuity(epoch="e", resource_versions={"": 5}, timeline="t")
+    assert await make(transport, clock, "a", stored).attempt()
+    lease = server.objects[LEASE]
+    annotations = lease["metadata"]["annotations"] | {RESTORED_ANNOTATION: "now"}
+    server.put(lease | {"metadata": lease["metadata"] | {"annotations": annotations}}, LEASE[0])
+    told: list[str] = []
+    other = make(transport, clock, "b", told=told)
+    assert await other.read_continuity() is None
+    assert other.restored == "now"
+    await other.attempt()
+    assert told == ["now"]
+    known = replace(stored, restored="now")
+    assert await make(transport, clock, "a", known).attempt()
+    assert await other.read_continuity() == known
+
+
+async def test_lease_in_an_older_version_shows_an_api_server_that_went_back(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    told: list[str] = []
+    holder = make(transport, clock, "a", told=told)
+    assert await holder.attempt()
+    backup = server.snapshot()
+    assert await holder.attempt()
+    assert told == []
+    server.restore(backup)
+    await holder.attempt()
+    assert len(told) == 1

@@ -654,6 +654,9 @@ async def test_any_split_of_a_history_into_resumed_watches_folds_to_the_same_inc
 
 def _step(server: FakeApiServer, generation: dict[int, int], slot: int, step: str) -> None:
     name, uid = f"web-{slot}", f"uid-{slot}-{generation[slot]}"
+    there = server.objects.get(("pods", "shop", name), {})
+    if step == "run" and there.get("status", {}).get("phase") == "Succeeded":
+        return  # a terminal phase is never left
     if step in ("run", "end"):
         server.put((pod if step == "run" else finished)(name, uid=uid))
     elif step == "remove" and ("pods", "shop", name) in server.objects:
@@ -705,3 +708,63 @@ async def test_events_that_nobody_has_leave_the_gap_as_it_is(server: FakeApiServ
         await eventually(lambda: len(server.watch_starts) > starts + 3)
         assert epoch not in world.store.unbroken_since("shop", "web-7")
         assert epoch in world.store.unbroken_since("shop", "web-0")
+
+
+@pytest.mark.parametrize("was_deleted", [False, True], ids=["ended", "deleted"])
+async def test_pod_that_lives_again_shows_an_api_server_that_went_back(server: FakeApiServer, was_deleted: bool) -> None:
+    """A uid never comes back and a terminal phase is never left, so etcd was restored, whatever its counter says."""
+    server.put(composed(pod("web-0", uid="u0")))
+    server.put(composed(finished("web-1", uid="u1")))
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        timeline, epoch = world.store.timeline, world.store.epoch
+        if was_deleted:
+            server.remove("shop", "web-1")
+            await eventually(lambda: [i.object_present for i in world.store.chain("shop", pod_names=["web-1"])] == [False])
+        server.put(composed(pod("web-1", uid="u1")))
+        await eventually(lambda: world.gaps and world.store.epoch)
+        assert world.store.saw_restore
+        assert world.store.timeline != timeline
+        assert epoch not in world.store.unbroken_since("shop", "web-0")
+        assert world.state("u1") is IncarnationState.LIVE
+
+
+async def test_restore_with_a_bumped_counter_is_seen_by_a_pod_that_lives_again(server: FakeApiServer) -> None:
+    """Its versions are higher than all before, and the watch is answered 410: the LIST shows what cannot be."""
+    server.put(composed(pod("web-0", uid="u0")))
+    server.put(composed(pod("web-1", uid="u1")))
+    _, backup = server.snapshot()
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        epoch = world.store.epoch
+        server.put(composed(finished("web-1", uid="u1")))
+        await eventually(lambda: world.state("u1") is IncarnationState.DEAD)
+        server.break_watches()
+        server.objects.clear()
+        for key in backup:
+            server.put(backup[key], key[0])
+        server.compact()
+        server.end_watches()
+        await eventually(lambda: len(world.gaps) == 2 and world.store.epoch)
+        assert world.store.saw_restore
+        assert epoch not in world.store.unbroken_since("shop", "web-0")
+        assert world.state("u1") is IncarnationState.LIVE
+
+
+async def test_word_about_a_restore_ends_every_history_once(server: FakeApiServer) -> None:
+    server.put(composed(pod("web-0", uid="u0")))
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        epoch, timeline = world.store.epoch, world.store.timeline
+        world.store.restored("")
+        await asyncio.sleep(0)
+        assert world.store.epoch == epoch
+        world.store.restored("2026-11-22T07:00:00Z")
+        await eventually(lambda: world.gaps and world.store.epoch)
+        assert (world.store.timeline == timeline, epoch in world.store.unbroken_since("shop", "web-0")) == (False, False)
+        stored = world.store.continuity()
+        assert stored is not None
+        assert stored.restored == "2026-11-22T07:00:00Z"
+        world.store.restored("2026-11-22T07:00:00Z")
+        await asyncio.sleep(0)
+        assert len(world.gaps) == 1
