@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from support.long_drills import are_drills_long
+from support.long_drills import are_drills_long, by_length
 
 REPOSITORY = Path(__file__).parents[2]
 FIGURES = REPOSITORY / "build" / "figures.jsonl"
@@ -127,7 +127,11 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(name="pipeline, Spark", command=pytest("tests/pipeline", "--timeout=900"), budget_s=360),
     ),
     "simulate": (
-        Suite(name="schedules", command=(PYTHON, "-m", "simulator", "soak", "--schedules", "500"), budget_s=190),
+        Suite(
+            name="schedules",
+            command=(PYTHON, "-m", "simulator", "soak", "--schedules", by_length(short="300", long="500")),
+            budget_s=120,
+        ),
         Suite(name="crash at every await", command=(PYTHON, "-m", "simulator", "crash"), budget_s=130),
     ),
     "brokers": (
