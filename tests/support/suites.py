@@ -138,11 +138,11 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(name="conformance", command=pytest("tests/conformance", "--timeout=600", only="broker"), budget_s=130),
     ),
     "e2e": (
-        Suite(name="ground up", command=(PYTHON, "-m", "support.scene", "up", E2E_CLUSTER), budget_s=90),
+        Suite(name="ground up", command=(PYTHON, "-m", "support.scene", "up", E2E_CLUSTER), budget_s=70),
         Suite(
             name="kafka gateway",
             command=pytest("tests/e2e/test_kafka_gateway.py", "tests/e2e/test_journal.py", "--timeout=300"),
-            budget_s=90,
+            budget_s=80,
         ),
         Suite(
             name="operator",
@@ -155,9 +155,9 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 ),
                 "--ignore=tests/e2e/pipeline",
             ),
-            budget_s=1200,
+            budget_s=1080,
         ),
-        Suite(name="audit", command=pytest("tests/e2e/pipeline/test_audit.py", "--timeout=900"), budget_s=300),
+        Suite(name="audit", command=pytest("tests/e2e/pipeline/test_audit.py", "--timeout=900"), budget_s=240),
         Suite(name="ground down", command=(PYTHON, "-m", "support.scene", "down", E2E_CLUSTER), budget_s=20),
         Suite(
             name="resources and chart",
@@ -167,10 +167,10 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="install",
             command=with_cluster(INSTALL_CLUSTER, *pytest("tests/e2e/test_install.py", "--timeout=600")),
-            budget_s=240,
+            budget_s=130,
         ),
         Suite(
-            name="kind", command=pytest("tests/e2e/test_ground.py", "-k", "pytest_kind", "--timeout=300"), budget_s=60
+            name="kind", command=pytest("tests/e2e/test_ground.py", "-k", "pytest_kind", "--timeout=300"), budget_s=30
         ),
     ),
     "pods": (
