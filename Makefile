@@ -67,7 +67,7 @@ conformance: $(STAMP) ## The coordinator model against four versions of real bro
 	  PYTHONPATH=operator:tests $(BIN)/python -m conformance.table && exit $${status:-0}
 
 .PHONY: simulate-ci
-simulate-ci: $(STAMP) ## The models' tests, the exhaustive model, 500 schedules with faults, a crash at every await
+simulate-ci: $(STAMP) ## The models' tests, the exhaustive model, schedules with faults, a crash at every await
 	PYTHONPATH=tests $(BIN)/python -m support.suites models simulate
 
 .PHONY: soak
@@ -91,8 +91,8 @@ bench-pipeline: $(PIPELINE) ## Spark, DuckDB and polars at the same work: make b
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/pipeline/run.py $(BENCH)
 
 .PHONY: full
-full: $(PIPELINE) ## test, mutants, conformance on older brokers, the ground itself, pods, ten kills, large benchmarks
-	PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check models pipeline simulate brokers e2e ground pods
+full: $(PIPELINE) ## test with every drill in its long form, mutants, older brokers, the ground itself, pods, large benchmarks
+	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check models pipeline simulate brokers e2e ground pods
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 
 ##@ Generate

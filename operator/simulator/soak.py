@@ -17,7 +17,7 @@ from .faults import FAULTS
 from .schedule import Verdict, run
 
 REMOVAL_SHARE, ZOMBIE_SHARE = 0.30, 0.20
-ALL_KINDS_FROM = 500
+ALL_KINDS_FROM = 300
 """In so many schedules every kind of fault must have happened."""
 PROGRESS_EVERY_S = 10.0
 

@@ -18,6 +18,7 @@ import pytest
 
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
+from support.long_drills import by_length
 from support.scene.figures import record, spread
 from support.scene.play import Play
 from support.scene.stage import RELEASE, SYSTEM, Stage, until
@@ -113,14 +114,15 @@ def kill_in_the_middle_of_scale_downs(
 def test_kill_of_the_active_of_two_replicas_only_delays_removals(
     new_play: Callable[..., Play], reinstalled: Stage
 ) -> None:
-    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=10, seed=SEED)
+    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=by_length(short=4, long=10), seed=SEED)
 
 
 def test_kill_of_the_only_replica_only_delays_removals(new_play: Callable[..., Play], reinstalled: Stage) -> None:
     # A new pod, because the kubelet's back-off counts the crashes of the old one.
     reinstalled.install(replicas=1, podAnnotations={"staticgroup.io/play": "single"})
     until(lambda: len(reinstalled.operator_pods()) == 1, deadline_s=60, what="a single replica")
-    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=3, seed=SEED + 1, moments_s=1.0)
+    rounds = by_length(short=2, long=3)
+    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=rounds, seed=SEED + 1, moments_s=1.0)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
+from support.long_drills import by_length
 from support.scene.figures import record, spread
 from support.scene.play import Play
 from support.scene.pod_lines import PodLines, heard
@@ -121,8 +122,8 @@ def test_running_dynamic_members_are_adopted_by_one_rolling_restart(new_play: Ne
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_three_rolling_restarts_under_load_are_not_noticed(new_play: NewPlay, protocol: str) -> None:
-    pods, rolls = 5, 3
+def test_rolling_restarts_under_load_are_not_noticed(new_play: NewPlay, protocol: str) -> None:
+    pods, rolls = 5, by_length(short=1, long=3)
     game = new_play(protocol=protocol)
     session = outlast_restarts(game)
     with heard(game.stage.cluster, game.name) as consumers, load(game) as producer:

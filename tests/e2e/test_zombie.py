@@ -13,6 +13,7 @@ import pytest
 
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.node import Node, now_rfc3339
+from support.long_drills import by_length
 from support.scene.figures import record
 from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.stage import Stage, holds, until
@@ -20,7 +21,7 @@ from support.scene.witnesses import ProcessTable
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
-ZOMBIE_S = 65.0
+ZOMBIE_S = by_length(short=25.0, long=65.0)
 STAYS = [{"key": f"node.kubernetes.io/{why}", "operator": "Exists"} for why in ("not-ready", "unreachable")]
 """The pods tolerate a silent node for ever, so that only the test's own deletions count."""
 
@@ -86,7 +87,8 @@ def test_live_process_of_a_force_deleted_pod_is_never_removed(
     def untouched() -> bool:
         return play.removals() == [] and all(process_table.is_alive(ids[ordinal]) for ordinal in (2, 3))
 
-    looks = holds(untouched, for_s=ZOMBIE_S - (time.monotonic() - gone_s), what="zombies live and are members")
+    watch_s = max(10.0, ZOMBIE_S - (time.monotonic() - gone_s))
+    looks = holds(untouched, for_s=watch_s, what="zombies live and are members")
     members = play.member_ids()
     assert {ordinal: members.get(ids[ordinal]) for ordinal in (2, 3)} == {o: joined[ids[o]] for o in (2, 3)}
     record("zombies not removed", zombies=2, watched_s=round(time.monotonic() - gone_s, 1), looks=looks, removed=0)

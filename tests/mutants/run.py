@@ -27,6 +27,7 @@ for folder in ("tests", "operator"):
 from mutants import searched  # noqa: E402 - the path is set above
 from mutants.catalog import MUTANTS, Mutant, MutantNotApplicable  # noqa: E402
 from mutants.verdict import Fate, Verdict  # noqa: E402
+from support.long_drills import VARIABLE  # noqa: E402
 
 AT_ONCE = 2
 TIMEOUT_S = 240
@@ -37,7 +38,7 @@ def tested(operator: Path, tests: Sequence[str]) -> tuple[int, str]:
     """Run tests against one copy of `operator/`; returns pytest's exit status and its output."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
     command += ["-p", "mutants.loaded", "--timeout=60", "-o", f"pythonpath={operator} {REPOSITORY / 'tests'}", *tests]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "tests"), "MUTATED_OPERATOR": str(operator)}
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "tests"), "MUTATED_OPERATOR": str(operator), VARIABLE: "1"}
     try:
         done = subprocess.run(
             command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

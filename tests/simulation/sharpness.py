@@ -23,17 +23,21 @@ OPERATOR = REPOSITORY / "operator"
 SEARCHED = range(600)
 SEEDS_MAX = 3
 JUDGE = """
+import os
 import sys
 import staticgroup
 from simulator.schedule import run
+from simulator.world import World
 assert staticgroup.__file__.startswith(sys.argv[1]), staticgroup.__file__
+def told(world, violation):
+    if violation.oracle == sys.argv[2]:
+        print(seed, violation, sep="\\n", flush=True)
+        os._exit(0)
+World._violated = told
 for seed in map(int, sys.argv[3:]):
-    found = [v for v in run(seed).violations if v.oracle == sys.argv[2]]
-    if found:
-        print(seed)
-        print(found[0])
-        break
+    run(seed)
 """
+"""Ends at the first violation: what a broken product makes of the rest of a schedule can take minutes and tells nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +130,7 @@ BROKEN: tuple[Broken, ...] = (
         "the Lease is not asked",
         "S14",
         "operator_freezes_while_it_reads",
-        (25, 48),
+        (48,),
         "kube/lease.py",
         ("return self._renewed_s is not None and self._clock_s() - self._renewed_s <", "return True or 0 <"),
     ),

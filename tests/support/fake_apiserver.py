@@ -188,7 +188,8 @@ class FakeApiServer:
         """Serve on a free loopback port."""
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._handle)
-        runner = web.AppRunner(application, shutdown_timeout=0.1)
+        # Each test would wait that long for watches that nobody will answer any more.
+        runner = web.AppRunner(application, shutdown_timeout=0.005)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()

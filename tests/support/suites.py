@@ -3,6 +3,9 @@
 One table says it all. Each suite has a budget that is printed beside the time it took; a suite that overruns is
 reported, not failed, because a busy machine proves nothing. The figures that the end-to-end tests measured are printed
 at the end.
+
+Suites that keep one core busy come first, two at a time; after them each has the machine to itself, since most of those
+measure times or run a cluster. With LONG_DRILLS=1 nothing is left out: `make full`.
 """
 
 from __future__ import annotations
@@ -13,12 +16,15 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from support.long_drills import are_drills_long, by_length
 
 REPOSITORY = Path(__file__).parents[2]
 FIGURES = REPOSITORY / "build" / "figures.jsonl"
@@ -27,6 +33,9 @@ BIN = Path(PYTHON).parent
 E2E_CLUSTER = os.environ.get("E2E_CLUSTER", "sg-e2e")
 RESOURCES_CLUSTER = f"{E2E_CLUSTER}-resources"
 INSTALL_CLUSTER = f"{E2E_CLUSTER}-install"
+CORES = 2
+ALWAYS = "ground down"
+"""Runs whatever failed before, or a cluster would be left behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +45,19 @@ class Suite:
     Parameters
     ----------
     budget_s: seconds on two cores, builds cached.
-    beside: keeps one core busy, so it runs at the same time as the suite before it; its output follows.
+    one_core: keeps one core busy and measures no time, so another one runs beside it; its output follows its end.
     """
 
     name: str
     command: tuple[str, ...]
     budget_s: int
-    beside: bool = False
+    one_core: bool = False
 
 
-def pytest(*arguments: str) -> tuple[str, ...]:
-    """Return a pytest command."""
-    return (PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+def pytest(*arguments: str, only: str = "") -> tuple[str, ...]:
+    """Return a pytest command for the tests with the marks `only`, without long ones unless those are asked for."""
+    marks = " and ".join(each for each in (only, "" if are_drills_long() else "not long") if each)
+    return (PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, *(("-m", marks) if marks else ()))
 
 
 def with_cluster(name: str, *command: str) -> tuple[str, ...]:
@@ -55,48 +65,84 @@ def with_cluster(name: str, *command: str) -> tuple[str, ...]:
     return (PYTHON, "-m", "support.scene", "with-cluster", name, "--", *command)
 
 
+EXHAUSTIVE = ("tests/simulation/test_evidence_model.py", "tests/simulation/test_evidence_mutants.py")
+
 SUITES: dict[str, tuple[Suite, ...]] = {
     "check": (
-        Suite(name="lint", command=(str(BIN / "ruff"), "check", "."), budget_s=5),
-        Suite(name="types", command=(str(BIN / "mypy"),), budget_s=40),
-        Suite(name="rings", command=(str(BIN / "lint-imports"),), budget_s=15),
-        Suite(name="generated", command=(PYTHON, "-m", "staticgroup.api.crd", "--check", "crds/"), budget_s=5),
+        Suite(name="lint", command=(str(BIN / "ruff"), "check", "."), budget_s=5, one_core=True),
+        Suite(name="types", command=(str(BIN / "mypy"),), budget_s=40, one_core=True),
+        Suite(name="rings", command=(str(BIN / "lint-imports"),), budget_s=15, one_core=True),
+        Suite(
+            name="generated",
+            command=(PYTHON, "-m", "staticgroup.api.crd", "--check", "crds/"),
+            budget_s=5,
+            one_core=True,
+        ),
         Suite(
             name="journal",
             command=(PYTHON, "-m", "staticgroup.api.journal", "--check", "docs/reference/journal"),
             budget_s=5,
+            one_core=True,
         ),
-        Suite(name="reference", command=(PYTHON, "docs/reference/generate.py", "--check"), budget_s=5),
         Suite(
-            name="unit", command=pytest("tests/unit", "--ignore=tests/unit/fleet_learner", "--timeout=120"), budget_s=90
+            name="reference", command=(PYTHON, "docs/reference/generate.py", "--check"), budget_s=5, one_core=True
+        ),
+        Suite(
+            name="unit",
+            command=pytest(
+                "tests/unit",
+                "tests/support/scene/test_witnesses.py",
+                "--ignore=tests/unit/fleet_learner",
+                "--timeout=120",
+            ),
+            budget_s=110,
+            one_core=True,
         ),
     ),
     "models": (
+        # Every state of every variant, and the mutants that the search finds: `python -m simulator.evidence` and more.
+        Suite(
+            name="exhaustive model", command=pytest(*EXHAUSTIVE, "--timeout=300"), budget_s=120, one_core=True
+        ),
         Suite(
             name="models",
-            command=pytest("tests/conformance", "tests/simulation", "-m", "not broker", "--timeout=300"),
-            budget_s=180,
-            beside=True,
+            command=pytest(
+                "tests/conformance",
+                "tests/simulation",
+                *(f"--ignore={path}" for path in EXHAUSTIVE),
+                "--timeout=300",
+                only="not broker",
+            ),
+            budget_s=150,
+            one_core=True,
         ),
     ),
     "pipeline": (
-        Suite(name="pipeline, pure", command=pytest("tests/unit/fleet_learner", "--timeout=300"), budget_s=60),
+        Suite(
+            name="pipeline, pure",
+            command=pytest("tests/unit/fleet_learner", "--timeout=300"),
+            budget_s=40,
+            one_core=True,
+        ),
         Suite(name="pipeline, Spark", command=pytest("tests/pipeline", "--timeout=900"), budget_s=360),
     ),
     "simulate": (
-        Suite(name="exhaustive model", command=(PYTHON, "-m", "simulator.evidence"), budget_s=90),
-        Suite(name="schedules", command=(PYTHON, "-m", "simulator", "soak", "--schedules", "500"), budget_s=180),
-        Suite(name="crash at every await", command=(PYTHON, "-m", "simulator", "crash"), budget_s=240),
+        Suite(
+            name="schedules",
+            command=(PYTHON, "-m", "simulator", "soak", "--schedules", by_length(short="300", long="500")),
+            budget_s=120,
+        ),
+        Suite(name="crash at every await", command=(PYTHON, "-m", "simulator", "crash"), budget_s=130),
     ),
     "brokers": (
-        Suite(name="conformance", command=pytest("tests/conformance", "-m", "broker", "--timeout=600"), budget_s=240),
+        Suite(name="conformance", command=pytest("tests/conformance", "--timeout=600", only="broker"), budget_s=130),
     ),
     "e2e": (
-        Suite(name="ground up", command=(PYTHON, "-m", "support.scene", "up", E2E_CLUSTER), budget_s=90),
+        Suite(name="ground up", command=(PYTHON, "-m", "support.scene", "up", E2E_CLUSTER), budget_s=70),
         Suite(
             name="kafka gateway",
             command=pytest("tests/e2e/test_kafka_gateway.py", "tests/e2e/test_journal.py", "--timeout=300"),
-            budget_s=90,
+            budget_s=80,
         ),
         Suite(
             name="operator",
@@ -109,9 +155,9 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 ),
                 "--ignore=tests/e2e/pipeline",
             ),
-            budget_s=1200,
+            budget_s=1080,
         ),
-        Suite(name="audit", command=pytest("tests/e2e/pipeline/test_audit.py", "--timeout=900"), budget_s=300),
+        Suite(name="audit", command=pytest("tests/e2e/pipeline/test_audit.py", "--timeout=900"), budget_s=240),
         Suite(name="ground down", command=(PYTHON, "-m", "support.scene", "down", E2E_CLUSTER), budget_s=20),
         Suite(
             name="resources and chart",
@@ -121,10 +167,10 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="install",
             command=with_cluster(INSTALL_CLUSTER, *pytest("tests/e2e/test_install.py", "--timeout=600")),
-            budget_s=240,
+            budget_s=130,
         ),
         Suite(
-            name="kind", command=pytest("tests/e2e/test_ground.py", "-k", "pytest_kind", "--timeout=300"), budget_s=60
+            name="kind", command=pytest("tests/e2e/test_ground.py", "-k", "pytest_kind", "--timeout=300"), budget_s=30
         ),
     ),
     "pods": (
@@ -154,25 +200,50 @@ def cluster_environment(name: str) -> dict[str, str]:
 
 def start(suite: Suite, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
     """Start one suite, its output to the terminal or to a file."""
-    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY / 'tests'}", "E2E_CLUSTER": E2E_CLUSTER}
+    paths = os.pathsep.join(str(REPOSITORY / each) for each in ("operator", "tests"))
+    environment = {**os.environ, "PYTHONPATH": paths, "E2E_CLUSTER": E2E_CLUSTER}
     return subprocess.Popen(suite.command, cwd=REPOSITORY, env=environment, stdout=output, stderr=output)
 
 
-def run(suites: Sequence[Suite]) -> list[tuple[Suite, int, float]]:
-    """Run one suite and those that go beside it; returns their exit statuses and seconds."""
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a suite."""
+
+    suite: Suite
+    status: int
+    seconds: float
+
+
+def run_alone(suite: Suite) -> Ran:
+    """Run one suite, its output to the terminal as it comes."""
     began_s = time.monotonic()
-    first, *others = suites
-    with ExitStack() as files:
-        outputs = [files.enter_context(tempfile.TemporaryFile()) for _ in others]
-        processes = [start(s, output) for s, output in zip(others, outputs, strict=True)]
-        _announce(first)
-        rows = [(first, start(first).wait(), time.monotonic() - began_s)]
-        for suite, process, output in zip(others, processes, outputs, strict=True):
-            rows.append((suite, process.wait(), time.monotonic() - began_s))
-            _announce(suite)
+    _announce(suite)
+    status = start(suite).wait()
+    return Ran(suite, status, time.monotonic() - began_s)
+
+
+def run_beside_each_other(suites: Sequence[Suite]) -> list[Ran]:
+    """Run suites of one core each, as many at a time as there are cores; begins no more once one has failed."""
+    has_failed = threading.Event()
+    printing = threading.Lock()
+
+    def one(suite: Suite) -> Ran | None:
+        if has_failed.is_set():
+            return None
+        began_s = time.monotonic()
+        with tempfile.TemporaryFile() as output:
+            status = start(suite, output).wait()
+            seconds = time.monotonic() - began_s
+            if status:
+                has_failed.set()
             output.seek(0)
-            print(output.read().decode(errors="replace"), flush=True)
-    return rows
+            with printing:
+                _announce(suite)
+                print(output.read().decode(errors="replace"), flush=True)
+        return Ran(suite, status, seconds)
+
+    with ThreadPoolExecutor(CORES) as workers:
+        return [ran for ran in workers.map(one, suites) if ran is not None]
 
 
 def _announce(suite: Suite) -> None:
@@ -180,14 +251,12 @@ def _announce(suite: Suite) -> None:
 
 
 def stages(names: Sequence[str]) -> Iterator[list[Suite]]:
-    """Yield what runs at the same time, in order."""
-    stage: list[Suite] = []
-    for suite in (s for name in names for s in SUITES[name]):
-        if stage and not suite.beside:
-            yield stage
-            stage = []
-        stage.append(suite)
-    yield stage
+    """Yield what runs at the same time, in order: first all that keep one core busy, then each of the others alone."""
+    chosen = [suite for name in names for suite in SUITES[name]]
+    beside = [suite for suite in chosen if suite.one_core]
+    if beside:
+        yield beside
+    yield from ([suite] for suite in chosen if not suite.one_core)
 
 
 def main(names: Sequence[str]) -> int:
@@ -198,18 +267,20 @@ def main(names: Sequence[str]) -> int:
         return 2
     FIGURES.parent.mkdir(exist_ok=True)
     FIGURES.unlink(missing_ok=True)
-    rows: list[tuple[Suite, int, float]] = []
+    began_s = time.monotonic()
+    done: list[Ran] = []
     for stage in stages(names):
-        if any(status for _, status, _ in rows) and stage[0].name != "ground down":
+        if any(ran.status for ran in done) and stage[0].name != ALWAYS:
             continue
-        rows += run(stage)
+        done += run_beside_each_other(stage) if stage[0].one_core else [run_alone(stage[0])]
     _print_figures()
     print("\nsuite                 seconds  budget")
-    for suite, status, seconds in rows:
-        over = "  over budget" if seconds > suite.budget_s else ""
-        print(f"{suite.name:20} {seconds:8.1f} {suite.budget_s:7d}  {'FAILED' if status else 'passed'}{over}")
-    failed = sum(1 for _, status, _ in rows if status)
-    print(f"{len(rows) - failed} passed, {failed} failed")
+    for ran in done:
+        over = "  over budget" if ran.seconds > ran.suite.budget_s else ""
+        said = f"{'FAILED' if ran.status else 'passed'}{over}"
+        print(f"{ran.suite.name:20} {ran.seconds:8.1f} {ran.suite.budget_s:7d}  {said}")
+    failed = sum(1 for ran in done if ran.status)
+    print(f"{len(done) - failed} passed, {failed} failed, in {time.monotonic() - began_s:.0f} s")
     return 1 if failed else 0
 
 

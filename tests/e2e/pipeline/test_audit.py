@@ -26,6 +26,7 @@ from fleet_learner.sources.topic import EARLIEST, LATEST, TopicReader, ranges, r
 from staticgroup.api.journal import CoverageBeat, read
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
+from support.long_drills import by_length
 from support.scene.figures import record
 from support.scene.play import CONNECTION, Play
 from support.scene.stage import REPOSITORY, Stage, until
@@ -36,6 +37,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 
 PROTOCOLS = ("classic", "consumer")
 SESSION_S = 60
+ROLLS = by_length(short=1, long=2)
 RATE_PER_S = 300
 LOOK_S = 30
 """The operator looks at a quiet group at least this often."""
@@ -99,8 +101,8 @@ def settled(game: Play, count: int) -> None:
 
 
 def live(game: Play) -> None:
-    """Two rolls, two scale-downs, a scale-up, and a roll of what came up."""
-    for _ in range(2):
+    """Rolls, two scale-downs, a scale-up, and a roll of what came up."""
+    for _ in range(ROLLS):
         game.roll()
         settled(game, 4)
     for replicas in (2, 1, 3):
@@ -274,7 +276,7 @@ def test_removals_are_exactly_the_members_that_the_broker_removed(
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_restart_of_the_rolls_is_absorbed_in_all_accounts(lived: Lived, audited: Audited, protocol: str) -> None:
     game = lived.games[protocol]
-    restarts = 4 + 4 + 3
+    restarts = 4 * ROLLS + 3
     assert len(game.events(GroupEventKind.STATIC_MEMBER_REPLACED, since_ms=lived.steady_ms)) == restarts
     assert audited.steady[game.name]["absorbed"] == {"journal": restarts, "log": restarts, "wrong": []}, audited.text
 

@@ -21,6 +21,7 @@ from coordinator_model.connect_draft.messages import (
 from coordinator_model.connect_draft.records import DraftRecord
 from coordinator_model.connect_draft.worker import DraftWorker
 from coordinator_model.errors import ErrorCode
+from support.long_drills import by_length
 
 GROUP = "connect-cluster"
 NAMES = [f"W{i}" for i in range(1, 6)]
@@ -196,7 +197,7 @@ class Schedule:
 
 
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(by_length(short=3, long=6)))
 def test_random_schedules(block: int, static: bool) -> None:
     """Items 66, 67, 73, 79, 83: at every step one owner, exact replay, epochs in order; at the end all runs once."""
     reached: Counter[str] = Counter()

@@ -19,6 +19,7 @@ from staticgroup.kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.pod_stream import Gap
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
+from support.long_drills import by_length
 from unit.kube.raw_objects import NODE, born, composed, eventually, finished, pod
 
 UID = "uid-0"
@@ -629,7 +630,7 @@ def test_unusable_stored_continuity_is_none(text: str) -> None:
     assert Continuity.from_json(text) is None
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=by_length(short=12, long=25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["run", "end", "remove", "cut", "restart", "tick"])), max_size=14))
 async def test_any_split_of_a_history_into_resumed_watches_folds_to_the_same_incarnations(steps: list[tuple[int, str]]) -> None:
     """Cut connections and restart the process anywhere: states equal those of one uninterrupted store."""

@@ -1,0 +1,104 @@
+"""The table of suites leaves nothing out: every test file is in a suite, and `make full` runs what `make test` does not."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import suites
+from support.long_drills import VARIABLE, by_length
+from support.suites import SUITES, Suite, run_beside_each_other, stages
+
+REPOSITORY = Path(__file__).parents[2]
+MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+BY_HAND = {"tests/bench", "tests/mutants"}
+"""Folders with targets of their own."""
+
+
+def recipe(target: str) -> str:
+    """Return the commands of a target of the Makefile."""
+    found = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    assert found, target
+    return found[1]
+
+
+def groups_of(target: str) -> list[str]:
+    """Return the groups of suites that a target names."""
+    return recipe(target).partition("support.suites ")[2].splitlines()[0].split()
+
+
+def files(suite: Suite) -> Iterator[Path]:
+    """Yield the test files that a suite collects."""
+    arguments = [a for a in suite.command if a.startswith(("tests/", "--ignore="))]
+    left_out = [REPOSITORY / a.removeprefix("--ignore=") for a in arguments if a.startswith("--ignore=")]
+    for argument in arguments:
+        path = REPOSITORY / argument
+        if argument.startswith("tests/"):
+            for file in [path] if path.is_file() else sorted(path.rglob("test_*.py")):
+                if not any(file == out or out in file.parents for out in left_out):
+                    yield file
+
+
+def test_every_path_of_the_table_exists() -> None:
+    """A renamed file would drop out of its suite, or come back into one that leaves it to another."""
+    named = [a.removeprefix("--ignore=") for group in SUITES.values() for s in group for a in s.command]
+    paths = [REPOSITORY / a for a in named if a.startswith("tests/")]
+    assert len(paths) > 10
+    assert [p for p in paths if not p.exists()] == []
+
+
+def test_every_test_file_is_in_a_suite_of_make_full() -> None:
+    known = {file for group in groups_of("full") for suite in SUITES[group] for file in files(suite)}
+    every = {
+        file
+        for file in (REPOSITORY / "tests").rglob("test_*.py")
+        if not any(file.is_relative_to(REPOSITORY / folder) for folder in BY_HAND)
+    }
+    assert every - known == set()
+
+
+def test_make_full_runs_all_of_make_test_and_all_in_its_long_form() -> None:
+    assert set(groups_of("test")) <= set(groups_of("full"))
+    assert f"{VARIABLE}=1 " in recipe("full")
+    assert VARIABLE not in recipe("test")
+
+
+def test_long_tests_are_left_out_unless_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert suites.pytest("tests/e2e")[-2:] == ("-m", "not long")
+    assert suites.pytest("tests/conformance", only="broker")[-1] == "broker and not long"
+    assert by_length(short=1, long=2) == 1
+    monkeypatch.setenv(VARIABLE, "1")
+    assert "-m" not in suites.pytest("tests/e2e")[3:]
+    assert suites.pytest("tests/conformance", only="broker")[-1] == "broker"
+    assert by_length(short=1, long=2) == 2
+
+
+def test_only_what_keeps_one_core_busy_has_company() -> None:
+    """What measures time, or runs brokers or a cluster, would be disturbed."""
+    first, *others = stages(list(SUITES))
+    assert all(suite.one_core for suite in first)
+    assert all(len(stage) == 1 and not stage[0].one_core for stage in others)
+    assert [s for stage in (first, *others) for s in stage if not s.one_core] == [
+        s for group in SUITES.values() for s in group if not s.one_core
+    ]
+    alone = {stage[0].name for stage in others}
+    assert {s.name for group in ("brokers", "e2e", "pods", "ground") for s in SUITES[group]} <= alone
+
+
+def exiting(name: str, status: int) -> Suite:
+    command = (sys.executable, "-c", f"print('{name} speaks'); raise SystemExit({status})")
+    return Suite(name=name, command=command, budget_s=1, one_core=True)
+
+
+def test_nothing_more_begins_after_a_failure(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suites, "CORES", 1)
+    done = run_beside_each_other([exiting("first", 0), exiting("second", 3), exiting("third", 0)])
+    assert [(ran.suite.name, ran.status) for ran in done] == [("first", 0), ("second", 3)]
+    shown = capfd.readouterr().out
+    assert "second speaks" in shown
+    assert "third" not in shown
