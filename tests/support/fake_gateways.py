@@ -250,6 +250,10 @@ class FakeKube(_Hooks):
         """Say that the policy is installed."""
         return True
 
+    async def served_schema(self, kind: str) -> Json | KubeProblem | None:
+        """Publish no schema."""
+        return None
+
     async def can_i(
         self, verb: str, *, group: str, resource: str, subresource: str = "", namespace: str = ""
     ) -> bool | KubeProblem:

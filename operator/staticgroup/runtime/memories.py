@@ -23,6 +23,7 @@ from ..kube.gateway import KubeGateway
 from ..kube.pod_store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .metrics import Metrics
+from .refusals import Refusal, refused
 from .stores import Stores
 from .work_queue import Key
 
@@ -45,6 +46,7 @@ class Memory:
         wrote over it), so one is written though nothing changed.
     overflow: the ledger had to drop suspects.
     needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round.
+    refusal: why the status cannot be written; None once it was.
     """
 
     uid: str
@@ -57,6 +59,7 @@ class Memory:
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
     needless: frozenset[str] = frozenset()
+    refusal: Refusal | None = None
 
 
 @dataclass(slots=True)
@@ -67,6 +70,7 @@ class Memories:
     ----------
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     holding: under which holding of the Lease this replica writes; None without leader election.
+    monotonic_s: a clock that never goes back.
     """
 
     kube: KubeGateway
@@ -75,6 +79,7 @@ class Memories:
     metrics: Metrics
     may_write: Callable[[], bool]
     holding: Callable[[], Writer | None]
+    monotonic_s: Callable[[], float]
     _by_key: dict[Key, Memory] = field(default_factory=dict)
 
     async def of(self, key: Key, group: StaticGroup) -> Memory | None:
@@ -157,10 +162,18 @@ class Memories:
         return writer.lease_transitions > ours.lease_transitions
 
     async def write(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
-        """Write a status over the one this process knows; returns False when it is not, and another round is due."""
+        """Write a status over the one this process knows; returns False when it is not, and another round is due.
+
+        Notes
+        -----
+        One that was refused is not sent again before its time (`Memory.refusal`), however many rounds there are.
+        """
+        if memory.refusal is not None and memory.refusal.is_waiting(self.monotonic_s()):
+            return False
         for _ in range(ATTEMPTS_MAX):
             if not self.may_write():
                 return False
+            was_unsure = memory.is_unsure
             stamped = status.model_copy(update={"writer": self.holding()})
             memory.is_unsure = True
             answer = await self.kube.apply_status(
@@ -175,9 +188,12 @@ class Memories:
                 memory.status, memory.shown, memory.is_unsure = stamped, written.status, False
                 memory.resource_version = written.metadata.resource_version
                 self.metrics.status_writes.inc()
+                if memory.refusal is not None:
+                    log.info("the status is taken again", extra={"key": "/".join(key)})
+                    memory.refusal = None
                 return True
             if answer.kind is not KubeProblemKind.CONFLICT:
-                log.warning("status not written", extra={"key": "/".join(key), "problem": answer.message})
+                self._not_written(key, memory, answer, was_unsure=was_unsure)
                 return False
             body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
             if body is None or isinstance(body, KubeProblem) or body["metadata"]["uid"] != memory.uid:
@@ -185,6 +201,17 @@ class Memories:
             if not self._catch_up(key, memory, body):
                 return False
         return False
+
+    def _not_written(self, key: Key, memory: Memory, answer: KubeProblem, *, was_unsure: bool) -> None:
+        """Remember why a status was not taken; a refusal, unlike no answer, means that nothing changed there."""
+        refusal = refused(answer, memory.refusal, self.monotonic_s())
+        if refusal is None:
+            log.warning("status not written", extra={"key": "/".join(key), "problem": answer.message})
+            return
+        if memory.refusal is None or memory.refusal.problem.kind is not answer.kind:
+            log.error("the status is refused", extra={"key": "/".join(key), "problem": refusal.text})
+        memory.refusal, memory.is_unsure = refusal, was_unsure
+        self.metrics.status_refused.labels(answer.kind.value).inc()
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup."""

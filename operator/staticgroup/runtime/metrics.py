@@ -51,6 +51,12 @@ class Metrics:
         self.status_writes = Counter(
             "staticgroup_status_writes_total", "Status applies sent to the API server.", registry=self.registry
         )
+        self.status_refused = Counter(
+            "staticgroup_status_refused_total",
+            "Status applies that the API server refused for good, by why.",
+            ("reason",),
+            registry=self.registry,
+        )
         self.watch_gaps = Counter(
             "staticgroup_watch_gaps_total",
             "Interruptions of the pod watch that may have hidden events.",

@@ -231,6 +231,7 @@ class Operator:
                 metrics=self.metrics,
                 may_write=self._may_write,
                 holding=self._writer,
+                monotonic_s=self.sources.monotonic_s,
             ),
             narrator=Narrator(kube=self.kube, metrics=self.metrics),
             metrics=self.metrics,

@@ -134,7 +134,16 @@ class Reconciler:
         self.metrics.rounds.labels("failed" if failed else "done").inc()
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
         requeue_after_s = RACE_REQUEUE_S if retry else min(decided.requeue_after_s, self.group_poll_s)
-        return Outcome(requeue_after_s=requeue_after_s, failed=failed)
+        if isinstance(snapshot.group, KafkaProblem) or written:
+            return Outcome(requeue_after_s=requeue_after_s, failed=failed)
+        return self._unwritten(memory, requeue_after_s)
+
+    def _unwritten(self, memory: Memory, requeue_after_s: float) -> Outcome:
+        """Say when to look again after a status was not written: a refusal has its own times and spoils no round."""
+        now_s = self.monotonic_s()
+        if memory.refusal is None or not memory.refusal.is_waiting(now_s):
+            return Outcome(failed=True)
+        return Outcome(requeue_after_s=min(requeue_after_s, memory.refusal.retry_at_s - now_s))
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""
@@ -432,13 +441,16 @@ class Reconciler:
         if status == memory.status and not memory.is_unsure:
             self._mark_durable(known, status)
             return True
-        return await self._write(key, status, memory, known)
+        return await self._write(group, status, memory, known)
 
     async def _write(
-        self, key: Key, status: StaticGroupStatus, memory: Memory, known: Sequence[Incarnation]
+        self, group: StaticGroup, status: StaticGroupStatus, memory: Memory, known: Sequence[Incarnation]
     ) -> bool:
         """Write the status; what it says of incarnations counts as durable only when the write succeeded."""
-        if not await self.memories.write(key, memory, status):
+        key = (group.metadata.namespace, group.metadata.name)
+        is_written = await self.memories.write(key, memory, status)
+        await self.narrator.status(group, memory.refusal)
+        if not is_written:
             return False
         self._mark_durable(known, status)
         return True
@@ -498,7 +510,9 @@ class Reconciler:
         if status == before and not memory.is_unsure:
             self._mark_durable(known, status)
             return Outcome()
-        return Outcome(failed=not await self._write(key, status, memory, known))
+        if await self._write(group, status, memory, known):
+            return Outcome()
+        return self._unwritten(memory, self.group_poll_s)
 
     # memory ----------------------------------------------------------------------------------------------------
 

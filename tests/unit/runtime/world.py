@@ -98,6 +98,7 @@ class World:
                 metrics=metrics,
                 may_write=lambda: self.is_holder,
                 holding=lambda: self.holding,
+                monotonic_s=lambda: self.now_s,
             ),
             narrator=Narrator(kube=self.kube, metrics=metrics),
             metrics=metrics,
