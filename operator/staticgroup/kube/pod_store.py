@@ -12,7 +12,7 @@ KEP-5504 (resourceVersions of one type are comparable).
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -20,7 +20,8 @@ from typing import Any, Final
 from ..core.chain import Incarnation
 from ..core.pod import PodVersion
 from ..core.words import Word
-from .continuity import Continuity
+from .behind import BEHIND_MAX, Lineage
+from .continuity import Continuity, Workload
 from .incarnation_book import GONE_MAX, Change, IncarnationBook, IsManaged, NodeOf
 from .name_continuity import NameContinuity
 from .pages import PAGE_LIMIT
@@ -115,6 +116,7 @@ class PodStore:
             for scope in scopes
         }
         self._names = NameContinuity(scopes)
+        self._lineage = Lineage(hooks.is_managed)
         self._epoch = ""
         self._ended_epoch = ""
         self._resumed_epoch = ""
@@ -139,10 +141,13 @@ class PodStore:
             self.gap_count += 1
             self._hooks.on_gap("the pod watch covers namespaces that the stored position does not")
             positions = dict.fromkeys(self._streams)
+        if resume is not None and self._resumed_epoch:
+            self._lineage.begin(resume)
+        floors = {scope: position and self._lineage.floor(scope, position) for scope, position in positions.items()}
         try:
             async with asyncio.TaskGroup() as tasks:
                 for scope, stream in self._streams.items():
-                    tasks.create_task(stream.run(positions[scope]))
+                    tasks.create_task(stream.run(floors[scope], stored=positions[scope] or 0))
                 tasks.create_task(self._relist_periodically())
         finally:
             await asyncio.gather(*(s.close() for s in self._streams.values()), return_exceptions=True)
@@ -216,6 +221,7 @@ class PodStore:
             self._names.begin_gap(stream.scope, self._book.sightings(stream.scope) if was_anchored else {})
         self._ended_epoch = self._epoch or self._ended_epoch
         self._epoch = self._resumed_epoch = ""
+        self._lineage.end()
         self._saw_restore = self._saw_restore or gap.is_restore
         self._anchored.clear()
         self.gap_count += 1
@@ -226,12 +232,20 @@ class PodStore:
         """Compare the names with what had them before the gap."""
         self._names.end_gap(scope, self._book.sightings_of(listing.versions))
 
+    def skipped(self, stream: PodStream) -> None:
+        """Note which workloads have missed what lies before the stored position; nobody else has."""
+        self._lineage.skip(stream.scope)
+
+    def _draw(self) -> str:
+        return f"{self._rng.getrandbits(64):016x}"
+
     def anchored(self, stream: PodStream) -> None:
         """Draw a new epoch, or keep the resumed one, once every scope is complete."""
         if not all(s.is_anchored for s in self._streams.values()):
             return
         if not self._epoch:
-            self._epoch = self._resumed_epoch or f"{self._rng.getrandbits(64):016x}"
+            resumed = self._resumed_epoch
+            self._epoch = self._lineage.go_on(resumed, self._draw) if resumed else self._draw()
             self._names.draw(self._ended_epoch)
         self._resumed_epoch = self._ended_epoch = ""
         self._anchored.set()
@@ -251,12 +265,18 @@ class PodStore:
         """The continuity epoch; "" while a scope is not anchored, when nothing may be concluded."""
         return self._epoch
 
-    def unbroken_since(self, namespace: str, pod_name: str = "") -> frozenset[str]:
+    @property
+    def behind_workloads(self) -> Mapping[Workload, int]:
+        """Workloads whose ends after this position, up to where the watch was resumed, are known to nobody."""
+        return self._lineage.blind
+
+    def unbroken_since(self, namespace: str, pod_name: str = "", *, workload: str = "") -> frozenset[str]:
         """Return the epochs since which no pod of a name can have come and gone unseen.
 
         Parameters
         ----------
         pod_name: "" asks for what holds for every name of the namespace.
+        workload: asks, without a pod name, for what holds for every name of this StatefulSet.
 
         Returns
         -------
@@ -265,7 +285,8 @@ class PodStore:
         if not self._epoch:
             return frozenset()
         earlier = self._names.epochs(namespace, pod_name) if pod_name else self._names.of_scope(namespace)
-        return earlier | {self._epoch}
+        continued = self._lineage.epochs((namespace, workload or pod_name.rpartition("-")[0]))
+        return earlier | {self._epoch} | (continued if workload or pod_name else frozenset())
 
     async def wait_anchored(self) -> str:
         """Wait until every scope is complete and return the epoch."""
@@ -380,11 +401,14 @@ class PodStore:
         """Return what may be stored durably now; None while the watch is not continuous."""
         if not self._epoch:
             return None
+        positions: dict[str, int] = {}
+        behind: dict[Workload, int] = {}
+        room = max(1, BEHIND_MAX // len(self._streams))
+        for scope, stream in self._streams.items():
+            positions[scope], late = self._book.stored_position(scope, stream.position, room=room)
+            behind |= late
         return Continuity(
-            epoch=self._epoch,
-            resource_versions={
-                scope: self._book.durable_position(scope, stream.position) for scope, stream in self._streams.items()
-            },
+            epoch=self._epoch, resource_versions=positions, behind=behind, since=dict(self._lineage.since)
         )
 
     def adopt(self, stored: Continuity) -> bool:
@@ -396,7 +420,7 @@ class PodStore:
 
         Returns
         -------
-        True when the epoch is now the stored one.
+        True when the epoch is now the stored one, or goes on from it.
 
         Notes
         -----
@@ -406,12 +430,18 @@ class PodStore:
         After an etcd restore positions cannot be compared, so nothing is adopted.
         """
         positions = self._resume_positions(stored)
+        if self._epoch == stored.epoch:
+            for scope, position in positions.items():
+                self._book.take_durable(scope, position or 0, stored.behind)
+            return True
         overlaps = all((positions[scope] or 0) >= s.anchored_at for scope, s in self._streams.items())
-        if self._epoch and self._epoch != stored.epoch and overlaps and not self._saw_restore:
-            # Our own watch was complete meanwhile: a gap of the other one, which began its epoch, says nothing against it.
-            self._names.keep_all(self._epoch)
-            self._epoch = stored.epoch
-        return self._epoch == stored.epoch
+        if self._epoch and overlaps and not self._saw_restore:
+            begun = {scope: stream.anchored_at for scope, stream in self._streams.items()}
+            if adopted := self._lineage.adopt(stored, begun, self._draw):
+                # Our own watch was complete meanwhile: a gap of the other one, which began its epoch, says nothing against it.
+                self._names.keep_all(self._epoch)
+                self._epoch = adopted
+        return self._epoch == stored.epoch or stored.epoch in self._lineage.since
 
     def age_s(self) -> float:
         """Return the seconds since the quietest stream last heard anything (an event, a bookmark, a LIST page)."""

@@ -328,14 +328,17 @@ class Reconciler:
         epoch, injected, before = self.pods.epoch, memory.history.injected, memory.history.unbroken
         if not epoch or injected is None or injected.watch_epoch == epoch:
             return None
-        everywhere = self.pods.unbroken_since(namespace)
+        by_hand = spec.identity.method is InjectionMethod.NONE or not self.policy_served()
+        may_be_anywhere = by_hand and not spec.identity.exclusive  # ids set by hand may be carried under any name
+        everywhere = self.pods.unbroken_since(
+            namespace, workload="" if may_be_anywhere else spec.workload_ref.name
+        )
         if injected.watch_epoch in everywhere or (before is not None and before.is_all and before.epoch in everywhere):
             return Unbroken(epoch=epoch, is_all=True)
         if before is not None and before.epoch in everywhere:
             return replace(before, epoch=epoch)
-        by_hand = spec.identity.method is InjectionMethod.NONE or not self.policy_served()
-        if by_hand and not spec.identity.exclusive:
-            return Unbroken(epoch=epoch)  # ids that are set by hand may be carried under any name
+        if may_be_anywhere:
+            return Unbroken(epoch=epoch)
         stayed = self._stayed(namespace, spec.workload_ref.name, injected.watch_epoch, before)
         return Unbroken(epoch=epoch, ordinals=stayed)
 

@@ -1,7 +1,7 @@
 """The pod store against a fake API server over real HTTP: nothing is lost, and every gap is said."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -42,7 +42,8 @@ class World:
 @asynccontextmanager
 async def following(
     server: FakeApiServer, *, resume: Continuity | None = None, merged: Iterable[Incarnation] = (), seed: int = 1,
-    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: bool = True, **settings_: Any,
+    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: bool = True,
+    now_s: Callable[[], float] = lambda: 50.0, **settings_: Any,
 ) -> AsyncIterator[World]:
     transport = connect(server.configuration())
     nodes = {"node-a": NODE}
@@ -54,7 +55,7 @@ async def following(
     )
     defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
     store = PodStore(
-        transport, hooks, rng=Random(seed), now_s=lambda: 50.0, clock_s=asyncio.get_running_loop().time, scopes=scopes,
+        transport, hooks, rng=Random(seed), now_s=now_s, clock_s=asyncio.get_running_loop().time, scopes=scopes,
         settings=PodStoreSettings(**(defaults | settings_)),
     )
     world = World(store, nodes)
