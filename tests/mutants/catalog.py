@@ -861,6 +861,24 @@ _EDGES = (
         ('workload="" if may_be_anywhere else spec.workload_ref.name', "workload=spec.workload_ref.name"),
     ),
     _mutant(
+        "status that somebody waits for waits for its turn",
+        "runtime/memories.py",
+        ("tests/unit/runtime/test_pace.py", *_ROUNDS),
+        ("if memory.is_unsure or not can_wait(memory.status, status):", "if memory.is_unsure:"),
+    ),
+    _mutant(
+        "status that waits counts as written",
+        "runtime/memories.py",
+        ("tests/unit/runtime/test_pace.py",),
+        ("        if self._is_held_up(key, memory, status):\n            return False\n", "        if self._is_held_up(key, memory, status):\n            return True\n"),
+    ),
+    _mutant(
+        "refused status asked for again at once",
+        "runtime/memories.py",
+        ("tests/unit/runtime/test_refusals.py",),
+        ("        if memory.refusal is not None and memory.refusal.is_waiting(now_s):\n            return True\n", ""),
+    ),
+    _mutant(
         "barrier passes over a gap",
         "kube/pod_store.py",
         _STORE,

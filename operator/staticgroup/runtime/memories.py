@@ -23,6 +23,7 @@ from ..kube.gateway import KubeGateway
 from ..kube.pod_store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .metrics import Metrics
+from .pace import Pace, can_wait
 from .refusals import Refusal, refused
 from .stores import Stores
 from .work_queue import Key
@@ -47,6 +48,7 @@ class Memory:
     overflow: the ledger had to drop suspects.
     needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round.
     refusal: why the status cannot be written; None once it was.
+    turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
     """
 
     uid: str
@@ -60,6 +62,13 @@ class Memory:
     bounds_read_at_s: float = float("-inf")
     needless: frozenset[str] = frozenset()
     refusal: Refusal | None = None
+    turn_s: float = float("-inf")
+
+    def waits_until_s(self, now_s: float) -> float | None:
+        """Return when the status is to be written that is held up for now; None when none is. Monotonic seconds."""
+        if self.refusal is not None and self.refusal.is_waiting(now_s):
+            return self.refusal.retry_at_s
+        return self.turn_s if self.turn_s > now_s else None
 
 
 @dataclass(slots=True)
@@ -80,6 +89,7 @@ class Memories:
     may_write: Callable[[], bool]
     holding: Callable[[], Writer | None]
     monotonic_s: Callable[[], float]
+    pace: Pace = field(default_factory=Pace)
     _by_key: dict[Key, Memory] = field(default_factory=dict)
 
     async def of(self, key: Key, group: StaticGroup) -> Memory | None:
@@ -166,9 +176,10 @@ class Memories:
 
         Notes
         -----
-        One that was refused is not sent again before its time (`Memory.refusal`), however many rounds there are.
+        One that was refused is not sent again before its time (`Memory.refusal`), however many rounds there are, and one
+        that tells only how far things are waits for its turn (`Memory.turn_s`).
         """
-        if memory.refusal is not None and memory.refusal.is_waiting(self.monotonic_s()):
+        if self._is_held_up(key, memory, status):
             return False
         for _ in range(ATTEMPTS_MAX):
             if not self.may_write():
@@ -202,6 +213,17 @@ class Memories:
                 return False
         return False
 
+    def _is_held_up(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
+        now_s = self.monotonic_s()
+        if memory.refusal is not None and memory.refusal.is_waiting(now_s):
+            return True
+        if memory.is_unsure or not can_wait(memory.status, status):
+            self.pace.take(key, now_s)
+            memory.turn_s = now_s
+        else:
+            memory.turn_s = self.pace.turn(key, now_s)
+        return memory.turn_s > now_s
+
     def _not_written(self, key: Key, memory: Memory, answer: KubeProblem, *, was_unsure: bool) -> None:
         """Remember why a status was not taken; a refusal, unlike no answer, means that nothing changed there."""
         refusal = refused(answer, memory.refusal, self.monotonic_s())
@@ -216,6 +238,7 @@ class Memories:
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup."""
         self._by_key.pop(key, None)
+        self.pace.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so every status is read again."""

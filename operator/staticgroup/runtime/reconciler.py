@@ -130,20 +130,20 @@ class Reconciler:
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
-        failed = isinstance(snapshot.group, KafkaProblem) or not written
-        self.metrics.rounds.labels("failed" if failed else "done").inc()
+        is_unread = isinstance(snapshot.group, KafkaProblem)
+        is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
+        self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
         requeue_after_s = RACE_REQUEUE_S if retry else min(decided.requeue_after_s, self.group_poll_s)
-        if isinstance(snapshot.group, KafkaProblem) or written:
-            return Outcome(requeue_after_s=requeue_after_s, failed=failed)
+        if is_unread or written:
+            return Outcome(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, requeue_after_s)
 
     def _unwritten(self, memory: Memory, requeue_after_s: float) -> Outcome:
-        """Say when to look again after a status was not written: a refusal has its own times and spoils no round."""
+        """Say when to look again after a status was not written: one that is held up has its time and spoils no round."""
         now_s = self.monotonic_s()
-        if memory.refusal is None or not memory.refusal.is_waiting(now_s):
-            return Outcome(failed=True)
-        return Outcome(requeue_after_s=min(requeue_after_s, memory.refusal.retry_at_s - now_s))
+        until_s = memory.waits_until_s(now_s)
+        return Outcome(failed=True) if until_s is None else Outcome(requeue_after_s=min(requeue_after_s, until_s - now_s))
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""
