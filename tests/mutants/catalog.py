@@ -876,7 +876,7 @@ _EDGES = (
         "refused status asked for again at once",
         "runtime/memories.py",
         ("tests/unit/runtime/test_refusals.py",),
-        ("        if memory.refusal is not None and memory.refusal.is_waiting(now_s):\n            return True\n", ""),
+        ("            return memory.refusal.is_waiting(now_s)\n", "            return False\n"),
     ),
     _mutant(
         "barrier passes over a gap",

@@ -214,9 +214,10 @@ class Memories:
         return False
 
     def _is_held_up(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
+        """Tell whether it is not time yet to write a status: its refusal or the turns of all statuses say when."""
         now_s = self.monotonic_s()
-        if memory.refusal is not None and memory.refusal.is_waiting(now_s):
-            return True
+        if memory.refusal is not None:
+            return memory.refusal.is_waiting(now_s)
         if memory.is_unsure or not can_wait(memory.status, status):
             self.pace.take(key, now_s)
             memory.turn_s = now_s

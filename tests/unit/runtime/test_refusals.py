@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind, problem_of
+from staticgroup.runtime.pace import BURST
 
 from .world import UNREACHABLE, World, static_group
 
@@ -168,3 +169,20 @@ async def test_deleted_staticgroup_is_forgotten_and_its_successor_is_told_anew()
     world.declare(static_group(uid="sg-2"))
     await world.round()
     assert len(told(world)) == 2
+
+
+async def test_refused_status_waits_for_no_turn_and_takes_none() -> None:
+    """Its own times are seldom enough, and thousands of refused ones shall not make the others wait."""
+    world = await refused_world()
+    pace = world.reconciler.memories.pace
+    for _ in range(5):
+        await world.round()
+        world.now_s += 60
+    for n in range(BURST + 40):
+        pace.turn(("shop", f"g{n}"), world.now_s)
+    due_s = pace.turn(("shop", "other"), world.now_s)
+    assert due_s > world.now_s
+    await world.round()
+    assert asked(world)
+    pace.forget(("shop", "other"))
+    assert pace.turn(("shop", "next"), world.now_s) - due_s < 1
