@@ -63,8 +63,7 @@ async def left_behind(cluster: Cluster) -> None:
         cluster.server.failing_paths.add(BILLS_STATUS)
         cluster.server.remove("shop", "bill-0")
         await eventually(lambda: [entry[:2] for entry in stored(cluster).get("behind", ())] == [BILL], 20)
-        cluster.server.put(pod("other-0", uid="o0", instance_id=None))
-        now = cluster.server.resource_version
+        now = int(cluster.server.put(pod("other-0", uid="o0", instance_id=None))["metadata"]["resourceVersion"])
         await eventually(lambda: stored(cluster).get("reached", {}).get("", 0) >= now, 20)
 
 
@@ -105,9 +104,8 @@ async def test_new_staticgroup_of_a_workload_with_a_past_holds_nobody_back(clust
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         cluster.server.put(pod("bill-0", uid="b0", instance_id="by-hand"))
-        cluster.server.remove("shop", "bill-0")
-        await eventually(lambda: operator.pods.position("shop") >= cluster.server.resource_version, 20)
-        past = cluster.server.resource_version
+        past = int(cluster.server.remove("shop", "bill-0")["metadata"]["resourceVersion"])
+        await eventually(lambda: operator.pods.position("shop") >= past, 20)
         await eventually(lambda: stored(cluster).get("resourceVersions", {}).get("", 0) >= past, 20)
         cluster.server.failing_paths.add(BILLS_STATUS)
         declare_bills(cluster)
