@@ -66,6 +66,7 @@ _METRICS_OUTRO: Final = """
 | `outcome` of `staticgroup_leave_outcomes_total` | Removed, Fenced, UnknownMember, NotAuthorized, Retry |
 | `reason` of `staticgroup_certificate_refusals_total` | those in [scale-down](../guide/scale-down.md#when-a-death-is-not-proven) |
 | `reason` of `staticgroup_kafka_problems_total` | the kinds in [troubleshooting](../guide/troubleshooting.md#connected) |
+| `reason` of `staticgroup_status_refused_total` | those in [troubleshooting](../guide/troubleshooting.md#a-status-that-is-refused) |
 | `result` of `staticgroup_rounds_total` | done, failed, given_up (at its deadline) |
 | `sink` of the journal's counters | kafka, files |
 | `reason` of `staticgroup_journal_dropped_total` | those in [the journal](../guide/journal.md#counters) |
@@ -78,6 +79,7 @@ _METRICS_OUTRO: Final = """
 | a group is not well | `max by (namespace, staticgroup) (staticgroup_ready) == 0` for some minutes | read its conditions; a rollout alone does not cause it |
 | a member is missing | `max by (namespace, staticgroup) (staticgroup_members{class="missing"}) > 0` | a Ready pod consumes nothing |
 | removals wait | `sum by (namespace, staticgroup, guard) (staticgroup_removals_held) > 0` for longer than the session timeout | see the guard |
+| a status is refused | `increase(staticgroup_status_refused_total[10m]) > 0` | the CRDs or the rights do not fit this operator; `doctor` names what is missing |
 | the watch had a gap | `increase(staticgroup_watch_gaps_total[1h]) > 0` | removals of ids issued before wait for session expiry |
 | blind watch | `staticgroup_watch_age_seconds > 120` | the API server does not answer the pod watch |
 """

@@ -69,6 +69,7 @@ _STATEMENTS = ("tests/unit/core/test_statements.py",)
 _KUBE = ("tests/unit/kube/test_gateway.py",)
 _BOOK = ("tests/unit/kube/test_incarnation_book.py",)
 _STORE = ("tests/unit/kube/test_pod_store.py",)
+_BEHIND = ("tests/unit/kube/test_behind.py",)
 _WIRE = ("tests/unit/kafka/test_wire.py",)
 _TRANSLATE = ("tests/unit/kube/test_translate.py",)
 _NODES = ("tests/unit/kube/test_node_store.py",)
@@ -870,8 +871,8 @@ _REMEMBERED = tuple(
         (
             "lease not checked before the status",
             (
-                "            if not self.may_write():\n                return False\n            stamped",
-                "            stamped",
+                "            if not self.may_write():\n                return False\n            was_unsure",
+                "            was_unsure",
             ),
         ),
         (
@@ -940,6 +941,66 @@ _EDGES = (
         "kube/incarnation_book.py",
         _BOOK,
         ("        if record is not None and record.state is not written.state:\n            return False\n", ""),
+    ),
+    _mutant(
+        "workload whose history is gone goes on like the others",
+        "kube/behind.py",
+        _BEHIND,
+        ("        if not self.blind:\n            return epoch\n", "        if True:\n            return epoch\n"),
+    ),
+    _mutant(
+        "full list lets the position pass those that have no room",
+        "kube/behind.py",
+        _BOOK,
+        ("*fresh.values(), *(p for _, p in homeless)", "*fresh.values()"),
+    ),
+    _mutant(
+        "standby continues what it has not seen",
+        "kube/behind.py",
+        _BEHIND,
+        ("            if p < begun\n", "            if False\n"),
+    ),
+    _mutant(
+        "workload without a position resumed from anywhere",
+        "kube/behind.py",
+        _BEHIND,
+        ("        if floor <= 0:\n", "        if False:\n"),
+    ),
+    _mutant(
+        "earlier release told a position that a workload has not reached",
+        "kube/continuity.py",
+        ("tests/unit/kube/test_continuity.py",),
+        ("{scope: self.floor(scope, position) for scope, position in positions.items()}", "dict(positions)"),
+    ),
+    _mutant(
+        "restored etcd compared with the position of a workload",
+        "kube/pod_stream.py",
+        _BEHIND,
+        ("self._complete_resume(max(resume_from, stored))", "self._complete_resume(resume_from)"),
+    ),
+    _mutant(
+        "ids set by hand trusted beside a blind workload",
+        "runtime/histories.py",
+        ("tests/unit/runtime/test_gaps.py",),
+        ('workload="" if by_hand else name', "workload=name"),
+    ),
+    _mutant(
+        "status that somebody waits for waits for its turn",
+        "runtime/memories.py",
+        ("tests/unit/runtime/test_pace.py", *_ROUNDS),
+        ("if memory.is_unsure or not can_wait(memory.status, status):", "if memory.is_unsure:"),
+    ),
+    _mutant(
+        "status that waits counts as written",
+        "runtime/memories.py",
+        ("tests/unit/runtime/test_pace.py",),
+        ("        if self._is_held_up(key, memory, status):\n            return False\n", "        if self._is_held_up(key, memory, status):\n            return True\n"),
+    ),
+    _mutant(
+        "refused status asked for again at once",
+        "runtime/memories.py",
+        ("tests/unit/runtime/test_refusals.py",),
+        ("            return memory.refusal.is_waiting(now_s)\n", "            return False\n"),
     ),
     _mutant(
         "barrier passes over a gap",

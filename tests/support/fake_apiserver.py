@@ -68,7 +68,9 @@ class FakeApiServer:
     failing_status: every request is answered with this status while it is not 0.
     user: as whom every caller is known. created_at: the server's clock, for what is created over HTTP.
     failing: per (verb, resource), the statuses that its next requests are answered with; BROKEN breaks the connection.
+    failure_text: the message of what `failing` answers.
     failing_paths: requests of these paths are answered with 503.
+    openapi: what is published of our resources; None: 404, as before any CRD is installed.
     """
 
     def __init__(self) -> None:
@@ -86,7 +88,9 @@ class FakeApiServer:
         self.denied: set[tuple[str, str]] = set()
         self.failing_status = 0
         self.failing: dict[tuple[str, str], list[int]] = {}
+        self.failure_text = ""
         self.failing_paths: set[str] = set()
+        self.openapi: Json | None = None
         self.port = 0
         self.serves_policy = True
         self.user = "alice"
@@ -209,8 +213,10 @@ class FakeApiServer:
         self.agents.append((request.headers.get("User-Agent", ""), request.path_qs))
         if self.failing_status or request.path in self.failing_paths:
             return _status(self.failing_status or 503)
-        if parts in (["version"], ["api"], ["apis"]):
-            return web.json_response({"major": "1", "minor": "36", "versions": [], "groups": []})
+        is_published = parts[0] == "openapi" and self.openapi is not None
+        if is_published or parts in (["version"], ["api"], ["apis"]):
+            discovery: Json = {"major": "1", "minor": "36", "versions": [], "groups": []}
+            return web.json_response(self.openapi if is_published else discovery)
         group = "" if parts[0] == "api" else parts[1]
         rest = parts[2:] if parts[0] == "api" else parts[3:]
         if not rest:
@@ -225,7 +231,7 @@ class FakeApiServer:
         if (verb, resource) in self.denied:
             return _status(403)
         if self.failing.get((verb, resource)):
-            return _failed(request, self.failing[verb, resource].pop(0))
+            return _failed(request, self.failing[verb, resource].pop(0), self.failure_text)
         if verb == "watch":
             return await self._watch(request, resource, namespace)
         if verb == "list":
@@ -409,14 +415,14 @@ def _line(event: Json) -> bytes:
     return json.dumps(event).encode() + b"\n"
 
 
-def _status(code: int) -> web.Response:
-    return web.json_response({"kind": "Status", "code": code}, status=code)
+def _status(code: int, message: str = "") -> web.Response:
+    return web.json_response({"kind": "Status", "message": message, "code": code}, status=code)
 
 
-def _failed(request: web.Request, status: int) -> web.Response:
+def _failed(request: web.Request, status: int, message: str) -> web.Response:
     if status == BROKEN and request.transport is not None:
         request.transport.abort()
-    return _status(status or 500)
+    return _status(status or 500, message)
 
 
 def _merged(base: Json, patch: Json) -> Json:

@@ -30,6 +30,7 @@ from staticgroup.core.workload import WorkloadView
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts
 from staticgroup.kafka.rights import GroupRights
+from staticgroup.kube.behind import Lineage
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import PodRead
 from staticgroup.kube.incarnation_book import IncarnationBook
@@ -250,6 +251,10 @@ class FakeKube(_Hooks):
         """Say that the policy is installed."""
         return True
 
+    async def served_schema(self, kind: str) -> Json | KubeProblem | None:
+        """Publish no schema."""
+        return None
+
     async def can_i(
         self, verb: str, *, group: str, resource: str, subresource: str = "", namespace: str = ""
     ) -> bool | KubeProblem:
@@ -290,6 +295,7 @@ class FakePods(_Hooks):
     def __post_init__(self) -> None:
         self._passed_barrier = False
         self.names = NameContinuity(("",))
+        self.lineage = Lineage(lambda namespace, name: True)
         self.book = IncarnationBook(node_of=self.nodes.get, now_s=self.now_s, is_managed=lambda namespace, name: True)
 
     def push(self, version: PodVersion, *, is_deleted: bool = False) -> None:
@@ -346,12 +352,13 @@ class FakePods(_Hooks):
         self.book.take_absent("", {v.uid: v.resource_version for v in versions}, resource_version)
         self.at, self.epoch = max(self.at, resource_version), epoch
 
-    def unbroken_since(self, namespace: str, pod_name: str = "") -> frozenset[str]:
+    def unbroken_since(self, namespace: str, pod_name: str = "", *, workload: str = "") -> frozenset[str]:
         """Return the epochs since which a name, or every name, is unbroken."""
         if not self.epoch:
             return frozenset()
         earlier = self.names.epochs(namespace, pod_name) if pod_name else self.names.of_scope(namespace)
-        return earlier | {self.epoch}
+        named = workload or pod_name.rpartition("-")[0]
+        return earlier | {self.epoch} | (self.lineage.epochs((namespace, named)) if named else frozenset())
 
     def seen_under(self, uid: str) -> str:
         """Return the epoch in which an object was seen last, as PodStore.seen_under does."""

@@ -3,11 +3,22 @@
 A watch that resumes from its own last position has missed nothing, even when another process resumes it. So the
 position and the epoch it belongs to are stored with the Lease; whatever cannot be read back means a new epoch, and a new
 timeline: nobody knows then whether the API server went back in time.
+
+A workload whose ends cannot be written stays behind the position, with one of its own, so that it holds nobody else back.
+An earlier release knows of no such list. What it reads as the position is therefore the lowest of all: it resumes from
+there, as it would have stored it itself, or finds the history gone and begins anew. Both are safe.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+Workload = tuple[str, str]
+"""(namespace, name of a StatefulSet)"""
+SINCE_MAX: Final = 4
+"""Most earlier epochs that an epoch goes on from. StaticGroups follow in their statuses within seconds, so one is the usual
+number; it is the newest that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +28,9 @@ class Continuity:
     Parameters
     ----------
     epoch: of the watch that wrote it.
-    resource_versions: position of each scope; everything up to it that matters is in a status.
+    resource_versions: position of each scope; everything up to it that matters is in a status, but for `behind`.
+    behind: workloads of which that is true up to an earlier position only; 0: up to none.
+    since: earlier epochs, the oldest first, that `epoch` continues for every pod name but those of these workloads.
     timeline: drawn anew whenever the API server was seen to go back in time; uids compare only within one.
     at_s: when it was so, seconds since the Unix epoch; 0.0 when that is not known.
     restored: the word about a restored etcd (`ActiveLease`) that was known then; "" when there was none.
@@ -25,28 +38,85 @@ class Continuity:
 
     epoch: str
     resource_versions: Mapping[str, int]
+    behind: Mapping[Workload, int] = field(default_factory=dict)
+    since: Mapping[str, frozenset[Workload]] = field(default_factory=dict)
     timeline: str = ""
     at_s: float = 0.0
     restored: str = ""
 
+    def floor(self, scope: str, position: int) -> int:
+        """Return the lowest of a position of a scope and of those behind it there; 0 when there is none."""
+        return min((position, *(p for (namespace, _), p in self.behind.items() if scope in ("", namespace))))
+
     def to_json(self) -> str:
         """Write the form that the Lease's annotation carries."""
-        form: dict[str, object] = {"epoch": self.epoch, "resourceVersions": dict(self.resource_versions)}
-        form |= {"timeline": self.timeline, "at": self.at_s}
-        return json.dumps(form | ({"restored": self.restored} if self.restored else {}), sort_keys=True)
+        positions = self.resource_versions
+        raw: dict[str, Any] = {"epoch": self.epoch, "timeline": self.timeline, "at": self.at_s}
+        raw["resourceVersions"] = {scope: self.floor(scope, position) for scope, position in positions.items()}
+        if self.restored:
+            raw["restored"] = self.restored
+        if self.behind:
+            raw["reached"] = dict(positions)
+            raw["behind"] = [[*workload, position] for workload, position in sorted(self.behind.items())]
+        if self.since:
+            raw["since"] = [[epoch, sorted(map(list, void))] for epoch, void in self.since.items()]
+        return json.dumps(raw, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "Continuity | None":
-        """Read what `to_json` wrote; None for anything else, which means to begin anew."""
+        """Read what `to_json` of this or an earlier release wrote; None for anything else, which means to begin anew."""
         try:
             raw = json.loads(text)
-            versions = {str(scope): int(position) for scope, position in raw["resourceVersions"].items()}
+            floors = _positions(raw["resourceVersions"])
             epoch, timeline, restored = raw["epoch"], raw.get("timeline", ""), raw.get("restored", "")
             at_s = float(raw.get("at", 0.0))
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
-        if not isinstance(epoch, str) or not epoch or any(position <= 0 for position in versions.values()):
+        if not isinstance(epoch, str) or not epoch:
             return None
         if not isinstance(timeline, str) or not isinstance(restored, str):
             return None
-        return cls(epoch=epoch, resource_versions=versions, timeline=timeline, at_s=at_s, restored=restored)
+        positions, behind = _reached(raw, floors)
+        if any(position <= 0 for position in positions.values()):
+            return None
+        return cls(
+            epoch=epoch, resource_versions=positions, behind=behind, since=_since(raw.get("since")), timeline=timeline,
+            at_s=at_s, restored=restored,
+        )
+
+
+def _positions(raw: Any) -> dict[str, int]:
+    return {str(scope): int(position) for scope, position in raw.items()}
+
+
+def _reached(raw: Any, floors: dict[str, int]) -> tuple[dict[str, int], dict[Workload, int]]:
+    """Read how far the position is and who is behind; the lowest position and nobody when that makes no sense."""
+    try:
+        reached = _positions(raw["reached"])
+        behind = {(str(namespace), str(name)): int(position) for namespace, name, position in raw["behind"]}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return floors, {}
+    is_sound = reached.keys() == floors.keys() and all(reached[scope] >= floors[scope] for scope in floors)
+    if not behind or not is_sound or any(p <= 0 for p in reached.values()) or any(p < 0 for p in behind.values()):
+        return floors, {}
+    return reached, behind
+
+
+def _since(raw: Any) -> dict[str, frozenset[Workload]]:
+    try:
+        return {str(epoch): frozenset((str(ns), str(name)) for ns, name in void) for epoch, void in raw}
+    except (ValueError, TypeError):
+        return {}
+
+
+def continued(
+    since: Mapping[str, frozenset[Workload]], epoch: str, blind: frozenset[Workload]
+) -> dict[str, frozenset[Workload]]:
+    """Return what a new epoch goes on from when it continues another one for all workloads but some.
+
+    Parameters
+    ----------
+    since: what `epoch` went on from itself. blind: for whom it ends; earlier epochs end for them too.
+    """
+    kept = {earlier: void | blind for earlier, void in since.items()} | {epoch: blind}
+    return dict(list(kept.items())[-SINCE_MAX:])

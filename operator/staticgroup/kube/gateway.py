@@ -104,6 +104,9 @@ class KubeGateway(Protocol):
     async def has_policy(self, name: str) -> bool | KubeProblem:
         """True when a MutatingAdmissionPolicy of that name is served and installed."""
 
+    async def served_schema(self, kind: str) -> Json | KubeProblem | None:
+        """Read the schema that the API server publishes of one of our kinds; None when it serves none."""
+
     async def can_i(
         self, verb: str, *, group: str, resource: str, subresource: str = "", namespace: str = ""
     ) -> bool | KubeProblem:
@@ -256,6 +259,21 @@ class AioKubeGateway:
         if isinstance(answer, KubeProblem):
             return False if answer.kind is KubeProblemKind.NOT_FOUND else answer
         return True
+
+    async def served_schema(self, kind: str) -> Json | KubeProblem | None:
+        """Read the schema that the API server publishes of one of our kinds; None when it serves none.
+
+        Notes
+        -----
+        From the published OpenAPI v3 document (Kubernetes 1.27), which everybody may read: no right to read
+        CustomResourceDefinitions is needed.
+        """
+        answer = await self._transport.call_path("get", f"/openapi/v3/apis/{GROUP}/{VERSION}", "openapi")
+        if isinstance(answer, KubeProblem):
+            return None if answer.kind is KubeProblemKind.NOT_FOUND else answer
+        wanted = {"group": GROUP, "version": VERSION, "kind": kind}
+        schemas: Json = (answer.get("components") or {}).get("schemas") or {}
+        return next((s for s in schemas.values() if wanted in (s.get("x-kubernetes-group-version-kind") or ())), None)
 
     async def can_i(
         self, verb: str, *, group: str, resource: str, subresource: str = "", namespace: str = ""

@@ -15,6 +15,8 @@ from typing import Final
 from ..core.chain import Incarnation, IncarnationState, fold, vanish
 from ..core.pod import NodeView, PodVersion
 from ..core.words import Word, confirmed, still_holds, taken_back
+from .behind import BEHIND_MAX, stored_position
+from .continuity import Workload
 from .name_continuity import Name, Sighting
 from .pod_records import PodRecord, PodRecords
 
@@ -434,16 +436,30 @@ class IncarnationBook:
         A restart resumes from the stored position: everything after it is replayed, everything before it must be
         in a status.
         """
-        oldest = position
+        return max(0, min((position, *(version - 1 for _, version, _ in self._ends(scope, position)))))
+
+    def stored_position(self, scope: str, position: int, *, room: int = BEHIND_MAX) -> tuple[int, dict[Workload, int]]:
+        """Cap a position below the ends that have just been seen, and list the workloads with older ones; see `behind`."""
+        return stored_position(self._ends(scope, position), position, now_s=self._now_s(), room=room)
+
+    def _ends(self, scope: str, position: int) -> Iterable[tuple[Workload, int, float]]:
+        """Yield workload, resourceVersion and time of each end of a managed pod up to a position that is not durable."""
         for uid, resource_version in self._undurable.items():
-            if resource_version > oldest:
-                continue
-            record = self.records.get(uid)
+            record = self.records.get(uid) if resource_version <= position else None
             if record is None or (scope and record.namespace != scope):
                 continue
             if self._is_managed(record.namespace, record.pod_name):
-                oldest = resource_version - 1
-        return max(oldest, 0)
+                yield (record.namespace, record.pod_name.rpartition("-")[0]), resource_version, record.since_s
+
+    def take_durable(self, scope: str, position: int, behind: Mapping[Workload, int]) -> None:
+        """Note that another process has written every end of a scope up to a position, of some workloads up to their own."""
+        for (namespace, workload), resource_version, uid in [
+            ((record.namespace, record.pod_name.rpartition("-")[0]), version, uid)
+            for uid, version in self._undurable.items()
+            if (record := self.records.get(uid)) is not None and scope in ("", record.namespace)
+        ]:
+            if resource_version <= min(position, behind.get((namespace, workload), position)):
+                del self._undurable[uid]
 
     def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
         """Return every incarnation of any namespace that ever carried one of the ids, each once."""

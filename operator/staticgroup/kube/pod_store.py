@@ -20,7 +20,8 @@ from typing import Any, Final
 from ..core.chain import Incarnation
 from ..core.pod import PodVersion
 from ..core.words import Word
-from .continuity import Continuity
+from .behind import BEHIND_MAX, Lineage
+from .continuity import Continuity, Workload
 from .incarnation_book import GONE_MAX, Change, IncarnationBook, IsManaged, NodeOf
 from .name_continuity import EPOCHS_MAX, NameContinuity
 from .pages import PAGE_LIMIT
@@ -115,6 +116,7 @@ class PodStore:
             for scope in scopes
         }
         self._names = NameContinuity(scopes)
+        self._lineage = Lineage(hooks.is_managed)
         self._now_s = now_s
         self._timeline = ""
         self._is_timeline_stored = False
@@ -153,10 +155,13 @@ class PodStore:
             self.gap_count += 1
             self._hooks.on_gap("the pod watch covers namespaces that the stored position does not")
             positions = dict.fromkeys(self._streams)
+        if resume is not None and self._resumed_epoch:
+            self._lineage.begin(resume)
+        floors = {scope: position and self._lineage.floor(scope, position) for scope, position in positions.items()}
         try:
             async with asyncio.TaskGroup() as tasks:
                 for scope, stream in self._streams.items():
-                    tasks.create_task(stream.run(positions[scope]))
+                    tasks.create_task(stream.run(floors[scope], stored=positions[scope] or 0))
                 tasks.create_task(self._relist_periodically())
         finally:
             await asyncio.gather(*(s.close() for s in self._streams.values()), return_exceptions=True)
@@ -232,8 +237,9 @@ class PodStore:
     def gap_opened(self, stream: PodStream, gap: Gap, *, was_anchored: bool) -> None:
         """End the epoch; what had a name is noted, because names whose object stays keep their history."""
         self._book.era += 1
-        ended = {e for e in (self._epoch or self._ended_epoch or self._resumed_epoch,) if e}
-        self._before_gap[stream.scope] = self._names.of_scope(stream.scope) | ended
+        # Before the first epoch it is what was resumed that may go on, unless some workload lags behind its position.
+        ended = self._epoch or self._ended_epoch or ("" if self._lineage.is_behind else self._resumed_epoch)
+        self._before_gap[stream.scope] = self._names.of_scope(stream.scope) | ({ended} if ended else set())
         if self._epoch:
             self._ended_at_s[self._epoch] = self._now_s() - max(0.0, self._clock_s() - stream.last_heard_s)
             self._ended_at_s = dict(list(self._ended_at_s.items())[-EPOCHS_MAX:])
@@ -244,6 +250,7 @@ class PodStore:
             self._names.begin_gap(stream.scope, self._book.sightings(stream.scope) if was_anchored else {})
         self._ended_epoch = self._epoch or self._ended_epoch
         self._epoch = self._resumed_epoch = ""
+        self._lineage.end()
         self._saw_restore = self._saw_restore or gap.is_restore
         self._anchored.clear()
         self.gap_count += 1
@@ -261,6 +268,10 @@ class PodStore:
         if self._epoch:
             self._hooks.on_anchor(self._epoch)
 
+    def skipped(self, stream: PodStream) -> None:
+        """Note which workloads have missed what lies before the stored position; nobody else has."""
+        self._lineage.skip(stream.scope)
+
     def anchored(self, stream: PodStream) -> None:
         """Draw a new epoch, or keep the resumed one, once every scope is complete."""
         if self._came_back:  # with a bumped counter a restore looks like any other gap
@@ -270,7 +281,8 @@ class PodStore:
         if not all(s.is_anchored for s in self._streams.values()):
             return
         if not self._epoch:
-            self._epoch = self._resumed_epoch or self._draw()
+            resumed = self._resumed_epoch
+            self._epoch = self._lineage.go_on(resumed, self._draw) if resumed else self._draw()
             self._names.draw(self._ended_epoch)
         self._resumed_epoch = self._ended_epoch = ""
         self._epoch_of_era[self._book.era] = self._epoch
@@ -292,12 +304,18 @@ class PodStore:
         """The continuity epoch; "" while a scope is not anchored, when nothing may be concluded."""
         return self._epoch
 
-    def unbroken_since(self, namespace: str, pod_name: str = "") -> frozenset[str]:
+    @property
+    def behind_workloads(self) -> Mapping[Workload, int]:
+        """Workloads whose ends after this position, up to where the watch was resumed, are known to nobody."""
+        return self._lineage.blind
+
+    def unbroken_since(self, namespace: str, pod_name: str = "", *, workload: str = "") -> frozenset[str]:
         """Return the epochs since which no pod of a name can have come and gone unseen.
 
         Parameters
         ----------
         pod_name: "" asks for what holds for every name of the namespace.
+        workload: asks, without a pod name, for what holds for every name of this StatefulSet.
 
         Returns
         -------
@@ -306,7 +324,8 @@ class PodStore:
         if not self._epoch:
             return frozenset()
         earlier = self._names.epochs(namespace, pod_name) if pod_name else self._names.of_scope(namespace)
-        return earlier | {self._epoch}
+        continued = self._lineage.epochs((namespace, workload or pod_name.rpartition("-")[0]))
+        return earlier | {self._epoch} | (continued if workload or pod_name else frozenset())
 
     @property
     def timeline(self) -> str:
@@ -453,11 +472,17 @@ class PodStore:
         """Return what may be stored durably now; None while the watch is not continuous."""
         if not self._epoch:
             return None
+        positions: dict[str, int] = {}
+        behind: dict[Workload, int] = {}
+        room = max(1, BEHIND_MAX // len(self._streams))
+        for scope, stream in self._streams.items():
+            positions[scope], late = self._book.stored_position(scope, stream.position, room=room)
+            behind |= late
         return Continuity(
             epoch=self._epoch,
-            resource_versions={
-                scope: self._book.durable_position(scope, stream.position) for scope, stream in self._streams.items()
-            },
+            resource_versions=positions,
+            behind=behind,
+            since=dict(self._lineage.since),
             timeline=self._timeline,
             at_s=round(self._now_s() - max(0.0, self.age_s()), 1),
             restored=self._restored,
@@ -472,7 +497,7 @@ class PodStore:
 
         Returns
         -------
-        True when the epoch is now the stored one.
+        True when the epoch is now the stored one, or goes on from it.
 
         Notes
         -----
@@ -484,12 +509,18 @@ class PodStore:
         if stored.timeline != self._timeline and not self._take_timeline(stored.timeline):
             return False
         positions = self._resume_positions(stored)
+        if self._epoch == stored.epoch:
+            for scope, position in positions.items():
+                self._book.take_durable(scope, position or 0, stored.behind)
+            return True
         overlaps = all((positions[scope] or 0) >= s.anchored_at for scope, s in self._streams.items())
-        if self._epoch and self._epoch != stored.epoch and overlaps and not self._saw_restore:
-            # Our own watch was complete meanwhile: a gap of the other one, which began its epoch, says nothing against it.
-            self._names.keep_all(self._epoch)
-            self._epoch = stored.epoch
-        return self._epoch == stored.epoch
+        if self._epoch and overlaps and not self._saw_restore:
+            begun = {scope: stream.anchored_at for scope, stream in self._streams.items()}
+            if adopted := self._lineage.adopt(stored, begun, self._draw):
+                # Our own watch was complete meanwhile: a gap of the other one, which began its epoch, says nothing against it.
+                self._names.keep_all(self._epoch)
+                self._epoch = adopted
+        return self._epoch == stored.epoch or stored.epoch in self._lineage.since
 
     def _take_timeline(self, timeline: str) -> bool:
         """Go on under the timeline of the last holder, unless the two have not seen the same restores.

@@ -118,6 +118,8 @@ class PodSink(Protocol):
 
     def gap_healed(self, scope: str) -> None:
         """Hear that every event of the latest gap was folded after all."""
+    def skipped(self, stream: "PodStream") -> None:
+        """Hear that only what lies after the stored position was delivered, because what lies before it is gone."""
 
     def version_counter_reset(self, resource_version: int) -> None:
         """Hear that resourceVersions start again from here."""
@@ -158,6 +160,7 @@ class PodStream:
         self._page_limit = PageLimit(chunk_size)
         self._stall_timeout_s = stall_timeout_s
         self._backoff = Backoff(rng, first_s=reconnect_delay_s)
+        self._stored = 0
         self._reported_gap: Gap | None = None
         self._gap_reported = asyncio.Event()
         self._gap_count = 0
@@ -204,21 +207,22 @@ class PodStream:
 
     # -- the main loop
 
-    async def run(self, resume_from: int | None) -> None:
+    async def run(self, resume_from: int | None, *, stored: int = 0) -> None:
         """Follow the scope until cancelled.
 
         Parameters
         ----------
         resume_from: a durably stored position; None to begin with a LIST.
+        stored: a later one to go on from when the history after `resume_from` is gone; 0: there is none.
         """
         if resume_from is None:
             await self._anchor(is_restore=False)
             await self._follow()
             return
-        self.position = resume_from
+        self.position, self._stored = resume_from, stored
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow())
-            tasks.create_task(self._complete_resume(resume_from))
+            tasks.create_task(self._complete_resume(max(resume_from, stored)))
 
     async def _complete_resume(self, resume_from: int) -> None:
         """LIST what the replay cannot show, and anchor once the stream has passed that LIST."""
@@ -244,11 +248,20 @@ class PodStream:
             self._has_opened = False
             gap = await self._watch_until_gap(check_restore=not is_first)
             is_first = False
-            if gap is not None:
+            if gap is not None and not self._skips(gap):
                 await self._recover(gap)
             if self._has_opened:
                 self._backoff.reset()
             await self._sleep(self._backoff.next_s())
+
+    def _skips(self, gap: Gap) -> bool:
+        """Go on from the stored position when only the history before it is gone; False when that is no way out."""
+        stored, self._stored = self._stored, 0
+        if not gap.is_expired or self.position >= stored:
+            return False
+        self._advance(stored)
+        self._sink.skipped(self)
+        return True
 
     async def _recover(self, gap: Gap) -> None:
         """Give up continuity and anchor anew."""
@@ -487,9 +500,8 @@ class PodStream:
 
 
 def _expired_gap(position: int) -> Gap:
-    return Gap(
-        reason=f"the API server no longer has the pod events after resourceVersion {position} (410)", is_expired=True
-    )
+    reason = f"the API server no longer has the pod events after resourceVersion {position} (410)"
+    return Gap(reason=reason, is_expired=True)
 
 
 def _restore_gap(current: int, seen: int) -> Gap:

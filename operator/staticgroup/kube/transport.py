@@ -30,6 +30,9 @@ RESPONSE_MAX_BYTES = RESPONSE_MAX_MIB * 1024 * 1024
 """A larger answer is not taken: one object has at most 1.5 MiB in etcd and, with every character escaped, 9 MiB in JSON."""
 EVENT_MAX_BYTES = 16 * 1024 * 1024
 """Of one line of a watch, for the same reason."""
+REFUSAL_MAX_BYTES: Final = 16 * 1024
+"""Of the answer to a refused write that is looked at; what says why stands at its beginning."""
+_WRITES: Final = frozenset({"create", "update", "patch"})
 
 JSON: Final = "application/json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -205,7 +208,10 @@ class Transport:
             )
             async with response:
                 if not 200 <= response.status < 300:
-                    return self._noted(problem_of(response.status, verb=verb, resource=label, namespace=namespace))
+                    text = await _beginning(response) if verb in _WRITES else ""
+                    return self._noted(
+                        problem_of(response.status, verb=verb, resource=label, namespace=namespace, text=text)
+                    )
                 content = await _read(response)
                 if content is None:
                     return _too_large(verb, label, namespace)
@@ -274,6 +280,20 @@ async def _read(response: aiohttp.ClientResponse) -> bytearray | None:
             response.close()
             return None
     return content
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> str:
+    """Read the beginning of a body, with the connection closed when there is more; what breaks off says nothing."""
+    content = bytearray()
+    try:
+        async for piece in response.content.iter_any():
+            content += piece
+            if len(content) > REFUSAL_MAX_BYTES:
+                response.close()
+                break
+    except CONNECTION_ERRORS:
+        return ""
+    return content[:REFUSAL_MAX_BYTES].decode(errors="replace")
 
 
 def _too_large(verb: str, label: str, namespace: str) -> KubeProblem:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..api import names
 from ..api.kafkaconnection import KafkaConnection
+from ..api.served import UPGRADE_CRDS, lacking, status_schema
 from ..api.staticgroup import StaticGroup
 from ..core.group import KafkaProblem
 from ..kafka.credentials import ConnectionSettings
@@ -87,6 +88,8 @@ async def findings(operator: Operator, namespace: str = "") -> AsyncIterator[Fin
     namespaces = (namespace,) if namespace else operator.settings.watch_namespaces or ("",)
     async for finding in _rights(operator, namespaces):
         yield finding
+    async for finding in _schemas(operator):
+        yield finding
     yield await _injection(operator, minor)
     yield await _words(operator, namespaces[0])
     for served in namespaces:
@@ -134,6 +137,26 @@ async def _rights(operator: Operator, namespaces: tuple[str, ...]) -> AsyncItera
         is_fatal=False,
         remedy="a role limited to the Lease's name is not seen by this check; otherwise install the chart's roles",
     )
+
+
+async def _schemas(operator: Operator) -> AsyncIterator[Finding]:
+    """Yield whether each served CRD takes every status that this operator may write."""
+    for kind, plural in (
+        (names.STATIC_GROUP_KIND, names.STATIC_GROUP_PLURAL),
+        (names.KAFKA_CONNECTION_KIND, names.KAFKA_CONNECTION_PLURAL),
+    ):
+        check = f"CustomResourceDefinition {plural}.{names.GROUP} knows what this operator writes"
+        served = await operator.kube.served_schema(kind)
+        if isinstance(served, KubeProblem):
+            remedy = f"{served.message}; the check was left out"
+            yield Finding(check=check, is_good=False, is_fatal=False, remedy=remedy)
+        elif served is not None:
+            missing = lacking(status_schema(kind), served)
+            yield Finding(
+                check=check,
+                is_good=not missing,
+                remedy=f"it is older than this operator, which has every status refused: no {', '.join(missing)}; {UPGRADE_CRDS}",
+            )
 
 
 async def _injection(operator: Operator, minor: int) -> Finding:

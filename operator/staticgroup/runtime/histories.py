@@ -110,13 +110,14 @@ class Histories:
         unbroken = {o: self.pods.unbroken_since(namespace, f"{name}-{o}") for o in by_ordinal}
         pods = [(o, pod) for o, found in by_ordinal.items() for pod in found]
         identity = _identity(spec, history)
-        epoch = self.pods.epoch
+        epoch, by_hand = self.pods.epoch, self._are_by_hand(spec)
         return WatchView(
             epoch=epoch,
             timeline=self.pods.timeline,
             was_restored=self.pods.saw_restore,
             workload_name=name,
-            everywhere=self.pods.unbroken_since(namespace),
+            # An id that may be carried under any name may have been carried by a pod of whatever workload was out of sight.
+            everywhere=self.pods.unbroken_since(namespace, workload="" if by_hand else name),
             unbroken=unbroken,
             seats=tuple(_seat(o, pod, identity) for o, pod in pods if pod.object_present),
             seen=frozenset(pod.uid for o, pod in pods if self.pods.seen_under(pod.uid) in unbroken[o]),
@@ -124,7 +125,7 @@ class Histories:
             ended_at_s=self.pods.ended_at_s,
             read=read,
             settled=settled.workload if settled is not None and settled.epoch == epoch else None,
-            are_ids_by_hand=self._are_by_hand(spec),
+            are_ids_by_hand=by_hand,
             words=self.words(),
         )
 

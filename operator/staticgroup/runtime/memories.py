@@ -26,6 +26,8 @@ from ..kube.pod_store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .histories import Settled
 from .metrics import Metrics
+from .pace import Pace, can_wait
+from .refusals import Refusal, refused
 from .stores import Stores
 from .work_queue import Key
 
@@ -49,6 +51,8 @@ class Memory:
     overflow: the ledger had to drop suspects.
     needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round.
     settled: what its StatefulSet wanted when the pod watch was last brought up to a read of it.
+    refusal: why the status cannot be written; None once it was.
+    turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
     """
 
     uid: str
@@ -62,6 +66,14 @@ class Memory:
     bounds_read_at_s: float = float("-inf")
     needless: frozenset[str] = frozenset()
     settled: Settled | None = None
+    refusal: Refusal | None = None
+    turn_s: float = float("-inf")
+
+    def waits_until_s(self, now_s: float) -> float | None:
+        """Return when the status is to be written that is held up for now; None when none is. Monotonic seconds."""
+        if self.refusal is not None and self.refusal.is_waiting(now_s):
+            return self.refusal.retry_at_s
+        return self.turn_s if self.turn_s > now_s else None
 
 
 @dataclass(slots=True)
@@ -72,6 +84,7 @@ class Memories:
     ----------
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     holding: under which holding of the Lease this replica writes; None without leader election.
+    monotonic_s: a clock that never goes back.
     """
 
     kube: KubeGateway
@@ -80,6 +93,8 @@ class Memories:
     metrics: Metrics
     may_write: Callable[[], bool]
     holding: Callable[[], Writer | None]
+    monotonic_s: Callable[[], float]
+    pace: Pace = field(default_factory=Pace)
     _by_key: dict[Key, Memory] = field(default_factory=dict)
 
     async def of(self, key: Key, group: StaticGroup) -> Memory | None:
@@ -166,10 +181,19 @@ class Memories:
         return writer.lease_transitions > ours.lease_transitions
 
     async def write(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
-        """Write a status over the one this process knows; returns False when it is not, and another round is due."""
+        """Write a status over the one this process knows; returns False when it is not, and another round is due.
+
+        Notes
+        -----
+        One that was refused is not sent again before its time (`Memory.refusal`), however many rounds there are, and one
+        that tells only how far things are waits for its turn (`Memory.turn_s`).
+        """
+        if self._is_held_up(key, memory, status):
+            return False
         for _ in range(ATTEMPTS_MAX):
             if not self.may_write():
                 return False
+            was_unsure = memory.is_unsure
             stamped = status.model_copy(update={"writer": self.holding()})
             memory.is_unsure = True
             answer = await self.kube.apply_status(
@@ -184,9 +208,12 @@ class Memories:
                 memory.status, memory.shown, memory.is_unsure = stamped, written.status, False
                 memory.resource_version = written.metadata.resource_version
                 self.metrics.status_writes.inc()
+                if memory.refusal is not None:
+                    log.info("the status is taken again", extra={"key": "/".join(key)})
+                    memory.refusal = None
                 return True
             if answer.kind is not KubeProblemKind.CONFLICT:
-                log.warning("status not written", extra={"key": "/".join(key), "problem": answer.message})
+                self._not_written(key, memory, answer, was_unsure=was_unsure)
                 return False
             body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
             if body is None or isinstance(body, KubeProblem) or body["metadata"]["uid"] != memory.uid:
@@ -195,9 +222,33 @@ class Memories:
                 return False
         return False
 
+    def _is_held_up(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
+        """Tell whether it is not time yet to write a status: its refusal or the turns of all statuses say when."""
+        now_s = self.monotonic_s()
+        if memory.refusal is not None:
+            return memory.refusal.is_waiting(now_s)
+        if memory.is_unsure or not can_wait(memory.status, status):
+            self.pace.take(key, now_s)
+            memory.turn_s = now_s
+        else:
+            memory.turn_s = self.pace.turn(key, now_s)
+        return memory.turn_s > now_s
+
+    def _not_written(self, key: Key, memory: Memory, answer: KubeProblem, *, was_unsure: bool) -> None:
+        """Remember why a status was not taken; a refusal, unlike no answer, means that nothing changed there."""
+        refusal = refused(answer, memory.refusal, self.monotonic_s())
+        if refusal is None:
+            log.warning("status not written", extra={"key": "/".join(key), "problem": answer.message})
+            return
+        if memory.refusal is None or memory.refusal.problem.kind is not answer.kind:
+            log.error("the status is refused", extra={"key": "/".join(key), "problem": refusal.text})
+        memory.refusal, memory.is_unsure = refusal, was_unsure
+        self.metrics.status_refused.labels(answer.kind.value).inc()
+
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup."""
         self._by_key.pop(key, None)
+        self.pace.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so every status is read again."""

@@ -48,6 +48,11 @@ class Metrics:
         self.watch_gaps = counter(
             "staticgroup_watch_gaps_total", "Interruptions of the pod watch that may have hidden events."
         )
+        self.status_refused = counter(
+            "staticgroup_status_refused_total",
+            "Status applies that the API server refused for good, by why.",
+            ("reason",),
+        )
         self.certificate_refusals = counter(
             "staticgroup_certificate_refusals_total",
             "Pods that vanished without proof of their end, by what stood against it.",

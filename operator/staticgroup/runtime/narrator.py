@@ -21,6 +21,7 @@ from ..core.projection import Executed
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
 from .metrics import Metrics
+from .refusals import Refusal
 from .work_queue import Key
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,8 @@ class Narrator:
     metrics: Metrics
     _told: dict[Key, frozenset[tuple[str, str]]] = field(default_factory=dict)
     _confirmed: dict[Key, frozenset[str]] = field(default_factory=dict)
+    _ready: dict[Key, tuple[str, str]] = field(default_factory=dict)
+    _refused: dict[Key, str] = field(default_factory=dict)
 
     def outcomes(self, group: StaticGroup, executed: Executed, now_s: float) -> None:
         """Count and audit the coordinator's answer to each removal, with the evidence that allowed it."""
@@ -134,15 +137,39 @@ class Narrator:
             )
 
     async def conditions(self, group: StaticGroup, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
-        """Tell Ready when its status or reason changed; a state that is not known yet is no news."""
+        """Tell Ready when its status or reason changed, once; a state that is not known yet is no news.
+
+        Parameters
+        ----------
+        before: as it was written last. What cannot be written is told all the same, so what was told is remembered too.
+        """
+        key = (group.metadata.namespace, group.metadata.name)
         old = next((c for c in before.conditions if c.type == "Ready"), None) if before else None
         new = next((c for c in after.conditions if c.type == "Ready"), None)
-        if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
+        if new is None:
+            return
+        told, self._ready[key] = self._ready.get(key), (new.status.value, new.reason)
+        if told == self._ready[key] or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
             return
         if new.status is ConditionStatus.UNKNOWN or (old is None and new.status is ConditionStatus.TRUE):
             return
         is_bad = new.status is ConditionStatus.FALSE and new.reason != Reason.SUSPENDED
         await self._post(group, "Warning" if is_bad else "Normal", new.reason, new.message)
+
+    async def status(self, group: StaticGroup, refusal: Refusal | None) -> None:
+        """Tell that the status cannot be written, once for each cause.
+
+        Parameters
+        ----------
+        refusal: of the last write; None when there is none, after which the same cause would be news again.
+        """
+        key = (group.metadata.namespace, group.metadata.name)
+        if refusal is None:
+            self._refused.pop(key, None)
+            return
+        told, self._refused[key] = self._refused.get(key), refusal.problem.kind.value
+        if told != refusal.problem.kind.value:
+            await self._post(group, "Warning", "StatusRefused", refusal.text)
 
     def gauges(self, group: StaticGroup, decided: Plan, status: StaticGroupStatus) -> None:
         """Set the gauges of one StaticGroup."""
@@ -166,6 +193,8 @@ class Narrator:
         """Drop what was told about a StaticGroup that is gone."""
         self._told.pop(key, None)
         self._confirmed.pop(key, None)
+        self._ready.pop(key, None)
+        self._refused.pop(key, None)
 
     async def _post(self, group: StaticGroup, event_type: str, reason: str, message: str) -> None:
         reference = Involved(

@@ -220,6 +220,7 @@ class Operator:
                 metrics=self.metrics,
                 may_write=self._may_write,
                 holding=self._writer,
+                monotonic_s=self.sources.monotonic_s,
             ),
             histories=Histories(
                 kube=self.kube,

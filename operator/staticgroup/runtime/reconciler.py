@@ -130,16 +130,25 @@ class Reconciler:
         written = await self.report(key, group, spec, snapshot, decided, executed, memory)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
-        failed = isinstance(snapshot.group, KafkaProblem) or not written
+        is_unread = isinstance(snapshot.group, KafkaProblem)
         settled = None
-        if not failed:
+        if written and not is_unread:
             settled = await self.histories.settle(group, spec, memory.history.continuity, snapshot.workload)
             memory.settled = settled or memory.settled
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
-        self.metrics.rounds.labels("failed" if failed else "done").inc()
+        is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
+        self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
         requeue_after_s = RACE_REQUEUE_S if retry or settled else min(decided.requeue_after_s, self.group_poll_s)
-        return Outcome(requeue_after_s=requeue_after_s, failed=failed)
+        if is_unread or written:
+            return Outcome(requeue_after_s=requeue_after_s, failed=is_unread)
+        return self._unwritten(memory, requeue_after_s)
+
+    def _unwritten(self, memory: Memory, requeue_after_s: float) -> Outcome:
+        """Say when to look again after a status was not written: one that is held up has its time and spoils no round."""
+        now_s = self.monotonic_s()
+        until_s = memory.waits_until_s(now_s)
+        return Outcome(failed=True) if until_s is None else Outcome(requeue_after_s=min(requeue_after_s, until_s - now_s))
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""
@@ -402,13 +411,16 @@ class Reconciler:
         if status == memory.status and not memory.is_unsure:
             self._mark_durable(known, status)
             return True
-        return await self._write(key, status, memory, known)
+        return await self._write(group, status, memory, known)
 
     async def _write(
-        self, key: Key, status: StaticGroupStatus, memory: Memory, known: Sequence[Incarnation]
+        self, group: StaticGroup, status: StaticGroupStatus, memory: Memory, known: Sequence[Incarnation]
     ) -> bool:
         """Write the status; what it says of incarnations counts as durable only when the write succeeded."""
-        if not await self.memories.write(key, memory, status):
+        key = (group.metadata.namespace, group.metadata.name)
+        is_written = await self.memories.write(key, memory, status)
+        await self.narrator.status(group, memory.refusal)
+        if not is_written:
             return False
         self._mark_durable(known, status)
         return True
@@ -468,7 +480,9 @@ class Reconciler:
         if status == before and not memory.is_unsure:
             self._mark_durable(known, status)
             return Outcome()
-        return Outcome(failed=not await self._write(key, status, memory, known))
+        if await self._write(group, status, memory, known):
+            return Outcome()
+        return self._unwritten(memory, self.group_poll_s)
 
     # memory ----------------------------------------------------------------------------------------------------
 

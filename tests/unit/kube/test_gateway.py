@@ -282,3 +282,45 @@ async def test_rights_version_and_policy_are_asked_of_the_server(server: FakeApi
     assert await gateway.serves_mutating_policy() is True
     server.serves_policy = False
     assert await gateway.serves_mutating_policy() is False
+
+
+UNDECLARED_TEXT = "failed to create typed patch object (shop/orders): .status.secret-7: field not declared in schema"
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind"),
+    [
+        (500, UNDECLARED_TEXT, KubeProblemKind.UNDECLARED),
+        (400, UNDECLARED_TEXT, KubeProblemKind.UNDECLARED),
+        (500, "x" * 100_000 + UNDECLARED_TEXT, KubeProblemKind.UNAVAILABLE),
+        (500, "etcdserver: request is too large", KubeProblemKind.TOO_LARGE),
+        (413, "", KubeProblemKind.TOO_LARGE),
+        (500, "etcdserver: leader changed", KubeProblemKind.UNAVAILABLE),
+        (422, "status.phase: Unsupported value", KubeProblemKind.INVALID),
+    ],
+)
+async def test_refused_status_is_an_answer_with_its_kind_and_nothing_of_its_text(
+    server: FakeApiServer, gateway: AioKubeGateway, transport: Transport, status: int, text: str, kind: KubeProblemKind
+) -> None:
+    server.put({"metadata": {"name": "orders", "namespace": "shop", "uid": "sg-1"}}, GROUPS)
+    server.failing["patch", GROUPS] = [status]
+    server.failure_text = text
+    heard: list[str] = []
+    transport.outage.answered = lambda: heard.append("answered")  # type: ignore[method-assign]
+    transport.outage.missed = lambda message: heard.append("missed")  # type: ignore[method-assign]
+    answer = await gateway.apply_status("staticgroups", "shop", "orders", "sg-1", {}, resource_version="101")
+    assert isinstance(answer, KubeProblem)
+    assert (answer.kind, answer.status) == (kind, status)
+    assert answer.message
+    assert "secret-7" not in answer.message
+    assert heard == ["missed" if kind is KubeProblemKind.UNAVAILABLE else "answered"]
+
+
+async def test_served_schema_is_what_the_api_server_publishes(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+    assert await gateway.served_schema("StaticGroup") is None
+    published = {"type": "object", "x-kubernetes-group-version-kind": [{"group": "staticgroup.io", "kind": "StaticGroup", "version": "v1alpha1"}]}
+    server.openapi = {"components": {"schemas": {"io.staticgroup.v1alpha1.StaticGroup": published, "other": {}}}}
+    assert await gateway.served_schema("StaticGroup") == published
+    assert await gateway.served_schema("KafkaConnection") is None
+    server.failing_paths.add("/openapi/v3/apis/staticgroup.io/v1alpha1")
+    assert kind_of(await gateway.served_schema("StaticGroup")) is KubeProblemKind.UNAVAILABLE

@@ -49,7 +49,7 @@ class World:
 async def following(
     server: FakeApiServer, *, resume: Continuity | None = None, merged: Iterable[Incarnation] = (), seed: int = 1,
     anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: bool = True,
-    sleep: Callable[[float], Any] = asyncio.sleep, **settings_: Any,
+    sleep: Callable[[float], Any] = asyncio.sleep, now_s: Callable[[], float] = lambda: 50.0, **settings_: Any,
 ) -> AsyncIterator[World]:
     transport = connect(server.configuration())
     nodes = {"node-a": NODE}
@@ -61,7 +61,7 @@ async def following(
     )
     defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
     store = PodStore(
-        transport, hooks, rng=Random(seed), now_s=lambda: 50.0, clock_s=asyncio.get_running_loop().time, scopes=scopes,
+        transport, hooks, rng=Random(seed), now_s=now_s, clock_s=asyncio.get_running_loop().time, scopes=scopes,
         settings=PodStoreSettings(**(defaults | settings_)), sleep=sleep,
     )
     world = World(store, nodes)

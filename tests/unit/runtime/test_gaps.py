@@ -358,3 +358,49 @@ async def test_status_is_not_written_again_and_again_after_a_gap() -> None:
     writes = len(world.kube.status_writes)
     await world.settled(5, step_s=30)
     assert len(world.kube.status_writes) == writes
+
+
+@pytest.mark.parametrize(
+    ("blind", "spec", "removed"),
+    [
+        ("other", {}, True),
+        ("web", {}, True),
+        ("other", {"identity": {"method": "None"}}, False),
+        ("other", {"identity": {"method": "None", "exclusive": True}}, True),
+        ("web", {"identity": {"method": "None", "exclusive": True}}, True),
+    ],
+)
+async def test_history_that_one_workload_lacks_after_a_restart_is_missing_to_no_other(
+    blind: str, spec: dict[str, object], removed: bool
+) -> None:
+    """The pods of the one stayed, so it lacks nothing that matters to their seats.
+
+    Ids that are set by hand may have been carried by a pod of any workload, so without the oath any one's loss is theirs.
+    """
+    world = await World(**spec).started()
+    world.restart(epoch="epoch-2")
+    world.pods.lineage.since = {"epoch-1": frozenset({("shop", blind)})}
+    await world.settled(2)
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == ([world.id_of(2)] if removed else [])
+    assert guards(world) == ([] if removed else ["WatchGap"])
+    # and the next process, which resumes under the new epoch, reads it from the status
+    world.restart()
+    await world.settled(2)
+    world.scale(1)
+    world.end(1)
+    await world.settled(4)
+    assert (world.id_of(1) in left(world)) is removed
+
+
+async def test_history_that_one_workload_lacks_after_a_restart_blinds_the_seat_whose_pod_was_replaced() -> None:
+    world = await World().started()
+    away(world)
+    world.remove_object(2)
+    world.start(2, "u2b")
+    world.restart(epoch="epoch-2")
+    world.pods.lineage.since = {"epoch-1": frozenset({("shop", "web")})}
+    await world.settled(2)
+    assert blind(world) == "2"

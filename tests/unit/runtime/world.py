@@ -101,6 +101,7 @@ class World:
                 metrics=metrics,
                 may_write=lambda: self.is_holder,
                 holding=lambda: self.holding,
+                monotonic_s=lambda: self.now_s,
             ),
             histories=Histories(
                 kube=self.kube,

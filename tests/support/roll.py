@@ -1,0 +1,270 @@
+"""What a roll of thousands of pods writes to the API server, and how old the stored position of the watch gets.
+
+The real book of pods, rounds, statuses and Lease in virtual time; the watch is fed directly, and the API server counts.
+The StaticGroups are suspended: their rounds record the ends of pods and ask no broker, which is all of a round that the
+figures depend on, because other news of a roll waits for the same turns (`runtime.pace.can_wait`). A round lasts as long as one
+does that brings the watch up to a read, among many others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+from simulator.loop import run
+from staticgroup.api import names
+from staticgroup.core.pod import PodVersion
+from staticgroup.kube.continuity import Continuity
+from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
+from staticgroup.kube.pod_store import PodStore, PodStoreHooks
+from staticgroup.kube.problem import KubeProblem, problem_of
+from staticgroup.runtime.connections import Connections
+from staticgroup.runtime.histories import Histories
+from staticgroup.runtime.memories import Memories
+from staticgroup.runtime.metrics import Metrics
+from staticgroup.runtime.narrator import Narrator
+from staticgroup.runtime.reconciler import Reconciler
+from staticgroup.runtime.stores import Stores
+from staticgroup.runtime.work_queue import Key, Outcome, WorkQueue
+from support.fake_gateways import FakeKafka, FakeKube
+from unit.core import builders as make
+
+CALL_S = 0.1
+"""How long the API server takes for a call, which is long."""
+ROUND_S = 2.0
+REFUSED = problem_of(500, verb="patch", resource="staticgroups", text="field not declared in schema")
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A roll: so many pods of so many StaticGroups in `lasts_s` seconds; of the first `refused` the status is refused."""
+
+    groups: int = 20
+    pods: int = 10_000
+    lasts_s: float = 300.0
+    refused: int = 1
+    seed: int = 7
+
+
+@dataclass(slots=True)
+class CountingKube(FakeKube):
+    """The API server behind the gateway, which takes its time, counts and refuses."""
+
+    refused: frozenset[str] = frozenset()
+    written_s: list[float] = field(default_factory=list)
+
+    async def apply_status(
+        self, plural: str, namespace: str, name: str, uid: str, status: Json, *, resource_version: str = ""
+    ) -> Json | KubeProblem:
+        """Write a status, or refuse it."""
+        await asyncio.sleep(CALL_S)
+        self.written_s.append(asyncio.get_running_loop().time())
+        if name in self.refused:
+            return REFUSED
+        return await FakeKube.apply_status(
+            self, plural, namespace, name, uid, status, resource_version=resource_version
+        )
+
+
+@dataclass(slots=True)
+class LeaseServer:
+    """The API server as the Lease sees it.
+
+    Attributes
+    ----------
+    written: when, and what continuity, each write stored.
+    """
+
+    lease: Json | None = None
+    written: list[tuple[float, Continuity | None]] = field(default_factory=list)
+
+    async def call(self, verb: str, resource: object, **asked: Any) -> Json | KubeProblem:
+        """Read or write the Lease."""
+        await asyncio.sleep(CALL_S)
+        if verb == "get":
+            return self.lease or problem_of(404, verb=verb, resource="leases")
+        body = asked["body"]
+        body["metadata"] |= {"uid": "lease", "resourceVersion": str(len(self.written) + 1)}
+        self.lease = body
+        text = body["metadata"]["annotations"].get(CONTINUITY_ANNOTATION)
+        stored = Continuity.from_json(text) if text is not None else None
+        self.written.append((asyncio.get_running_loop().time(), stored))
+        return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What came of a roll.
+
+    Attributes
+    ----------
+    lease_writes, status_writes: requests that were sent, refused ones included.
+    oldest_s: greatest age that the stored position had before the next write: since when the watch was beyond it.
+    busiest_s: most writes of any ten seconds, per second. behind_max: most workloads that were listed behind at once.
+    """
+
+    lasts_s: float
+    lease_writes: int
+    status_writes: int
+    oldest_s: float
+    busiest_s: float
+    behind_max: int
+
+    @property
+    def writes_per_s(self) -> float:
+        """Writes of both kinds, per second."""
+        return (self.lease_writes + self.status_writes) / self.lasts_s
+
+
+class Roll:
+    """One operator at work in a scene."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.loop = asyncio.get_running_loop()
+        self.rng = Random(scene.seed)
+        self.version = 1000
+        self.moved: list[tuple[float, int]] = []
+        self.stores = Stores()
+        self.server = LeaseServer()
+        self.kube = CountingKube(refused=frozenset(f"g{n}" for n in range(scene.refused)))
+        for n in range(scene.groups):
+            body = self.kube.put_object(names.STATIC_GROUP_PLURAL, _static_group(n))
+            self.stores.put_group(("shop", f"g{n}"), body)
+        self.pods = self._pods()
+        self.reconciler = self._reconciler()
+        self.queue = WorkQueue(self._round, lane_of=lambda key: key, concurrency=64)
+        self.lease = ActiveLease(
+            self.server,  # type: ignore[arg-type]  # the one call of it that a Lease makes
+            LeaseSettings(namespace="ops"), identity="one", continuity=self.pods.continuity,
+            clock_s=self.loop.time, now_s=self.loop.time,
+        )
+
+    def _pods(self) -> PodStore:
+        hooks = PodStoreHooks(
+            node_of=lambda name: make.NODE, is_managed=lambda namespace, name: bool(self._groups_of(name)),
+            on_change=self._changed, on_gap=lambda reason: None,
+        )
+        store = PodStore(
+            None, hooks, rng=self.rng, now_s=self.loop.time, clock_s=self.loop.time,  # type: ignore[arg-type]
+        )
+        self.stream = store._streams[""]
+        self.stream.is_anchored = True
+        store.anchored(self.stream)
+        return store
+
+    def _reconciler(self) -> Reconciler:
+        metrics, may_write = Metrics(), lambda: True
+        memories = Memories(
+            kube=self.kube, pods=self.pods, stores=self.stores, metrics=metrics, may_write=may_write,
+            holding=lambda: None, monotonic_s=self.loop.time,
+        )
+        return Reconciler(
+            kube=self.kube, kafka=FakeKafka(), pods=self.pods, stores=self.stores,
+            connections=Connections(kube=self.kube, stores=self.stores, monotonic_s=self.loop.time),
+            memories=memories,
+            histories=Histories(
+                kube=self.kube, pods=self.pods, policy_served=lambda: True, words=tuple, now_s=self.loop.time
+            ),
+            narrator=Narrator(kube=self.kube, metrics=metrics), metrics=metrics,
+            cluster_uid="cluster", may_write=may_write, policy_served=lambda: True,
+            now_s=self.loop.time, monotonic_s=self.loop.time,
+        )
+
+    def _groups_of(self, pod_name: str) -> frozenset[Key]:
+        return self.stores.groups_of_workload("shop", pod_name.rpartition("-")[0])
+
+    def _changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
+        for key in self._groups_of(pod_name):
+            self.queue.add(key)
+
+    async def _round(self, key: Key) -> Outcome:
+        await asyncio.sleep(ROUND_S * self.rng.uniform(0.8, 1.2))
+        return await self.reconciler.reconcile(key)
+
+    def _take(self, version: PodVersion, *, is_deleted: bool = False) -> None:
+        self.version += self.rng.choice((1, 1, 1, 4))
+        version = replace(version, resource_version=self.version)
+        self.pods.take_event(self.stream, version, is_deleted=is_deleted)
+        self.stream._advance(self.version)
+        self.moved.append((self.loop.time(), self.version))
+
+    def _steps(self, number: int, began_s: float) -> Iterator[tuple[float, Any]]:
+        """Yield what happens to one pod of the roll, and when: it ends, its object goes, its successor comes and runs."""
+        name = f"w{number % self.scene.groups}-{number // self.scene.groups}"
+        old = replace(make.ended(0, f"old-{number}"), name=name)
+        new = replace(make.pod_version(0, f"new-{number}"), name=name)
+        yield began_s, lambda: self._take(old)
+        yield began_s + 0.3, lambda: self._take(old, is_deleted=True)
+        yield began_s + 1.0, lambda: self._take(replace(new, node_name="", ready_since_s=None))
+        yield began_s + 4.0, lambda: self._take(new)
+
+    async def play(self) -> Figures:
+        """Let all pods be replaced, at an even pace and in the order of their ordinals."""
+        scene = self.scene
+        for number in range(scene.pods):
+            name = f"w{number % scene.groups}-{number // scene.groups}"
+            self._take(replace(make.pod_version(0, f"old-{number}"), name=name))
+        self.moved.clear()
+        self.queue.start()
+        leasing = asyncio.create_task(self.lease.run(on_acquired=lambda: None, on_lost=lambda: None))
+        await asyncio.sleep(60)  # all first rounds are over
+        begun_s = self.loop.time()
+        for number in range(scene.pods):
+            for at_s, step in self._steps(number, begun_s + number * scene.lasts_s / scene.pods):
+                self.loop.call_at(at_s, step)
+        await asyncio.sleep(scene.lasts_s)
+        figures = self._figures(begun_s, self.loop.time())
+        leasing.cancel()
+        await asyncio.gather(leasing, return_exceptions=True)
+        await self.queue.stop()
+        return figures
+
+    def _figures(self, begun_s: float, ended_s: float) -> Figures:
+        lease = [(at, stored) for at, stored in self.server.written if begun_s <= at < ended_s and stored is not None]
+        statuses = [at for at in self.kube.written_s if begun_s <= at < ended_s]
+        ages = []
+        for (_, stored), (next_s, _) in pairwise(lease):
+            beyond = next((at for at, version in self.moved if version > stored.resource_versions[""]), next_s)
+            ages.append(next_s - beyond)
+        written = sorted([at for at, _ in lease] + statuses)
+        return Figures(
+            lasts_s=ended_s - begun_s,
+            lease_writes=len(lease),
+            status_writes=len(statuses),
+            oldest_s=max(ages),
+            busiest_s=max(sum(at <= other < at + 10 for other in written) for at in written) / 10,
+            behind_max=max(len(stored.behind) for _, stored in lease),
+        )
+
+
+def _static_group(number: int) -> Json:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.STATIC_GROUP_KIND,
+        "metadata": {"namespace": "shop", "name": f"g{number}", "uid": f"sg-{number}", "generation": 1},
+        "spec": {
+            "workloadRef": {"name": f"w{number}"}, "connectionRef": {"name": "kafka"}, "groupId": f"orders-{number}",
+            "suspend": True,
+        },
+    }
+
+
+def play(scene: Scene) -> Figures:
+    """Play a scene in virtual time; the same scene gives the same figures each time."""
+
+    async def main() -> Figures:
+        return await Roll(scene).play()
+
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # that a status is refused is known here
+    try:
+        return run(main, seed=scene.seed, is_fifo=True)
+    finally:
+        logging.disable(before)

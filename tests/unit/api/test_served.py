@@ -1,0 +1,59 @@
+"""A served CRD that is older than the models is told by the fields of the status that it lacks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from staticgroup.api import crd
+from staticgroup.api.served import lacking, status_schema
+
+
+def served() -> dict[str, Any]:
+    """Return the schema of a StaticGroup as an API server publishes it."""
+    version = crd.static_group_crd()["spec"]["versions"][0]
+    published: dict[str, Any] = json.loads(json.dumps(version["schema"]["openAPIV3Schema"]))
+    return published
+
+
+def test_crd_of_the_same_models_lacks_nothing() -> None:
+    assert lacking(status_schema("StaticGroup"), served()) == ()
+    connection = crd.kafka_connection_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert lacking(status_schema("KafkaConnection"), connection) == ()
+
+
+def test_field_value_and_bound_that_the_served_crd_lacks_are_named() -> None:
+    older = served()
+    status = older["properties"]["status"]["properties"]
+    del status["continuity"]
+    incarnation = status["ledger"]["properties"]["incarnations"]
+    del incarnation["items"]["properties"]["confirmedBy"]
+    incarnation["maxItems"] = 100
+    incarnation["items"]["properties"]["certificate"]["enum"].remove("E1Prime")
+    assert lacking(status_schema("StaticGroup"), older) == (
+        "status.continuity",
+        "status.ledger.incarnations (at most 100 served, 200 written)",
+        "status.ledger.incarnations[].certificate=E1Prime",
+        "status.ledger.incarnations[].confirmedBy",
+    )
+
+
+def test_newer_crd_lacks_nothing() -> None:
+    newer = served()
+    newer["properties"]["status"]["properties"]["later"] = {"type": "string"}
+    newer["properties"]["status"]["properties"]["ledger"]["properties"]["incarnations"]["maxItems"] = 1000
+    assert lacking(status_schema("StaticGroup"), newer) == ()
+
+
+@pytest.mark.parametrize("schema", [{}, {"properties": {}}, {"properties": {"status": {"type": "object"}}}])
+def test_schema_without_a_status_lacks_all_of_it(schema: dict[str, Any]) -> None:
+    assert "status.ledger" in lacking(status_schema("StaticGroup"), schema) or lacking(
+        status_schema("StaticGroup"), schema
+    ) == ("status",)
+
+
+def test_schema_that_takes_every_field_lacks_none() -> None:
+    open_schema = {"properties": {"status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    assert lacking(status_schema("StaticGroup"), open_schema) == ()

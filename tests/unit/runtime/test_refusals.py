@@ -1,0 +1,188 @@
+"""A status that the API server refuses: said once with its remedy, counted, asked again with back-off, and noticed when it ends."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+
+import pytest
+
+from staticgroup.kube.problem import KubeProblem, KubeProblemKind, problem_of
+from staticgroup.runtime.pace import BURST
+
+from .world import UNREACHABLE, World, static_group
+
+RESOURCE = "staticgroups.staticgroup.io/status"
+
+
+def refusal(status: int, text: str = "") -> KubeProblem:
+    return problem_of(status, verb="patch", resource=RESOURCE, namespace="shop", text=text)
+
+
+UNDECLARED = refusal(500, "failed to create typed patch object: .status.continuity: field not declared in schema")
+
+
+def told(world: World) -> list[str]:
+    return [message for type_, reason, message in world.kube.events if (type_, reason) == ("Warning", "StatusRefused")]
+
+
+def counted(world: World, kind: KubeProblemKind) -> float:
+    found = world.reconciler.metrics.registry.get_sample_value(
+        "staticgroup_status_refused_total", {"reason": kind.value}
+    )
+    return found or 0.0
+
+
+def asked(world: World) -> bool:
+    return ("apply_status", "orders") in world.journal
+
+
+async def refused_world(problem: KubeProblem = UNDECLARED) -> World:
+    """Return a world with something new to write, of which every write is refused."""
+    world = await World().started()
+    world.kube.events.clear()
+    world.kube.problems["apply_status"] = problem
+    world.end(2)
+    world.kafka.members.pop(world.id_of(2))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "remedy"),
+    [
+        (UNDECLARED, KubeProblemKind.UNDECLARED, "python -m staticgroup crds | kubectl apply -f -"),
+        (refusal(400, "x: field not declared in schema"), KubeProblemKind.UNDECLARED, "python -m staticgroup crds | kubectl apply -f -"),
+        (refusal(422), KubeProblemKind.INVALID, "python -m staticgroup crds | kubectl apply -f -"),
+        (refusal(403), KubeProblemKind.FORBIDDEN, "grant patch on staticgroups/status"),
+        (refusal(413), KubeProblemKind.TOO_LARGE, "split"),
+        (refusal(500, "etcdserver: request is too large"), KubeProblemKind.TOO_LARGE, "split"),
+    ],
+)
+async def test_refusal_is_told_once_with_its_remedy_and_counted(
+    problem: KubeProblem, kind: KubeProblemKind, remedy: str
+) -> None:
+    world = await refused_world(problem)
+    for _ in range(20):
+        await world.round()
+        world.now_s += 5
+    (message,) = told(world)
+    assert remedy in message
+    assert problem.kind is kind
+    assert counted(world, kind) > 1
+    assert [reason for _, reason, _ in world.kube.events].count("StatusRefused") == 1
+
+
+async def test_another_cause_is_told_too_and_the_same_one_again_after_it_was_over() -> None:
+    world = await refused_world()
+    await world.round()
+    world.kube.problems["apply_status"] = refusal(403)
+    world.now_s += 60
+    await world.round()
+    assert len(told(world)) == 2
+    del world.kube.problems["apply_status"]
+    world.now_s += 60
+    await world.round()
+    world.kube.problems["apply_status"] = refusal(403)
+    world.start(2, "u2-next")
+    world.now_s += 60
+    await world.round()
+    assert len(told(world)) == 3
+
+
+async def test_refused_status_is_asked_again_with_back_off_whatever_asks_for_rounds() -> None:
+    world = await refused_world()
+    asked_s = []
+    for _ in range(600):
+        await world.round()
+        if asked(world):
+            asked_s.append(world.now_s)
+        world.now_s += 1
+    gaps_s = [after - before for before, after in pairwise(asked_s)]
+    assert gaps_s == sorted(gaps_s)
+    assert gaps_s[-1] <= 60
+    assert len(asked_s) <= 20
+
+
+async def test_round_of_a_refused_status_comes_back_when_it_is_due_and_does_not_count_against_its_brokers() -> None:
+    world = await refused_world()
+    for _ in range(12):
+        outcome = await world.round()
+        assert not outcome.failed
+        assert outcome.requeue_after_s is not None
+        assert 0 < outcome.requeue_after_s <= 30
+        world.now_s += outcome.requeue_after_s
+    begun_s = world.now_s
+    del world.kube.problems["apply_status"]
+    while not asked(world):
+        outcome = await world.round()
+        assert outcome.requeue_after_s is not None
+        world.now_s += 0 if asked(world) else outcome.requeue_after_s
+    assert world.now_s - begun_s <= 60
+    assert world.pods.book.is_durable("u2")
+
+
+async def test_suspended_staticgroup_asks_again_too() -> None:
+    world = await refused_world()
+    world.declare(static_group(generation=2, suspend=True))
+    outcome = await world.round()
+    assert (outcome.failed, len(told(world))) == (False, 1)
+    assert outcome.requeue_after_s is not None
+    world.now_s += outcome.requeue_after_s
+    del world.kube.problems["apply_status"]
+    await world.round()
+    assert world.condition("Ready")[1] == "Suspended"
+
+
+async def test_what_was_refused_is_not_durable_and_nothing_is_read_again_for_it() -> None:
+    world = await refused_world()
+    await world.round()
+    assert not world.pods.book.is_durable("u2")
+    world.now_s += 5
+    await world.round()
+    assert not [entry for entry in world.journal if entry[0] == "read_object"]
+
+
+async def test_server_that_does_not_answer_refuses_nothing() -> None:
+    world = await refused_world(refusal(503))
+    outcome = await world.round()
+    assert outcome.failed
+    assert told(world) == []
+
+
+async def test_change_of_ready_that_cannot_be_written_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = await World().started()
+    world.kube.events.clear()
+    world.kube.problems["apply_status"] = UNDECLARED
+    world.kafka.problems["describe"] = UNREACHABLE
+    with caplog.at_level(logging.WARNING, "staticgroup"):
+        for _ in range(10):
+            await world.round()
+            world.now_s += 5
+    assert [reason for _, reason, _ in world.kube.events].count("Degraded") == 1
+    assert len([r for r in caplog.records if "refuse" in r.message]) == 1
+
+
+async def test_deleted_staticgroup_is_forgotten_and_its_successor_is_told_anew() -> None:
+    world = await refused_world()
+    await world.round()
+    world.delete_group()
+    world.declare(static_group(uid="sg-2"))
+    await world.round()
+    assert len(told(world)) == 2
+
+
+async def test_refused_status_waits_for_no_turn_and_takes_none() -> None:
+    """Its own times are seldom enough, and thousands of refused ones shall not make the others wait."""
+    world = await refused_world()
+    pace = world.reconciler.memories.pace
+    for _ in range(5):
+        await world.round()
+        world.now_s += 60
+    for n in range(BURST + 40):
+        pace.turn(("shop", f"g{n}"), world.now_s)
+    due_s = pace.turn(("shop", "other"), world.now_s)
+    assert due_s > world.now_s
+    await world.round()
+    assert asked(world)
+    pace.forget(("shop", "other"))
+    assert pace.turn(("shop", "next"), world.now_s) - due_s < 1
