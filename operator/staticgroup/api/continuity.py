@@ -76,6 +76,11 @@ class Continuity(ApiModel):
     workload: SettledWorkload | None = Field(
         None, description="What the StatefulSet wanted; absent while that is not known for certain."
     )
+    digest: Annotated[str, StringConstraints(max_length=64)] = Field(
+        "",
+        description="Of what the next operator goes on from: continuity, injected, issued, ledger and settling. A status of "
+        "which a part was taken away or put back by others is no memory.",
+    )
     blind: Annotated[list[BlindSpan], Field(max_length=BLIND_SPANS_MAX)] = Field(
         [],
         description="Times without sight, at most 8 (older ones are told as one); `staticgroup confirm-gap` closes them by "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from datetime import UTC, datetime
 
 from ..api import continuity as api
@@ -10,6 +12,7 @@ from ..api.status import StaticGroupStatus
 from .chain import Incarnation, IncarnationState
 from .continuity import BlindSpan, Checkpoint, Seat, SettledWorkload
 
+_DURABLE = ("continuity", "injected", "issued", "ledger", "settling")
 LISTED = 1
 """resourceVersion of an incarnation that only a seat names: below every real one, so that a LIST decides about it."""
 
@@ -46,6 +49,27 @@ def checkpoint_from(status: api.Continuity | None) -> Checkpoint | None:
             for s in status.blind
         ),
     )
+
+
+def sealed(status: StaticGroupStatus) -> StaticGroupStatus:
+    """Return the status with the digest of what the next operator goes on from; as it is while there is no history."""
+    if status.continuity is None:
+        return status
+    continuity = status.continuity.model_copy(update={"digest": digest_of(status)})
+    return status.model_copy(update={"continuity": continuity})
+
+
+def is_sealed(status: StaticGroupStatus) -> bool:
+    """True when nothing of what a status remembers was changed since it was written."""
+    return status.continuity is not None and status.continuity.digest == digest_of(status)
+
+
+def digest_of(status: StaticGroupStatus) -> str:
+    """Return 32 hex digits over the durable parts of a status, whatever order and form the API server keeps them in."""
+    wire = status.to_wire()
+    parts = {name: wire.get(name) for name in _DURABLE}
+    parts["continuity"] = {k: v for k, v in (parts["continuity"] or {}).items() if k != "digest"}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _settled(workload: api.SettledWorkload | None) -> SettledWorkload | None:

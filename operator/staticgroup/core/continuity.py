@@ -231,7 +231,8 @@ def carried_over(before: Checkpoint, view: WatchView, now_s: float) -> Checkpoin
     if view.goes_on(before):
         workload = workload or before.workload
     else:
-        if workload is None and view.read == before.workload:
+        # A generation says nothing over a restore: another edit may come to the same number.
+        if workload is None and view.read == before.workload and before.timeline == view.timeline:
             workload = before.workload
         kept = _kept(before, view)
         lost = _complement(kept)

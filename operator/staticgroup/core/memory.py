@@ -15,7 +15,7 @@ from ..api.ordinals import Ordinals
 from ..api.staticgroup import StaticGroupSpec
 from .certificate import Certificate, CertificateKind
 from .chain import Incarnation, IncarnationState
-from .checkpoints import checkpoint_from, seated
+from .checkpoints import checkpoint_from, is_sealed, seated
 from .snapshot import History, Injected, RemovalRecord
 
 EVIDENCE_MAX = 300
@@ -33,7 +33,7 @@ def history_from(status: api.StaticGroupStatus | None) -> History:
         removals=tuple(_record_from(s) for s in status.settling),
         issued_ordinals=Ordinals.parse(issued.ordinals) if issued else Ordinals(),
         templates=tuple(issued.templates) if issued else (),
-        continuity=checkpoint_from(status.continuity),
+        continuity=checkpoint_from(status.continuity) if is_sealed(status) else None,
         fleet_timeout_ms=_fleet_timeout_ms(status),
     )
 

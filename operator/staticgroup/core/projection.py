@@ -18,7 +18,7 @@ from ..api.staticgroup import StaticGroupSpec
 from .advice import moment
 from .certificate import Certificate
 from .chain import Incarnation
-from .checkpoints import wire_continuity
+from .checkpoints import sealed, wire_continuity
 from .exceptions import MESSAGE_MAX, exceptions_of
 from .group import GroupType, GroupView, KafkaProblem, LeaveOutcome
 from .guards import Guard
@@ -82,7 +82,7 @@ def project(
         conditions = set_condition(conditions, condition, now)
     order = [kind.value for kind in ConditionType]
     group = snapshot.group
-    return api.StaticGroupStatus(
+    return sealed(api.StaticGroupStatus(
         observed_generation=snapshot.metadata_generation,
         conditions=sorted(conditions, key=lambda c: order.index(c.type) if c.type in order else len(order)),
         protocol=_protocol(group, previous),
@@ -99,7 +99,7 @@ def project(
         timeout=_timeout(plan, previous),
         continuity=wire_continuity(plan.history.continuity),
         writer=previous.writer,
-    )
+    ))
 
 
 def _needed(ledger: Sequence[Incarnation], plan: Plan, group: GroupView | KafkaProblem) -> frozenset[str]:

@@ -127,6 +127,7 @@ class PodStore:
         self._ended_epoch = ""
         self._resumed_epoch = ""
         self._stored_maximum = 0
+        self._resumed_positions: dict[str, int | None] = {}
         self._before_gap: dict[str, frozenset[str]] = {}
         self._saw_restore = False
         self._came_back = ""
@@ -150,6 +151,7 @@ class PodStore:
         self._timeline = resume.timeline if resume is not None and resume.timeline else self._draw()
         if resume is not None and resume.at_s:
             self._ended_at_s[resume.epoch] = resume.at_s
+        self._resumed_positions = positions
         self._resumed_epoch = resume.epoch if resume is not None and None not in positions.values() else ""
         if resume is not None and not self._resumed_epoch:
             self.gap_count += 1
@@ -509,6 +511,9 @@ class PodStore:
         if stored.timeline != self._timeline and not self._take_timeline(stored.timeline):
             return False
         positions = self._resume_positions(stored)
+        if any((positions[scope] or 0) < (begun or 0) for scope, begun in self._resumed_positions.items()):
+            self.went_back("the Lease holds an older position of the watch than it did (etcd restored?)")
+            return False
         if self._epoch == stored.epoch:
             for scope, position in positions.items():
                 self._book.take_durable(scope, position or 0, stored.behind)

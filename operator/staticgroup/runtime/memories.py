@@ -125,9 +125,13 @@ class Memories:
         if self._is_outranked(status):
             return None
         self.pods.merge(ledger_from(key[0], status))
+        history = history_from(status)
+        if _is_put_back(body):
+            log.warning("somebody else wrote the history in the status", extra={"key": "/".join(key)})
+            history = replace(history, continuity=None)
         memory = self._by_key[key] = Memory(
             uid=read.metadata.uid,
-            history=history_from(status),
+            history=history,
             status=status,
             shown=status,
             resource_version=read.metadata.resource_version,
@@ -253,6 +257,21 @@ class Memories:
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so every status is read again."""
         self._by_key.clear()
+
+
+def _is_put_back(body: dict[str, Any]) -> bool:
+    """True when another field manager than the operator wrote of the history in a status.
+
+    Notes
+    -----
+    A copy of before, put back while no operator ran (a backup, an edit undone), is whole in itself and yet lacks what was
+    learned since. The API server notes in metadata.managedFields who wrote which field last (KEP-555).
+    """
+    for entry in body["metadata"].get("managedFields") or ():
+        fields = ((entry.get("fieldsV1") or {}).get("f:status") or {}) if isinstance(entry, dict) else {}
+        if entry.get("manager") != names.FIELD_MANAGER and "f:continuity" in fields:
+            return True
+    return False
 
 
 def _overflow(status: StaticGroupStatus | None) -> bool:

@@ -23,6 +23,7 @@ from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
 from ..core.chain import Incarnation, IncarnationState, judge, predates
+from ..core.checkpoints import sealed, wire_continuity
 from ..core.continuity import Checkpoint, settled_workload
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
@@ -473,8 +474,10 @@ class Reconciler:
                 "observed_generation": group.metadata.generation,
                 "conditions": list(set_condition(tuple(before.conditions), ready, now)),
                 "ledger": wire_ledger(to_remember(known), overflow=memory.overflow),
+                "continuity": wire_continuity(memory.history.continuity),
             }
         )
+        status = sealed(status)
         if self.may_write():
             await self.narrator.confirmations(group, known, memory.status)
         if status == before and not memory.is_unsure:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import pytest
 
 from staticgroup.core.continuity import GapWord
@@ -404,3 +407,81 @@ async def test_history_that_one_workload_lacks_after_a_restart_blinds_the_seat_w
     world.pods.lineage.since = {"epoch-1": frozenset({("shop", "web")})}
     await world.settled(2)
     assert blind(world) == "2"
+
+
+async def zombie(world: World) -> dict[str, Any]:
+    """Force-delete pod 2, whose process lives on; returns the status of before."""
+    await world.settled(2)
+    body = world.kube.objects["staticgroups", *KEY]
+    older = copy.deepcopy(body["status"])
+    world.remove_object(2)
+    await world.settled(2)
+    return older
+
+
+async def used_and_left(world: World) -> None:
+    """Let seat 2 have another pod for a while, whose end is certified, and the zombie join again."""
+    world.start(2, "u2b")
+    world.now_s += 300
+    await world.settled(2)
+    world.kafka.join(world.id_of(2), LIVING)
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(4)
+
+
+async def test_status_of_which_the_ledger_was_taken_away_is_no_memory() -> None:
+    world = await World().started()
+    await zombie(world)
+    body = world.kube.objects["staticgroups", *KEY]
+    assert body["status"].pop("ledger")
+    world.declare(body)
+    world.restart()
+    await used_and_left(world)
+    assert left(world) == []
+    assert guards(world) == ["WatchGap"]
+    assert world.status.continuity is not None
+    assert [s.reason for s in world.status.continuity.blind] == ["MemoryLost"]
+
+
+async def test_older_status_that_was_put_back_while_no_operator_ran_is_no_memory() -> None:
+    """It is whole in itself, so only who wrote it tells: the API server notes the field manager."""
+    world = await World().started()
+    older = await zombie(world)
+    body = world.kube.objects["staticgroups", *KEY]
+    owned = {"f:status": {"f:continuity": {"f:digest": {}}}}
+    entry = {"manager": "kubectl-replace", "operation": "Update", "subresource": "status", "fieldsV1": owned}
+    body["status"], body["metadata"]["managedFields"] = older, [entry]
+    world.declare(body)
+    world.restart()
+    await used_and_left(world)
+    assert left(world) == []
+    assert guards(world) == ["WatchGap"]
+
+
+async def test_memory_that_was_lost_is_not_found_again_while_suspended() -> None:
+    world = await World().started()
+    await zombie(world)
+    body = world.kube.objects["staticgroups", *KEY]
+    assert body["status"].pop("ledger")
+    world.declare(body | {"spec": body["spec"] | {"suspend": True}})
+    world.restart()
+    await world.settled(2)
+    world.declare(static_group(generation=3))
+    world.restart()
+    await used_and_left(world)
+    assert left(world) == []
+    assert guards(world) == ["WatchGap"]
+
+
+async def test_facts_of_a_statefulset_say_nothing_over_a_restore() -> None:
+    """Its generation counts from the restored number on, so another edit may come to the same one."""
+    world = await World().started()
+    await world.settled(2)
+    assert world.status.continuity is not None
+    assert world.status.continuity.workload is not None
+    world.restart(epoch="epoch-2")
+    world.pods.timeline, world.pods.saw_restore = "timeline-2", True
+    world.pods.barrier_works = False
+    await world.settled(2)
+    assert world.status.continuity.workload is None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from staticgroup.api.status import StaticGroupStatus
 from staticgroup.core.chain import IncarnationState
+from staticgroup.core.checkpoints import sealed
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.work_queue import Outcome
@@ -165,6 +167,7 @@ async def test_overflowed_ledger_stays_overflowed_across_rounds_and_restarts() -
     await world.round()
     body = world.kube.objects[("staticgroups", *KEY)]
     body["status"]["ledger"] = {"overflow": True, "incarnations": []}
+    body["status"] = sealed(StaticGroupStatus.model_validate(body["status"])).to_wire()
     world.kafka.leaves.clear()
     world.restart()
     world.scale(1)
