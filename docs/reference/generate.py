@@ -40,6 +40,9 @@ _RESOURCE_INTRO: Final = {
     "KafkaConnection and nowhere else; see [security](../guide/security.md).",
     "PodEndConfirmation": "A person's word that the process of one lost pod has ended, created by `staticgroup confirm`. When "
     "to say it is in [scale-down](../guide/scale-down.md#giving-your-word), who may in [security](../guide/security.md).",
+    "WatchGapConfirmation": "A person's word about a time in which the operator saw no pods, created by "
+    "`staticgroup confirm-gap`. When to say it is in [scale-down](../guide/scale-down.md#after-a-watch-gap), who may in "
+    "[security](../guide/security.md).",
 }
 _SETTINGS_INTRO: Final = f"""\
 One operator process reads its settings once, at start, from environment variables named `{PREFIX}…`. An unknown name
@@ -183,10 +186,11 @@ def resource_page(definition: Schema) -> str:
          cell(column["description"]))
         for column in version["additionalPrinterColumns"]
     ]  # fmt: skip
+    scope = "namespaced" if definition["spec"]["scope"] == "Namespaced" else "of no namespace"
     refusals = "".join(f"* {cell(message)}\n" for message in dict.fromkeys(validations(root["spec"])))
     return (
         f"# {names['kind']}\n\n{_HEADER}{_RESOURCE_INTRO[names['kind']]}\n\n"
-        f"`apiVersion: {definition['spec']['group']}/{version['name']}`, namespaced, short name "
+        f"`apiVersion: {definition['spec']['group']}/{version['name']}`, {scope}, short name "
         f"`{names['shortNames'][0]}`, category `{names['categories'][0]}`.\n\n"
         f"## spec\n\n{table(('field', 'type', 'default', 'meaning'), spec)}\n"
         f"## What the API server refuses\n\n{refusals}\n"
@@ -296,6 +300,7 @@ def pages() -> dict[Path, str]:
         HERE / "staticgroup.md": resource_page(crd.static_group_crd()),
         HERE / "kafkaconnection.md": resource_page(crd.kafka_connection_crd()),
         HERE / "podendconfirmation.md": resource_page(crd.confirmation_crd()),
+        HERE / "watchgapconfirmation.md": resource_page(crd.gap_confirmation_crd()),
         HERE / "settings.md": settings_page(),
         HERE / "metrics.md": metrics_page(),
         HERE / "cli.md": cli_page(),

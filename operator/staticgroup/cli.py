@@ -152,7 +152,7 @@ def _confirm(options: argparse.Namespace) -> int:
 
 
 def _crds(_: argparse.Namespace) -> int:
-    from .api.crd import confirmation_crd, kafka_connection_crd, static_group_crd, to_yaml
+    from .api.crd import confirmation_crd, gap_confirmation_crd, kafka_connection_crd, static_group_crd, to_yaml
 
-    print(to_yaml(static_group_crd(), kafka_connection_crd(), confirmation_crd()), end="")
+    print(to_yaml(static_group_crd(), kafka_connection_crd(), confirmation_crd(), gap_confirmation_crd()), end="")
     return 0
