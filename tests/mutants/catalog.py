@@ -741,7 +741,7 @@ _SEATS = tuple(
         (
             "core/continuity.py",
             "word said before the span was over",
-            ("int(min(self.until_s, self.said_at_s))", "int(self.until_s)"),
+            ("min(self.until_s, self.said_at_s)", "self.until_s"),
         ),
         (
             "runtime/histories.py",

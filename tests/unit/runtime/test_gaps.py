@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from staticgroup.core.continuity import GapWord
@@ -358,3 +360,51 @@ async def test_status_is_not_written_again_and_again_after_a_gap() -> None:
     writes = len(world.kube.status_writes)
     await world.settled(5, step_s=30)
     assert len(world.kube.status_writes) == writes
+
+
+async def test_word_that_closes_a_gap_is_told_once_and_named_by_the_removals_that_rest_on_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = await World().started()
+    await empty_seat(world)
+    away(world)
+    world.scale(3, in_store=False)
+    world.scale(2)
+    gap(world)
+    world.kafka.problems.clear()
+    await world.settled(2)
+    assert blind(world) == "2-2147483647"
+    world.gap_words = (
+        GapWord(since_s=0, until_s=world.now_s, said_at_s=world.now_s, said_by="alice", statement="none ever ran"),
+    )
+    with caplog.at_level(logging.INFO, "staticgroup.audit"):
+        await world.settled(3)
+    assert left(world) == [world.id_of(2)]
+    (event,) = [text for _, reason, text in world.kube.events if reason == "GapConfirmed"]
+    assert event.startswith("ordinals 2 and above are seen without a gap again")
+    assert event.endswith("confirmed by alice: none ever ran")
+    audited = [r.__dict__ for r in caplog.records if r.name == "staticgroup.audit"]
+    assert [line["message"] for line in audited] == ["gap confirmed", "member removal"]
+    assert (audited[0]["ordinals"], audited[0]["confirmed_by"]) == ("2-2147483647", "alice")
+    assert "(WatchGap), confirmed by alice: none ever ran" in audited[1]["evidence"]
+    world.restart()
+    await world.settled(2)
+    assert [reason for _, reason, _ in world.kube.events].count("GapConfirmed") == 1
+
+
+async def test_removal_of_a_seat_that_was_never_blind_names_no_word(caplog: pytest.LogCaptureFixture) -> None:
+    world = await World().started()
+    away(world)
+    world.remove_object(2)
+    world.start(2, "u2b")
+    gap(world)
+    await world.settled(2)
+    world.gap_words = (GapWord(since_s=0, until_s=world.now_s, said_at_s=world.now_s, said_by="alice"),)
+    await world.settled(1)
+    world.scale(0)
+    world.end(1)
+    with caplog.at_level(logging.INFO, "staticgroup.audit"):
+        await world.settled(3)
+    (line,) = [r.__dict__ for r in caplog.records if r.message == "member removal"]
+    assert line["ordinal"] == 1
+    assert "confirmed by" not in line["evidence"]
