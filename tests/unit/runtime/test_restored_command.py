@@ -90,6 +90,29 @@ async def test_word_is_written_over_the_version_that_was_read_and_again_after_a_
     assert len([path for method, path in cluster.server.requests if method == "GET"]) == 3
 
 
+async def test_what_the_holder_writes_between_the_read_and_the_write_is_not_lost(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease(cluster)
+    transport = connect(cluster.server.configuration())
+    real, positions = transport.call, iter(["first", "second"])
+
+    async def call(verb: str, *arguments: Any, **options: Any) -> Any:
+        position = next(positions, None) if verb == "update" else None
+        if position is not None:
+            lease(cluster, **{CONTINUITY_ANNOTATION: position})
+        return await real(verb, *arguments, **options)
+
+    async def connected() -> Any:
+        return transport
+
+    monkeypatch.setattr(transport, "call", call)
+    monkeypatch.setattr(kube_client, "connected", connected)
+    assert await say() == 0
+    assert annotations(cluster)[CONTINUITY_ANNOTATION] == "second"
+    assert RESTORED_ANNOTATION in annotations(cluster)
+
+
 @pytest.mark.parametrize(
     ("verb", "statuses", "says"),
     [
