@@ -408,3 +408,20 @@ async def test_removal_of_a_seat_that_was_never_blind_names_no_word(caplog: pyte
     (line,) = [r.__dict__ for r in caplog.records if r.message == "member removal"]
     assert line["ordinal"] == 1
     assert "confirmed by" not in line["evidence"]
+
+
+async def test_suspended_group_hears_the_word_when_it_is_resumed() -> None:
+    world = await World().started()
+    away(world)
+    world.remove_object(2)
+    world.start(2, "u2b")
+    gap(world)
+    await world.settled(2)
+    world.declare(static_group(generation=2, suspend=True))
+    world.gap_words = (GapWord(since_s=0, until_s=world.now_s, said_at_s=world.now_s, said_by="alice"),)
+    await world.settled(2)
+    assert blind(world) == "2"
+    world.declare(static_group(generation=3))
+    await world.settled(2)
+    assert blind(world) == ""
+    assert [reason for _, reason, _ in world.kube.events].count("GapConfirmed") == 1

@@ -339,6 +339,18 @@ async def test_doctor_names_the_missing_right_and_the_operator_may_do_without_it
     assert "may not list podendconfirmations.staticgroup.io, watch podendconfirmations.staticgroup.io" in missing[0].remedy
 
 
+async def test_doctor_names_the_missing_right_to_read_words_about_gaps(cluster: Cluster) -> None:
+    cluster.server.denied.add(("list", GAP_WORDS))
+    transport = connect(cluster.server.configuration())
+    try:
+        operator = Operator(Settings(identity="one", namespace="ops"), transport, kafka=cluster.kafka)
+        found = [f async for f in findings(operator)]
+    finally:
+        await transport.close()
+    (missing,) = [f for f in found if not f.is_good and GAP_WORDS in f.remedy]
+    assert (missing.is_fatal, "ClusterRole" in missing.remedy) == (False, True)
+
+
 async def test_a_word_about_a_gap_is_heard_while_the_operator_runs_and_closes_it_for_every_group(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
