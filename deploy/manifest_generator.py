@@ -20,7 +20,7 @@ import yaml
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 CHART: Final = REPOSITORY / "charts" / "staticgroup"
-CRDS: Final = ("staticgroups.yaml", "kafkaconnections.yaml", "podendconfirmations.yaml")
+CRDS: Final = ("staticgroups.yaml", "kafkaconnections.yaml", "podendconfirmations.yaml", "watchgapconfirmations.yaml")
 RELEASE: Final = "staticgroup"
 NAMESPACE: Final = "staticgroup-system"
 

@@ -742,7 +742,7 @@ _SEATS = tuple(
         (
             "core/continuity.py",
             "word said before the span was over",
-            ("int(min(self.until_s, self.said_at_s))", "int(self.until_s)"),
+            ("min(self.until_s, self.said_at_s)", "self.until_s"),
         ),
         (
             "runtime/histories.py",
@@ -1238,6 +1238,7 @@ _SHELL = (
 )
 
 _WORD = (*_WORDS, "tests/unit/kube/test_words_in_the_book.py")
+_RESTORED = ("tests/unit/runtime/test_restored_command.py",)
 _WORDS_OF_PEOPLE = (
     *(
         _mutant(name, "core/words.py", _WORD, change)
@@ -1277,6 +1278,27 @@ _WORDS_OF_PEOPLE = (
                 ),
             ),
         )
+    ),
+    _mutant(
+        "word about a gap counts although nobody knows when it was said",
+        "core/words.py",
+        _WORD,
+        (
+            'until_s=spec.until.timestamp(),\n        said_at_s=created.timestamp() if created is not None else float("-inf")',
+            'until_s=spec.until.timestamp(),\n        said_at_s=created.timestamp() if created is not None else float("inf")',
+        ),
+    ),
+    _mutant(
+        "the same word about a restore twice",
+        "runtime/restored_command.py",
+        _RESTORED,
+        ("-{secrets.token_hex(4)}", "-00000000"),
+    ),
+    _mutant(
+        "word about a restore written over a version that nobody read",
+        "runtime/restored_command.py",
+        _RESTORED,
+        ('"metadata": metadata |', '"metadata": metadata | {"resourceVersion": None} |'),
     ),
     _mutant(
         "word survives the object's return",

@@ -38,10 +38,10 @@ def kubectl() -> Kubectl:
 def crds(kubectl: Kubectl) -> str:
     """Apply the committed CRDs, wait until they are served, and return kubectl's answer."""
     answer = kubectl.must("apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds"))
-    for plural in ("staticgroups", "kafkaconnections", "podendconfirmations"):
+    for plural in ("staticgroups", "kafkaconnections", "podendconfirmations", "watchgapconfirmations"):
         kubectl.must("wait", "--for=condition=Established", f"crd/{plural}.staticgroup.io", "--timeout=30s")
     until(
-        lambda: True if kubectl.run("get", "ksg,kconn,pec", "-A").returncode == 0 else None,
+        lambda: True if kubectl.run("get", "ksg,kconn,pec,wgc", "-A").returncode == 0 else None,
         deadline_s=30,
         what="discovery of the new resources",
     )

@@ -25,6 +25,7 @@ IN_SERVED_NAMESPACES = """
 NODES = "* | core | nodes | | get list watch"
 ONCE_PER_CLUSTER = """
     * | core                         | namespaces                | kube-system | get
+    * | staticgroup.io               | watchgapconfirmations     |             | get list
     * | admissionregistration.k8s.io | mutatingadmissionpolicies | {policy}    | get
 """
 LEASE = """
@@ -115,7 +116,9 @@ def test_no_role_of_any_variant_has_a_dangerous_right(variant: str) -> None:
         assert not {"escalate", "bind", "impersonate", "delete", "deletecollection"} & cells, rule
         if "secrets" in rule["resources"]:
             assert rule["verbs"] == ["get"]
-        if {"pods", "nodes", "statefulsets", "staticgroups", "kafkaconnections", "podendconfirmations"} & set(rule["resources"]):
+        if {"pods", "nodes", "statefulsets", "staticgroups", "kafkaconnections", "podendconfirmations", "watchgapconfirmations"} & set(
+            rule["resources"]
+        ):
             assert set(rule["verbs"]) <= {"get", "list", "watch"}
         assert not {"pods/exec", "pods/eviction", "serviceaccounts/token"} & set(rule["resources"]), rule
 
@@ -133,6 +136,7 @@ def test_cluster_roles_for_people_are_extended_but_never_to_the_status() -> None
         * | staticgroup.io | kafkaconnections        | | get list watch
         * | staticgroup.io | kafkaconnections/status | | get
         * | staticgroup.io | podendconfirmations     | | get list watch
+        * | staticgroup.io | watchgapconfirmations   | | get list watch
     """)
     edit = view | table("""
         * | staticgroup.io | staticgroups     | | create delete deletecollection patch update
@@ -148,6 +152,18 @@ def test_the_right_to_confirm_the_end_of_a_lost_pod_is_in_a_role_of_its_own_that
         * | staticgroup.io | podendconfirmations | | create delete get list
         * | staticgroup.io | staticgroups        | | get list
         * | core           | pods                | | get list
+    """)
+    assert not [label for label in role["metadata"]["labels"] if "aggregate-to" in label]
+    bindings = of_kind(manifests, "RoleBinding") + of_kind(manifests, "ClusterRoleBinding")
+    assert role["metadata"]["name"] not in {each["roleRef"]["name"] for each in bindings}
+
+
+def test_the_right_to_say_what_came_of_unseen_pods_is_in_another_role_that_nobody_has() -> None:
+    manifests = render("default")
+    (role,) = [each for each in of_kind(manifests, "ClusterRole") if each["metadata"]["name"].endswith("-confirm-gap")]
+    assert set(rows("*", role)) == table("""
+        * | staticgroup.io | watchgapconfirmations | | create delete get list
+        * | staticgroup.io | staticgroups          | | get list
     """)
     assert not [label for label in role["metadata"]["labels"] if "aggregate-to" in label]
     bindings = of_kind(manifests, "RoleBinding") + of_kind(manifests, "ClusterRoleBinding")

@@ -1,4 +1,4 @@
-"""Who may say what about a lost pod, against a real API server: rights, signature, and that nothing said can change."""
+"""Who may say what about a lost pod or a gap, against a real API server: rights, signature, and that no word can change."""
 
 import json
 import uuid
@@ -33,6 +33,17 @@ class Lab:
         }
         return self.kubectl.run("create", "--as", user, "-f", "-", stdin=json.dumps(body))
 
+    def say_of_gap(self, user: str, name: str, *, by: str) -> "CompletedProcess[str]":
+        """Say something about a gap; these objects belong to no namespace, so their names begin with that of the lab."""
+        times = {"since": "2026-11-21T10:00:00Z", "until": "2026-11-21T10:05:00Z"}
+        body: dict[str, Any] = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.GAP_CONFIRMATION_KIND,
+            "metadata": {"name": f"{self.namespace}-{name}", "labels": {"lab": self.namespace}},
+            "spec": times | {"statement": "all were terminated", "by": by},
+        }
+        return self.kubectl.run("create", "--as", user, "-f", "-", stdin=json.dumps(body))
+
 
 @pytest.fixture(scope="module")
 def lab(kubectl: Kubectl, crds: str) -> Iterator[Lab]:
@@ -43,6 +54,9 @@ def lab(kubectl: Kubectl, crds: str) -> Iterator[Lab]:
     kubectl.must("create", "role", "confirm", verbs, f"--resource={resource}", "-n", namespace)
     people = ("--user=alice", "--user=bob")
     kubectl.must("create", "rolebinding", "confirm", "--role=confirm", *people, "-n", namespace)
+    of_gap = f"{names.GAP_CONFIRMATION_PLURAL}.{names.GROUP}"
+    kubectl.must("create", "clusterrole", namespace, verbs, f"--resource={of_gap}")
+    kubectl.must("create", "clusterrolebinding", namespace, f"--clusterrole={namespace}", *people)
     binding = policy.confirmation_binding(name=namespace)
     selector = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
     binding["spec"]["matchResources"] = selector
@@ -59,6 +73,8 @@ def lab(kubectl: Kubectl, crds: str) -> Iterator[Lab]:
     yield found
     kubectl.run("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", namespace)
     kubectl.run("delete", "pec", "--all", "-n", namespace)
+    kubectl.run("delete", "wgc", "-l", f"lab={namespace}")
+    kubectl.run("delete", "clusterrolebinding,clusterrole", namespace)
     kubectl.run("delete", "namespace", namespace, "--wait=false")
 
 
@@ -96,5 +112,35 @@ def test_what_was_said_cannot_be_changed_by_anybody(lab: Lab) -> None:
     for change in ({"by": "bob"}, {"podUid": UID.replace("0f7f", "1f7f")}, {"statement": "something else"}):
         patch = json.dumps({"spec": change})
         answer = lab.kubectl.run("patch", "pec", "kept", "-n", lab.namespace, "--type=merge", "-p", patch)
+        assert answer.returncode != 0
+        assert "spec is immutable" in answer.stderr
+
+
+def test_a_word_about_a_gap_with_the_creators_own_name_is_taken_and_shown(lab: Lab) -> None:
+    assert lab.say_of_gap("alice", "own", by="alice").returncode == 0
+    header, row = lab.kubectl.must("get", "wgc", f"{lab.namespace}-own").splitlines()
+    assert header.split() == ["NAME", "SINCE", "UNTIL", "BY", "AGE"]
+    assert row.split()[1:4] == ["2026-11-21T10:00:00Z", "2026-11-21T10:05:00Z", "alice"]
+
+
+def test_a_word_about_a_gap_with_the_name_of_somebody_else_is_refused_although_the_binding_selects_namespaces(
+    lab: Lab,
+) -> None:
+    answer = lab.say_of_gap("bob", "forged", by="alice")
+    assert answer.returncode != 0
+    assert "spec.by must be the user who creates the object: bob" in answer.stderr
+
+
+def test_who_has_no_right_to_create_it_cannot_say_anything_about_a_gap(lab: Lab) -> None:
+    answer = lab.say_of_gap("carol", "without-right", by="carol")
+    assert answer.returncode != 0
+    assert "cannot create resource" in answer.stderr
+
+
+def test_what_was_said_about_a_gap_cannot_be_changed_by_anybody(lab: Lab) -> None:
+    assert lab.say_of_gap("alice", "kept", by="alice").returncode == 0
+    for change in ({"by": "bob"}, {"until": "2026-11-22T10:00:00Z"}, {"statement": "something else"}):
+        patch = json.dumps({"spec": change})
+        answer = lab.kubectl.run("patch", "wgc", f"{lab.namespace}-kept", "--type=merge", "-p", patch)
         assert answer.returncode != 0
         assert "spec is immutable" in answer.stderr

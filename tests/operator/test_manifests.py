@@ -15,6 +15,7 @@ import yaml
 from live_cluster import REPOSITORY, Kubectl
 
 from staticgroup.api.confirmation import PodEndConfirmation
+from staticgroup.api.gapconfirmation import WatchGapConfirmation
 from staticgroup.api.kafkaconnection import KafkaConnection
 from staticgroup.api.staticgroup import StaticGroup
 
@@ -23,10 +24,11 @@ pytestmark = pytest.mark.cluster
 MANIFESTS = Path(__file__).parent / "manifests"
 VALID = sorted((MANIFESTS / "valid").glob("*.yaml"))
 INVALID = sorted((MANIFESTS / "invalid").glob("*.yaml"))
-MODELS: dict[str, type[StaticGroup] | type[KafkaConnection] | type[PodEndConfirmation]] = {
+MODELS: dict[str, type[StaticGroup | KafkaConnection | PodEndConfirmation | WatchGapConfirmation]] = {
     "StaticGroup": StaticGroup,
     "KafkaConnection": KafkaConnection,
     "PodEndConfirmation": PodEndConfirmation,
+    "WatchGapConfirmation": WatchGapConfirmation,
 }
 
 
@@ -77,7 +79,7 @@ def test_an_invalid_manifest_is_refused_with_field_and_remedy(path: Path, kubect
 
 
 def test_the_crds_apply_cleanly_and_again_without_a_change(kubectl: Kubectl, crds: str) -> None:
-    plural = {"staticgroups", "kafkaconnections", "podendconfirmations"}
+    plural = {"staticgroups", "kafkaconnections", "podendconfirmations", "watchgapconfirmations"}
     again = kubectl.run("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
     assert (again.returncode, again.stderr) == (0, "")
     for name in plural:
@@ -98,6 +100,7 @@ def test_the_crds_apply_cleanly_and_again_without_a_change(kubectl: Kubectl, crd
         ("ksg.status.injected", "the admission policy reads this"),
         ("kconn.spec.tls.enabled", "there is no way to skip that"),
         ("pec.spec.statement", "Why it is sure that no process of this pod runs"),
+        ("wgc", "no machine that left the cluster or was cut off in that time still runs pods"),
     ],
 )
 def test_kubectl_explain_tells_what_a_field_does(path: str, text: str, kubectl: Kubectl, crds: str) -> None:

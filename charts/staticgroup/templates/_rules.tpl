@@ -35,6 +35,10 @@
   resources: [namespaces]
   resourceNames: [kube-system]
   verbs: [get]
+# A gap of the pod watch is one for all namespaces, and so is a person's word about it.
+- apiGroups: [staticgroup.io]
+  resources: [watchgapconfirmations]
+  verbs: [get, list]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingadmissionpolicies]
   resourceNames: [{{ include "staticgroup.policyName" . }}]

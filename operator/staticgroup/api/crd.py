@@ -10,12 +10,13 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import yaml
 
 from staticgroup.api import names, policy
 from staticgroup.api.confirmation import PodEndConfirmation, PodEndConfirmationSpec
+from staticgroup.api.gapconfirmation import WatchGapConfirmation, WatchGapConfirmationSpec
 from staticgroup.api.kafkaconnection import KafkaConnection, KafkaConnectionSpec, KafkaConnectionStatus
 from staticgroup.api.schema import INT32_MAX, ApiModel
 from staticgroup.api.staticgroup import StaticGroup, StaticGroupSpec
@@ -58,6 +59,12 @@ _CONNECTION_COLUMNS: Final[tuple[Column, ...]] = (
 _CONFIRMATION_COLUMNS: Final[tuple[Column, ...]] = (
     ("Pod", "string", ".spec.podName", "Pod whose end is confirmed.", 0),
     ("UID", "string", ".spec.podUid", "UID of that pod.", 0),
+    ("By", "string", ".spec.by", "Who says so.", 0),
+    ("Age", "date", ".metadata.creationTimestamp", "Time since it was said.", 0),
+)
+_GAP_CONFIRMATION_COLUMNS: Final[tuple[Column, ...]] = (
+    ("Since", "string", ".spec.since", "Beginning of the time that is meant.", 0),
+    ("Until", "string", ".spec.until", "Its end.", 0),
     ("By", "string", ".spec.by", "Who says so.", 0),
     ("Age", "date", ".metadata.creationTimestamp", "Time since it was said.", 0),
 )
@@ -159,6 +166,7 @@ def _definition(
     spec: type[ApiModel],
     spec_text: str = "What is wanted.",
     status: type[ApiModel] | None = None,
+    scope: Literal["Namespaced", "Cluster"] = "Namespaced",
 ) -> Schema:
     spec_schema = structural(spec) | {"description": spec_text}
     status_text = "What the operator sees and did; written by the operator only."
@@ -201,7 +209,7 @@ def _definition(
                 "shortNames": [short_name],
                 "categories": ["kafka"],
             },
-            "scope": "Namespaced",
+            "scope": scope,
             "versions": [version],
         },
     }
@@ -264,6 +272,26 @@ def confirmation_crd() -> Schema:
     )
 
 
+def gap_confirmation_crd() -> Schema:
+    """Generate the CustomResourceDefinition of WatchGapConfirmation.
+
+    Returns
+    -------
+    Schema
+        The object, in JSON types.
+    """
+    return _definition(
+        kind=names.GAP_CONFIRMATION_KIND,
+        plural=names.GAP_CONFIRMATION_PLURAL,
+        short_name="wgc",
+        description=" ".join((WatchGapConfirmation.__doc__ or "").split()),
+        columns=_GAP_CONFIRMATION_COLUMNS,
+        spec=WatchGapConfirmationSpec,
+        spec_text="What is said.",
+        scope="Cluster",
+    )
+
+
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -305,6 +333,7 @@ def generated(crds: Path, policy_file: Path = POLICY_PATH) -> dict[Path, str]:
         crds / f"{names.STATIC_GROUP_PLURAL}.yaml": to_yaml(static_group_crd()),
         crds / f"{names.KAFKA_CONNECTION_PLURAL}.yaml": to_yaml(kafka_connection_crd()),
         crds / f"{names.CONFIRMATION_PLURAL}.yaml": to_yaml(confirmation_crd()),
+        crds / f"{names.GAP_CONFIRMATION_PLURAL}.yaml": to_yaml(gap_confirmation_crd()),
         policy_file: to_yaml(policy.admission_policy(), policy.policy_binding()),
         policy_file.with_name(CONFIRMATION_POLICY_FILE): to_yaml(
             policy.confirmation_policy(), policy.confirmation_binding()

@@ -16,6 +16,8 @@ KAFKA_CONNECTION_KIND: Final = "KafkaConnection"
 KAFKA_CONNECTION_PLURAL: Final = "kafkaconnections"
 CONFIRMATION_KIND: Final = "PodEndConfirmation"
 CONFIRMATION_PLURAL: Final = "podendconfirmations"
+GAP_CONFIRMATION_KIND: Final = "WatchGapConfirmation"
+GAP_CONFIRMATION_PLURAL: Final = "watchgapconfirmations"
 
 FIELD_MANAGER: Final = "staticgroup-operator"
 

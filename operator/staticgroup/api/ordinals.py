@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+from staticgroup.api.schema import INT32_MAX
+
 ORDINALS_TEXT_MAX: Final = 1024
 """Characters of `Ordinals.text`: what the schema of `status.issued.ordinals` takes."""
 
@@ -123,6 +125,11 @@ class Ordinals:
     def text(self) -> str:
         """Write the ranges as `0-4,7`; empty for none."""
         return _text(self.runs)
+
+    @property
+    def words(self) -> str:
+        """Write the ranges for people: `0-4, 7, 9 and above`, where the last one has no end."""
+        return ", ".join(f"{r.start} and above" if r.stop > INT32_MAX else _text([r]) for r in self.runs)
 
     def united(self, run: range) -> Self:
         """Add a range.

@@ -149,7 +149,7 @@ def policy_binding(*, name: str = names.POLICY_NAME) -> dict[str, Any]:
 
 
 def confirmation_policy(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[str, Any]:
-    """Generate the ValidatingAdmissionPolicy that lets nobody sign a PodEndConfirmation with another's name.
+    """Generate the ValidatingAdmissionPolicy that lets nobody sign a confirmation with another's name.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def confirmation_policy(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[s
                         "apiGroups": [names.GROUP],
                         "apiVersions": ["*"],
                         "operations": ["CREATE"],  # the CRD forbids any later change
-                        "resources": [names.CONFIRMATION_PLURAL],
+                        "resources": [names.CONFIRMATION_PLURAL, names.GAP_CONFIRMATION_PLURAL],
                     }
                 ]
             },

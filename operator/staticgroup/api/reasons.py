@@ -357,7 +357,7 @@ _REMOVAL_TEXTS: Final[Mapping[Reason, ReasonText]] = {
     ),
     Reason.WATCH_GAP: _no(
         "{departed} departed members are kept because pods may have lived unseen while the watch was interrupted "
-        "({cause}). They leave when their session expires; nothing to do.",
+        "({cause}). They leave when their session expires; nothing to do, but see staticgroup confirm-gap --list.",
         _T.REMOVAL_SETTLED,
     ),
     Reason.UNSCOPED_IDS: _no(

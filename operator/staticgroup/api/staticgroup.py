@@ -226,6 +226,12 @@ class ObjectMeta(ApiModel):
     creation_timestamp: Timestamp | None = None
 
 
+class ClusterObjectMeta(ObjectMeta):
+    """Hold the same of an object that belongs to no namespace."""
+
+    namespace: str = ""
+
+
 class StaticGroup(ApiModel):
     """A StaticGroup makes the pods of a StatefulSet static members of a Kafka consumer group, safely."""
 

@@ -221,7 +221,7 @@ def judge(
         return verdict(
             ChainClause.GAP,
             f"a pod of this name may have come and gone unseen ({unseen or 'the pod watch is not complete now'}); the member "
-            "leaves when its session expires, or if every pod that ended in that time has surely ended: staticgroup "
+            "leaves when its session expires, or, if whatever ran unseen in that time has surely ended, by a word: staticgroup "
             "confirm-gap --list",
         )
     if overflow:

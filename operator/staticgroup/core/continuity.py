@@ -65,7 +65,8 @@ class GapWord:
 
     Parameters
     ----------
-    said_at_s: by the API server's clock; a span that was not over by then is not meant.
+    said_at_s: by the API server's clock; a span that was not over by then is not meant. Minus infinity, by which nothing is
+        closed, when it is not known.
     """
 
     since_s: float
@@ -76,7 +77,7 @@ class GapWord:
 
     def closes(self, span: BlindSpan) -> bool:
         """True for a span that lies within, compared in whole seconds as people copy them."""
-        return int(self.since_s) <= int(span.since_s) and int(span.until_s) <= int(min(self.until_s, self.said_at_s))
+        return int(self.since_s) <= int(span.since_s) and int(span.until_s) <= min(self.until_s, self.said_at_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +258,17 @@ def with_spans_of(known: Checkpoint | None, other: Checkpoint | None) -> Checkpo
     if known is None or other is None or set(other.blind) <= set(known.blind):
         return known
     return replace(known, blind=_joined((*known.blind, *other.blind)))
+
+
+def closed_by_words(
+    before: Checkpoint | None, after: Checkpoint | None, words: Iterable[GapWord]
+) -> tuple[tuple[BlindSpan, GapWord], ...]:
+    """Return the spans that words closed between two checkpoints, each with the first word that does."""
+    if before is None or after is None:
+        return ()
+    said = sorted(words, key=lambda w: w.said_at_s)
+    gone = [s for s in before.blind if s not in after.blind]
+    return tuple((s, w) for s in gone for w in [next((w for w in said if w.closes(s)), None)] if w is not None)
 
 
 def _written(

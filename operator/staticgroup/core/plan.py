@@ -322,9 +322,15 @@ def is_continuous(snapshot: Snapshot, history: History, ordinal: int | None) -> 
 
 
 def unseen_by(snapshot: Snapshot, ordinal: int | None) -> str:
-    """Say when pods of an ordinal's name can have come and gone unseen; "" when nothing is known of that."""
+    """Say when pods of an ordinal's name can have come and gone unseen, the last time; "" when nothing is known of that.
+
+    Notes
+    -----
+    The status has them all; in a message they would push out what to do.
+    """
     spans = snapshot.continuity.spans_of(ordinal) if snapshot.continuity is not None and ordinal is not None else ()
-    return "; ".join(s.words for s in spans)
+    others = f" and {len(spans) - 1} times before" if len(spans) > 1 else ""
+    return f"{spans[-1].words}{others}" if spans else ""
 
 
 def _continuity(snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float) -> Checkpoint | None:

@@ -1,5 +1,7 @@
 """A person's word that the process of one suspect has ended: which incarnation it is about, and since when it counts.
 
+A word about a gap is only translated here; what it closes stands in `core.continuity`.
+
 A word closes a suspicion and nothing else. It is about one UID; it never touches a pod whose object exists; and it
 counts only for a suspicion that is older than the word: whoever said it before the object vanished, or before the object
 came back and vanished again, could not know what the process has done since. Who may say it is not decided here.
@@ -11,8 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..api.confirmation import PodEndConfirmation
+from ..api.gapconfirmation import WatchGapConfirmation
 from .certificate import Certificate, CertificateKind, RefusalReason
 from .chain import Incarnation, IncarnationState
+from .continuity import GapWord
 
 STATEMENT_MAX = 300
 """Bound of the certificate's statement, as that of evidence in a ledger."""
@@ -49,6 +53,18 @@ def word_of(confirmation: PodEndConfirmation) -> Word:
         said_by=_line(spec.by) or UNREADABLE,
         statement=_line(spec.statement) or UNREADABLE,
         said_at_s=created.timestamp() if created is not None else float("-inf"),
+    )
+
+
+def gap_word_of(confirmation: WatchGapConfirmation) -> GapWord:
+    """Translate a resource; its free texts become one line of printable characters each."""
+    spec, created = confirmation.spec, confirmation.metadata.creation_timestamp
+    return GapWord(
+        since_s=spec.since.timestamp(),
+        until_s=spec.until.timestamp(),
+        said_at_s=created.timestamp() if created is not None else float("-inf"),
+        said_by=_line(spec.by) or UNREADABLE,
+        statement=_line(spec.statement) or UNREADABLE,
     )
 
 

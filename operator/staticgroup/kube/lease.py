@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 CONTINUITY_ANNOTATION: Final = "staticgroup.io/watch-position"
 RESTORED_ANNOTATION: Final = "staticgroup.io/restored"
 """A person's word that etcd was restored (`staticgroup restored` writes it): a new value ends every history."""
+RESTORED_BY_ANNOTATION: Final = "staticgroup.io/restored-by"
+"""Whose word that was and why, for people; no operator reads it."""
 CONTINUITY_ANNOTATION_BEFORE: Final = "staticgroup.io/watch-continuity"
 """Where earlier operators keep theirs, whose histories prove less (they could begin anew after a gap, and saw no pod without
 the index label). So neither goes on from the other's: after an upgrade, and after a rollback, ids issued before are held.

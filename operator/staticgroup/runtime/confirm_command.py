@@ -7,11 +7,8 @@ refuses where the word would count for nothing, so that nobody believes to have 
 from __future__ import annotations
 
 import shlex
-import sys
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
@@ -21,17 +18,13 @@ from ..api.staticgroup import StaticGroup
 from ..api.status import Incarnation, IncarnationState
 from ..kube.gateway import AioKubeGateway
 from ..kube.problem import KubeProblem, KubeProblemKind
-from ..kube.transport import SELF_REVIEWS, Resource, Transport
-from . import kube_client
+from ..kube.transport import Resource, Transport
+from .as_person import Refused, caller, plain, time_text, with_transport
 from .stores import violations
 
 CONFIRMATIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.CONFIRMATION_PLURAL)
 SHOWN_MAX = 20
 """Suspects that an error names."""
-
-
-class Refused(Exception):
-    """The word is not given; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +35,7 @@ class Suspect:
     entry: Incarnation
 
     def __str__(self) -> str:
-        node, since = self.entry.node_name or "unknown", _time(self.entry.since)
+        node, since = self.entry.node_name or "unknown", time_text(self.entry.since)
         return f"pod {self.entry.pod_name} uid {self.entry.uid} on node {node}, a suspect since {since}"
 
 
@@ -53,7 +46,7 @@ async def list_suspects(namespace: str) -> int:
     -------
     0; or 1 when they cannot be read.
     """
-    return await _with_transport(lambda transport: _list(transport, namespace))
+    return await with_transport(lambda transport: _list(transport, namespace))
 
 
 async def confirm(namespace: str, pod_name: str, uid: str, statement: str, by: str) -> int:
@@ -67,19 +60,7 @@ async def confirm(namespace: str, pod_name: str, uid: str, statement: str, by: s
     -------
     0; or 1 when it was not said.
     """
-    return await _with_transport(lambda t: _say(t, namespace, pod_name, uid, statement, by))
-
-
-async def _with_transport(work: Callable[[Transport], Awaitable[None]]) -> int:
-    transport = await kube_client.connected()
-    try:
-        await work(transport)
-    except Refused as refusal:
-        print(f"staticgroup: {refusal}", file=sys.stderr)
-        return 1
-    finally:
-        await transport.close()
-    return 0
+    return await with_transport(lambda t: _say(t, namespace, pod_name, uid, statement, by))
 
 
 async def _list(transport: Transport, namespace: str) -> None:
@@ -98,7 +79,7 @@ async def _list(transport: Transport, namespace: str) -> None:
 
 async def _say(transport: Transport, namespace: str, pod_name: str, uid: str, statement: str, by: str) -> None:
     kube = _gateway(transport)
-    said_by = by or await _caller(transport)
+    said_by = by or await caller(transport)
     body = {
         "apiVersion": names.API_VERSION,
         "kind": names.CONFIRMATION_KIND,
@@ -118,8 +99,8 @@ async def _say(transport: Transport, namespace: str, pod_name: str, uid: str, st
     print(f"{said_by} has said: no process of {suspect} runs any more. Statement: {statement}")
     if created is not None and int(created.timestamp()) < int(suspect.entry.since.timestamp()):
         raise Refused(
-            f"the API server's clock says {_time(created)}, which is before the pod became a suspect by the operator's clock, "
-            f"so the word does not count; after {_time(suspect.entry.since)} take it back and say it again: kubectl -n "
+            f"the API server's clock says {time_text(created)}, which is before the pod became a suspect by the operator's clock, "
+            f"so the word does not count; after {time_text(suspect.entry.since)} take it back and say it again: kubectl -n "
             f"{namespace} delete {names.CONFIRMATION_PLURAL} {uid}"
         )
     print(
@@ -133,19 +114,10 @@ def _gateway(transport: Transport) -> AioKubeGateway:
     return AioKubeGateway(transport, instance="confirm", now_s=time.time)
 
 
-async def _caller(transport: Transport) -> str:
-    """Ask the API server by which user name it knows the caller."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = await transport.call("create", SELF_REVIEWS, body=body)
-    if isinstance(answer, KubeProblem):
-        raise Refused(f"the API server does not tell who you are ({answer.message}); say it with --by")
-    return str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))
-
-
 async def _refuse_while_present(kube: AioKubeGateway, namespace: str, pod_name: str, uid: str) -> None:
     read = await kube.read_pod(namespace, pod_name)
     if isinstance(read, KubeProblem):
-        raise Refused(f"it cannot be told whether pod {namespace}/{pod_name} is really gone: {_plain(read)}")
+        raise Refused(f"it cannot be told whether pod {namespace}/{pod_name} is really gone: {plain(read)}")
     if read.version is not None and read.version.uid == uid:
         raise Refused(
             f"pod {namespace}/{pod_name} with uid {uid} still exists, and nobody's word is taken about a pod that does: its "
@@ -169,7 +141,7 @@ async def _suspects(kube: AioKubeGateway, namespace: str) -> list[Suspect]:
     """Read the suspects that no word has closed, each once, the oldest first."""
     bodies = await kube.list_objects(names.STATIC_GROUP_PLURAL, namespace)
     if isinstance(bodies, KubeProblem):
-        raise Refused(f"the ledgers cannot be read: {_plain(bodies)}")
+        raise Refused(f"the ledgers cannot be read: {plain(bodies)}")
     found: dict[str, Suspect] = {}
     for body in bodies:
         try:
@@ -200,17 +172,6 @@ def _why_not(problem: KubeProblem, namespace: str, uid: str, *, is_named: bool) 
     return problem.message
 
 
-def _plain(problem: KubeProblem) -> str:
-    """Say a problem to a person, whose own right it is that may be missing."""
-    if problem.kind is KubeProblemKind.FORBIDDEN:
-        return f"you may not {problem.verb} {problem.resource} in namespace {problem.namespace}"
-    return problem.message
-
-
 def _command(namespace: str, entry: Incarnation) -> str:
     words = ["staticgroup", "-n", namespace, "confirm", entry.pod_name, "--uid", entry.uid]
     return f"{shlex.join(words)} --statement 'why this is sure'"
-
-
-def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

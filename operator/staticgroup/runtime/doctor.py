@@ -92,6 +92,7 @@ async def findings(operator: Operator, namespace: str = "") -> AsyncIterator[Fin
         yield finding
     yield await _injection(operator, minor)
     yield await _words(operator, namespaces[0])
+    yield await _gap_words(operator)
     for served in namespaces:
         async for finding in _kafka(operator, served):
             yield finding
@@ -180,6 +181,17 @@ async def _words(operator: Operator, namespace: str) -> Finding:
         is_good=not isinstance(listed, KubeProblem),
         is_fatal=False,
         remedy=f"{remedy}without them nobody can close a suspicion; kubectl apply -f crds/ and the chart's roles",
+    )
+
+
+async def _gap_words(operator: Operator) -> Finding:
+    listed = await operator.kube.list_objects(names.GAP_CONFIRMATION_PLURAL, "")
+    remedy = f"{listed.message}; " if isinstance(listed, KubeProblem) else ""
+    return Finding(
+        check="words about gaps of the pod watch (WatchGapConfirmation) are readable",
+        is_good=not isinstance(listed, KubeProblem),
+        is_fatal=False,
+        remedy=f"{remedy}without them nobody can close a gap; kubectl apply -f crds/ and the chart's ClusterRole",
     )
 
 

@@ -62,7 +62,7 @@ def _continuity(snapshot: Snapshot) -> str:
         return "nothing is known now of the seats' histories: the pod watch is not complete"
     if not known.blind:
         return "no pod of any seat can have come and gone unseen since ids were first issued"
-    blind = "; ".join(f"ordinals {s.ordinals.text} from {s.words}" for s in known.blind)
+    blind = "; ".join(f"ordinals {s.ordinals.words} from {s.words}" for s in known.blind)
     return f"pods can have come and gone unseen of {blind}; staticgroup confirm-gap --list says what to do"
 
 

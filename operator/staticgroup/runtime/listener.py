@@ -157,6 +157,10 @@ class Listener:
         for key in sorted(keys):
             self.look_at(key)
 
+    def look_at_all_groups(self) -> None:
+        """Have every StaticGroup looked at again."""
+        self.look_at_all(frozenset(self._stores.groups))
+
     def look_at_everything(self) -> None:
         """Have all that is known looked at again; only for a replica that is active."""
         self.look_at_all(frozenset(self._stores.groups))

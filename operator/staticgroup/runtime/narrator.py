@@ -15,6 +15,7 @@ from ..api.reasons import ConditionStatus, Reason
 from ..api.staticgroup import StaticGroup
 from ..api.status import StaticGroupStatus
 from ..core.chain import Incarnation
+from ..core.continuity import BlindSpan, Checkpoint, GapWord, closed_by_words
 from ..core.group import LeaveOutcome
 from ..core.plan import Plan, Removal
 from ..core.projection import Executed
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 audit = logging.getLogger("staticgroup.audit")
 
 MESSAGE_MAX = 1000
+CLOSED_SPANS_MAX = 100
+"""Of one StaticGroup, that evidence of removals may name; the newest."""
 
 
 @dataclass(slots=True)
@@ -40,6 +43,8 @@ class Narrator:
     _confirmed: dict[Key, frozenset[str]] = field(default_factory=dict)
     _ready: dict[Key, tuple[str, str]] = field(default_factory=dict)
     _refused: dict[Key, str] = field(default_factory=dict)
+    _closed: dict[Key, list[tuple[BlindSpan, GapWord]]] = field(default_factory=dict)
+    _untold: dict[Key, list[tuple[BlindSpan, GapWord]]] = field(default_factory=dict)
 
     def outcomes(self, group: StaticGroup, executed: Executed, now_s: float) -> None:
         """Count and audit the coordinator's answer to each removal, with the evidence that allowed it."""
@@ -58,7 +63,7 @@ class Narrator:
                     "member_id": removal.entry.member_id,
                     "ordinal": removal.ordinal,
                     "attempt": removal.attempt,
-                    "evidence": _evidence(removal),
+                    "evidence": self._evidence(key, removal),
                     "seconds_after_certificate": round(now_s - died_at_s, 3),
                 },
             )
@@ -68,13 +73,14 @@ class Narrator:
 
     async def removals(self, group: StaticGroup, executed: Executed) -> None:
         """Tell users of each removal that was acknowledged or refused."""
+        key = (group.metadata.namespace, group.metadata.name)
         for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
             if outcome is LeaveOutcome.REMOVED:
                 await self._post(
                     group,
                     "Normal",
                     "MemberRemoved",
-                    f"removed {removal.entry.instance_id} from group {group.spec.group_id}: {_evidence(removal)}",
+                    f"removed {removal.entry.instance_id} from group {group.spec.group_id}: {self._evidence(key, removal)}",
                 )
             elif outcome is LeaveOutcome.NOT_AUTHORIZED:
                 await self._post(
@@ -136,6 +142,43 @@ class Narrator:
                 group, "Normal", "SuspectConfirmed", f"{where} counts as ended (E2): {certificate.statement}"
             )
 
+    def spans_closed(
+        self, group: StaticGroup, before: Checkpoint | None, after: Checkpoint | None, words: Iterable[GapWord]
+    ) -> None:
+        """Audit each blind span that a person's word has closed, before a removal can rest on that; `gaps` tells users.
+
+        Parameters
+        ----------
+        before, after: what was remembered of the seats' histories before this round, and is now.
+        """
+        key = (group.metadata.namespace, group.metadata.name)
+        for span, word in closed_by_words(before, after, words):
+            self._closed[key] = [*self._closed.get(key, ()), (span, word)][-CLOSED_SPANS_MAX:]
+            self._untold.setdefault(key, []).append((span, word))
+            audit.info(
+                "gap confirmed",
+                extra={
+                    "namespace": key[0],
+                    "staticgroup": key[1],
+                    "group_id": group.spec.group_id,
+                    "ordinals": span.ordinals.text,
+                    "span": span.words,
+                    "confirmed_by": word.said_by,
+                    "evidence": word.statement,
+                },
+            )
+
+    async def gaps(self, group: StaticGroup) -> None:
+        """Tell users of each blind span that a word has closed, once."""
+        for span, word in self._untold.pop((group.metadata.namespace, group.metadata.name), ()):
+            await self._post(
+                group,
+                "Normal",
+                "GapConfirmed",
+                f"ordinals {span.ordinals.words} are seen without a gap again: what ran unseen from {span.words} has ended, "
+                f"confirmed by {word.said_by}: {word.statement}",
+            )
+
     async def conditions(self, group: StaticGroup, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
         """Tell Ready when its status or reason changed, once; a state that is not known yet is no news.
 
@@ -195,6 +238,22 @@ class Narrator:
         self._confirmed.pop(key, None)
         self._ready.pop(key, None)
         self._refused.pop(key, None)
+        self._closed.pop(key, None)
+        self._untold.pop(key, None)
+
+    def _evidence(self, key: Key, removal: Removal) -> str:
+        """Write the chain's certificates, and the words about gaps that this process has heard, as one line."""
+        parts = [
+            f"pod {i.pod_name} uid {i.uid} {i.certificate.kind.value} ({i.certificate.statement})"
+            for i in removal.chain.incarnations
+            if i.certificate is not None
+        ]
+        parts += [
+            f"unseen {span.words}, confirmed by {word.said_by}: {word.statement}"
+            for span, word in self._closed.get(key, ())
+            if removal.ordinal in span.ordinals
+        ]
+        return "; ".join(parts)
 
     async def _post(self, group: StaticGroup, event_type: str, reason: str, message: str) -> None:
         reference = Involved(
@@ -212,13 +271,3 @@ class Narrator:
                 "Event not posted",
                 extra={"staticgroup": group.metadata.name, "reason": reason, "problem": problem.message},
             )
-
-
-def _evidence(removal: Removal) -> str:
-    """Write the chain's certificates as one line."""
-    parts = [
-        f"pod {i.pod_name} uid {i.uid} {i.certificate.kind.value} ({i.certificate.statement})"
-        for i in removal.chain.incarnations
-        if i.certificate is not None
-    ]
-    return "; ".join(parts)

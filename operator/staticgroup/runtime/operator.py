@@ -106,7 +106,12 @@ class Operator:
         self.journal = self._journal(operator_id, journal_sinks) if journal_sinks else None
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
-        self.words = Words(kube=self.kube, pods=self.pods, scopes=settings.watch_namespaces or ("",))
+        self.words = Words(
+            kube=self.kube,
+            pods=self.pods,
+            scopes=settings.watch_namespaces or ("",),
+            on_gap_words=self.listener.look_at_all_groups,
+        )
         self.outage = transport.outage
         self.outage.on_end = self._outage_ended
         self.group_streams = self._streams(transport, STATIC_GROUPS, self.listener.static_group_changed)
@@ -401,7 +406,7 @@ class Operator:
                     self._policy_known.set()
             elif served != self.policy_served:
                 self.policy_served = served
-                self.listener.look_at_all(frozenset(self.stores.groups))
+                self.listener.look_at_all_groups()
             if not isinstance(served, KubeProblem):
                 self._policy_known.set()
             await asyncio.sleep(POLICY_CHECK_S if self.policy_served else STARTUP_RETRY_S)

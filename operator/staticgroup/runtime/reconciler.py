@@ -113,6 +113,9 @@ class Reconciler:
         spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
         snapshot = await self.observe(group, spec, memory)
         decided = plan(spec, snapshot, memory.history, self.now_s())
+        self.narrator.spans_closed(
+            group, memory.history.continuity, decided.history.continuity, self.histories.words()
+        )
         executed, decided = await self.execute(group, spec, decided, memory)
         memory.history = decided.history
         if self.journal is not None:
@@ -406,6 +409,7 @@ class Reconciler:
         )
         memory.overflow = memory.overflow or (status.ledger is not None and status.ledger.overflow)
         await self.narrator.confirmations(group, known, memory.status)
+        await self.narrator.gaps(group)
         await self.narrator.held(group, decided)
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)

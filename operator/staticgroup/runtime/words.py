@@ -1,4 +1,4 @@
-"""Read the words that people have given about lost pods, all of them, again and again.
+"""Read the words that people have given about lost pods and about gaps, all of them, again and again.
 
 A LIST says what is so now; nothing is decided from an event. Words are an extra: where they cannot be read, because the
 CustomResourceDefinition is not installed yet or the right is missing, the operator works on without them, and finds them
@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from ..api import names
 from ..api.confirmation import PodEndConfirmation
+from ..api.gapconfirmation import WatchGapConfirmation
 from ..core.continuity import GapWord
-from ..core.words import Word, word_of
+from ..core.words import Word, gap_word_of, word_of
 from ..kube.gateway import KubeGateway
 from ..kube.pod_store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 
 log = logging.getLogger(__name__)
 
+Said = TypeVar("Said", Word, GapWord)
+
 CHECK_S = 15.0
 WORDS_MAX = 10_000
-"""Most words that are kept of all namespaces, the newest."""
+"""Most words of each kind that are kept of all namespaces, the newest."""
 
 
 @dataclass(slots=True)
@@ -37,14 +40,21 @@ class Words:
     Parameters
     ----------
     scopes: namespaces that are served; `("",)` for all.
+    on_gap_words: told when `gap_words` are others than before.
+
+    Attributes
+    ----------
+    gap_words: what people have said about gaps, in the order in which it was said. They belong to no namespace.
     """
 
     kube: KubeGateway
     pods: PodStore
     scopes: tuple[str, ...]
+    on_gap_words: Callable[[], None] = lambda: None
     gap_words: tuple[GapWord, ...] = ()
     _heard: dict[str, tuple[Word, ...]] = field(default_factory=dict)
     _trouble: dict[str, str] = field(default_factory=dict)
+    _gap_trouble: str = ""
 
     async def follow(self) -> None:
         """Read every `CHECK_S` seconds until cancelled."""
@@ -62,11 +72,34 @@ class Words:
                 if bodies.kind is KubeProblemKind.NOT_FOUND:
                     self._heard[scope] = ()
                 continue
-            words, unreadable = _parsed(bodies)
+            words, unreadable = _parsed(bodies, lambda body: word_of(PodEndConfirmation.from_wire(body)))
             self._note(scope, f"not readable: {', '.join(unreadable[:5])}" if unreadable else "")
             self._heard[scope] = words
         newest = sorted((w for words in self._heard.values() for w in words), key=lambda w: -w.said_at_s)
         self.pods.hear(newest[:WORDS_MAX])
+        await self._read_gap_words()
+
+    async def _read_gap_words(self) -> None:
+        """List the words about gaps once; what cannot be read now stays as it was."""
+        bodies = await self.kube.list_objects(names.GAP_CONFIRMATION_PLURAL, "")
+        words: tuple[GapWord, ...] = ()
+        if isinstance(bodies, KubeProblem):
+            if bodies.kind is not KubeProblemKind.UNAVAILABLE:
+                self._note_gap_words(bodies.message)
+            if bodies.kind is not KubeProblemKind.NOT_FOUND:
+                return
+        else:
+            words, unreadable = _parsed(bodies, lambda body: gap_word_of(WatchGapConfirmation.from_wire(body)))
+            self._note_gap_words(f"not readable: {', '.join(unreadable[:5])}" if unreadable else "")
+        newest = tuple(sorted(words, key=lambda w: w.said_at_s)[-WORDS_MAX:])
+        if newest != self.gap_words:
+            self.gap_words = newest
+            self.on_gap_words()
+
+    def _note_gap_words(self, problem: str) -> None:
+        if problem and problem != self._gap_trouble:
+            log.warning("words about gaps of the pod watch are not heard", extra={"problem": problem})
+        self._gap_trouble = problem
 
     def _note(self, scope: str, problem: str) -> None:
         if problem and problem != self._trouble.get(scope, ""):
@@ -74,14 +107,16 @@ class Words:
         self._trouble[scope] = problem
 
 
-def _parsed(bodies: Iterable[dict[str, Any]]) -> tuple[tuple[Word, ...], list[str]]:
+def _parsed(
+    bodies: Iterable[dict[str, Any]], said: Callable[[dict[str, Any]], Said]
+) -> tuple[tuple[Said, ...], list[str]]:
     """Return the words, and the names of the objects that an older or newer schema made unreadable."""
-    words: list[Word] = []
+    words: list[Said] = []
     unreadable: list[str] = []
     for body in bodies:
         try:
-            words.append(word_of(PodEndConfirmation.from_wire(body)))
+            words.append(said(body))
         except ValidationError:
             metadata = body.get("metadata") or {}
-            unreadable.append(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
+            unreadable.append(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}".removeprefix("/"))
     return tuple(words), unreadable

@@ -16,6 +16,7 @@ DEFINITIONS = {
     "StaticGroup": crd.static_group_crd(),
     "KafkaConnection": crd.kafka_connection_crd(),
     "PodEndConfirmation": crd.confirmation_crd(),
+    "WatchGapConfirmation": crd.gap_confirmation_crd(),
 }
 Node = tuple[str, dict[str, Any]]
 
@@ -190,3 +191,13 @@ def test_the_policy_about_words_refuses_what_it_cannot_check() -> None:
     assert list(yaml.safe_load_all(shipped)) == [policy.confirmation_policy(), policy.confirmation_binding()]
     assert policy.confirmation_policy()["spec"]["failurePolicy"] == "Fail"
     assert policy.confirmation_binding()["spec"]["validationActions"] == ["Deny"]
+
+
+def test_a_word_about_a_gap_belongs_to_no_namespace_and_says_what_it_means() -> None:
+    spec = DEFINITIONS["WatchGapConfirmation"]["spec"]
+    assert (spec["scope"], spec["names"]["plural"], spec["names"]["shortNames"]) == ("Cluster", "watchgapconfirmations", ["wgc"])
+    (version,) = spec["versions"]
+    assert [each["name"] for each in version["additionalPrinterColumns"]] == ["Since", "Until", "By", "Age"]
+    assert "no machine that left the cluster or was cut off in that time still runs pods" in root_of(
+        "WatchGapConfirmation"
+    )["description"]

@@ -77,3 +77,15 @@ def test_narrowest_gaps_are_filled_first_and_no_more_than_needed() -> None:
     near = [range(3, 5), range(6, 8)]
     assert len("3-7," + Ordinals.of(*far).text) <= ORDINALS_TEXT_MAX < len("3-4,6-7," + Ordinals.of(*far).text)
     assert Ordinals.of(*near, *far).runs == (range(3, 8), *far)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ""), ("0-4,7", "0-4, 7"), (f"2-{INT32_MAX}", "2 and above"), (f"0,7-{INT32_MAX}", "0, 7 and above"),
+        (f"0-{INT32_MAX - 1}", f"0-{INT32_MAX - 1}"), (str(INT32_MAX), f"{INT32_MAX} and above"),
+    ],
+)  # fmt: skip
+def test_what_has_no_end_is_told_so_to_people(text: str, words: str) -> None:
+    assert Ordinals.parse(text).words == words
+    assert Ordinals.parse(text).text == text

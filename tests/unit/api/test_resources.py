@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from staticgroup.api.conditions import condition, set_condition
 from staticgroup.api.confirmation import PodEndConfirmation
+from staticgroup.api.gapconfirmation import UNTIL_MESSAGE, WatchGapConfirmation
 from staticgroup.api.kafkaconnection import KafkaConnection
 from staticgroup.api.reasons import ConditionType, Reason
 from staticgroup.api.staticgroup import StaticGroup
@@ -144,7 +145,8 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
 def test_a_manifest_that_the_api_server_takes_round_trips(path: Path) -> None:
     body = yaml.safe_load(path.read_text(encoding="utf-8"))
     body["metadata"]["namespace"] = "ns"
-    models = {m.__name__: m for m in (StaticGroup, KafkaConnection, PodEndConfirmation)}
+    kinds = (StaticGroup, KafkaConnection, PodEndConfirmation, WatchGapConfirmation)
+    models = {m.__name__: m for m in kinds}
     model = models[body["kind"]]
     parsed = model.from_wire(body)
     assert model.from_wire(json.loads(json.dumps(parsed.to_wire()))) == parsed
@@ -189,3 +191,33 @@ def test_models_cannot_be_changed() -> None:
 def test_a_value_out_of_bounds_is_refused_without_an_api_server_too(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         StaticGroup.from_wire(MINIMAL | {"spec": MINIMAL["spec"] | change})
+
+
+GAP_WORD: dict[str, Any] = {
+    "since": "2026-11-21T10:00:00Z", "until": "2026-11-21T10:05:00Z", "statement": "all were terminated", "by": "alice",
+}  # fmt: skip
+
+
+def test_a_word_about_a_gap_needs_no_namespace_and_keeps_its_times() -> None:
+    body = {"metadata": {"name": "word"}, "spec": GAP_WORD}
+    word = WatchGapConfirmation.from_wire(body)
+    assert (word.metadata.namespace, word.metadata.creation_timestamp) == ("", None)
+    assert word.spec.to_wire() == GAP_WORD
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"statement": ""}, {"statement": " "}, {"statement": "x" * 501}, {"by": ""}, {"by": "b" * 257}, {"by": " "},
+        {"since": "yesterday"}, {"since": "2026-11-21T10:00:00"}, {"until": GAP_WORD["since"]},
+        {"until": "2026-11-21T09:00:00Z"},
+    ],
+)  # fmt: skip
+def test_a_word_about_a_gap_out_of_bounds_is_refused(change: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        WatchGapConfirmation.from_wire({"metadata": {"name": "word"}, "spec": GAP_WORD | change})
+
+
+def test_a_word_about_no_time_says_where_to_take_it_from() -> None:
+    with pytest.raises(ValidationError, match=UNTIL_MESSAGE):
+        WatchGapConfirmation.from_wire({"metadata": {"name": "word"}, "spec": GAP_WORD | {"until": GAP_WORD["since"]}})

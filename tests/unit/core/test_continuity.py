@@ -22,6 +22,7 @@ from staticgroup.core.continuity import (
     SpanReason,
     WatchView,
     carried_over,
+    closed_by_words,
     first_checkpoint,
     settled_workload,
 )
@@ -205,3 +206,17 @@ def test_checkpoint_is_read_as_it_was_written(
 ) -> None:
     known = before(at_s=float(NOW_S), blind=tuple(blind_spans), seats=tuple(seats), workload=settled, is_complete=is_complete)
     assert checkpoint_from(wire_continuity(known)) == known
+
+
+def test_what_words_have_closed_is_told_with_the_first_that_does() -> None:
+    lost = before(epoch="e2").blinded(SpanReason.MEMORY_LOST, since_s=NOW_S - 100, until_s=NOW_S - 50)
+    late = GapWord(since_s=0, until_s=NOW_S, said_at_s=NOW_S, said_by="bob")
+    first = GapWord(since_s=0, until_s=NOW_S, said_at_s=NOW_S - 10, said_by="alice")
+    narrow = GapWord(since_s=NOW_S, until_s=NOW_S, said_at_s=NOW_S - 20)
+    words = (late, first, narrow)
+    clear = carried_over(lost, view(words=words), NOW_S)
+    assert closed_by_words(lost, clear, words) == ((lost.blind[0], first),)
+    assert closed_by_words(lost, lost, words) == ()
+    assert closed_by_words(lost, clear, (narrow,)) == ()
+    assert closed_by_words(clear, clear, words) == closed_by_words(None, clear, words) == ()
+    assert closed_by_words(lost, None, words) == ()

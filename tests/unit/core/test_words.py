@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from staticgroup.api.confirmation import PodEndConfirmation
+from staticgroup.api.gapconfirmation import WatchGapConfirmation
 from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState, fold, judge, vanish
+from staticgroup.core.continuity import EVERY_ORDINAL, BlindSpan, GapWord
 from staticgroup.core.exceptions import MESSAGE_MAX, exceptions_of
 from staticgroup.core.guards import Guard
 from staticgroup.core.plan import plan
-from staticgroup.core.words import STATEMENT_MAX, Word, confirmed, still_holds, taken_back, word_of
+from staticgroup.core.words import STATEMENT_MAX, Word, confirmed, gap_word_of, still_holds, taken_back, word_of
 
-from .builders import NODE, NOW_S, departure, ended, fresh, history, id_of, incarnation, pod_version, spec
+from .builders import NODE, NOW_S, checkpoint, departure, ended, fresh, history, id_of, incarnation, pod_version, spec
 
 SUSPECT = incarnation(state=IncarnationState.SUSPECT, refusal="its object vanished uncertified", since_s=NOW_S - 60.5)
 
@@ -148,3 +150,35 @@ def test_the_message_of_a_suspect_names_the_way_out_however_long_the_cause_is() 
     (row,) = (r for r in rows if r.kind == "Suspect")
     assert row.message.endswith(way_out)
     assert len(row.message) == MESSAGE_MAX
+
+
+def gap_word(**metadata: Any) -> GapWord:
+    said = {"since": "2027-01-15T08:00:00Z", "until": "2027-01-15T08:05:00Z", "statement": "all\nwiped", "by": "alice"}
+    return gap_word_of(WatchGapConfirmation.from_wire({"metadata": {"name": "word"} | metadata, "spec": said}))
+
+
+def test_a_word_about_a_gap_is_read_from_its_resource() -> None:
+    begin_s = datetime(2027, 1, 15, 8, tzinfo=UTC).timestamp()
+    assert gap_word(creationTimestamp="2027-01-15T09:00:00Z") == GapWord(
+        since_s=begin_s, until_s=begin_s + 300, said_at_s=begin_s + 3600, said_by="alice", statement="all wiped"
+    )
+
+
+def test_a_word_about_a_gap_that_was_said_nobody_knows_when_closes_nothing() -> None:
+    begin_s = datetime(2027, 1, 15, 8, tzinfo=UTC).timestamp()
+    span = BlindSpan(ordinals=EVERY_ORDINAL, since_s=begin_s, until_s=begin_s + 300, reason="WatchGap")
+    assert not gap_word().closes(span)
+    assert gap_word(creationTimestamp="2027-01-15T08:05:00Z").closes(span)
+
+
+@pytest.mark.parametrize("times", [1, 2, 8])
+def test_the_message_of_a_gap_keeps_the_way_out_however_often_nobody_looked(times: int) -> None:
+    spans = tuple(
+        BlindSpan(ordinals=EVERY_ORDINAL, since_s=60 * n, until_s=60 * n + 30, reason="MemoryLost") for n in range(times)
+    )
+    snapshot = departure(continuity=checkpoint(blind=spans))
+    rows = exceptions_of(plan(spec(), snapshot, history(), NOW_S), snapshot, [], [], datetime.fromtimestamp(NOW_S, tz=UTC))
+    (row,) = (r for r in rows if r.reason == "WatchGap")
+    assert row.message.endswith("staticgroup confirm-gap --list")
+    assert spans[-1].words in row.message
+    assert (f"and {times - 1} times before" in row.message) is (times > 1)

@@ -77,4 +77,5 @@ def test_crds_prints_every_definition_for_kubectl(capsys: pytest.CaptureFixture[
         "staticgroups.staticgroup.io",
         "kafkaconnections.staticgroup.io",
         "podendconfirmations.staticgroup.io",
+        "watchgapconfirmations.staticgroup.io",
     }

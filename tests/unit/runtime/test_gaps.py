@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from typing import Any
 
 import pytest
@@ -485,3 +486,68 @@ async def test_facts_of_a_statefulset_say_nothing_over_a_restore() -> None:
     world.pods.barrier_works = False
     await world.settled(2)
     assert world.status.continuity.workload is None
+
+
+async def test_word_that_closes_a_gap_is_told_once_and_named_by_the_removals_that_rest_on_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = await World().started()
+    await empty_seat(world)
+    away(world)
+    world.scale(3, in_store=False)
+    world.scale(2)
+    gap(world)
+    world.kafka.problems.clear()
+    await world.settled(2)
+    assert blind(world) == "2-2147483647"
+    world.gap_words = (
+        GapWord(since_s=0, until_s=world.now_s, said_at_s=world.now_s, said_by="alice", statement="none ever ran"),
+    )
+    with caplog.at_level(logging.INFO, "staticgroup.audit"):
+        await world.settled(3)
+    assert left(world) == [world.id_of(2)]
+    (event,) = [text for _, reason, text in world.kube.events if reason == "GapConfirmed"]
+    assert event.startswith("ordinals 2 and above are seen without a gap again")
+    assert event.endswith("confirmed by alice: none ever ran")
+    audited = [r.__dict__ for r in caplog.records if r.name == "staticgroup.audit"]
+    assert [line["message"] for line in audited] == ["gap confirmed", "member removal"]
+    assert (audited[0]["ordinals"], audited[0]["confirmed_by"]) == ("2-2147483647", "alice")
+    assert "(WatchGap), confirmed by alice: none ever ran" in audited[1]["evidence"]
+    world.restart()
+    await world.settled(2)
+    assert [reason for _, reason, _ in world.kube.events].count("GapConfirmed") == 1
+
+
+async def test_removal_of_a_seat_that_was_never_blind_names_no_word(caplog: pytest.LogCaptureFixture) -> None:
+    world = await World().started()
+    away(world)
+    world.remove_object(2)
+    world.start(2, "u2b")
+    gap(world)
+    await world.settled(2)
+    world.gap_words = (GapWord(since_s=0, until_s=world.now_s, said_at_s=world.now_s, said_by="alice"),)
+    await world.settled(1)
+    world.scale(0)
+    world.end(1)
+    with caplog.at_level(logging.INFO, "staticgroup.audit"):
+        await world.settled(3)
+    (line,) = [r.__dict__ for r in caplog.records if r.message == "member removal"]
+    assert line["ordinal"] == 1
+    assert "confirmed by" not in line["evidence"]
+
+
+async def test_suspended_group_hears_the_word_when_it_is_resumed() -> None:
+    world = await World().started()
+    away(world)
+    world.remove_object(2)
+    world.start(2, "u2b")
+    gap(world)
+    await world.settled(2)
+    world.declare(static_group(generation=2, suspend=True))
+    world.gap_words = (GapWord(since_s=0, until_s=world.now_s, said_at_s=world.now_s, said_by="alice"),)
+    await world.settled(2)
+    assert blind(world) == "2"
+    world.declare(static_group(generation=3))
+    await world.settled(2)
+    assert blind(world) == ""
+    assert [reason for _, reason, _ in world.kube.events].count("GapConfirmed") == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
+from staticgroup.core.continuity import GapWord
 from staticgroup.core.words import Word
 from staticgroup.kube.problem import problem_of
 from staticgroup.kube.transport import connect
@@ -23,6 +24,7 @@ from .world import World, guards, static_group
 __all__ = ["cluster"]
 
 WORDS = "podendconfirmations.staticgroup.io"
+GAP_WORDS = "watchgapconfirmations.staticgroup.io"
 
 
 async def lost() -> World:
@@ -195,6 +197,94 @@ async def test_only_the_newest_words_are_kept_when_there_are_too_many(monkeypatc
     assert [w.pod_uid for w in ear.heard[-1]] == ["new", "middle"]
 
 
+# those about gaps -------------------------------------------------------------------------------------------------
+
+
+def gap_resource(name: str, **spec: Any) -> dict[str, Any]:
+    said = {
+        "since": "2027-01-15T07:00:00Z", "until": "2027-01-15T07:05:00Z", "statement": "terminated", "by": "alice",
+    }  # fmt: skip
+    metadata = {"namespace": "", "name": name, "creationTimestamp": "2027-01-15T08:00:00Z"}
+    return {"metadata": metadata, "spec": said | spec}
+
+
+async def test_words_about_gaps_are_heard_from_the_whole_cluster_and_only_news_is_told() -> None:
+    world = World()
+    world.kube.put_object(names.GAP_CONFIRMATION_PLURAL, gap_resource("a"))
+    words, _ = reader(world, "shop", "market")
+    told: list[tuple[GapWord, ...]] = []
+    words.on_gap_words = lambda: told.append(words.gap_words)
+    await words.read()
+    await words.read()
+    (heard,) = told
+    assert [(w.said_by, w.statement, w.until_s - w.since_s, w.said_at_s - w.until_s) for w in heard] == [
+        ("alice", "terminated", 300, 3300)
+    ]
+    world.kube.objects.clear()
+    await words.read()
+    assert told == [heard, ()]
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_words_about_gaps_that_may_not_be_read_are_done_without_and_told_once(
+    status: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.kube.put_object(names.CONFIRMATION_PLURAL, resource("a"))
+    words, ear = reader(world, "shop")
+    real = world.kube.list_objects
+
+    async def missing(plural: str, namespace: str) -> Any:
+        if plural == names.GAP_CONFIRMATION_PLURAL:
+            assert namespace == ""
+            return problem_of(status, verb="list", resource=GAP_WORDS)
+        return await real(plural, namespace)
+
+    monkeypatch.setattr(world.kube, "list_objects", missing)
+    await words.read()
+    await words.read()
+    assert [[w.pod_uid for w in heard] for heard in ear.heard] == [["a"], ["a"]]
+    assert words.gap_words == ()
+    assert len([r for r in caplog.records if "words about gaps" in r.message]) == 1
+    monkeypatch.setattr(world.kube, "list_objects", real)
+    world.kube.put_object(names.GAP_CONFIRMATION_PLURAL, gap_resource("a"))
+    await words.read()
+    assert len(words.gap_words) == 1
+
+
+@pytest.mark.parametrize(("status", "left"), [(0, 1), (403, 1), (503, 1), (404, 0)])
+async def test_words_about_gaps_that_cannot_be_read_now_stay_unless_their_kind_is_gone(
+    status: int, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.kube.put_object(names.GAP_CONFIRMATION_PLURAL, gap_resource("a"))
+    words, _ = reader(world)
+    await words.read()
+
+    async def failing(plural: str, namespace: str) -> Any:
+        return problem_of(status, verb="list", resource=GAP_WORDS)
+
+    monkeypatch.setattr(world.kube, "list_objects", failing)
+    await words.read()
+    assert len(words.gap_words) == left
+
+
+async def test_a_word_about_a_gap_of_another_schema_is_named_and_the_newest_of_the_others_are_heard(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("staticgroup.runtime.words.WORDS_MAX", 2)
+    world = World()
+    for day, name in ((1, "old"), (3, "new"), (2, "middle")):
+        body = gap_resource(name, by=name)
+        body["metadata"]["creationTimestamp"] = f"2027-01-0{day}T00:00:00Z"
+        world.kube.put_object(names.GAP_CONFIRMATION_PLURAL, body)
+    world.kube.put_object(names.GAP_CONFIRMATION_PLURAL, gap_resource("odd", until="2027-01-15T07:00:00Z"))
+    words, _ = reader(world)
+    await words.read()
+    assert [w.said_by for w in words.gap_words] == ["middle", "new"]
+    assert "not readable: odd" in str([r.__dict__.get("problem") for r in caplog.records])
+
+
 # a whole process -----------------------------------------------------------------------------------------------------
 
 
@@ -247,3 +337,37 @@ async def test_doctor_names_the_missing_right_and_the_operator_may_do_without_it
     missing = [f for f in found if not f.is_good and "podendconfirmations" in f.remedy]
     assert [f.is_fatal for f in missing] == [False, False]
     assert "may not list podendconfirmations.staticgroup.io, watch podendconfirmations.staticgroup.io" in missing[0].remedy
+
+
+async def test_doctor_names_the_missing_right_to_read_words_about_gaps(cluster: Cluster) -> None:
+    cluster.server.denied.add(("list", GAP_WORDS))
+    transport = connect(cluster.server.configuration())
+    try:
+        operator = Operator(Settings(identity="one", namespace="ops"), transport, kafka=cluster.kafka)
+        found = [f async for f in findings(operator)]
+    finally:
+        await transport.close()
+    (missing,) = [f for f in found if not f.is_good and GAP_WORDS in f.remedy]
+    assert (missing.is_fatal, "ClusterRole" in missing.remedy) == (False, True)
+
+
+async def test_a_word_about_a_gap_is_heard_while_the_operator_runs_and_closes_it_for_every_group(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("staticgroup.runtime.words.CHECK_S", 0.05)
+    cluster.server.failing["list", GAP_WORDS] = [404] * 3
+    async with cluster.operating():
+        await cluster.populated()
+    cluster.server.remove("shop", "web-2")
+    cluster.server.compact()
+    async with cluster.operating("two", group_poll_s=600):
+        await eventually(lambda: blind_of(cluster), 20)
+        (span,) = blind_of(cluster)
+        body = gap_resource("w", since=span["since"], until=span["until"])
+        body["metadata"]["creationTimestamp"] = "2999-01-01T00:00:00Z"
+        cluster.server.put(body, GAP_WORDS)
+        await eventually(lambda: not blind_of(cluster), 20)
+
+
+def blind_of(cluster: Cluster) -> list[dict[str, Any]]:
+    return list((cluster.status.get("continuity") or {}).get("blind") or ())
