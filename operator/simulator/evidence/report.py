@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .check import Outcome, search
-from .mutants import COVERED, MUTANTS
+from .covered import COVERED
+from .mutants import MUTANTS
 from .variant import ASSUMPTIONS, VARIANTS, Variant
 
 BEGIN, END = "<!-- figures: evidence-model -->", "<!-- /figures -->"
