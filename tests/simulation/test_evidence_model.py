@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from simulator.evidence.check import Model, search
-from simulator.evidence.mutants import COVERED, MUTANTS
+from simulator.evidence.covered import COVERED
+from simulator.evidence.mutants import MUTANTS
 from simulator.evidence.objects import FAILED, RUNNING, TERMINATED, Pod
 from simulator.evidence.policy import Policy
 from simulator.evidence.questions import Event, Reading

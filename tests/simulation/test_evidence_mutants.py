@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simulator.evidence.check import STUCK, search
-from simulator.evidence.mutants import COVERED, MUTANTS, Mutant
+from simulator.evidence.covered import COVERED
+from simulator.evidence.mutants import MUTANTS, Mutant
 
 LIVING = "a living member is removed"
 PROMISES = {

@@ -65,7 +65,11 @@ def with_cluster(name: str, *command: str) -> tuple[str, ...]:
     return (PYTHON, "-m", "support.scene", "with-cluster", name, "--", *command)
 
 
-EXHAUSTIVE = ("tests/simulation/test_evidence_model.py", "tests/simulation/test_evidence_mutants.py")
+EXHAUSTIVE = (
+    "tests/simulation/test_evidence_model.py",
+    "tests/simulation/test_evidence_mutants.py",
+    "tests/simulation/test_continuity_model.py",
+)
 
 SUITES: dict[str, tuple[Suite, ...]] = {
     "check": (

@@ -1,5 +1,6 @@
 """An exhaustive model of one ordinal: can any order of events make the operator remove a living member?
 
 The world is abstract, the decisions are not: what a pod version proves, what a chain proves and what a round may do
-is asked of the product's own code. `python -m simulator.evidence` visits every reachable state of every variant.
+is asked of the product's own code. What happens unseen is searched in `continuity`, by rules of its own.
+`python -m simulator.evidence` visits every reachable state of every variant.
 """

@@ -8,9 +8,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .check import Outcome, search
-from .mutants import MUTANTS, mutant_named
+from .continuity import catalogue
+from .continuity.mutants import MUTANTS as CONTINUITY_MUTANTS
+from .continuity.mutants import ContinuityMutant
+from .continuity.scenario import Scenario
+from .mutants import MUTANTS, Mutant
 from .report import page_with_figures
-from .variant import ASSUMPTIONS, VARIANTS, variant_named
+from .variant import ASSUMPTIONS, VARIANTS, Variant
+
+_DEFAULT: tuple[Variant | Scenario, ...] = (*VARIANTS, *catalogue.SCENARIOS)
+_ASSUMED: tuple[Variant | Scenario, ...] = (*ASSUMPTIONS, *catalogue.ASSUMPTIONS)
+_MUTANTS: tuple[Mutant | ContinuityMutant, ...] = (*MUTANTS, *CONTINUITY_MUTANTS)
+_KINDS: tuple[tuple[str, tuple[Variant | Scenario | Mutant | ContinuityMutant, ...]], ...] = (
+    ("variant", _DEFAULT),
+    ("deep", catalogue.DEEP),
+    ("assumption", _ASSUMED),
+    ("mutant", _MUTANTS),
+)
 
 
 def _say(line: str) -> None:
@@ -34,9 +48,11 @@ def _tell(outcome: Outcome) -> None:
         _say(f"  {number:>2}  {step}")
 
 
-def _search_variants(names: Sequence[str]) -> int:
+def _search_variants(names: Sequence[str], *, is_deep: bool) -> int:
     """Search variants; returns 1 when one of them is not safe."""
-    chosen = [variant_named(name) for name in names] or list(VARIANTS)
+    every = (*_DEFAULT, *catalogue.DEEP, *_ASSUMED)
+    whole = catalogue.DEEP if is_deep else _DEFAULT
+    chosen = [v for name in names for v in every if v.name == name] if names else list(whole)
     outcomes: list[Outcome] = []
     for variant in chosen:
         outcomes.append(search(variant))
@@ -50,7 +66,7 @@ def _search_variants(names: Sequence[str]) -> int:
 
 def _search_mutants(names: Sequence[str]) -> int:
     """Search mutants; returns 1 when one survives."""
-    chosen = [mutant_named(name) for name in names] or list(MUTANTS)
+    chosen = [m for name in names for m in _MUTANTS if m.name == name] if names else list(_MUTANTS)
     killed = 0
     for mutant in chosen:
         with mutant.applied() as variant:
@@ -73,11 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--variant", action="append", default=[], metavar="NAME", help="search this one only")
     parser.add_argument("--mutant", action="append", default=[], metavar="NAME", help="search with this fault only")
     parser.add_argument("--mutants", action="store_true", help="search every mutant")
+    parser.add_argument("--deep", action="store_true", help="search the large variants, and no others")
     parser.add_argument("--list", action="store_true", help="name the variants, assumptions and mutants")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="write all figures into the reference page")
     chosen = parser.parse_args(arguments)
+    known = {one.name for _, named in _KINDS for one in named}
+    if unknown := [name for name in (*chosen.variant, *chosen.mutant) if name not in known]:
+        parser.error(f"nothing is named {', '.join(unknown)}; see --list")
     if chosen.list:
-        for kind, named in (("variant", VARIANTS), ("assumption", ASSUMPTIONS), ("mutant", MUTANTS)):
+        for kind, named in _KINDS:
             for one in named:
                 _say(f"{kind:10}  {one.name:34}  {one.says}")
         return 0
@@ -86,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if chosen.mutants or chosen.mutant:
         return _search_mutants(chosen.mutant)
-    return _search_variants(chosen.variant)
+    return _search_variants(chosen.variant, is_deep=chosen.deep)
 
 
 if __name__ == "__main__":

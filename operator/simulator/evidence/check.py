@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 from staticgroup.core.chain import IncarnationState
 
+from .continuity.model import ContinuityModel
+from .continuity.scenario import Scenario
 from .kafka import Kafka
 from .move import Move
 from .objects import FAILED, uid_of
@@ -21,6 +24,56 @@ STATES_MAX = 1_000_000
 STUCK = "a departure that can be proven never ends in a removal"
 GAVE_UP = "the search gave up"
 """Stands where a broken promise would, and breaks none."""
+
+_State = TypeVar("_State")
+_State_co = TypeVar("_State_co", covariant=True)
+
+
+class Step(Protocol[_State_co]):
+    """What a search reads of one move; see `move.Move`."""
+
+    @property
+    def says(self) -> str:
+        """One sentence of a trace."""
+
+    @property
+    def after(self) -> _State_co:
+        """The state that it leads to."""
+
+    @property
+    def violation(self) -> str:
+        """The promise that it breaks; "" when none."""
+
+    @property
+    def removes(self) -> bool:
+        """Whether a member is removed at the operator's word."""
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether it happens by itself sooner or later."""
+
+
+class Searchable(Protocol[_State]):
+    """What a search needs of a model.
+
+    Parameters
+    ----------
+    name: of the variant. progress: ask too that every state in which `must_end` is true reaches a removal by fair moves.
+    start: where it begins.
+    """
+
+    name: str
+    progress: bool
+    start: _State
+
+    def moves(self, state: _State) -> Iterator[Step[_State]]:
+        """Yield every move of every actor."""
+
+    def canonical(self, state: _State) -> _State:
+        """Return the state that stands for all that differ by names only."""
+
+    def must_end(self, state: _State) -> bool:
+        """Tell whether a removal must follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +111,9 @@ class Model:
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
+        self.name = variant.name
+        self.progress = variant.progress
+        self.start = initial(variant)
         self.policy = Policy(variant)
         self._actors = (World(variant, self.policy), Kafka(variant, self.policy), Operator(variant, self.policy))
 
@@ -65,6 +121,10 @@ class Model:
         """Yield every move of every actor."""
         for actor in self._actors:
             yield from actor.moves(state)
+
+    def canonical(self, state: State) -> State:
+        """Return the state that stands for all that differ by names only."""
+        return canonical(state)
 
     def must_end(self, state: State) -> bool:
         """Tell whether a dead member is departed, and all evidence for it is there or on its way.
@@ -113,61 +173,83 @@ class _Graph:
         return reached
 
 
-def search(variant: Variant, *, states_max: int = STATES_MAX) -> Outcome:
-    """Visit every reachable state of a variant, or stop at the first broken promise.
+class _Search:
+    """One search under way.
+
+    Parameters
+    ----------
+    states_max: gives up after so many states.
+    """
+
+    def __init__(self, model: Searchable[Any], states_max: int) -> None:
+        self._model = model
+        self._states_max = states_max
+        self._began_s = time.process_time()
+        self._order: list[Any] = [model.start]
+        self._found: dict[Any, int] = {model.start: 0}
+        self._graph = _Graph()
+        self._transitions = self._removals = self._depth = 0
+
+    def outcome(self, violation: str = "", trace: tuple[str, ...] = (), departures: int = 0) -> Outcome:
+        """Return what was found so far; complete unless something was violated."""
+        return Outcome(
+            variant=self._model.name,
+            states=len(self._order),
+            transitions=self._transitions,
+            depth=self._depth,
+            seconds=time.process_time() - self._began_s,
+            violation=violation,
+            trace=trace,
+            removals=self._removals,
+            departures=departures,
+            is_complete=not violation,
+        )
+
+    def run(self) -> Outcome:
+        """Visit every reachable state, or stop at the first broken promise."""
+        at, level_end = 0, 1
+        while at < len(self._order):
+            if at == level_end:
+                self._depth, level_end = self._depth + 1, len(self._order)
+            for move in self._model.moves(self._order[at]):
+                self._transitions += 1
+                if move.violation or len(self._order) > self._states_max:
+                    why = move.violation or f"{GAVE_UP} after {self._states_max} states"
+                    return self.outcome(why, (*self._graph.trace(at), move.says))
+                self._follow(at, move)
+            at += 1
+        return self._with_departures() if self._model.progress else self.outcome()
+
+    def _follow(self, at: int, move: Step[Any]) -> None:
+        after = self._model.canonical(move.after)
+        to = self._found.get(after)
+        if to is None:
+            to = self._found[after] = len(self._order)
+            self._order.append(after)
+            self._graph.parents.append((at, move.says))
+        if move.removes:
+            self._removals += 1
+            self._graph.ends.append(at)
+        elif self._model.progress and move.is_fair and to != at:
+            self._graph.causes.setdefault(to, []).append(at)
+
+    def _with_departures(self) -> Outcome:
+        ending = self._graph.ending()
+        departures = 0
+        for number, state in enumerate(self._order):
+            if self._model.must_end(state):
+                departures += 1
+                if number not in ending:
+                    return self.outcome(STUCK, self._graph.trace(number), departures)
+        return self.outcome(departures=departures)
+
+
+def search(variant: Variant | Scenario, *, states_max: int = STATES_MAX) -> Outcome:
+    """Visit every reachable state of a variant or scenario, or stop at the first broken promise.
 
     Parameters
     ----------
     states_max: gives up after so many states; a complete search stays below.
     """
-    began_s = time.process_time()
-    model = Model(variant)
-    start = initial(variant)
-    found: dict[State, int] = {start: 0}
-    order = [start]
-    graph = _Graph()
-    transitions = removals = depth = departures = at = 0
-    level_end = 1
-
-    def outcome(violation: str, trace: tuple[str, ...], *, is_complete: bool) -> Outcome:
-        return Outcome(
-            variant=variant.name,
-            states=len(order),
-            transitions=transitions,
-            depth=depth,
-            seconds=time.process_time() - began_s,
-            violation=violation,
-            trace=trace,
-            removals=removals,
-            departures=departures,
-            is_complete=is_complete,
-        )
-
-    while at < len(order):
-        if at == level_end:
-            depth, level_end = depth + 1, len(order)
-        for move in model.moves(order[at]):
-            transitions += 1
-            if move.violation or len(order) > states_max:
-                why = move.violation or f"{GAVE_UP} after {states_max} states"
-                return outcome(why, (*graph.trace(at), move.says), is_complete=False)
-            after = canonical(move.after)
-            to = found.get(after)
-            if to is None:
-                to = found[after] = len(order)
-                order.append(after)
-                graph.parents.append((at, move.says))
-            if move.removes:
-                removals += 1
-                graph.ends.append(at)
-            elif variant.progress and move.is_fair and to != at:
-                graph.causes.setdefault(to, []).append(at)
-        at += 1
-    if variant.progress:
-        ending = graph.ending()
-        for number, state in enumerate(order):
-            if model.must_end(state):
-                departures += 1
-                if number not in ending:
-                    return outcome(STUCK, graph.trace(number), is_complete=False)
-    return outcome("", (), is_complete=True)
+    model: Searchable[Any] = ContinuityModel(variant) if isinstance(variant, Scenario) else Model(variant)
+    return _Search(model, states_max).run()
