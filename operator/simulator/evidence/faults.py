@@ -10,7 +10,6 @@ from typing import Any
 from staticgroup.core import certificate, chain, guards, memory, plan
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
-from staticgroup.core.injection import InjectionPlan
 from staticgroup.core.pod import ContainerPhase, PodVersion
 from staticgroup.kube.incarnation_book import IncarnationBook
 from staticgroup.kube.translate import pods
@@ -86,13 +85,11 @@ def only_gc_refused(version: PodVersion) -> Any:
     return certificate.Refusal(clause="PodGC", reason=certificate.RefusalReason.POD_GARBAGE_COLLECTOR)
 
 
-def new_epoch(original: Callable[..., InjectionPlan]) -> Callable[..., InjectionPlan]:
-    def planned(spec: Any, snapshot: Any, *rest: Any) -> InjectionPlan:
-        made = original(spec, snapshot, *rest)
-        injected = made.injected and replace(made.injected, watch_epoch=snapshot.watch_epoch)
-        return replace(made, injected=injected)
+def any_epoch(original: Callable[..., bool]) -> Callable[..., bool]:
+    def is_continuous(snapshot: Any, history: Any, ordinal: Any) -> bool:
+        return original(replace(snapshot, watch_epoch=snapshot.continuity.epoch), history, ordinal)
 
-    return planned
+    return is_continuous
 
 
 def unlimited(original: Callable[..., Any]) -> Callable[..., Any]:

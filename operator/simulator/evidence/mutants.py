@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 from staticgroup.core import certificate, chain, memory, plan
 from staticgroup.core.chain import IncarnationState
-from staticgroup.core.injection import plan_injection
 from staticgroup.kube import incarnation_book
 from staticgroup.kube.incarnation_book import IncarnationBook
 from staticgroup.kube.translate import pods
@@ -22,6 +21,7 @@ from staticgroup.kube.translate import pods
 from .faults import (
     Patch,
     all_of_those_shown,
+    any_epoch,
     blind_to,
     certify,
     continuous,
@@ -31,7 +31,6 @@ from .faults import (
     last_shown_only,
     narrow,
     never_bound,
-    new_epoch,
     no_barrier,
     only_gc_refused,
     phase_rule,
@@ -210,9 +209,9 @@ MUTANTS = (
     _mutant("gap", "a gap of the watch is ignored", "watch gap", (plan, "judge", continuous)),
     _mutant(
         "epoch",
-        "a new epoch is written after a gap",
+        "what is known under another epoch is believed after a gap",
         "watch gap",
-        (plan, "plan_injection", new_epoch(plan_injection)),
+        (plan, "is_continuous", any_epoch(plan.is_continuous)),
     ),
     _mutant(
         "ledger", "suspects are forgotten at a restart", "restart", (memory, "to_remember", suspects_forgotten)
