@@ -344,7 +344,7 @@ class FakePods(_Hooks):
         self.waiting.clear()
         versions = tuple(present)
         self.epochs = [*(self.epochs or [self.epoch]), epoch]
-        self.book.era += 1
+        self.book.next_era("")
         self.names.begin_gap("", self.book.sightings(""))
         self.list_afresh(versions)
         self.names.end_gap("", self.book.sightings_of(v.uid for v in versions))
@@ -366,6 +366,10 @@ class FakePods(_Hooks):
         if record is None or record.seen_in < 0:
             return ""
         return (self.epochs or [self.epoch])[record.seen_in]
+
+    def age_s(self) -> float:
+        """Return how long the watch has said nothing."""
+        return 0.0
 
     def went_back(self, reason: str) -> None:
         """End every history, as PodStore.went_back does."""

@@ -68,6 +68,12 @@ class Continuity(ApiModel):
         "", description="Changes whenever the API server goes back in time; uids compare only within one."
     )
     at: Timestamp = Field(description="When this was so.")
+    static_group_uid: Annotated[str, StringConstraints(max_length=64)] = Field(
+        "", description="metadata.uid of the StaticGroup that this was written for; that of another one remembers nothing."
+    )
+    ids_by_hand: bool = Field(
+        False, description="Ids could be carried under any pod name, so no rule about a name says anything."
+    )
     workload_name: Annotated[str, StringConstraints(max_length=253)] = Field(description="Name of the StatefulSet.")
     seats: Annotated[list[Seat], Field(max_length=SEATS_MAX)] = Field(
         [], description="The objects that had the StatefulSet's pod names, at most 1000.", json_schema_extra=ATOMIC

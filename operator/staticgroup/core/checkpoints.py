@@ -26,6 +26,8 @@ def checkpoint_from(status: api.Continuity | None) -> Checkpoint | None:
         timeline=status.timeline,
         at_s=status.at.timestamp(),
         workload_name=status.workload_name,
+        group_uid=status.static_group_uid,
+        ids_by_hand=status.ids_by_hand,
         seats=tuple(
             Seat(
                 ordinal=s.ordinal,
@@ -59,9 +61,10 @@ def sealed(status: StaticGroupStatus) -> StaticGroupStatus:
     return status.model_copy(update={"continuity": continuity})
 
 
-def is_sealed(status: StaticGroupStatus) -> bool:
-    """True when nothing of what a status remembers was changed since it was written."""
-    return status.continuity is not None and status.continuity.digest == digest_of(status)
+def is_sealed(status: StaticGroupStatus | None, uid: str) -> bool:
+    """True when nothing of what a status remembers was changed since it was written for the StaticGroup with this uid."""
+    known = status.continuity if status is not None else None
+    return status is not None and known is not None and (known.static_group_uid, known.digest) == (uid, digest_of(status))
 
 
 def digest_of(status: StaticGroupStatus) -> str:
@@ -90,6 +93,8 @@ def wire_continuity(checkpoint: Checkpoint | None) -> api.Continuity | None:
         timeline=checkpoint.timeline,
         at=_time(checkpoint.at_s),
         workload_name=checkpoint.workload_name,
+        static_group_uid=checkpoint.group_uid,
+        ids_by_hand=checkpoint.ids_by_hand,
         seats=[
             api.Seat(
                 ordinal=s.ordinal, uid=s.uid, node_name=s.node_name, restarts=s.restarts, other_ids=s.has_other_ids

@@ -121,12 +121,15 @@ class Checkpoint:
     at_s: when it was so, seconds since the Unix epoch.
     seats: the objects that had the names, ascending; `is_complete` when no other existed.
     workload: read consistently before the absence of other names was known; None while that is not certain.
+    group_uid: of the StaticGroup. ids_by_hand: as `WatchView.are_ids_by_hand` was.
     """
 
     epoch: str
     timeline: str
     at_s: float
     workload_name: str
+    group_uid: str = ""
+    ids_by_hand: bool = False
     seats: tuple[Seat, ...] = ()
     is_complete: bool = True
     workload: SettledWorkload | None = None
@@ -157,6 +160,7 @@ class WatchView:
     epoch: continuity epoch of the pod watch; never "".
     timeline: another one since the API server was seen to go back in time; uids compare only within one.
     was_restored: this process saw, or was told, that the API server went back in time.
+    silent_s: how long the watch has said nothing; so much of the past is not known yet.
     everywhere: epochs since which every name of the namespace is unbroken, the present one included.
     unbroken: per ordinal with a known pod, the epochs since which its name is.
     seats: the objects that have the names now.
@@ -172,6 +176,8 @@ class WatchView:
     timeline: str
     workload_name: str
     everywhere: frozenset[str]
+    group_uid: str = ""
+    silent_s: float = 0.0
     was_restored: bool = False
     unbroken: Mapping[int, frozenset[str]] = field(default_factory=dict)
     seats: tuple[Seat, ...] = ()
@@ -278,8 +284,10 @@ def _written(
     return Checkpoint(
         epoch=view.epoch,
         timeline=view.timeline,
-        at_s=now_s,
+        at_s=now_s - view.silent_s,
         workload_name=view.workload_name,
+        group_uid=view.group_uid,
+        ids_by_hand=view.are_ids_by_hand,
         seats=seats[:SEATS_MAX],
         is_complete=len(seats) <= SEATS_MAX,
         workload=workload,
@@ -289,11 +297,11 @@ def _written(
 
 def _kept(before: Checkpoint, view: WatchView) -> _Kept:
     """Return the ordinals that the two rules keep clear over a gap."""
-    if view.are_ids_by_hand or before.timeline != view.timeline or before.workload_name != view.workload_name:
+    if view.are_ids_by_hand or before.ids_by_hand or before.timeline != view.timeline or before.workload_name != view.workload_name:
         return _Kept()
     by_watch = frozenset(o for o, epochs in view.unbroken.items() if before.epoch in epochs)
     if _may_have_swapped(before, view):
-        return _Kept(ordinals=by_watch)
+        return _Kept()
     same = frozenset(s.ordinal for s in before.seats if s.uid in view.seen)
     return _Kept(ordinals=by_watch | same, outside=_settled_outside(before, view), but=_touched(before, view))
 
@@ -319,9 +327,21 @@ def _touched(before: Checkpoint, view: WatchView) -> frozenset[int]:
 
 
 def _may_have_swapped(before: Checkpoint, view: WatchView) -> bool:
-    """True when a container may have been started again whose ids can be edited, and so have carried another seat's."""
+    """True when a pod whose ids can be edited may have carried another seat's for a while.
+
+    Notes
+    -----
+    It takes a container that was started again, or a pod that nobody saw: one that came and went, which it can not have
+    where every wanted name had its pod all the while and the StatefulSet wanted no other.
+    """
     now = {s.uid: s.restarts for s in view.seats}
-    return any(s.restarts is not None and now.get(s.uid) != s.restarts for s in before.seats)
+    if any(s.restarts is not None and now.get(s.uid) != s.restarts for s in before.seats):
+        return True
+    if before.seats and all(s.restarts is None for s in before.seats):
+        return False
+    wanted = _settled_outside(before, view)
+    seated = [s for s in before.seats if wanted is not None and wanted.wants(s.ordinal) and s.uid in now]
+    return wanted is None or len(seated) != wanted.replicas
 
 
 def _complement(kept: _Kept) -> Ordinals:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import IdScheme, InvalidInstanceIdError, Ordinal
+from ..api.schema import INT32_MAX
 from .chain import Incarnation, IncarnationState
 from .group import GroupView, MemberView
 
@@ -21,6 +22,7 @@ MISSING_AFTER_READY_S = 30.0
 KIP-848 join may wait one heartbeat of every other member."""
 
 
+ORDINAL_DIGITS_MAX = 10
 OVERDUE_AFTER_S = 300.0
 """A pod that is this old and still not Ready is no restart any more: unschedulable, no image, or crash-looping."""
 
@@ -116,7 +118,10 @@ def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:
 def ordinal_of_pod(workload_name: str, pod_name: str) -> Ordinal | None:
     """Return the ordinal in a StatefulSet pod's name; None when the name is not `<workload_name>-<ordinal>`."""
     text = pod_name.removeprefix(f"{workload_name}-")
-    return Ordinal(int(text)) if text != pod_name and text.isascii() and text.isdigit() else None
+    if text == pod_name or len(text) > ORDINAL_DIGITS_MAX or not (text.isascii() and text.isdigit()):
+        return None
+    ordinal = int(text)
+    return Ordinal(ordinal) if text == str(ordinal) and ordinal <= INT32_MAX else None  # no StatefulSet writes 02
 
 
 def classify(

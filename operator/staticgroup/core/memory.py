@@ -7,6 +7,7 @@ it is ignorance about all of them (`injection._is_carried`), and departed member
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from ..api import status as api
@@ -15,7 +16,7 @@ from ..api.ordinals import Ordinals
 from ..api.staticgroup import StaticGroupSpec
 from .certificate import Certificate, CertificateKind
 from .chain import Incarnation, IncarnationState
-from .checkpoints import checkpoint_from, is_sealed, seated
+from .checkpoints import LISTED, checkpoint_from, is_sealed, seated
 from .snapshot import History, Injected, RemovalRecord
 
 EVIDENCE_MAX = 300
@@ -23,8 +24,13 @@ LONGEST_SESSION_S = 1800.0
 """Default of the broker's group.max.session.timeout.ms: by then the session of a dead process has expired by itself."""
 
 
-def history_from(status: api.StaticGroupStatus | None) -> History:
-    """Read the memory of earlier rounds from a status; an empty History when there is none."""
+def history_from(status: api.StaticGroupStatus | None, uid: str) -> History:
+    """Read the memory of earlier rounds from a status; an empty History when there is none.
+
+    Parameters
+    ----------
+    uid: of the StaticGroup; what a status remembers of another one (a backup, a copy) is no memory of its pods.
+    """
     if status is None:
         return History()
     issued = status.issued
@@ -33,7 +39,7 @@ def history_from(status: api.StaticGroupStatus | None) -> History:
         removals=tuple(_record_from(s) for s in status.settling),
         issued_ordinals=Ordinals.parse(issued.ordinals) if issued else Ordinals(),
         templates=tuple(issued.templates) if issued else (),
-        continuity=checkpoint_from(status.continuity) if is_sealed(status) else None,
+        continuity=checkpoint_from(status.continuity) if is_sealed(status, uid) else None,
         fleet_timeout_ms=_fleet_timeout_ms(status),
     )
 
@@ -44,7 +50,7 @@ def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
     return status.injected.session_timeout_ms if is_fleet and status.injected is not None else None
 
 
-def ledger_from(namespace: str, status: api.StaticGroupStatus | None) -> tuple[Incarnation, ...]:
+def ledger_from(namespace: str, status: api.StaticGroupStatus | None, uid: str = "") -> tuple[Incarnation, ...]:
     """Read the incarnations that an earlier process remembered; their objects count as gone until seen.
 
     Notes
@@ -56,6 +62,9 @@ def ledger_from(namespace: str, status: api.StaticGroupStatus | None) -> tuple[I
         return ()
     entries = status.ledger.incarnations if status.ledger is not None else []
     remembered = tuple(_incarnation_from(namespace, entry) for entry in entries)
+    if uid and not is_sealed(status, uid):
+        # Perhaps of another cluster, whose resourceVersions say nothing here; suspects they are all the same.
+        remembered = tuple(replace(i, resource_version=min(i.resource_version, LISTED)) for i in remembered)
     known = {i.uid for i in remembered}
     return (*remembered, *(i for i in seated(namespace, status) if i.uid not in known))
 

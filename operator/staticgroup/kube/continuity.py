@@ -10,6 +10,7 @@ there, as it would have stored it itself, or finds the history gone and begins a
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -70,6 +71,7 @@ class Continuity:
             floors = _positions(raw["resourceVersions"])
             epoch, timeline, restored = raw["epoch"], raw.get("timeline", ""), raw.get("restored", "")
             at_s = float(raw.get("at", 0.0))
+            at_s = at_s if math.isfinite(at_s) else 0.0
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
         if not isinstance(epoch, str) or not epoch:

@@ -23,6 +23,8 @@ from .pod_records import PodRecord, PodRecords
 GONE_MAX: Final = 20_000
 """Most vanished incarnations kept that belong to no StaticGroup."""
 AWAITING_NODE_MAX: Final = 10_000
+NEWEST: Final = 2**63
+"""Above every resourceVersion."""
 DEAD_PER_NAME_MAX: Final = 4
 """Most vanished dead incarnations kept of one pod name: the newest, and those that carried other ids than the newer."""
 
@@ -60,7 +62,7 @@ class IncarnationBook:
 
     Attributes
     ----------
-    era: counts the gaps of the watch, so that each record can tell between which of them its object was seen.
+    eras: the gaps of each scope of the watch, counted, so that each record can tell between which its object was seen.
 
     Parameters
     ----------
@@ -74,7 +76,7 @@ class IncarnationBook:
         self, *, node_of: NodeOf, now_s: Callable[[], float], is_managed: IsManaged, gone_max: int = GONE_MAX
     ) -> None:
         self.records = PodRecords()
-        self.era = 0
+        self.eras: dict[str, int] = {}
         self._node_of = node_of
         self._now_s = now_s
         self._is_managed = is_managed
@@ -101,8 +103,16 @@ class IncarnationBook:
         """
         change = self._take(version, is_deleted=is_deleted, in_order=in_order)
         if change.record.uid == version.uid:  # else it is older than a dropped one of the same name
-            change.record.seen_in = self.era
+            change.record.seen_in = self.era_of(version.namespace)
         return change
+
+    def era_of(self, namespace: str) -> int:
+        """Return how many gaps the watch of a namespace has had; a watch of all namespaces counts as "" does."""
+        return self.eras.get(namespace, self.eras.get("", 0))
+
+    def next_era(self, scope: str) -> None:
+        """Count a gap of a scope; "" is all namespaces."""
+        self.eras[scope] = self.eras.get(scope, 0) + 1
 
     def _take(self, version: PodVersion, *, is_deleted: bool, in_order: bool) -> Change:
         record = self.records.get(version.uid)
@@ -320,7 +330,8 @@ class IncarnationBook:
         if not record.object_present:
             return f"pod {version.namespace}/{version.name} (uid {version.uid}) is back after its deletion"
         certificate = record.certificate
-        if certificate is not None and not certificate.is_word:
+        is_proof = certificate is not None and not certificate.is_word
+        if is_proof and certificate is not None and certificate.resource_version < version.resource_version:
             return f"pod {version.namespace}/{version.name} (uid {version.uid}) runs after its end was certified"
         return ""
 
@@ -450,6 +461,10 @@ class IncarnationBook:
                 continue
             if self._is_managed(record.namespace, record.pod_name):
                 yield (record.namespace, record.pod_name.rpartition("-")[0]), resource_version, record.since_s
+
+    def oldest_unwritten_s(self) -> float | None:
+        """Return when the first end of a managed pod was seen that no status holds yet, seconds since the Unix epoch."""
+        return min((since_s for _, _, since_s in self._ends("", NEWEST)), default=None)
 
     def take_durable(self, scope: str, position: int, behind: Mapping[Workload, int]) -> None:
         """Note that another process has written every end of a scope up to a position, of some workloads up to their own."""

@@ -12,6 +12,7 @@ KEP-5504 (resourceVersions of one type are comparable).
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -121,7 +122,7 @@ class PodStore:
         self._timeline = ""
         self._is_timeline_stored = False
         self._restored = ""
-        self._epoch_of_era: dict[int, str] = {}
+        self._epoch_of_era: dict[tuple[str, int], str] = {}
         self._ended_at_s: dict[str, float] = {}
         self._epoch = ""
         self._ended_epoch = ""
@@ -129,7 +130,9 @@ class PodStore:
         self._stored_maximum = 0
         self._resumed_positions: dict[str, int | None] = {}
         self._before_gap: dict[str, frozenset[str]] = {}
+        self._gapped: set[str] = set()
         self._saw_restore = False
+        self._begins_after_restore = False
         self._came_back = ""
         self._anchored = asyncio.Event()
         self.gap_count = 0
@@ -147,6 +150,7 @@ class PodStore:
         """
         positions = self._resume_positions(resume)
         self._restored = restored
+        self._begins_after_restore = bool(restored) and resume is None
         self._is_timeline_stored = resume is not None and bool(resume.timeline)
         self._timeline = resume.timeline if resume is not None and resume.timeline else self._draw()
         if resume is not None and resume.at_s:
@@ -201,9 +205,11 @@ class PodStore:
 
     def take_event(self, stream: PodStream, version: PodVersion, *, is_deleted: bool) -> None:
         """Fold a version that a watch delivered."""
-        contradiction = "" if is_deleted else self._book.comes_back(version)
+        # An event from before the position was looked up afterwards, and says what was so then.
+        is_news = not is_deleted and version.resource_version > stream.position
+        contradiction = self._book.comes_back(version) if is_news else ""
         if contradiction:
-            stream.report_gap(Gap(reason=f"{contradiction} (etcd restored?)", is_restore=True))
+            self.went_back(f"{contradiction} (etcd restored?)")
         change = self._book.take(version, is_deleted=is_deleted, in_order=True)
         self._announce(change)
         if is_deleted:
@@ -233,21 +239,24 @@ class PodStore:
     def version_counter_reset(self, resource_version: int) -> None:
         """Start comparing versions anew after an etcd restore."""
         self._stored_maximum = 0
-        self._names.rewind()
+        self._end_timeline()
         self._book.forget_versions(resource_version)
 
     def gap_opened(self, stream: PodStream, gap: Gap, *, was_anchored: bool) -> None:
         """End the epoch; what had a name is noted, because names whose object stays keep their history."""
-        self._book.era += 1
+        self._book.next_era(stream.scope)
         # Before the first epoch it is what was resumed that may go on, unless some workload lags behind its position.
         ended = self._epoch or self._ended_epoch or ("" if self._lineage.is_behind else self._resumed_epoch)
-        self._before_gap[stream.scope] = self._names.of_scope(stream.scope) | ({ended} if ended else set())
+        # What a scope lost in a gap before that, under the same epoch, the events of this one do not bring back.
+        is_first = stream.scope not in self._gapped
+        self._gapped.add(stream.scope)
+        before = self._names.of_scope(stream.scope) | ({ended} if ended else set())
+        self._before_gap[stream.scope] = before if is_first else frozenset()
         if self._epoch:
             self._ended_at_s[self._epoch] = self._now_s() - max(0.0, self._clock_s() - stream.last_heard_s)
             self._ended_at_s = dict(list(self._ended_at_s.items())[-EPOCHS_MAX:])
         if gap.is_restore:
-            self._names.rewind()
-            self._timeline = self._draw()
+            self._end_timeline()
         else:
             self._names.begin_gap(stream.scope, self._book.sightings(stream.scope) if was_anchored else {})
         self._ended_epoch = self._epoch or self._ended_epoch
@@ -258,6 +267,15 @@ class PodStore:
         self.gap_count += 1
         _log.warning("pod watch gap", extra={"scope": stream.scope, "reason": gap.reason})
         self._hooks.on_gap(gap.reason)
+
+    def _end_timeline(self) -> None:
+        """Begin another timeline at once: uids may come back, so no name of any scope stays clear."""
+        self._names.rewind()
+        self._timeline = self._draw()
+        self._saw_restore = True
+        self._before_gap.clear()
+        self._epoch = self._ended_epoch = self._resumed_epoch = ""
+        self._anchored.clear()
 
     def gap_closed(self, scope: str, listing: Listing) -> None:
         """Compare the names with what had them before the gap."""
@@ -280,15 +298,17 @@ class PodStore:
             reason, self._came_back = self._came_back, ""
             self.went_back(f"{reason} (etcd restored?)")
             return
-        if not all(s.is_anchored for s in self._streams.values()):
+        if not all(s.is_anchored and not s.has_reported_gap for s in self._streams.values()):
             return
         if not self._epoch:
             resumed = self._resumed_epoch
             self._epoch = self._lineage.go_on(resumed, self._draw) if resumed else self._draw()
             self._names.draw(self._ended_epoch)
         self._resumed_epoch = self._ended_epoch = ""
-        self._epoch_of_era[self._book.era] = self._epoch
-        self._epoch_of_era = dict(list(self._epoch_of_era.items())[-EPOCHS_MAX:])
+        self._gapped.clear()
+        for scope in self._streams:
+            self._epoch_of_era.setdefault((scope, self._book.era_of(scope)), self._epoch)
+        self._epoch_of_era = dict(list(self._epoch_of_era.items())[-EPOCHS_MAX * len(self._streams) :])
         self._anchored.set()
         self._hooks.on_anchor(self._epoch)
 
@@ -342,7 +362,10 @@ class PodStore:
     def seen_under(self, uid: str) -> str:
         """Return the epoch in which this process saw an object last; "" when it did not, or under none that is known."""
         record = self._book.records.get(uid)
-        return self._epoch_of_era.get(record.seen_in, "") if record is not None else ""
+        if record is None:
+            return ""
+        scope = record.namespace if record.namespace in self._streams else ALL_NAMESPACES
+        return self._epoch_of_era.get((scope, record.seen_in), "")
 
     def restored(self, mark: str) -> None:
         """Take a person's word that etcd was restored: every history ends, as if the server had been seen to go back.
@@ -358,6 +381,7 @@ class PodStore:
 
     def went_back(self, reason: str) -> None:
         """End every history, because the API server was seen to go back in time, on whatever object."""
+        self._end_timeline()
         for stream in self._streams.values():
             stream.report_gap(Gap(reason=reason, is_restore=True))
 
@@ -446,7 +470,12 @@ class PodStore:
         """
         kept = tuple(entries)
         self._stored_maximum = max((self._stored_maximum, *(e.resource_version for e in kept)))
-        self._book.merge(kept, complete_until=lambda namespace: self.position(namespace) if self._epoch else 0)
+        self._book.merge(kept, complete_until=self._complete_until)
+
+    def _complete_until(self, namespace: str) -> int:
+        """Return up to where every object of a namespace is known; 0 while its LIST is not complete."""
+        stream = self._stream_of(namespace)
+        return stream.position if stream is not None and stream.is_anchored else 0
 
     def hear(self, words: Iterable[Word]) -> None:
         """Take all words that people have given about lost pods, in place of those of before."""
@@ -486,7 +515,7 @@ class PodStore:
             behind=behind,
             since=dict(self._lineage.since),
             timeline=self._timeline,
-            at_s=round(self._now_s() - max(0.0, self.age_s()), 1),
+            at_s=round(min(self._now_s() - max(0.0, self.age_s()), self._book.oldest_unwritten_s() or math.inf), 1),
             restored=self._restored,
         )
 
@@ -546,7 +575,7 @@ class PodStore:
     @property
     def saw_restore(self) -> bool:
         """True when this process saw, or was told, that the API server went back in time."""
-        return self._saw_restore
+        return self._saw_restore or self._begins_after_restore
 
     def age_s(self) -> float:
         """Return the seconds since the quietest stream last heard anything (an event, a bookmark, a LIST page)."""

@@ -23,7 +23,7 @@ has passed r, so its true end, if it lies in the replay, was folded first.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, Protocol
@@ -50,7 +50,7 @@ _SEAT_NAME: Final = re.compile(r".+-(?:0|[1-9][0-9]*)")
 
 
 def may_hold_a_seat(raw: object) -> bool:
-    """True for a pod with a name as StatefulSets give them, or with an id in its annotations; and for what has no name.
+    """True for a pod with a name as StatefulSets give them, or with an id of whatever kind; and for what has no name.
 
     Parameters
     ----------
@@ -62,7 +62,19 @@ def may_hold_a_seat(raw: object) -> bool:
     name, annotations = metadata.get("name"), metadata.get("annotations")
     if not isinstance(name, str) or _SEAT_NAME.fullmatch(name):
         return True
-    return isinstance(annotations, dict) and any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations)
+    if isinstance(annotations, dict) and any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations):
+        return True
+    return any("INSTANCE_ID" in name.upper() for name in _variables(raw))
+
+
+def _variables(raw: Any) -> Iterator[str]:
+    """Yield the names of the environment variables of a pod's containers."""
+    spec = raw.get("spec") if isinstance(raw, dict) else None
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        for container in (spec.get(kind) or ()) if isinstance(spec, dict) else ():
+            for variable in (container.get("env") or ()) if isinstance(container, dict) else ():
+                if isinstance(variable, dict) and isinstance(variable.get("name"), str):
+                    yield variable["name"]
 
 
 
@@ -201,9 +213,14 @@ class PodStream:
 
     def report_gap(self, gap: Gap) -> None:
         """End continuity from outside: a consistent read went backwards, or a LIST contradicts."""
-        if self._reported_gap is None:
+        if self._reported_gap is None or gap.is_restore:
             self._reported_gap = gap
             self._gap_reported.set()
+
+    @property
+    def has_reported_gap(self) -> bool:
+        """True while a gap was reported that the stream has not begun to recover from."""
+        return self._reported_gap is not None
 
     # -- the main loop
 
@@ -267,6 +284,8 @@ class PodStream:
         """Give up continuity and anchor anew."""
         self._gap_count += 1
         was_anchored, self.is_anchored = self.is_anchored, False
+        if self._reported_gap is not None and self._reported_gap.is_restore:
+            gap = self._reported_gap  # told while another gap began
         self._reported_gap = None
         self._gap_reported.clear()
         await self.close()

@@ -60,9 +60,13 @@ class Histories:
     now_s: Callable[[], float]
 
     async def checkpoint(
-        self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None
+        self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None, *, words: bool = True
     ) -> Checkpoint | None:
         """Carry what is remembered of a StaticGroup over to now.
+
+        Parameters
+        ----------
+        words: False leaves the spans open that people's words would close.
 
         Returns
         -------
@@ -71,7 +75,7 @@ class Histories:
         if not self.pods.epoch:
             return None
         before = history.continuity
-        view = self._view(group, spec, history, settled)
+        view = self._view(group, spec, history, settled, words=words)
         if before is None:
             first = first_checkpoint(view, self.now_s())
             return first if history.injected is None else self._forgotten(group, first)
@@ -79,7 +83,7 @@ class Histories:
             read = await self.kube.read_workload(group.metadata.namespace, spec.workload_ref.name)
             if isinstance(read, KubeProblem) or self.pods.epoch != view.epoch:
                 return None
-            view = self._view(group, spec, history, settled, settled_workload(read))
+            view = self._view(group, spec, history, settled, settled_workload(read), words=words)
         return carried_over(before, view, self.now_s())
 
     def updated(
@@ -99,7 +103,7 @@ class Histories:
 
     def _view(
         self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None,
-        read: SettledWorkload | None = None,
+        read: SettledWorkload | None = None, *, words: bool = True,
     ) -> WatchView:
         namespace, name = group.metadata.namespace, spec.workload_ref.name
         by_ordinal: dict[int, list[Incarnation]] = {}
@@ -115,6 +119,8 @@ class Histories:
             epoch=epoch,
             timeline=self.pods.timeline,
             was_restored=self.pods.saw_restore,
+            group_uid=group.metadata.uid,
+            silent_s=max(0.0, self.pods.age_s()),
             workload_name=name,
             # An id that may be carried under any name may have been carried by a pod of whatever workload was out of sight.
             everywhere=self.pods.unbroken_since(namespace, workload="" if by_hand else name),
@@ -126,7 +132,7 @@ class Histories:
             read=read,
             settled=settled.workload if settled is not None and settled.epoch == epoch else None,
             are_ids_by_hand=by_hand,
-            words=self.words(),
+            words=self.words() if words else (),
         )
 
     def _are_by_hand(self, spec: StaticGroupSpec) -> bool:

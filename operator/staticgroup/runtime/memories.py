@@ -124,8 +124,8 @@ class Memories:
         status = read.status
         if self._is_outranked(status):
             return None
-        self.pods.merge(ledger_from(key[0], status))
-        history = history_from(status)
+        self.pods.merge(ledger_from(key[0], status, read.metadata.uid))
+        history = history_from(status, read.metadata.uid)
         if _is_put_back(body):
             log.warning("somebody else wrote the history in the status", extra={"key": "/".join(key)})
             history = replace(history, continuity=None)
@@ -170,9 +170,9 @@ class Memories:
             return False
         if not memory.is_unsure:  # else it may well be our own, whose acknowledgement got lost
             log.warning("the status was overwritten and is repaired", extra={"key": "/".join(key)})
-        self.pods.merge(ledger_from(key[0], read.status))
+        self.pods.merge(ledger_from(key[0], read.status, memory.uid))
         memory.overflow = memory.overflow or _overflow(read.status)
-        theirs = history_from(read.status).continuity
+        theirs = history_from(read.status, memory.uid).continuity
         memory.history = replace(memory.history, continuity=with_spans_of(memory.history.continuity, theirs))
         memory.shown, memory.is_unsure = read.status, True  # so that ours is written, whatever it says
         return False

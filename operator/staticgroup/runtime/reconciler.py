@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ..api.conditions import set_condition
-from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
+from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError, identity_scope
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
@@ -27,7 +27,7 @@ from ..core.checkpoints import sealed, wire_continuity
 from ..core.continuity import Checkpoint, settled_workload
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
-from ..core.membership import Identity, is_departed
+from ..core.membership import Identity, is_departed, ordinal_of_pod
 from ..core.memory import history_from, to_remember, unwritten, wire_ledger
 from ..core.outcomes import with_outcomes
 from ..core.plan import Plan, RemoveMembers, expected_ids, plan
@@ -174,7 +174,7 @@ class Reconciler:
         overflow = status is not None and status.ledger is not None and status.ledger.overflow
         memory = Memory(
             uid=group.metadata.uid,
-            history=history_from(status),
+            history=history_from(status, group.metadata.uid),
             status=status,
             shown=status,
             resource_version="",
@@ -320,7 +320,9 @@ class Reconciler:
             if i.namespace != namespace and self.stores.may_be_of(i.namespace, i.pod_name.rpartition("-")[0], group)
         )
         created = group.metadata.creation_timestamp
-        issued_since_s = created.timestamp() if created is not None and identity.is_scoped else 0.0
+        own = identity_scope(cluster_uid=self.cluster_uid, namespace=namespace, name=group.metadata.name, uid=group.metadata.uid)
+        is_own = identity.is_scoped and all(own in s.template for s in identity.schemes)
+        issued_since_s = created.timestamp() if created is not None and is_own else 0.0
         found = (*(identity.expand(i) for i in chain), *elsewhere)
         return tuple(i for i in found if not predates(i, instance_id, issued_since_s=issued_since_s))
 
@@ -402,7 +404,7 @@ class Reconciler:
         if not self.may_write():
             return False
         self._forget_settled(key, spec, snapshot, decided, memory)
-        known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
+        known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name) + self._strays(spec, snapshot, decided)
         ledger = to_remember(known)
         status = project(
             spec, snapshot, decided, executed, ledger, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
@@ -414,9 +416,19 @@ class Reconciler:
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
         if status == memory.status and not memory.is_unsure:
-            self._mark_durable(known, status)
+            self._mark_durable(key, known, status)
             return True
         return await self._write(group, status, memory, known)
+
+    def _strays(self, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> tuple[Incarnation, ...]:
+        """Return the pods of other names that carried an id of this StaticGroup which is wanted or held now."""
+        identity, m, group = decided.identity, decided.membership, snapshot.group
+        if identity is None or m is None or not isinstance(group, GroupView):
+            return ()
+        held = {i for i in (member.instance_id for member in group.members) if i and identity.ordinal_of(i) is not None}
+        carried = {c for i in held | set(m.expected) for c in identity.carried_as(i)}
+        found = self.pods.chain(snapshot.namespace, instance_ids=sorted(carried))
+        return tuple(i for i in found if ordinal_of_pod(spec.workload_ref.name, i.pod_name) is None)
 
     async def _write(
         self, group: StaticGroup, status: StaticGroupStatus, memory: Memory, known: Sequence[Incarnation]
@@ -427,15 +439,27 @@ class Reconciler:
         await self.narrator.status(group, memory.refusal)
         if not is_written:
             return False
-        self._mark_durable(known, status)
+        self._mark_durable(key, known, status)
         return True
 
-    def _mark_durable(self, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
-        """Let the stored position of the watch pass what the ledger holds, and what a live or newer pod replaced."""
-        waiting = unwritten(known, status.ledger, self.now_s())
+    def _mark_durable(self, key: Key, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
+        """Let the stored position pass what the ledger of every StaticGroup of the workload holds, or need not hold."""
+        waiting = unwritten(known, status.ledger, self.now_s()) | self._unwritten_by_others(key, known)
         for incarnation in known:
             if incarnation.uid not in waiting:
                 self.pods.mark_durable(incarnation)
+
+    def _unwritten_by_others(self, key: Key, known: Sequence[Incarnation]) -> frozenset[str]:
+        """Return what the status of another StaticGroup of the same workload does not hold yet."""
+        group = self.stores.groups.get(key)
+        if group is None:
+            return frozenset()
+        waiting: frozenset[str] = frozenset()
+        for other in self.stores.groups_of_workload(key[0], group.spec.workload_ref.name) - {key}:
+            memory = self.memories.known(other)
+            shown = memory.shown if memory is not None else None
+            waiting |= unwritten(known, shown.ledger if shown is not None else None, self.now_s())
+        return waiting
 
     def _forget_settled(
         self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, memory: Memory
@@ -473,6 +497,9 @@ class Reconciler:
         known = self.pods.of_workload(key[0], group.spec.workload_ref.name)
         before = memory.status or StaticGroupStatus()
         ready = suspended_condition(group.metadata.generation, now)
+        if memory.history.injected is not None:
+            carried = await self.histories.checkpoint(group, self._effective(group.spec), memory.history, memory.settled, words=False)
+            memory.history = replace(memory.history, continuity=carried or memory.history.continuity)
         status = before.model_copy(
             update={
                 "observed_generation": group.metadata.generation,
@@ -485,7 +512,7 @@ class Reconciler:
         if self.may_write():
             await self.narrator.confirmations(group, known, memory.status)
         if status == before and not memory.is_unsure:
-            self._mark_durable(known, status)
+            self._mark_durable(key, known, status)
             return Outcome()
         if await self._write(group, status, memory, known):
             return Outcome()

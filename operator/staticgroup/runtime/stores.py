@@ -50,6 +50,7 @@ class Stores:
     workloads: dict[Key, WorkloadView] = field(default_factory=dict)
     by_workload: dict[Key, set[Key]] = field(default_factory=dict)
     by_connection: dict[Key, set[Key]] = field(default_factory=dict)
+    _workload_of_invalid: dict[Key, Key] = field(default_factory=dict)
     by_group_id: dict[str, set[Key]] = field(default_factory=dict)
 
     def put_group(self, key: Key, body: dict[str, Any]) -> bool:
@@ -67,7 +68,13 @@ class Stores:
             self._drop_group(key)
             self.invalid_groups[key] = violations(error)
             self.group_uids[key] = uid_of(body)
+            # Its pods may carry ids all the same, and whoever can read it again goes on from its status.
+            name = ((body.get("spec") or {}).get("workloadRef") or {}).get("name")
+            if isinstance(name, str):
+                self._workload_of_invalid[key] = (key[0], name)
+                self.by_workload.setdefault((key[0], name), set()).add(key)
             return True
+        self._unlink_invalid(key)
         self.group_uids[key] = uid_of(body)
         was_invalid = self.invalid_groups.pop(key, None) is not None
         if before is not None:
@@ -90,9 +97,18 @@ class Stores:
     def _drop_group(self, key: Key) -> None:
         self.group_uids.pop(key, None)
         self.invalid_groups.pop(key, None)
+        self._unlink_invalid(key)
         group = self.groups.pop(key, None)
         if group is not None:
             self._unlink(key, group)
+
+    def _unlink_invalid(self, key: Key) -> None:
+        workload = self._workload_of_invalid.pop(key, None)
+        keys = self.by_workload.get(workload) if workload is not None else None
+        if workload is not None and keys is not None:
+            keys.discard(key)
+            if not keys:
+                del self.by_workload[workload]
 
     def _unlink(self, key: Key, group: StaticGroup) -> None:
         for index, name in (

@@ -83,7 +83,7 @@ REST = "2147483647"
         ({}, {"workload_name": "other"}, f"0-{REST}"),
         ({}, {"timeline": "t2"}, f"0-{REST}"),
         ({}, {"are_ids_by_hand": True, "unbroken": {0: frozenset({"e1"})}}, f"0-{REST}"),
-        ({"seats": ()}, {"seen": frozenset(), "unbroken": {1: frozenset({"e1"})}, "seats": ()}, "0,2"),
+        ({"seats": SEATS[:1]}, {"seen": frozenset({"u0"}), "unbroken": {1: frozenset({"e1"})}, "seats": SEATS[:1]}, "2"),
     ],
     ids=[
         "nothing changed", "no gap", "not read", "another generation", "another StatefulSet", "another size",

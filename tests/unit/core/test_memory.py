@@ -11,6 +11,7 @@ from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.status import INCARNATIONS_MAX, StaticGroupStatus
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState, judge
+from staticgroup.core.checkpoints import LISTED, sealed, wire_continuity
 from staticgroup.core.group import LeaveOutcome
 from staticgroup.core.memory import (
     LONGEST_SESSION_S,
@@ -27,7 +28,7 @@ from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord
 
-from .builders import COORDINATOR, NOW_S, departure, history, id_of, incarnation, injected, spec
+from .builders import COORDINATOR, NOW_S, checkpoint, departure, history, id_of, incarnation, injected, spec
 
 LIVE, DEAD, SUSPECT = IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT
 
@@ -62,7 +63,7 @@ def test_history_comes_back_as_it_was_written(removals: list[RemovalRecord], ord
         injected=injected(), removals=tuple(removals), issued_ordinals=Ordinals.of(*(range(n, n + 1) for n in ordinals)), templates=("{podName}.3fa9c1d2.old",)
     )
     expected = memory if ordinals else replace(memory, issued_ordinals=Ordinals.of(range(1)))
-    assert history_from(through_the_api_server(memory)) == expected
+    assert history_from(through_the_api_server(memory), "sg-1") == expected
 
 
 def test_something_counts_as_issued_from_the_acknowledgement_on() -> None:
@@ -74,7 +75,7 @@ def test_something_counts_as_issued_from_the_acknowledgement_on() -> None:
 
 
 def test_no_status_is_an_empty_memory() -> None:
-    assert history_from(None) == History()
+    assert history_from(None, "sg-1") == History()
     assert ledger_from("shop", None) == ()
 
 
@@ -263,3 +264,15 @@ def test_a_word_beside_another_state_than_suspect_is_no_proof() -> None:
     status = StaticGroupStatus.model_validate({"ledger": {"incarnations": [recorded]}})
     (read,) = ledger_from("shop", status)
     assert (read.state, read.certificate) == (IncarnationState.SUSPECT, None)
+
+
+def test_status_of_another_staticgroup_says_nothing_of_versions_or_seats_here() -> None:
+    """A StaticGroup that was brought from another cluster with its status: its suspects count, its numbers do not."""
+    status = through_the_api_server(history(), incarnations=[incarnation(state=IncarnationState.SUSPECT, resource_version=10**9)])
+    known = wire_continuity(replace(checkpoint(), group_uid="sg-there"))
+    sealed_there = sealed(status.model_copy(update={"continuity": known}))
+    assert history_from(sealed_there, "sg-there").continuity == replace(checkpoint(), group_uid="sg-there")
+    assert history_from(sealed_there, "sg-here").continuity is None
+    (there,), (here,) = ledger_from("shop", sealed_there, "sg-there"), ledger_from("shop", sealed_there, "sg-here")
+    assert (there.resource_version, here.resource_version) == (10**9, LISTED)
+    assert here.state is IncarnationState.SUSPECT

@@ -353,7 +353,7 @@ def test_version_that_waited_for_its_node_over_a_gap_is_no_sight_of_its_object_a
     nodes: dict[str, NodeView] = {}
     book = make_book(nodes)
     see(book, finished(), 2)
-    book.era += 1
+    book.next_era("")
     nodes["node-a"] = NODE
     assert [c.record.seen_in for c in book.take_node("node-a")] == [0]
     see(book, finished(), 2, listed=True)
