@@ -208,15 +208,22 @@ class Cluster:
         Returns
         -------
         Seconds until it was ready again.
+
+        Notes
+        -----
+        The scheduler is restarted with it. It ends itself when it finds a pod on another node than it remembers, as after a
+        binding whose answer was lost (1.36.3: "Scheduler cache is corrupted"), and here nobody starts it again.
         """
         began_s = time.monotonic()
         with self._lock():
             control_plane = ControlPlane(state=self.state)
+            control_plane.process("kube-scheduler").stop(grace_s=0)
             control_plane.process("kube-apiserver").stop(grace_s=0)
             if lose_history:
                 control_plane.compact()
             control_plane.start_server()
             control_plane.await_server()
+            control_plane.start_controllers()
         return time.monotonic() - began_s
 
     def add_node(self, name: str, labels: Mapping[str, str] | None = None) -> Node:
