@@ -137,11 +137,13 @@ class Loss:
 
     Parameters
     ----------
-    told_s: the pod watch began anew, and every status said what that meant.
+    heard_s: the operator could hear of what had happened.
+    told_s: its pod watch had begun anew, and every status said what that meant.
     injecting_s: the API server's own admission policy gave ids to new pods again.
     """
 
     ready_s: float
+    heard_s: float
     told_s: float
     injecting_s: float
 
@@ -175,11 +177,13 @@ def lose_history(game: Play, *, unheard: Callable[[], None] | None = None) -> Lo
         ready_s = stage.cluster.restart_apiserver(lose_history=True)
         if unheard is not None:
             unheard()
+    heard_ms = now_ms()
     await_anchored(stage, before, game)
     told_ms = now_ms()
     await_injecting(game)
     return Loss(
         ready_s=round(ready_s, 1),
+        heard_s=round((heard_ms - began_ms) / 1000, 1),
         told_s=round((told_ms - began_ms) / 1000, 1),
         injecting_s=round((now_ms() - began_ms) / 1000, 1),
     )
