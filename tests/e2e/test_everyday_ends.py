@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": 240}}
 REMOVED_WITHIN_S = 60.0
 MISSING = {"image": "localhost/never-built:1", "imagePullPolicy": "Never"}
-STAY, DEBUGGED, SIDECAR, CLIENT, INIT = 2, 2, 3, 4, 5
+STAY, DEBUGGED, SIDECAR, CLIENT, INIT, NEVER = 2, 2, 3, 4, 5, 6
 """Ordinals from `STAY` on depart; each has its own kind of end."""
 
 
@@ -75,7 +75,7 @@ def evidence(game: Play) -> dict[int, str]:
 def test_members_of_pods_of_which_a_container_never_started_leave_at_once(new_play: Callable[..., Play]) -> None:
     game = new_play()
     game.start(
-        INIT + 1, static=LONG_SESSION, grace_s=5, podManagementPolicy="Parallel", updateStrategy={"type": "OnDelete"}
+        NEVER + 1, static=LONG_SESSION, grace_s=5, podManagementPolicy="Parallel", updateStrategy={"type": "OnDelete"}
     )
     ids = {int(i.partition(".")[0].rpartition("-")[2]): i for i in game.member_ids()}
 
@@ -85,15 +85,17 @@ def test_members_of_pods_of_which_a_container_never_started_leave_at_once(new_pl
     replaced(game, SIDECAR, inits=[], others=[helper("side", "sleep", "600", **MISSING)])
     replaced(game, CLIENT, inits=[helper("init", "test", "-e", "/")], others=[], **MISSING)
     replaced(game, INIT, inits=[helper("init", "sleep", "600")], others=[])
+    replaced(game, NEVER, inits=[], others=[], **MISSING)
     await_states(game, DEBUGGED, app="running", dbg="ErrImageNeverPull")
     await_states(game, SIDECAR, app="running", side="ErrImageNeverPull")
     await_states(game, CLIENT, init="terminated", app="ErrImageNeverPull")
     await_states(game, INIT, init="running", app="PodInitializing")
+    await_states(game, NEVER, app="ErrImageNeverPull")
     game.await_joined(len(ids))
 
     since_ms = now_ms()
     game.scale(STAY)
-    departed = {ids[o] for o in range(STAY, INIT + 1)}
+    departed = {ids[o] for o in range(STAY, NEVER + 1)}
 
     def removed() -> set[str]:
         removals = game.removals(since_ms)
@@ -116,4 +118,5 @@ def test_members_of_pods_of_which_a_container_never_started_leave_at_once(new_pl
     assert "1 of 2 containers terminated, side never started" in found[SIDECAR]
     assert "0 of 1 containers terminated, app never started" in found[CLIENT]
     assert "0 of 1 containers terminated, app never started" in found[INIT]
+    assert "no container of this pod ever had a containerID" in found[NEVER]
     record("everyday ends", departures=len(departed), scale_down_to_removed_s=spread(took_s))

@@ -8,6 +8,7 @@ so it also removes what a crashed `up` left without a state file.
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -194,6 +195,36 @@ class Cluster:
                 shutil.rmtree(self.directory, ignore_errors=True)
                 if not known_states():
                     machine.restore_changes(state_root())
+
+    def restart_apiserver(self, *, lose_history: bool) -> float:
+        """Kill the API server, start it again with the same arguments, and wait until it is ready.
+
+        Parameters
+        ----------
+        lose_history
+            Compact etcd in between: whoever resumes a watch is told that its position is gone (410). A server that was
+            restarted mostly says so anyway, because its watch cache is empty; this makes it certain.
+
+        Returns
+        -------
+        Seconds until it was ready again.
+
+        Notes
+        -----
+        The scheduler is restarted with it. It ends itself when it finds a pod on another node than it remembers, as after a
+        binding whose answer was lost (1.36.3: "Scheduler cache is corrupted"), and here nobody starts it again.
+        """
+        began_s = time.monotonic()
+        with self._lock():
+            control_plane = ControlPlane(state=self.state)
+            control_plane.process("kube-scheduler").stop(grace_s=0)
+            control_plane.process("kube-apiserver").stop(grace_s=0)
+            if lose_history:
+                control_plane.compact()
+            control_plane.start_server()
+            control_plane.await_server()
+            control_plane.start_controllers()
+        return time.monotonic() - began_s
 
     def add_node(self, name: str, labels: Mapping[str, str] | None = None) -> Node:
         """Add a node (full name or role, for instance `worker2`) and wait until it is Ready."""

@@ -176,6 +176,8 @@ class Stage:
                 "--namespace",
                 SYSTEM,
                 "--create-namespace",
+                # Tests scale the Deployment by hand too, after which its replicas are not Helm's own any more.
+                "--force-conflicts",
                 "--wait",
                 "--timeout",
                 "120s",

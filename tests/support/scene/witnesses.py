@@ -215,6 +215,7 @@ class PodWatch:
             with suppress(OSError, http.client.HTTPException, ValueError):
                 for event in self._events():
                     self._note(event)
+            self._ended.wait(POLL_S)  # an API server that is away is asked often, but not all the time
 
     def _events(self) -> Iterator[Mapping[str, Any]]:
         address = urlsplit(self._client.url)

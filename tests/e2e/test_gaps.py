@@ -1,0 +1,580 @@
+"""Gaps of the pod watch: what came and went unseen waits and is named, everything else leaves as if nothing had been.
+
+The one idea: a name that has the same pod uid at both ends of a gap had no other pod in between. So an API server that lost
+its watch history, or an operator that was away, may cost only the seats whose pods changed meanwhile; each of those must be
+told, and a person's word must be enough to free it. Truth is the brokers' log, and a pod watch that is not the operator's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pytest
+
+from staticgroup.api.names import INSTANCE_ID_ANNOTATION
+from staticgroup.api.ordinals import Ordinals
+from support.devcluster.kafka_log import now_ms
+from support.devcluster.kafka_log_lines import GroupEventKind
+from support.scene.figures import record, spread
+from support.scene.play import REMOVED_WITHIN_S, Play
+from support.scene.pod_lines import heard
+from support.scene.stage import RELEASE, SYSTEM, Stage, holds, until
+from support.scene.witnesses import PodSighting, PodWatch
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+NewPlay = Callable[..., Play]
+SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": 240}}
+ACKNOWLEDGED_S_MAX = 10.0
+"""From the visible end of a pod to its removal. On a quiet machine it is below 3 s, gap or not."""
+DEPLOYMENT = f"deployment/{RELEASE}-operator"
+GAP_WORDS = "watchgapconfirmations.staticgroup.io"
+HELD_REASONS = {"WatchGap", "DeathNotProven"}
+LINGER = "/tmp/linger"
+PRE_STOP = {"preStop": {"exec": {"command": ["sh", "-c", f"while [ -e {LINGER} ]; do sleep 0.1; done"]}}}
+"""A pod told to end goes on for as long as this file is in it, so that a test decides when it ends."""
+
+
+# looks ----------------------------------------------------------------------------------------------------------------
+
+
+def seats(game: Play) -> dict[int, str]:
+    """Return the pods that exist now: ordinal to uid."""
+    return {ordinal(p["metadata"]["name"]): p["metadata"]["uid"] for p in game.pods()}
+
+
+def ordinal(name: str) -> int:
+    """Return the ordinal in the name of a pod, or in an id of the default template."""
+    return int(name.partition(".")[0].rpartition("-")[2])
+
+
+def members(game: Play) -> dict[int, str]:
+    """Return the group's static members: ordinal to member id."""
+    return {ordinal(i): m for i, m in game.member_ids().items()}
+
+
+def continuity(game: Play) -> dict[str, Any]:
+    found: dict[str, Any] = (game.status() or {}).get("continuity") or {}
+    return found
+
+
+def blind(game: Play, among: Iterable[int]) -> set[int]:
+    """Return which of some ordinals the status says nobody can vouch for."""
+    spans = [Ordinals.parse(s["ordinals"]) for s in continuity(game).get("blind", [])]
+    return {o for o in among if any(o in s for s in spans)}
+
+
+def suspects(game: Play) -> dict[str, str]:
+    """Return the suspects of the ledger that no word has closed: uid to pod name."""
+    entries = ((game.status() or {}).get("ledger") or {}).get("incarnations", [])
+    return {e["uid"]: e["podName"] for e in entries if e["state"] == "Suspect" and not e.get("confirmedBy")}
+
+
+def exceptions(game: Play) -> dict[int, set[str]]:
+    """Return the reasons for which members are held back, as the status lists them, by ordinal."""
+    found: dict[int, set[str]] = {}
+    for row in (game.status() or {}).get("exceptions", []):
+        if row["kind"] == "Held":
+            found.setdefault(ordinal(row["podName"]), set()).add(row["reason"])
+    return found
+
+
+def removed(game: Play, since_ms: int) -> dict[str, int]:
+    """Return the operator's removals: member id to when, by the brokers' log."""
+    return {e.member_id or "": e.at_ms for e in game.removals(since_ms)}
+
+
+def await_settled(game: Play, replicas: int) -> None:
+    """Wait until the status knows who sits where and what the StatefulSet wanted, as it does some seconds after a change."""
+
+    def settled() -> bool:
+        known = continuity(game)
+        return len(known.get("seats", [])) == replicas and (known.get("workload") or {}).get("replicas") == replicas
+
+    until(settled, deadline_s=60, what=f"{replicas} seats of {game.name} to be remembered", poll_s=0.3)
+
+
+def await_anchored(stage: Stage, before: str, *games: Play) -> str:
+    """Wait until the watch has begun a new epoch and every group's status says what that meant for it; returns the epoch."""
+
+    def told() -> str:
+        epoch = stage.continuity_epoch()
+        is_told = all(continuity(g).get("watchEpoch") == epoch for g in games)
+        return epoch if epoch not in ("", before) and is_told else ""
+
+    return until(told, deadline_s=90, what="a new epoch of the pod watch, told by every status", poll_s=0.2)
+
+
+def await_deleting(watch: PodWatch, uids: Collection[str]) -> None:
+    until(
+        lambda: all(watch.pods[u].deletion_asked_at_ms for u in uids),
+        deadline_s=60, what="pods to be told to end", poll_s=0.02,
+    )  # fmt: skip
+
+
+def await_ready(game: Play, replicas: int) -> None:
+    def ready() -> bool:
+        shown = [c for p in game.pods() for c in p["status"].get("conditions", []) if c["type"] == "Ready"]
+        return len(shown) == replicas and all(c["status"] == "True" for c in shown)
+
+    until(ready, deadline_s=90, what=f"{replicas} pods of {game.name} Ready", poll_s=0.3)
+
+
+# acts -----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """What followed when the API server was killed, in seconds since then.
+
+    Parameters
+    ----------
+    ready_s: it was ready again.
+    heard_s: the operator could hear of what had happened.
+    told_s: its pod watch had begun anew, and the status said what that meant.
+    """
+
+    ready_s: float
+    heard_s: float
+    told_s: float
+
+
+def lingering_pod(game: Play) -> dict[str, Any]:
+    """Return the part of the pod's spec that lets `linger` delay its end."""
+    container = game.stateful_set(1)["spec"]["template"]["spec"]["containers"][0]
+    return {"containers": [{**container, "lifecycle": PRE_STOP}]}
+
+
+def linger(game: Play, which: int) -> None:
+    """Let a pod that will be told to end run on until `let_go`."""
+    game.stage.kubectl("exec", f"{game.name}-{which}", "-n", game.name, "--", "touch", LINGER)
+
+
+def let_go(game: Play, which: int) -> None:
+    game.stage.kubectl("exec", f"{game.name}-{which}", "-n", game.name, "--", "rm", LINGER)
+
+
+def lose_history(game: Play, *, unheard: Callable[[], None] | None = None) -> Loss:
+    """Restart the API server without its watch history, and wait until the status says what that meant.
+
+    Parameters
+    ----------
+    unheard: what is to happen once the API server is back, while no process of the operator runs. None: it may be as quick
+        as it is, and mostly is quicker than kubelets, so that it misses nothing.
+    """
+    stage = game.stage
+    before, began_ms = stage.continuity_epoch(), now_ms()
+    with standing_still(stage) if unheard is not None else nullcontext():
+        ready_s = stage.cluster.restart_apiserver(lose_history=True)
+        if unheard is not None:
+            unheard()
+    heard_ms = now_ms()
+    await_anchored(stage, before, game)
+    return Loss(
+        ready_s=round(ready_s, 1),
+        heard_s=round((heard_ms - began_ms) / 1000, 1),
+        told_s=round((now_ms() - began_ms) / 1000, 1),
+    )
+
+
+@contextmanager
+def standing_still(stage: Stage) -> Iterator[None]:
+    """Let no process of the operator run meanwhile."""
+    pids = [pid for each in stage.operator_processes().values() for pid in each]
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def await_injecting(game: Play) -> None:
+    """Wait until the API server would give an id to a new pod of the StatefulSet.
+
+    A 1.36.3 server looks up once what kind the policy's parameter is, and when it does so before its own CRDs are served, it
+    does so again only after 30 s: until then the policy is not in force, and `failurePolicy: Ignore` lets pods pass without.
+    """
+    owner = game.stage.get("statefulset", game.name, game.name) or {}
+    spec = owner["spec"]["template"]["spec"]
+    metadata = {
+        "name": f"{game.name}-999",
+        "namespace": game.name,
+        "labels": {"apps.kubernetes.io/pod-index": "999"},
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": game.name, "controller": True,
+                             "uid": owner["metadata"]["uid"]}],
+    }  # fmt: skip
+    pod = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    until(
+        lambda: has_id(json.loads(game.stage.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=pod))),
+        deadline_s=60, what="the injection policy in force", poll_s=0.3,
+    )  # fmt: skip
+
+
+def has_id(pod: Mapping[str, Any]) -> bool:
+    return INSTANCE_ID_ANNOTATION in pod["metadata"].get("annotations", {})
+
+
+def restart_those_without_id(game: Play) -> int:
+    """Delete the pods that were made while the injection policy was not in force, as their status says; returns how many."""
+    bare = {p["metadata"]["name"] for p in game.pods() if not has_id(p)}
+
+    def told() -> bool:
+        rows = (game.status() or {}).get("exceptions", [])
+        return bare <= {row["podName"] for row in rows if row["kind"] == "WithoutId"}
+
+    until(told, deadline_s=30, what=f"the status names {bare} as without an id", poll_s=0.3)
+    for name in bare:
+        game.stage.kubectl("delete", "pod", name, "-n", game.name)
+    return len(bare)
+
+
+def leave(game: Play, watch: PodWatch, end: int, *, waiting: Collection[int] = ()) -> list[float]:
+    """Scale to `end`; everybody above must be removed, but for those `waiting`, who must be named.
+
+    Returns
+    -------
+    Seconds from the visible end of each pod to the removal of its member.
+    """
+    leaving = {o: watch.pods[uid] for o, uid in seats(game).items() if o >= end}
+    known, since_ms = members(game), now_ms()
+    game.scale(end)
+    freed = {o: known[o] for o in leaving if o not in waiting}
+    until(
+        lambda: set(freed.values()) <= removed(game, since_ms).keys(),
+        deadline_s=REMOVED_WITHIN_S, what=f"removal of {sorted(freed)} of {game.name}", poll_s=0.2,
+    )  # fmt: skip
+    await_named(game, [o for o in leaving if o in waiting])
+    took_s = acknowledged_s(leaving, freed, removed(game, since_ms))
+    assert len(took_s) == len(freed)
+    return took_s
+
+
+def acknowledged_s(ends: Mapping[int, PodSighting], known: Mapping[int, str], removals: Mapping[str, int]) -> list[float]:
+    """Return the seconds from each visible end to the removal, of those members for whom both were seen."""
+    found = []
+    for each, member_id in known.items():
+        ended_at_ms = ends[each].terminal_at_ms if each in ends else None
+        if ended_at_ms is not None and member_id in removals:
+            found.append((removals[member_id] - ended_at_ms) / 1000)
+    return found
+
+
+def await_named(game: Play, ordinals: Collection[int]) -> None:
+    """Wait until the status says of each departed member that, and why, it waits."""
+
+    def named() -> bool:
+        reasons = exceptions(game)
+        return all(reasons.get(o, set()) & HELD_REASONS for o in ordinals)
+
+    until(named, deadline_s=60, what=f"{sorted(ordinals)} of {game.name} to be told as held", poll_s=0.3)
+    if ordinals:
+        held = game.condition("RemovalSettled")
+        assert (held["status"], held["reason"] in HELD_REASONS) == ("False", True), held
+
+
+def confirm(game: Play, uid: str) -> None:
+    """Say, as an administrator on the command line, that the process of a suspect has ended."""
+    pod = suspects(game)[uid]
+    command = [sys.executable, "-m", "staticgroup", "-n", game.name, "confirm", pod, "--uid", uid,
+               "--statement", "the process table of the machine does not have it"]  # fmt: skip
+    environment = {**os.environ, "KUBECONFIG": game.stage.cluster.state.kubeconfig}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+def confirm_gaps(game: Play) -> None:
+    """Say, as an administrator, that whatever ran unseen while nobody looked has ended."""
+    spans = continuity(game)["blind"]
+    game.stage.apply({
+        "apiVersion": "staticgroup.io/v1alpha1",
+        "kind": "WatchGapConfirmation",
+        "metadata": {"name": game.name},
+        "spec": {
+            "since": min(s["since"] for s in spans),
+            "until": max(s["until"] for s in spans),
+            "statement": "no machine left the cluster, and the process table has none of them",
+            "by": "admin",
+        },
+    })  # fmt: skip
+
+
+def takes_gap_words(stage: Stage) -> bool:
+    return bool(stage.kubectl("get", "crd", GAP_WORDS, "--ignore-not-found", "-o", "name").strip())
+
+
+@pytest.fixture
+def restored(installed: Stage) -> Iterator[Stage]:
+    """The stage, whose operator runs with its default values again afterwards."""
+    yield installed
+    installed.kubectl("scale", DEPLOYMENT, "-n", SYSTEM, "--replicas=2")
+    installed.install()
+    installed.kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=120s")
+
+
+# drills ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("replicas", [1, 2], ids=["one-replica", "two-replicas"])
+def test_api_server_that_lost_its_watch_history_holds_back_only_what_ended_meanwhile(
+    new_play: NewPlay, restored: Stage, replicas: int
+) -> None:
+    """During a roll, of which a successor comes unseen, and during a scale-down, which the operator hears of at once."""
+    if replicas != 2:
+        restored.install(replicas=replicas)
+    until(lambda: len(restored.operator_pods()) == replicas, deadline_s=90, what=f"{replicas} replicas")
+    game = new_play(str(replicas))
+    took_s: list[float] = []
+    with game.watched() as watch:
+        game.start(6, static=SESSION, podManagementPolicy="Parallel", grace_s=60, pod=lingering_pod(game))
+        await_settled(game, 6)
+        unsure, in_roll = roll_over_a_gap(game, watch)
+        took_s += leave(game, watch, 4, waiting=unsure)
+        in_scale_down = scale_down_over_a_gap(game, watch, 4, 2, unsure)
+        took_s += leave(game, watch, 1, waiting=unsure)
+    await_injecting(game)  # for the tests that follow
+    assert seats(game).keys() == {0}
+    assert game.events(GroupEventKind.SESSION_EXPIRED) == []
+    record(
+        f"API server lost its watch history, {replicas} replica(s)",
+        in_roll=in_roll,
+        in_scale_down=in_scale_down,
+        removed_after_anchor_s=spread(took_s),
+    )
+    assert max(took_s) <= ACKNOWLEDGED_S_MAX
+
+
+def roll_over_a_gap(game: Play, watch: PodWatch) -> tuple[set[int], dict[str, Any]]:
+    """Roll six pods and lose the watch's history in the middle; returns the seats in doubt afterwards, and figures."""
+    started = seats(game)
+    linger(game, 3)
+    game.stage.kubectl("rollout", "restart", f"statefulset/{game.name}", "-n", game.name)
+    await_deleting(watch, {started[3]})  # from the highest ordinal down, so that 5 and 4 are new by now
+
+    def replaced() -> None:
+        let_go(game, 3)
+        until(lambda: seats(game).get(3) not in (None, started[3]), deadline_s=60, what="pod 3 replaced")
+
+    before, killed_ms = seats(game), now_ms()
+    loss = lose_history(game, unheard=replaced)
+    after = seats(game)
+    stayed = {o for o, uid in before.items() if after.get(o) == uid}
+    assert blind(game, stayed) == set(), f"pods of {sorted(stayed)} were there at both ends of the gap"
+    assert 3 in blind(game, range(6)), "another pod has its name, and more of them may have had it in between"
+    assert suspects(game).get(started[3]) == f"{game.name}-3", "its end was not seen"
+    ended_unseen = len(suspects(game))
+    await_injecting(game)
+    injecting_s = round((now_ms() - killed_ms) / 1000, 1)
+    without_id = restart_those_without_id(game)
+    game.stage.kubectl("rollout", "status", f"statefulset/{game.name}", "-n", game.name, "--timeout=120s")
+    await_ready(game, 6)
+    game.await_joined(6)
+    unsure = blind(game, range(6)) | {ordinal(name) for name in suspects(game).values()}
+    assert unsure <= set(range(6)) - stayed
+    return unsure, {
+        **asdict(loss), "injecting_s": injecting_s, "pods_changed": 6 - len(stayed), "suspects": ended_unseen,
+        "seats_in_doubt": len(unsure), "pods_without_id": without_id,
+    }  # fmt: skip
+
+
+def scale_down_over_a_gap(game: Play, watch: PodWatch, start: int, end: int, unsure: set[int]) -> dict[str, Any]:
+    """Scale down and lose the watch's history while the pods end; each member is removed, or named until a word is given."""
+    leaving = range(end, start)
+    known, uids, since_ms = members(game), seats(game), now_ms()
+    game.scale(end)
+    await_deleting(watch, {uids[o] for o in leaving})
+    loss = lose_history(game)
+    assert blind(game, range(end)) <= unsure, "who was not asked to end stayed"
+
+    def remaining() -> set[int]:
+        gone = removed(game, since_ms)
+        return {o for o in leaving if known[o] not in gone}
+
+    def accounted() -> bool:
+        named = exceptions(game)  # before who remains: a member may be removed in between
+        return all(named.get(o, set()) & HELD_REASONS for o in remaining())
+
+    until(accounted, deadline_s=REMOVED_WITHIN_S, what=f"members {list(leaving)} removed or named", poll_s=0.3)
+    held = remaining()
+    ended_unseen = {uid: ordinal(name) for uid, name in suspects(game).items() if uid in {uids[o] for o in leaving}}
+    blinded = blind(game, leaving)
+    assert held - unsure <= blinded | set(ended_unseen.values())
+    for uid in ended_unseen:
+        confirm(game, uid)
+    until(lambda: remaining() <= blinded, deadline_s=60, what="a word about each suspect to be enough", poll_s=0.3)
+    took_s = acknowledged_s({o: watch.pods[uids[o]] for o in leaving}, known, removed(game, since_ms))
+    return {
+        **asdict(loss), "pods_ended": len(leaving), "held": len(held), "suspects": len(ended_unseen), "blind": len(blinded),
+        "removed_s": [round(s, 2) for s in took_s],
+    }  # fmt: skip
+
+
+def budget(game: Play) -> dict[str, Any]:
+    """Return a PodDisruptionBudget that allows no eviction: what scales down does not evict, so it must change nothing."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": game.name, "namespace": game.name},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": game.name}}},
+    }
+
+
+def test_flapping_autoscaler_never_costs_a_live_member(new_play: NewPlay, restored: Stage) -> None:
+    """6 → 2 → 6 → 0 → 3 within a minute, by two groups at once; `new_play` asks whether anybody removed was alive."""
+    rolling, on_delete = new_play("rolling"), new_play("on-delete")
+    games = (rolling, on_delete)
+    for game in games:
+        restored.apply(game.static_group(**SESSION), budget(game))
+    for game in games:
+        until(lambda g=game: (g.status() or {}).get("injected"), deadline_s=30, what="ids are issued")
+    restored.apply(
+        rolling.stateful_set(6, podManagementPolicy="Parallel"),
+        on_delete.stateful_set(6, podManagementPolicy="Parallel", updateStrategy={"type": "OnDelete"}),
+    )
+    with heard(restored.cluster, rolling.name) as one, heard(restored.cluster, on_delete.name) as other:
+        for game in games:
+            game.await_joined(6)
+            await_ready(game, 6)
+        began_ms = now_ms()
+        # One group is turned round while its pods still end, the other once they are gone; both while pods still start.
+        rolling.scale(2)
+        on_delete.scale(2)
+        rolling.scale(6)
+        until(lambda: len(on_delete.pods()) == 2, deadline_s=60, what="four pods gone", poll_s=0.2)
+        on_delete.scale(6)
+        until(lambda: len(on_delete.pods()) == 6, deadline_s=60, what="four pods back", poll_s=0.2)
+        rolling.scale(0)
+        on_delete.scale(0)
+        until(lambda: len(rolling.pods()) <= 3, deadline_s=60, what="pods to go", poll_s=0.2)
+        rolling.scale(3)
+        until(lambda: not on_delete.pods(), deadline_s=60, what="all pods gone", poll_s=0.2)
+        on_delete.scale(3)
+        flapped_s = (now_ms() - began_ms) / 1000
+        for game in games:
+            await_ready(game, 3)
+            game.await_joined(3, deadline_s=REMOVED_WITHIN_S)
+        took_s = (now_ms() - began_ms) / 1000
+        errors = [line for lines in (one, other) for line in lines.lines("error") if line["fatal"]]
+    for game, name in zip(games, ("RollingUpdate", "OnDelete"), strict=True):
+        record(
+            f"flapping autoscaler, {name}",
+            flapped_s=round(flapped_s, 1),
+            only_three_members_left_s=round(took_s, 1),
+            removals=len(game.removals()),
+            fenced_removals=len(game.events(GroupEventKind.FENCED)),
+            sessions_expired=len(game.events(GroupEventKind.SESSION_EXPIRED)),
+        )
+        assert members(game).keys() == {0, 1, 2}
+        assert game.events(GroupEventKind.SESSION_EXPIRED) == []
+        assert blind(game, range(7)) == set()
+    assert errors == []
+
+
+def test_operator_that_was_away_holds_back_only_what_changed_meanwhile(new_play: NewPlay, restored: Stage) -> None:
+    """The history of its watch is gone when it comes back, so all that it knows is in the statuses.
+
+    Of one group nothing changed. Of the other, number 2 was replaced, and number 4, which had been scaled away before, ended.
+    """
+    same, other = new_play("same"), new_play("other")
+    with same.watched() as watch_same, other.watched() as watch_other:
+        same.start(4, static=SESSION, podManagementPolicy="Parallel")
+        other.start(6, static=SESSION, podManagementPolicy="Parallel", grace_s=300, pod=lingering_pod(other))
+        await_settled(same, 4)
+        await_settled(other, 6)
+        before, since_ms = seats(other), now_ms()
+        leave_one_that_lingers(other, lingering=4, at_once=5)
+        back_to_told_s = be_away(restored, same, other, ending=4, replaced=2)
+
+        every = range(1000)
+        assert (blind(same, every), suspects(same)) == (set(), {}), "nothing changed, so nothing is in doubt"
+        assert blind(other, every) == {2}, "of no other name can a pod have come and gone"
+        assert suspects(other) == {before[2]: f"{other.name}-2", before[4]: f"{other.name}-4"}
+        await_named(other, {4})
+        assert exceptions(other)[4] == {"DeathNotProven"}
+
+        took_s = leave(same, watch_same, 1)
+        took_s += leave(other, watch_other, 1, waiting={2})
+        assert exceptions(other)[2] == {"WatchGap"}
+        words_s = say_words(other, {2: before[2], 4: before[4]}, since_ms)
+    record("operator away, its watch history lost", back_to_told_s=back_to_told_s, seats_blind_of_10=1,
+           removed_after_anchor_s=spread(took_s), word_to_removed_s=words_s)  # fmt: skip
+    assert same.events(GroupEventKind.SESSION_EXPIRED) == []
+    assert max(took_s) <= ACKNOWLEDGED_S_MAX
+
+
+def leave_one_that_lingers(game: Play, *, lingering: int, at_once: int) -> None:
+    """Scale two pods away, of which one ends and one does not yet, and wait until the status knows what is wanted now."""
+    known, since_ms = members(game), now_ms()
+    linger(game, lingering)
+    game.scale(lingering)
+    until(lambda: known[at_once] in removed(game, since_ms), deadline_s=REMOVED_WITHIN_S, what=f"{at_once} removed")
+    until(
+        lambda: (continuity(game).get("workload") or {}).get("replicas") == lingering,
+        deadline_s=30, what="what the StatefulSet wants to be remembered", poll_s=0.3,
+    )  # fmt: skip
+
+
+def be_away(stage: Stage, same: Play, other: Play, *, ending: int, replaced: int) -> float:
+    """Take the operator away, let pods of the other group change, lose the history, and bring it back.
+
+    Returns
+    -------
+    Seconds until both statuses said what that meant.
+    """
+    epoch, uid = stage.continuity_epoch(), seats(other)[replaced]
+    stage.kubectl("scale", DEPLOYMENT, "-n", SYSTEM, "--replicas=0")
+    until(lambda: not stage.items("pods", SYSTEM), deadline_s=60, what="no operator")
+    let_go(other, ending)
+    stage.kubectl("delete", "pod", f"{other.name}-{replaced}", "-n", other.name)
+    until(
+        lambda: seats(other).keys() == set(range(ending)) and seats(other)[replaced] != uid,
+        deadline_s=90, what=f"pod {ending} gone and pod {replaced} replaced", poll_s=0.3,
+    )  # fmt: skip
+    await_ready(other, ending)
+    stage.cluster.restart_apiserver(lose_history=True)
+    stage.kubectl("scale", DEPLOYMENT, "-n", SYSTEM, "--replicas=2")
+    back_ms = now_ms()
+    await_anchored(stage, epoch, same, other)
+    told_s = round((now_ms() - back_ms) / 1000, 1)
+    stage.kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=90s")
+    await_injecting(same)  # for the tests that follow
+    other.await_joined(ending + 1)
+    return told_s
+
+
+def say_words(game: Play, uids: Mapping[int, str], since_ms: int) -> dict[str, float]:
+    """Confirm the ends of 4, a suspect, and of 2, whose name is blind too; returns how long it took until each was removed."""
+    known, took_s = members(game), {}
+
+    def await_removed(each: int, said_at_ms: int) -> float:
+        until(lambda: known[each] in removed(game, since_ms), deadline_s=60, what=f"{each} removed after the word")
+        return round((removed(game, since_ms)[known[each]] - said_at_ms) / 1000, 1)
+
+    # A word about a suspect is enough for a seat of which nothing but that is in doubt.
+    said_at_ms = now_ms()
+    confirm(game, uids[4])
+    took_s["suspect"] = await_removed(4, said_at_ms)
+    # For number 2 it is not: others of its name may have been there while nobody looked.
+    confirm(game, uids[2])
+    until(lambda: suspects(game) == {}, deadline_s=60, what="the suspicion to be closed", poll_s=0.3)
+    holds(lambda: known[2] in game.member_ids().values(), for_s=4, what="member 2 waits for its session")
+    assert exceptions(game)[2] == {"WatchGap"}
+    # Only a WatchGapConfirmation, a word about the whole time, says that of them; a cluster may not have that resource yet.
+    if takes_gap_words(game.stage):
+        said_at_ms = now_ms()
+        confirm_gaps(game)
+        took_s["gap"] = await_removed(2, said_at_ms)
+        game.stage.kubectl("delete", GAP_WORDS, game.name)  # it belongs to no namespace that goes with the play
+        assert members(game).keys() == {0}
+        assert game.events(GroupEventKind.SESSION_EXPIRED) == []
+    return took_s
