@@ -392,6 +392,12 @@ class FakePods(_Hooks):
         self._passed_barrier = True
         return self.epoch == epoch
 
+    def ledger(
+        self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
+    ) -> tuple[Incarnation, ...]:
+        """Return what must be written durably, as PodStore.ledger does."""
+        return self.book.chain(namespace, pod_names, instance_ids)
+
     def chain(
         self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
     ) -> tuple[Incarnation, ...]:

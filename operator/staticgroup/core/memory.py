@@ -164,7 +164,8 @@ def to_remember(incarnations: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
     Returns
     -------
     Every suspect, and the newest dead incarnation of each pod name that has no live one: without it the chain of a
-    departed id would be empty after a restart, and an empty chain proves nothing.
+    departed id would be empty after a restart, and an empty chain proves nothing. So do those that are dead by a person's
+    word, whoever came after them, until nobody needs them: what a removal rests on is to be seen.
     """
     by_name: dict[str, list[Incarnation]] = {}
     for i in incarnations:
@@ -175,7 +176,9 @@ def to_remember(incarnations: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
         if not any(i.state is IncarnationState.LIVE for i in versions):
             dead = [i for i in versions if i.state is IncarnationState.DEAD]
             if dead:
-                kept.append(max(dead, key=lambda i: i.resource_version))
+                newest = max(dead, key=lambda i: i.resource_version)
+                kept.append(newest)
+                kept.extend(i for i in dead if i is not newest and i.certificate is not None and i.certificate.is_word)
     return tuple(kept)
 
 

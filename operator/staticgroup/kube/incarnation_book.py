@@ -235,7 +235,8 @@ class IncarnationBook:
         kept = 0
         for record in newest_first:
             is_witness = not kept or (kept < DEAD_PER_NAME_MAX and not shown.issuperset(record.instance_ids))
-            if is_witness or record.object_present:
+            is_word = record.certificate is not None and record.certificate.is_word  # a removal that rests on it names it
+            if is_witness or record.object_present or is_word:
                 shown.update(record.instance_ids)
                 kept += 1
                 continue

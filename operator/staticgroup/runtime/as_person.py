@@ -9,13 +9,30 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+from kubernetes.aio.config import ConfigException
+
 from ..kube.problem import KubeProblem, KubeProblemKind
 from ..kube.transport import SELF_REVIEWS, Transport
 from . import kube_client
 
+STATEMENT_TO_FILL = "why this is sure"
+"""What a printed command has in place of the statement."""
+
 
 class Refused(Exception):
     """The word is not given; the text says why, and what to do."""
+
+
+def refuse_placeholder(statement: str) -> None:
+    """Refuse a statement that says nothing.
+
+    Raises
+    ------
+    Refused
+        When it is the text that the printed command has in its place.
+    """
+    if statement.strip() == STATEMENT_TO_FILL:
+        raise Refused(f"'{STATEMENT_TO_FILL}' stands for your own words: say how you know; the audit log keeps it")
 
 
 async def with_transport(work: Callable[[Transport], Awaitable[None]]) -> int:
@@ -25,7 +42,11 @@ async def with_transport(work: Callable[[Transport], Awaitable[None]]) -> int:
     -------
     0; or 1 when it was refused, and then the reason is on the standard error output.
     """
-    transport = await kube_client.connected()
+    try:
+        transport = await kube_client.connected()
+    except ConfigException as error:
+        print(f"staticgroup: there is no cluster to talk to: {error}; set KUBECONFIG or pass a kubeconfig", file=sys.stderr)
+        return 1
     try:
         await work(transport)
     except Refused as refusal:
@@ -46,6 +67,8 @@ async def caller(transport: Transport) -> str:
     """
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     answer = await transport.call("create", SELF_REVIEWS, body=body)
+    if isinstance(answer, KubeProblem) and answer.kind is KubeProblemKind.UNAVAILABLE:
+        raise Refused(f"the API server cannot be reached: {answer.message}")
     if isinstance(answer, KubeProblem):
         raise Refused(f"the API server does not tell who you are ({answer.message}); say it with --by")
     return str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))

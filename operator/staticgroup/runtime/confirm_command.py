@@ -19,7 +19,7 @@ from ..api.status import Incarnation, IncarnationState
 from ..kube.gateway import AioKubeGateway
 from ..kube.problem import KubeProblem, KubeProblemKind
 from ..kube.transport import Resource, Transport
-from .as_person import Refused, caller, plain, time_text, with_transport
+from .as_person import STATEMENT_TO_FILL, Refused, caller, plain, refuse_placeholder, time_text, with_transport
 from .stores import violations
 
 CONFIRMATIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.CONFIRMATION_PLURAL)
@@ -78,6 +78,7 @@ async def _list(transport: Transport, namespace: str) -> None:
 
 
 async def _say(transport: Transport, namespace: str, pod_name: str, uid: str, statement: str, by: str) -> None:
+    refuse_placeholder(statement)
     kube = _gateway(transport)
     said_by = by or await caller(transport)
     body = {
@@ -174,4 +175,4 @@ def _why_not(problem: KubeProblem, namespace: str, uid: str, *, is_named: bool) 
 
 def _command(namespace: str, entry: Incarnation) -> str:
     words = ["staticgroup", "-n", namespace, "confirm", entry.pod_name, "--uid", entry.uid]
-    return f"{shlex.join(words)} --statement 'why this is sure'"
+    return f"{shlex.join(words)} --statement '{STATEMENT_TO_FILL}'"

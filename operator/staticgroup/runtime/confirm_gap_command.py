@@ -22,7 +22,7 @@ from ..core.words import gap_word_of
 from ..kube.gateway import AioKubeGateway
 from ..kube.problem import KubeProblem, KubeProblemKind
 from ..kube.transport import Resource, Transport
-from .as_person import Refused, caller, plain, time_text, with_transport
+from .as_person import STATEMENT_TO_FILL, Refused, caller, plain, refuse_placeholder, time_text, with_transport
 from .stores import violations
 
 CONFIRMATIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.GAP_CONFIRMATION_PLURAL)
@@ -100,7 +100,7 @@ async def _list(transport: Transport, namespace: str) -> None:
         print(f"{_time(cover.since_s)} to {_time(cover.until_s)}")
         for each in cover.spans:
             print(f"  {each}")
-        print(f"    staticgroup confirm-gap {cover.times} --statement 'why this is sure'")
+        print(f"    staticgroup confirm-gap {cover.times} --statement '{STATEMENT_TO_FILL}'")
     for each in waiting:
         print(f"{each.span.words}: {each}: confirmed by {each.said_by}; the operator has not taken that in yet")
     if not spans:
@@ -130,6 +130,7 @@ def covers(spans: Iterable[OpenSpan]) -> tuple[Cover, ...]:
 
 
 async def _say(transport: Transport, since: str, until: str, statement: str, by: str) -> None:
+    refuse_placeholder(statement)
     begin, end = _moment(since, "--since"), _moment(until, "--until")
     said_by = by or await caller(transport)
     name = f"gap-{begin:%Y%m%dt%H%M%Sz}-{end:%Y%m%dt%H%M%Sz}"

@@ -427,7 +427,7 @@ class Reconciler:
             return ()
         held = {i for i in (member.instance_id for member in group.members) if i and identity.ordinal_of(i) is not None}
         carried = {c for i in held | set(m.expected) for c in identity.carried_as(i)}
-        found = self.pods.chain(snapshot.namespace, instance_ids=sorted(carried))
+        found = self.pods.ledger(snapshot.namespace, instance_ids=sorted(carried))
         return tuple(i for i in found if ordinal_of_pod(spec.workload_ref.name, i.pod_name) is None)
 
     async def _write(

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
+from staticgroup.core.memory import to_remember
 from staticgroup.core.pod import NodeView, PodVersion
+from staticgroup.core.words import Word
 from staticgroup.kube.behind import FRESH_S
 from staticgroup.kube.incarnation_book import IncarnationBook
 from staticgroup.kube.translate import pod_version
@@ -734,3 +736,17 @@ def test_every_end_up_to_the_stored_position_is_durable_or_above_the_position_of
             durable_to = min(position, behind.get(("shop", name), position))
             assert world.book.is_durable(incarnation.uid) or ended_at > durable_to
         assert world.book.durable_position("", version) == min([position, *behind.values()])
+
+
+def test_word_stays_beside_the_proven_end_of_a_later_pod_of_the_name() -> None:
+    """A removal rests on both, so both are told; the newest dead one alone would hide whose word it was."""
+    book = make_book()
+    see(book, pod(), 2)
+    see(book, pod(), 3, deleted=True)
+    see(book, finished(uid="uid-1"), 4)
+    see(book, finished(uid="uid-1"), 5, deleted=True)
+    word = Word(namespace="shop", pod_name="web-0", pod_uid="uid-0", said_by="alice", statement="seen off", said_at_s=60.0)
+    assert [c.record.uid for c in book.hear([word])] == ["uid-0"]
+    chain = book.chain("shop", ["web-0"], ())
+    assert [(i.uid, i.certificate.said_by if i.certificate else "") for i in chain] == [("uid-0", "alice"), ("uid-1", "")]
+    assert {i.uid for i in to_remember(chain)} == {"uid-0", "uid-1"}

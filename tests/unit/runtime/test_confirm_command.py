@@ -211,3 +211,11 @@ def test_the_namespace_may_stand_before_or_after_the_command(
     monkeypatch.setattr(confirm_command, "list_suspects", listed)
     assert cli.main(arguments) == 0
     assert asked == ["shop"]
+
+
+async def test_the_text_that_stands_for_the_statement_is_no_statement(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await say(statement="why this is sure") == 1
+    assert "stands for your own words" in capsys.readouterr().err
+    assert said(server) == []

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from staticgroup.api.status import StaticGroupStatus
 from staticgroup.core.chain import IncarnationState
+from staticgroup.core.checkpoints import sealed
 from staticgroup.core.memory import wire_ledger
 from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION
@@ -252,6 +254,7 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         theirs = wire_ledger((lost,))
         assert theirs is not None
         written = body["status"] | {"ledger": theirs.to_wire(), "conditions": conditions}
+        written = sealed(StaticGroupStatus.model_validate(written)).to_wire()
         cluster.server.put(body | {"status": written}, GROUPS)
         take_lease(cluster, "")
         await eventually(lambda: operator.is_active, 20)
