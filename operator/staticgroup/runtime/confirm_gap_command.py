@@ -17,7 +17,7 @@ from ..api import names
 from ..api.gapconfirmation import WatchGapConfirmation
 from ..api.staticgroup import StaticGroup
 from ..core.checkpoints import checkpoint_from
-from ..core.continuity import BlindSpan, GapWord
+from ..core.continuity import BlindSpan, GapWord, SpanReason
 from ..core.words import gap_word_of
 from ..kube.gateway import AioKubeGateway
 from ..kube.problem import KubeProblem, KubeProblemKind
@@ -29,6 +29,10 @@ CONFIRMATIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.
 MEANING = (
     "no process of a pod that came and went, or went, in that time unseen by the operator runs any more: no machine that left "
     "the cluster or was cut off in that time still runs pods"
+)
+BEYOND_THE_TIMES = (
+    "this is more than these times show: after a restore it also says that every pod has ended which the API server forgot, those "
+    "made since the backup, and after a lost memory that every pod has which is not here any more"
 )
 
 
@@ -100,6 +104,8 @@ async def _list(transport: Transport, namespace: str) -> None:
         print(f"{_time(cover.since_s)} to {_time(cover.until_s)}")
         for each in cover.spans:
             print(f"  {each}")
+        if any(each.span.reason != SpanReason.WATCH_GAP for each in cover.spans):
+            print(f"  {BEYOND_THE_TIMES}")
         print(f"    staticgroup confirm-gap {cover.times} --statement '{STATEMENT_TO_FILL}'")
     for each in waiting:
         print(f"{each.span.words}: {each}: confirmed by {each.said_by}; the operator has not taken that in yet")

@@ -70,13 +70,15 @@ async def test_spans_that_overlap_are_listed_under_one_command_and_others_under_
 ) -> None:
     put(server, span(3, 9, "0,4-7", "Restored"), span(20, 21, f"0-{REST}", "MemoryLost"), namespace="market", name="bids")
     lines = await listed(capsys)
-    assert lines[:7] == [
+    assert lines[:9] == [
         f"{at(0)} to {at(9)}",
         "  shop/orders: ordinals 2 and above (WatchGap)",
         "  market/bids: ordinals 0, 4-7 (Restored)",
+        f"  {confirm_gap_command.BEYOND_THE_TIMES}",
         command(0, 9),
         f"{at(20)} to {at(21)}",
         "  market/bids: ordinals 0 and above (MemoryLost)",
+        f"  {confirm_gap_command.BEYOND_THE_TIMES}",
         command(20, 21),
     ]
     assert "no machine that left the cluster or was cut off in that time still runs pods" in lines[-1]
