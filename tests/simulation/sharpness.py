@@ -88,9 +88,9 @@ BROKEN: tuple[Broken, ...] = (
         "a gap of the watch is ignored",
         "S2",
         "zombie_is_born_in_a_gap",
-        (59, 389),
-        "core/chain.py",
-        ("    if not continuous:\n", "    if False:\n"),
+        (39, 59, 84),
+        "core/continuity.py",
+        ("        return not self.spans_of(ordinal)\n", "        return True\n"),
     ),
     _broken(
         # Each of the two rules refuses alone what a kubelet or a controller writes over containers that run.
