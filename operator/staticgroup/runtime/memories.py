@@ -49,7 +49,8 @@ class Memory:
     is_unsure: the API server may hold another status than ours (a write was sent whose success is not known, or somebody
         wrote over it), so one is written though nothing changed.
     overflow: the ledger had to drop suspects.
-    needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round.
+    needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round; `needless_since_s`: since
+        when no reading has needed them, monotonic seconds.
     settled: what its StatefulSet wanted when the pod watch was last brought up to a read of it.
     refusal: why the status cannot be written; None once it was.
     turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
@@ -65,6 +66,7 @@ class Memory:
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
     needless: frozenset[str] = frozenset()
+    needless_since_s: dict[str, float] = field(default_factory=dict)
     settled: Settled | None = None
     refusal: Refusal | None = None
     turn_s: float = float("-inf")

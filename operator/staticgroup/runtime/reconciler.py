@@ -56,6 +56,9 @@ RACE_REQUEUE_S = 1.0
 """After FENCED or a lost answer the group is described again, but two clients that duel for an id set no faster pace."""
 CANDIDATES_MAX = 50
 """Most departed ids read afresh in one round; the rest take their turn in the next."""
+FORGET_AFTER_S = 60.0
+"""A coordinator that has only just taken a group over may show it without its members, or not at all; what a removal needs is
+forgotten only when nobody has needed it in any reading for so long."""
 BOUNDS_MAX_AGE_S = 300.0
 """Bounds are static broker properties; a group's own setting may change, so they are read again now and then."""
 
@@ -465,7 +468,11 @@ class Reconciler:
         self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, memory: Memory
     ) -> None:
         """Drop dead incarnations that no StaticGroup of the workload needs any more; suspects are never dropped."""
-        memory.needless = self._needless(spec, snapshot, decided)
+        now_s = self.monotonic_s()
+        memory.needless_since_s = {
+            uid: memory.needless_since_s.get(uid, now_s) for uid in self._needless(spec, snapshot, decided)
+        }
+        memory.needless = frozenset(u for u, since_s in memory.needless_since_s.items() if now_s - since_s >= FORGET_AFTER_S)
         others = self.stores.groups_of_workload(snapshot.namespace, spec.workload_ref.name) - {key}
         for uid in memory.needless.intersection(*(self._needless_to(other) for other in others)):
             self.pods.forget(uid)

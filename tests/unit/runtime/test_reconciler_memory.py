@@ -336,6 +336,7 @@ async def test_departures_beyond_the_ledger_survive_a_restart_because_the_stored
     await world.settled(60)
     assert world.kafka.members == {}
     assert undurable(world) == set()
+    await world.settled(8, step_s=10)
     assert world.status.ledger is None
 
 
@@ -434,3 +435,19 @@ async def test_pods_that_ended_are_live_suspect_or_dead_and_nothing_else() -> No
         IncarnationState.LIVE.value,
     ]
     assert world.now_s > NOW_S
+
+
+async def test_group_that_a_new_coordinator_shows_without_its_members_makes_nobody_forget_their_pods() -> None:
+    """Just after a fail-over a group may be read as Empty, or not be listed at all; then its members are back."""
+    world = await World().started()
+    world.scale(2)
+    world.kafka.problems["leave"] = UNREACHABLE
+    world.end(2)
+    await world.settled(2)
+    members = dict(world.kafka.members)
+    world.kafka.members.clear()
+    await world.settled(8)
+    world.kafka.members.update(members)
+    world.kafka.problems.clear()
+    await world.settled(4)
+    assert [i for _, i in world.left] == [world.id_of(2)]
