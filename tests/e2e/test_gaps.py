@@ -363,7 +363,7 @@ def roll_over_a_gap(game: Play, watch: PodWatch) -> tuple[set[int], dict[str, An
 
     def replaced() -> None:
         let_go(game, 3)
-        until(lambda: seats(game).get(3) not in (None, started[3]), deadline_s=60, what="pod 3 replaced")
+        until(lambda: seats(game).get(3) not in (None, started[3]), deadline_s=120, what="pod 3 replaced")
 
     before, killed_ms = seats(game), now_ms()
     loss = lose_history(game, unheard=replaced)

@@ -531,7 +531,7 @@ _DURABLE = (
     ),
     _mutant(
         "what the ledger does not hold counts as durable",
-        "runtime/reconciler.py",
+        "runtime/ledgers.py",
         _ROUNDS,
         ("            if incarnation.uid not in waiting:\n", "            if True:\n"),
     ),
@@ -850,15 +850,15 @@ _ORDER = tuple(
         (
             "lease not checked before a round is reported",
             (
-                "        if not self.may_write():\n            return False\n        self._forget_settled",
-                "        self._forget_settled",
+                "        if not self.may_write():\n            return False\n        self._ledgers.forget_settled",
+                "        self._ledgers.forget_settled",
             ),
         ),
         (
             "end durable before the status was written",
             (
                 "counts as durable only when the write succeeded.\"\"\"\n",
-                "counts as durable only when the write succeeded.\"\"\"\n        self._mark_durable(known, status)\n",
+                "counts as durable only when the write succeeded.\"\"\"\n        self._ledgers.mark_durable(key, known, status)\n",
             ),
         ),
         ("status written although nothing changed", ("        if status == memory.status and not memory.is_unsure:\n", "        if False:\n")),
@@ -1059,7 +1059,7 @@ _EDGES = (
 _SHELL = (
     _mutant(
         "suspects of ids that nobody wants forgotten",
-        "runtime/reconciler.py",
+        "runtime/ledgers.py",
         _ROUNDS,
         (
             "            if not pod.object_present and pod.state is IncarnationState.DEAD\n",
@@ -1068,13 +1068,13 @@ _SHELL = (
     ),
     _mutant(
         "evidence forgotten that another StaticGroup of the workload needs",
-        "runtime/reconciler.py",
+        "runtime/ledgers.py",
         ("tests/unit/runtime/test_shared_workload.py",),
         (".intersection(*(self._needless_to(other) for other in others))", ""),
     ),
     _mutant(
         "evidence forgotten before the removal is settled",
-        "runtime/reconciler.py",
+        "runtime/ledgers.py",
         _ROUNDS,
         ("        needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}\n", ""),
     ),

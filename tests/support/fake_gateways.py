@@ -410,6 +410,11 @@ class FakePods(_Hooks):
             after_chain()
         return found
 
+    def get(self, uid: str) -> Incarnation | None:
+        """Return the chain entry of a pod uid; None when it is unknown."""
+        record = self.book.records.get(uid)
+        return record.incarnation() if record else None
+
     def of_workload(self, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
         """Return every incarnation named after a StatefulSet."""
         found = (r.incarnation() for r in self.book.records.of_workload(namespace, workload_name))

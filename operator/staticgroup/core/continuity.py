@@ -337,7 +337,7 @@ def _may_have_swapped(before: Checkpoint, view: WatchView) -> bool:
     now = {s.uid: s.restarts for s in view.seats}
     if any(s.restarts is not None and now.get(s.uid) != s.restarts for s in before.seats):
         return True
-    if before.seats and all(s.restarts is None for s in before.seats):
+    if before.seats and all(s.restarts is None for s in (*before.seats, *view.seats)):
         return False
     wanted = _settled_outside(before, view)
     seated = [s for s in before.seats if wanted is not None and wanted.wants(s.ordinal) and s.uid in now]

@@ -262,7 +262,6 @@ class PodStore:
         self._ended_epoch = self._epoch or self._ended_epoch
         self._epoch = self._resumed_epoch = ""
         self._lineage.end()
-        self._saw_restore = self._saw_restore or gap.is_restore
         self._anchored.clear()
         self.gap_count += 1
         _log.warning("pod watch gap", extra={"scope": stream.scope, "reason": gap.reason})
@@ -274,6 +273,7 @@ class PodStore:
         self._timeline = self._draw()
         self._saw_restore = True
         self._before_gap.clear()
+        self._resumed_positions = {}  # of the timeline before
         self._epoch = self._ended_epoch = self._resumed_epoch = ""
         self._anchored.clear()
 
@@ -418,11 +418,10 @@ class PodStore:
         if stream is None or not epoch or not stream.is_anchored:
             return False
         if resource_version < not_below:
-            stream.report_gap(Gap(
-                reason=f"a consistent read of pods answered resourceVersion {resource_version}, below {not_below} "
-                "seen before (etcd restored?)",
-                is_restore=True,
-            ))
+            self.went_back(
+                f"a consistent read of pods answered resourceVersion {resource_version}, below {not_below} seen before "
+                "(etcd restored?)"
+            )
             return False
         passed = await stream.reach(resource_version, self._settings.barrier_patience_s)
         passed = passed or await stream.catch_up(resource_version)

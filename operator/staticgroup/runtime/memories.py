@@ -270,8 +270,9 @@ def _is_put_back(body: dict[str, Any]) -> bool:
     learned since. The API server notes in metadata.managedFields who wrote which field last (KEP-555).
     """
     for entry in body["metadata"].get("managedFields") or ():
-        fields = ((entry.get("fieldsV1") or {}).get("f:status") or {}) if isinstance(entry, dict) else {}
-        if entry.get("manager") != names.FIELD_MANAGER and "f:continuity" in fields:
+        fields = ((entry.get("fieldsV1") or {}).get("f:status") or {}).get("f:continuity") or {}
+        # Of fields with the same value both remain owners; the digest is another one with each of our writes that follow.
+        if entry.get("manager") != names.FIELD_MANAGER and "f:digest" in fields:
             return True
     return False
 

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from ..api.conditions import set_condition
@@ -22,13 +22,13 @@ from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError, identity_
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
-from ..core.chain import Incarnation, IncarnationState, judge, predates
+from ..core.chain import Incarnation, judge, predates
 from ..core.checkpoints import sealed, wire_continuity
 from ..core.continuity import Checkpoint, settled_workload
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
-from ..core.membership import Identity, is_departed, ordinal_of_pod
-from ..core.memory import history_from, to_remember, unwritten, wire_ledger
+from ..core.membership import Identity, is_departed
+from ..core.memory import history_from, to_remember, wire_ledger
 from ..core.outcomes import with_outcomes
 from ..core.plan import Plan, RemoveMembers, expected_ids, plan
 from ..core.projection import Executed, project
@@ -43,6 +43,7 @@ from ..kube.problem import KubeProblem
 from .connections import Connections
 from .histories import Histories, Settled
 from .journal import Journal, Round
+from .ledgers import Ledgers, wanted_or_held
 from .memories import Memories, Memory
 from .metrics import Metrics
 from .narrator import Narrator
@@ -56,9 +57,6 @@ RACE_REQUEUE_S = 1.0
 """After FENCED or a lost answer the group is described again, but two clients that duel for an id set no faster pace."""
 CANDIDATES_MAX = 50
 """Most departed ids read afresh in one round; the rest take their turn in the next."""
-FORGET_AFTER_S = 60.0
-"""A coordinator that has only just taken a group over may show it without its members, or not at all; what a removal needs is
-forgotten only when nobody has needed it in any reading for so long."""
 BOUNDS_MAX_AGE_S = 300.0
 """Bounds are static broker properties; a group's own setting may change, so they are read again now and then."""
 
@@ -94,6 +92,16 @@ class Reconciler:
     group_poll_s: float = 30.0
     journal: Journal | None = None
     recommendations: Recommendations | None = None
+    _ledgers: Ledgers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._ledgers = Ledgers(
+            pods=self.pods,
+            stores=self.stores,
+            memories=self.memories,
+            now_s=self.now_s,
+            monotonic_s=self.monotonic_s,
+        )
 
     async def reconcile(self, key: Key) -> Outcome:
         """Run one round of one StaticGroup.
@@ -406,8 +414,10 @@ class Reconciler:
         """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
         if not self.may_write():
             return False
-        self._forget_settled(key, spec, snapshot, decided, memory)
-        known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name) + self._strays(spec, snapshot, decided)
+        self._ledgers.forget_settled(key, spec.workload_ref.name, snapshot, decided, memory)
+        known = self._ledgers.known(
+            snapshot.namespace, spec.workload_ref.name, memory, wanted_or_held(snapshot, decided)
+        )
         ledger = to_remember(known)
         status = project(
             spec, snapshot, decided, executed, ledger, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
@@ -419,19 +429,9 @@ class Reconciler:
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
         if status == memory.status and not memory.is_unsure:
-            self._mark_durable(key, known, status)
+            self._ledgers.mark_durable(key, known, status)
             return True
         return await self._write(group, status, memory, known)
-
-    def _strays(self, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> tuple[Incarnation, ...]:
-        """Return the pods of other names that carried an id of this StaticGroup which is wanted or held now."""
-        identity, m, group = decided.identity, decided.membership, snapshot.group
-        if identity is None or m is None or not isinstance(group, GroupView):
-            return ()
-        held = {i for i in (member.instance_id for member in group.members) if i and identity.ordinal_of(i) is not None}
-        carried = {c for i in held | set(m.expected) for c in identity.carried_as(i)}
-        found = self.pods.ledger(snapshot.namespace, instance_ids=sorted(carried))
-        return tuple(i for i in found if ordinal_of_pod(spec.workload_ref.name, i.pod_name) is None)
 
     async def _write(
         self, group: StaticGroup, status: StaticGroupStatus, memory: Memory, known: Sequence[Incarnation]
@@ -442,66 +442,13 @@ class Reconciler:
         await self.narrator.status(group, memory.refusal)
         if not is_written:
             return False
-        self._mark_durable(key, known, status)
+        self._ledgers.mark_durable(key, known, status)
         return True
-
-    def _mark_durable(self, key: Key, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
-        """Let the stored position pass what the ledger of every StaticGroup of the workload holds, or need not hold."""
-        waiting = unwritten(known, status.ledger, self.now_s()) | self._unwritten_by_others(key, known)
-        for incarnation in known:
-            if incarnation.uid not in waiting:
-                self.pods.mark_durable(incarnation)
-
-    def _unwritten_by_others(self, key: Key, known: Sequence[Incarnation]) -> frozenset[str]:
-        """Return what the status of another StaticGroup of the same workload does not hold yet."""
-        group = self.stores.groups.get(key)
-        if group is None:
-            return frozenset()
-        waiting: frozenset[str] = frozenset()
-        for other in self.stores.groups_of_workload(key[0], group.spec.workload_ref.name) - {key}:
-            memory = self.memories.known(other)
-            shown = memory.shown if memory is not None else None
-            waiting |= unwritten(known, shown.ledger if shown is not None else None, self.now_s())
-        return waiting
-
-    def _forget_settled(
-        self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, memory: Memory
-    ) -> None:
-        """Drop dead incarnations that no StaticGroup of the workload needs any more; suspects are never dropped."""
-        now_s = self.monotonic_s()
-        memory.needless_since_s = {
-            uid: memory.needless_since_s.get(uid, now_s) for uid in self._needless(spec, snapshot, decided)
-        }
-        memory.needless = frozenset(u for u, since_s in memory.needless_since_s.items() if now_s - since_s >= FORGET_AFTER_S)
-        others = self.stores.groups_of_workload(snapshot.namespace, spec.workload_ref.name) - {key}
-        for uid in memory.needless.intersection(*(self._needless_to(other) for other in others)):
-            self.pods.forget(uid)
-
-    def _needless(self, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> frozenset[str]:
-        """Return the vanished dead incarnations of ids that nobody wants and nobody holds in this group."""
-        group, m, identity = snapshot.group, decided.membership, decided.identity
-        if not isinstance(group, GroupView) or m is None or identity is None or not group.is_settled:
-            return frozenset()
-        needed = {member.instance_id for member in group.members} | set(m.expected)
-        needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}
-        return frozenset(
-            pod.uid
-            for pod in self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
-            if not pod.object_present and pod.state is IncarnationState.DEAD
-            if not needed & set(identity.expand(pod).instance_ids)
-        )
-
-    def _needless_to(self, key: Key) -> frozenset[str]:
-        """Return what another StaticGroup needs no more; nothing while it had no round of its own in this process."""
-        memory, group = self.memories.known(key), self.stores.groups.get(key)
-        if memory is None or group is None or memory.uid != group.metadata.uid:
-            return frozenset()
-        return memory.needless
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Outcome:
         """Say that nothing is done; only the ledger goes on, or a later resumption would have a gap."""
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
-        known = self.pods.of_workload(key[0], group.spec.workload_ref.name)
+        known = self._ledgers.known(key[0], group.spec.workload_ref.name, memory)
         before = memory.status or StaticGroupStatus()
         ready = suspended_condition(group.metadata.generation, now)
         if memory.history.injected is not None:
@@ -519,7 +466,7 @@ class Reconciler:
         if self.may_write():
             await self.narrator.confirmations(group, known, memory.status)
         if status == before and not memory.is_unsure:
-            self._mark_durable(key, known, status)
+            self._ledgers.mark_durable(key, known, status)
             return Outcome()
         if await self._write(group, status, memory, known):
             return Outcome()

@@ -212,13 +212,14 @@ class Cluster:
         Notes
         -----
         The scheduler is restarted with it. It ends itself when it finds a pod on another node than it remembers, as after a
-        binding whose answer was lost (1.36.3: "Scheduler cache is corrupted"), and here nobody starts it again.
+        binding whose answer was lost (1.36.3: "Scheduler cache is corrupted"), and here nobody starts it again. So is the
+        controller manager, whose watches ask a server that was away only every 30 to 60 s (client-go's Reflector).
         """
         began_s = time.monotonic()
         with self._lock():
             control_plane = ControlPlane(state=self.state)
-            control_plane.process("kube-scheduler").stop(grace_s=0)
-            control_plane.process("kube-apiserver").stop(grace_s=0)
+            for name in ("kube-scheduler", "kube-controller-manager", "kube-apiserver"):
+                control_plane.process(name).stop(grace_s=0)
             if lose_history:
                 control_plane.compact()
             control_plane.start_server()

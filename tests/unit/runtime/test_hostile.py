@@ -85,6 +85,30 @@ async def test_suspect_under_another_name_survives_a_restart(method: str) -> Non
     assert left(world) == []
 
 
+@pytest.mark.parametrize("trouble", ["brokers", "suspension"])
+async def test_suspect_under_another_name_survives_a_restart_while_the_group_cannot_be_read(trouble: str) -> None:
+    """As above, but before the operator restarts nobody can say who holds which id: brokers are away, or `spec.suspend`."""
+    world = await World(identity={"method": "None"}).started()
+    world.pods.book._is_managed = managed
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "canary-0")
+    await world.settled(3)
+    if trouble == "brokers":
+        world.kafka.problems["describe"] = UNREACHABLE
+    else:
+        world.declare(static_group(generation=2, suspend=True, identity={"method": "None"}))
+    await world.settled(2)
+    world.restart()
+    await world.settled(2)
+    world.kafka.problems.clear()
+    world.declare(static_group(generation=3, suspend=False, identity={"method": "None"}))
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert (left(world), guards(world)) == ([], ["DeathNotProven"])
+
+
 async def test_pod_with_leading_zeros_in_its_name_is_no_sight_of_a_seat() -> None:
     """web-02 (a copy of a pod, with its annotation) has no name that a StatefulSet gives, but counts as ordinal 2.
 
@@ -427,6 +451,23 @@ async def test_older_status_that_a_backup_tool_put_back_is_not_taken_for_the_las
     assert left(world) == []
 
 
+async def test_status_that_a_backup_tool_applies_once_and_that_was_written_since_is_no_older_one() -> None:
+    """Who applied the same values first stays an owner of them for ever (KEP-555): at each restart memory would count as lost."""
+    world = await World().started()
+    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    entry: dict[str, Any] = {"manager": "velero-server", "operation": "Apply", "subresource": "status"}
+    entry |= {"fieldsType": "FieldsV1", "fieldsV1": {"f:status": {"f:continuity": {"f:idsByHand": {}, "f:allSeats": {}}}}}
+    put = body | {"metadata": body["metadata"] | {"managedFields": [entry]}}
+    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, put))
+    world.restart()
+    await world.settled(2)
+    assert blind(world) == ""
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == [world.id_of(2)]
+
+
 async def test_stored_time_never_passes_an_end_that_is_not_durable(server: FakeApiServer) -> None:
     """Statuses cannot be written for some minutes (an older CRD, a webhook), the Lease can; then the operator is gone.
 
@@ -616,6 +657,29 @@ async def test_seat_that_is_merged_while_another_namespace_has_a_gap_makes_no_ga
 
 
 # misleading ---------------------------------------------------------------------------------------------------------
+
+
+async def test_holder_that_saw_a_restore_takes_its_own_lease_up_again_without_another_one(server: FakeApiServer) -> None:
+    """After the restore positions are below those that were resumed, and it is our own Lease that holds them."""
+    server.put(composed(pod("web-0", uid="u0")))
+    async with following(server) as first:
+        await eventually(lambda: server.watches)
+        stored = first.store.continuity()
+    backup = server.snapshot()
+    for number in range(5):
+        server.put(composed(pod("web-1", uid=f"u{number + 1}")))
+    assert stored is not None
+    late = replace(stored, resource_versions={"": server.resource_version})
+    async with following(server, resume=late) as world:
+        await eventually(lambda: server.watches)
+        server.restore(backup)
+        await eventually(lambda: world.store.saw_restore and world.store.epoch)
+        own = world.store.continuity()
+        assert own is not None
+        assert own.resource_versions[""] < late.resource_versions[""]
+        timeline = world.store.timeline
+        assert world.store.adopt(own)
+        assert world.store.timeline == timeline
 
 
 async def test_restore_that_was_said_before_the_operator_began_is_told_as_one(

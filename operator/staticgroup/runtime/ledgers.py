@@ -1,0 +1,124 @@
+"""Which pods a StaticGroup has to remember, what of them its status holds already, and what nobody needs any more.
+
+A suspect leaves the memory by a proof or a word and by nothing else. The end of a pod may be forgotten, and the stored
+position of the watch may pass it, only when every StaticGroup of its workload has written it or can do without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..api.status import StaticGroupStatus
+from ..core.chain import Incarnation, IncarnationState
+from ..core.group import GroupView
+from ..core.memory import unwritten
+from ..core.plan import Plan
+from ..core.snapshot import Snapshot
+from ..kube.pod_store import PodStore
+from .memories import Memories, Memory
+from .stores import Stores
+from .work_queue import Key
+
+FORGET_AFTER_S: Final = 60.0
+"""A coordinator that has only just taken a group over may show it without its members, or not at all; what a removal needs is
+forgotten only when nobody has needed it in any reading for so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledgers:
+    """The ledgers of all StaticGroups, as far as one process knows them.
+
+    Parameters
+    ----------
+    now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
+    """
+
+    pods: PodStore
+    stores: Stores
+    memories: Memories
+    now_s: Callable[[], float]
+    monotonic_s: Callable[[], float]
+
+    def known(
+        self, namespace: str, workload_name: str, memory: Memory, instance_ids: Iterable[str] = ()
+    ) -> tuple[Incarnation, ...]:
+        """Return every incarnation that a StaticGroup has to remember, present or gone.
+
+        Parameters
+        ----------
+        instance_ids: as pods carry them; whoever carried one is known, whatever its name.
+
+        Returns
+        -------
+        Those named after the workload, other carriers, and the suspects that the status names: these stay also while
+        the group cannot be read, and nothing is known of who holds which id.
+        """
+        named = self.pods.of_workload(namespace, workload_name)
+        ledger = memory.status.ledger if memory.status is not None else None
+        remembered = (self.pods.get(entry.uid) for entry in (ledger.incarnations if ledger is not None else ()))
+        suspects = (i for i in remembered if i is not None and i.state is IncarnationState.SUSPECT)
+        others = {i.uid: i for i in (*self.pods.ledger(namespace, instance_ids=sorted(instance_ids)), *suspects)}
+        own = {i.uid for i in named}
+        return (*named, *(others[uid] for uid in sorted(others.keys() - own)))
+
+    def mark_durable(self, key: Key, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
+        """Let the stored position pass what the ledger of every StaticGroup of the workload holds, or need not hold."""
+        waiting = unwritten(known, status.ledger, self.now_s()) | self._unwritten_by_others(key, known)
+        for incarnation in known:
+            if incarnation.uid not in waiting:
+                self.pods.mark_durable(incarnation)
+
+    def _unwritten_by_others(self, key: Key, known: Sequence[Incarnation]) -> frozenset[str]:
+        """Return what the status of another StaticGroup of the same workload does not hold yet."""
+        group = self.stores.groups.get(key)
+        if group is None:
+            return frozenset()
+        waiting: frozenset[str] = frozenset()
+        for other in self.stores.groups_of_workload(key[0], group.spec.workload_ref.name) - {key}:
+            memory = self.memories.known(other)
+            shown = memory.shown if memory is not None else None
+            waiting |= unwritten(known, shown.ledger if shown is not None else None, self.now_s())
+        return waiting
+
+    def forget_settled(self, key: Key, workload_name: str, snapshot: Snapshot, decided: Plan, memory: Memory) -> None:
+        """Drop dead incarnations that no StaticGroup of the workload needs any more; suspects are never dropped."""
+        now_s = self.monotonic_s()
+        memory.needless_since_s = {
+            uid: memory.needless_since_s.get(uid, now_s) for uid in self._needless(workload_name, snapshot, decided)
+        }
+        memory.needless = frozenset(u for u, since_s in memory.needless_since_s.items() if now_s - since_s >= FORGET_AFTER_S)
+        others = self.stores.groups_of_workload(snapshot.namespace, workload_name) - {key}
+        for uid in memory.needless.intersection(*(self._needless_to(other) for other in others)):
+            self.pods.forget(uid)
+
+    def _needless(self, workload_name: str, snapshot: Snapshot, decided: Plan) -> frozenset[str]:
+        """Return the vanished dead incarnations of ids that nobody wants and nobody holds in this group."""
+        group, m, identity = snapshot.group, decided.membership, decided.identity
+        if not isinstance(group, GroupView) or m is None or identity is None or not group.is_settled:
+            return frozenset()
+        needed = {member.instance_id for member in group.members} | set(m.expected)
+        needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}
+        return frozenset(
+            pod.uid
+            for pod in self.pods.of_workload(snapshot.namespace, workload_name)
+            if not pod.object_present and pod.state is IncarnationState.DEAD
+            if not needed & set(identity.expand(pod).instance_ids)
+        )
+
+    def _needless_to(self, key: Key) -> frozenset[str]:
+        """Return what another StaticGroup needs no more; nothing while it had no round of its own in this process."""
+        memory, group = self.memories.known(key), self.stores.groups.get(key)
+        if memory is None or group is None or memory.uid != group.metadata.uid:
+            return frozenset()
+        return memory.needless
+
+
+def wanted_or_held(snapshot: Snapshot, decided: Plan) -> frozenset[str]:
+    """Return, as pods carry them, the ids of a StaticGroup that are wanted or held now; none while that is not known."""
+    identity, m, group = decided.identity, decided.membership, snapshot.group
+    if identity is None or m is None or not isinstance(group, GroupView):
+        return frozenset()
+    held = {i for i in (member.instance_id for member in group.members) if i and identity.ordinal_of(i) is not None}
+    return frozenset(carried for i in held | set(m.expected) for carried in identity.carried_as(i))
