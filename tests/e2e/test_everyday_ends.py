@@ -15,8 +15,9 @@ import pytest
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.figures import record, spread
+from support.scene.operators import await_active, kill
 from support.scene.play import Play
-from support.scene.stage import WORKLOAD_IMAGE, until
+from support.scene.stage import WORKLOAD_IMAGE, Stage, until
 from support.scene.witnesses import instance_ids
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -72,8 +73,18 @@ def evidence(game: Play) -> dict[int, str]:
     return {entry["ordinal"]: entry["evidence"] for entry in removals if entry["outcome"] == "Removed"}
 
 
-def test_members_of_pods_of_which_a_container_never_started_leave_at_once(new_play: Callable[..., Play]) -> None:
-    game = new_play()
+def restart_operator(stage: Stage) -> None:
+    """Kill every replica and wait until one of them goes on, in the same epoch of its pod watch."""
+    epoch = stage.continuity_epoch()
+    await_active(stage, kill(pid for pids in stage.operator_processes().values() for pid in pids))
+    assert stage.continuity_epoch() == epoch
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["operator-stays", "operator-restarts"])
+def test_members_of_pods_of_which_a_container_never_started_leave_at_once(
+    new_play: Callable[..., Play], restarts: bool
+) -> None:
+    game = new_play(f"{restarts:d}")
     game.start(
         NEVER + 1, static=LONG_SESSION, grace_s=5, podManagementPolicy="Parallel", updateStrategy={"type": "OnDelete"}
     )
@@ -93,6 +104,8 @@ def test_members_of_pods_of_which_a_container_never_started_leave_at_once(new_pl
     await_states(game, NEVER, app="ErrImageNeverPull")
     game.await_joined(len(ids))
 
+    if restarts:
+        restart_operator(game.stage)
     since_ms = now_ms()
     game.scale(STAY)
     departed = {ids[o] for o in range(STAY, NEVER + 1)}
@@ -119,4 +132,4 @@ def test_members_of_pods_of_which_a_container_never_started_leave_at_once(new_pl
     assert "0 of 1 containers terminated, app never started" in found[CLIENT]
     assert "0 of 1 containers terminated, app never started" in found[INIT]
     assert "no container of this pod ever had a containerID" in found[NEVER]
-    record("everyday ends", departures=len(departed), scale_down_to_removed_s=spread(took_s))
+    record("everyday ends", restarts=restarts, departures=len(departed), scale_down_to_removed_s=spread(took_s))

@@ -6,13 +6,9 @@ only time. Truth is the brokers' log: who was removed, how often, and whose sess
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from datetime import datetime
 
 import pytest
 
@@ -20,6 +16,7 @@ from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import by_length
 from support.scene.figures import record, spread
+from support.scene.operators import await_active, kill
 from support.scene.play import Play
 from support.scene.stage import RELEASE, SYSTEM, Stage, until
 from support.scene.witnesses import instance_ids
@@ -40,27 +37,6 @@ def reinstalled(installed: Stage) -> Iterator[Stage]:
     """The stage, whose operator is installed with its default values again afterwards."""
     yield installed
     installed.install()
-
-
-def renewed_at_ms(stage: Stage) -> int:
-    text = stage.lease().get("spec", {}).get("renewTime", "1970-01-01T00:00:00.000000Z")
-    return int(datetime.fromisoformat(text).timestamp() * 1000)
-
-
-def await_active(stage: Stage, since_ms: int) -> list[int]:
-    """Return the processes of the replica that has renewed the Lease since then."""
-
-    def active() -> list[int] | None:
-        return stage.operator_processes().get(stage.lease_holder()) if renewed_at_ms(stage) > since_ms else None
-
-    return until(active, deadline_s=90, what="an active replica")
-
-
-def kill(pids: list[int]) -> int:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    return now_ms()
 
 
 def removed_ids(play: Play) -> list[str]:

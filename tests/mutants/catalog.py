@@ -67,7 +67,7 @@ _SILENCE = ("tests/unit/kafka/test_silence.py",)
 _LOGS = ("tests/unit/runtime/test_logs.py",)
 _STATEMENTS = ("tests/unit/core/test_statements.py",)
 _KUBE = ("tests/unit/kube/test_gateway.py",)
-_BOOK = ("tests/unit/kube/test_incarnation_book.py",)
+_BOOK = ("tests/unit/kube/test_incarnation_book.py", "tests/unit/kube/test_everyday_ends.py")
 _STORE = ("tests/unit/kube/test_pod_store.py",)
 _BEHIND = ("tests/unit/kube/test_behind.py",)
 _WIRE = ("tests/unit/kafka/test_wire.py",)
@@ -122,7 +122,7 @@ _CERTIFICATES = tuple(
                 "if node.kubelet_minor is not None and node.kubelet_minor <",
             ),
         ),
-        ("container rule dropped", ("        or _container_refusal(version, ever if seen_from_birth else None)\n", "")),
+        ("container rule dropped", ("        or _container_refusal(version, ever if runs_known else None)\n", "")),
         (
             "empty status list accepted, all([])",
             (
@@ -146,7 +146,7 @@ _CERTIFICATES = tuple(
             "finishedAt not required",
             ("if not container.container_id or not container.finished_at:", "if not container.container_id:"),
         ),
-        ("never started without seen-from-birth", ("ever if seen_from_birth else None", "ever")),
+        ("never started without seen-from-birth", ("ever if runs_known else None", "ever")),
         (
             "never started after a run was shown",
             ("    if started is None or container.name in started:\n", "    if started is None:\n"),
@@ -908,9 +908,33 @@ _EDGES = (
         "kube/incarnation_book.py",
         _BOOK,
         (
-            "        if before is not None and not in_order:\n            before = replace(before, from_birth=False)\n",
+            "        if before is not None and not in_order:\n            before = replace(before, from_birth=False, runs_known=False)\n",
             "",
         ),
+    ),
+    _mutant(
+        "runs known from the last word alone",
+        "core/pod.py",
+        _BOOK,
+        (" and not self.is_terminal and all(", " and all("),
+    ),
+    _mutant(
+        "runs known where a container has no entry",
+        "core/pod.py",
+        _BOOK,
+        (" and all(c.phase is not ContainerPhase.ABSENT for c in entries)", ""),
+    ),
+    _mutant(
+        "runs of before known after a gap",
+        "kube/incarnation_book.py",
+        _BOOK,
+        ("self.is_resumed and not self.era_of(version.namespace) and", "self.is_resumed and"),
+    ),
+    _mutant(
+        "runs of before known at a first start",
+        "kube/incarnation_book.py",
+        _BOOK,
+        ("return self.is_resumed and not", "return not"),
     ),
     _mutant(
         "older version whose ids can be edited overlooked",

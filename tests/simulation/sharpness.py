@@ -99,7 +99,7 @@ BROKEN: tuple[Broken, ...] = (
         "kubelet_rejects_running_pods",
         (9, 10),
         "core/certificate.py",
-        ("        or _container_refusal(version, ever if seen_from_birth else None)\n", ""),
+        ("        or _container_refusal(version, ever if runs_known else None)\n", ""),
         ("    if not version.phase_has_statuses:\n", "    if False:\n"),
     ),
     _broken(

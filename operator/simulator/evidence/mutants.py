@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from staticgroup.core import certificate, chain, memory, plan
 from staticgroup.core.chain import IncarnationState
+from staticgroup.core.pod import PodVersion
 from staticgroup.kube import incarnation_book
 from staticgroup.kube.incarnation_book import IncarnationBook
 from staticgroup.kube.translate import pods
@@ -160,7 +161,13 @@ MUTANTS = (
         "birth over a restart",
         "a pod first seen by a LIST counts as seen from birth",
         "never pulled, restart",
-        certify(seen_from_birth=True),
+        certify(runs_known=True),
+    ),
+    _mutant(
+        "last word tells runs",
+        "a terminal version counts as showing whatever ran before it",
+        "never pulled, restart",
+        (PodVersion, "tells_every_run", property(lambda v: bool(v.required))),
     ),
     _mutant(
         "container shown",

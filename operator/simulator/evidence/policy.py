@@ -132,7 +132,7 @@ class Policy:
     def _store(self, book: incarnation_book.IncarnationBook) -> int:
         known = sorted((r.incarnation() for r in book.records.in_scope("")), key=lambda i: i.uid)
         undurable = tuple(sorted(book._undurable.items())) if self._keeps_versions else ()
-        value = Book(tuple(self._plain(i) for i in known), undurable)
+        value = Book(tuple(self._plain(i) for i in known), undurable, book.is_resumed and not any(book.eras.values()))
         index = self._index.setdefault(value, len(self._books))
         if index == len(self._books):
             self._books.append(value)
@@ -164,6 +164,7 @@ class Policy:
             book.records.put(i)
         # A book has no door for its bookkeeping of durability; the model only puts back what the book itself made.
         book._undurable.update(value.undurable)
+        book.is_resumed = value.is_resumed
         return book
 
     def _node_of(self, name: str) -> NodeView | None:
@@ -218,6 +219,7 @@ class Policy:
 
         def ask() -> int:
             book = self._open(index)
+            book.next_era("")
             listed: dict[str, int] = {}
             if is_restore:
                 book.forget_versions(0)
@@ -261,6 +263,7 @@ class Policy:
 
         def ask() -> int:
             book = self._open(0)
+            book.is_resumed = True
             book.merge(ledger, complete_until=lambda namespace: 0)
             listed: dict[str, int] = {}
 

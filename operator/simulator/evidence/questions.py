@@ -23,10 +23,11 @@ class Event(NamedTuple):
 
 
 class Book(NamedTuple):
-    """What an IncarnationBook holds: incarnations by uid, and the ends that no status holds yet."""
+    """What an IncarnationBook holds: incarnations by uid, the ends that no status holds yet, whether its watch goes on unbroken."""
 
     incarnations: tuple[Incarnation, ...] = ()
     undurable: tuple[tuple[str, int], ...] = ()
+    is_resumed: bool = False
 
 
 class Reading(NamedTuple):

@@ -196,9 +196,11 @@ VARIANTS = (
     Variant(name="restart", says="ledger, stored position, LIST and replay", toggles=1, forces=1, restarts=1),
     Variant(
         name="restart, rejection",
-        says="a pod first seen by a LIST",
+        says="a pod first seen by a LIST, whose image may never be pulled",
         pods=1,
+        unpulled=True,
         toggles=1,
+        losses=1,
         rejections=1,
         restarts=1,
         progress=True,

@@ -196,7 +196,7 @@ def _end_refusal(container: ContainerView) -> Refusal | None:
 
 
 def certify(
-    version: PodVersion, node: NodeView | None, *, started: frozenset[str], seen_from_birth: bool
+    version: PodVersion, node: NodeView | None, *, started: frozenset[str], runs_known: bool
 ) -> Certificate | Refusal:
     """Judge whether one object version proves that no process of this incarnation runs.
 
@@ -205,7 +205,7 @@ def certify(
     version: one object version (never merged from several).
     node: the Node it was bound to; None when it cannot be read.
     started: names of the containers of which this or any earlier version of the same UID showed a run.
-    seen_from_birth: True when the watch delivered every version of this UID from its first, so that "never" is known.
+    runs_known: True when whatever is not among them is known never to have run.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def certify(
     refusal = (
         _phase_refusal(version)
         or _kubelet_refusal(version, node)
-        or _container_refusal(version, ever if seen_from_birth else None)
+        or _container_refusal(version, ever if runs_known else None)
     )
     if refusal is not None:
         return refusal

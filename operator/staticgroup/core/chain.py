@@ -45,7 +45,8 @@ class Incarnation:
     since_s: when the present state was entered, seconds since the Unix epoch, operator's clock.
     resource_version: of the version last folded.
     object_present: False once the watch said DELETED or a complete LIST did not show it.
-    from_birth: the watch delivered this UID's first version, so "never showed" statements are known.
+    from_birth: the watch delivered every version of this UID from its first.
+    runs_known: whatever is not among `started_containers` never ran.
     ids_are_fixed: in every version that was folded; see `PodVersion`.
     started_containers: names of the containers of which any version showed a run; they only accumulate.
     """
@@ -63,6 +64,7 @@ class Incarnation:
     refusal_reason: str = ""
     object_present: bool = True
     from_birth: bool = False
+    runs_known: bool = False
     started_containers: frozenset[str] = frozenset()
     runs: bool = False
     ready_since_s: float | None = None
@@ -73,14 +75,16 @@ class Incarnation:
 
 
 def fold(
-    known: Incarnation | None, version: PodVersion, node: NodeView | None, *, from_birth: bool, now_s: float
+    known: Incarnation | None, version: PodVersion, node: NodeView | None, *, from_birth: bool, runs_known: bool = False,
+    now_s: float,
 ) -> Incarnation:
     """Fold one object version into what is known of its incarnation.
 
     Parameters
     ----------
     known: the incarnation so far; None when this UID is new.
-    from_birth: True when this version arrived as the watch's ADDED for a new UID, False from a LIST.
+    from_birth: True when nothing of a new UID can have been missed before this version.
+    runs_known: True when no run can have been missed before it; so it is where nothing can.
     now_s: operator's clock, seconds since the Unix epoch.
 
     Notes
@@ -112,11 +116,12 @@ def fold(
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
         restarts=version.restart_count,
+        runs_known=base.runs_known or base.from_birth or runs_known,
         ids_are_fixed=base.ids_are_fixed and version.ids_are_fixed,
     )
     if seen.certificate is not None and not seen.certificate.is_word:
         return seen
-    verdict = certify(version, node, started=seen.started_containers, seen_from_birth=seen.from_birth)
+    verdict = certify(version, node, started=seen.started_containers, runs_known=seen.runs_known)
     if isinstance(verdict, Certificate):
         return _dead(replace(seen, since_s=now_s), verdict)
     state = IncarnationState.LIVE
@@ -145,7 +150,7 @@ def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) 
         return replace(known, object_present=False)
     if known.state is IncarnationState.SUSPECT:
         return known
-    gone = replace(known, state=IncarnationState.SUSPECT, object_present=False, from_birth=False, since_s=now_s)
+    gone = replace(known, state=IncarnationState.SUSPECT, object_present=False, from_birth=False, runs_known=False, since_s=now_s)
     if last is not None:
         verdict = certify_unbound(last, ever_bound=bool(known.node_name))
         if isinstance(verdict, Certificate):

@@ -101,6 +101,18 @@ class PodVersion:
         return self.phase in ("Succeeded", "Failed")
 
     @property
+    def tells_every_run(self) -> bool:
+        """True when whatever ran before shows in this version: it has an entry for each container, and is not terminal.
+
+        Notes
+        -----
+        A kubelet carries a run that it has posted on from version to version, as an id, an end or a restart count, until
+        the pod ends (convertToAPIContainerStatuses); what it writes then may lack all three (TerminatePod).
+        """
+        entries = (*self.required, *self.inits)
+        return bool(self.required) and not self.is_terminal and all(c.phase is not ContainerPhase.ABSENT for c in entries)
+
+    @property
     def runs(self) -> bool:
         """True when some required container is running in this version."""
         return any(c.phase is ContainerPhase.RUNNING for c in self.required)

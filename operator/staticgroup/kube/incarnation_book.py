@@ -63,6 +63,7 @@ class IncarnationBook:
     Attributes
     ----------
     eras: the gaps of each scope of the watch, counted, so that each record can tell between which its object was seen.
+    is_resumed: the watch goes on from where that of another process ended.
 
     Parameters
     ----------
@@ -77,6 +78,7 @@ class IncarnationBook:
     ) -> None:
         self.records = PodRecords()
         self.eras: dict[str, int] = {}
+        self.is_resumed = False
         self._node_of = node_of
         self._now_s = now_s
         self._is_managed = is_managed
@@ -137,20 +139,26 @@ class IncarnationBook:
         self, before: Incarnation | None, version: PodVersion, *, is_deleted: bool, in_order: bool
     ) -> Incarnation:
         if before is not None and not in_order:
-            before = replace(before, from_birth=False)
+            before = replace(before, from_birth=False, runs_known=False)
         is_unbound = not version.node_name and not version.started_containers
-        after = fold(before, version, self._node_of(version.node_name), from_birth=is_unbound, now_s=self._now_s())
+        after = fold(
+            before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._tells_every_run(version),
+            now_s=self._now_s(),
+        )
         self._await_node(after, version)
         return vanish(after, last=version, now_s=self._now_s()) if is_deleted else after
 
     def _absorb(self, known: Incarnation, version: PodVersion) -> Incarnation:
         """Take from an older version what stays true: ids and whether they were fixed, a binding, a container, a certificate."""
         node = self._node_of(version.node_name)
-        folded = fold(known, version, node, from_birth=known.from_birth, now_s=self._now_s())
+        folded = fold(
+            known, version, node, from_birth=known.from_birth, runs_known=self._tells_every_run(version), now_s=self._now_s()
+        )
         self._await_node(folded, version)
         kept = replace(
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
+            runs_known=folded.runs_known,
         )
         if folded.state is not IncarnationState.DEAD or known.state is IncarnationState.DEAD:
             return kept
@@ -158,6 +166,15 @@ class IncarnationBook:
             kept, state=IncarnationState.DEAD, certificate=folded.certificate, refusal="", refusal_reason="",
             runs=False, since_s=folded.since_s,
         )
+
+    def _tells_every_run(self, version: PodVersion) -> bool:
+        """True for a version from which it is known what ran before; after a gap of our own no version is believed that much.
+
+        Notes
+        -----
+        A pod whose image was never pulled is no suspect for ever because the operator restarted meanwhile.
+        """
+        return self.is_resumed and not self.era_of(version.namespace) and version.tells_every_run
 
     def _await_node(self, incarnation: Incarnation, version: PodVersion) -> None:
         """Keep a terminal version that only lacks the facts of its node."""
@@ -256,7 +273,6 @@ class IncarnationBook:
         if record is not None:
             self.records.put(replace(
                 record.incarnation(), certificate=None, state=IncarnationState.LIVE, resource_version=-1,
-                from_birth=False,
             ))
         return self.take(version, is_deleted=False, in_order=False)
 
@@ -353,7 +369,7 @@ class IncarnationBook:
         for entry in entries:
             record = self.records.get(entry.uid)
             if record is None:
-                unseen = replace(entry, from_birth=False)
+                unseen = replace(entry, from_birth=False, runs_known=False)
                 is_gone = entry.resource_version <= complete_until(entry.namespace)
                 if unseen.state is IncarnationState.SUSPECT or is_gone:
                     unseen = vanish(replace(unseen, object_present=False), now_s=self._now_s())
@@ -363,7 +379,7 @@ class IncarnationBook:
                 continue  # our own sight says more
             known = record.incarnation()
             merged = replace(
-                known, instance_ids=known.instance_ids | entry.instance_ids, from_birth=False,
+                known, instance_ids=known.instance_ids | entry.instance_ids, from_birth=False, runs_known=False,
                 node_name=known.node_name or entry.node_name,
             )
             if entry.certificate is not None and known.certificate is None and still_holds(entry, known):

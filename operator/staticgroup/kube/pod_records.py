@@ -15,7 +15,7 @@ from ..core.chain import Incarnation, IncarnationState
 
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3
-_PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED = 4, 8, 16, 32, 64
+_PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN = 4, 8, 16, 32, 64, 128
 
 
 @lru_cache(maxsize=1024)
@@ -78,6 +78,7 @@ class PodRecord:
             | (_RUNS if incarnation.runs else 0)
             | (_DELETING if incarnation.is_deleting else 0)
             | (_FIXED if incarnation.ids_are_fixed else 0)
+            | (_RUNS_KNOWN if incarnation.runs_known else 0)
         )
 
     @property
@@ -111,7 +112,7 @@ class PodRecord:
             from_birth=bool(flags & _FROM_BIRTH), started_containers=frozenset(_unpacked(self._started)),
             runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s, is_deleting=bool(flags & _DELETING),
             created_at_s=self.created_at_s,
-            restarts=self.restarts, ids_are_fixed=bool(flags & _FIXED),
+            restarts=self.restarts, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN),
         )
 
 

@@ -162,6 +162,7 @@ class PodStore:
             self._hooks.on_gap("the pod watch covers namespaces that the stored position does not")
             positions = dict.fromkeys(self._streams)
         if resume is not None and self._resumed_epoch:
+            self._book.is_resumed = True
             self._lineage.begin(resume)
         floors = {scope: position and self._lineage.floor(scope, position) for scope, position in positions.items()}
         try:

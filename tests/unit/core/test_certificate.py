@@ -23,7 +23,7 @@ ALL = frozenset({"app", "sidecar", "debug", "init"})
 
 
 def judged(version, node: NodeView | None = NODE, *, ever: bool = True, birth: bool = False) -> Certificate | Refusal:
-    return certify(version, node, started=ALL if ever else frozenset(), seen_from_birth=birth)
+    return certify(version, node, started=ALL if ever else frozenset(), runs_known=birth)
 
 
 def test_terminal_phase_with_every_container_terminated_is_the_certificate_e1() -> None:
@@ -180,7 +180,7 @@ def test_container_that_never_started_does_not_withhold_the_certificate_of_those
 ) -> None:
     """A sidecar whose image was never pulled, a debug container with a wrong image (seen on a real kubelet)."""
     version = ended(phase="Failed", required=(terminated(), unstarted))
-    verdict = certify(version, NODE, started=frozenset({"app"}), seen_from_birth=True)
+    verdict = certify(version, NODE, started=frozenset({"app"}), runs_known=True)
     assert isinstance(verdict, Certificate)
     assert verdict.kind is CertificateKind.ENDED
     assert "1 of 2 containers terminated, sidecar never started, last finished at 2026" in verdict.statement
@@ -198,22 +198,22 @@ def test_container_that_never_started_does_not_withhold_the_certificate_of_those
 )
 def test_only_an_entry_that_tells_of_no_run_counts_as_never_started(other: ContainerView) -> None:
     version = ended(required=(terminated(), other))
-    assert isinstance(certify(version, NODE, started=frozenset({"app"}), seen_from_birth=True), Refusal)
+    assert isinstance(certify(version, NODE, started=frozenset({"app"}), runs_known=True), Refusal)
 
 
 @pytest.mark.parametrize("unstarted", [UNKNOWN, WAITING], ids=["ContainerStatusUnknown", "waiting"])
 def test_container_that_showed_a_run_is_not_taken_for_one_that_never_started(unstarted: ContainerView) -> None:
     version = ended(required=(terminated(), unstarted))
     for started, birth in ((frozenset({"app", "sidecar"}), True), (frozenset({"app"}), False)):
-        assert isinstance(certify(version, NODE, started=started, seen_from_birth=birth), Refusal)
+        assert isinstance(certify(version, NODE, started=started, runs_known=birth), Refusal)
     shown_now = replace(version, started_containers=frozenset({"app", "sidecar"}))
-    assert isinstance(certify(shown_now, NODE, started=frozenset({"app"}), seen_from_birth=True), Refusal)
+    assert isinstance(certify(shown_now, NODE, started=frozenset({"app"}), runs_known=True), Refusal)
 
 
 def test_pod_whose_init_container_ran_ended_and_did_not_never_run() -> None:
     init = terminated("init", finished_at="2026-11-21T09:00:00Z")
     version = never_started(inits=(init,), started_containers=frozenset({"init"}))
-    verdict = certify(version, NODE, started=frozenset({"init"}), seen_from_birth=True)
+    verdict = certify(version, NODE, started=frozenset({"init"}), runs_known=True)
     assert isinstance(verdict, Certificate)
     assert verdict.kind is CertificateKind.ENDED
     assert "0 of 1 containers terminated, app never started, last finished at 2026-11-21T09:00:00Z" in verdict.statement
@@ -224,7 +224,7 @@ def test_init_container_is_asked_where_a_container_after_it_never_started() -> N
     absent = ContainerView(name="init", phase=ContainerPhase.ABSENT)
     for init in (lost, running("init"), absent):
         never = never_started(inits=(init,), started_containers=frozenset({"init"}))
-        assert isinstance(certify(never, NODE, started=frozenset(), seen_from_birth=True), Refusal)
+        assert isinstance(certify(never, NODE, started=frozenset(), runs_known=True), Refusal)
         assert isinstance(judged(ended(inits=(init,))), Certificate)
 
 

@@ -77,7 +77,7 @@ def judged(world: PlainWorld, raw: Json, *, node: Json | None = None) -> Certifi
         version,
         view,
         started=version.started_containers,
-        seen_from_birth=False,
+        runs_known=False,
     )
 
 
