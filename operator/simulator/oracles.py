@@ -195,8 +195,6 @@ class StatusHistory:
             self._broken(at_s, f"observedGeneration went from {old} back to {generation}")
         if generation > max(own, undone):
             self._broken(at_s, f"observedGeneration {generation} is ahead of the object")
-        if _mapping(before.get("ledger")).get("overflow") and not _mapping(status.get("ledger")).get("overflow"):
-            self._broken(at_s, "ledger.overflow was taken back")
         old_scope = _mapping(before.get("injected")).get("scope")
         if old_scope and _mapping(status.get("injected")).get("scope") not in (None, old_scope):
             self._broken(at_s, f"the scope {old_scope} changed")

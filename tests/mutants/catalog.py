@@ -68,6 +68,8 @@ _LOGS = ("tests/unit/runtime/test_logs.py",)
 _STATEMENTS = ("tests/unit/core/test_statements.py",)
 _KUBE = ("tests/unit/kube/test_gateway.py",)
 _BOOK = ("tests/unit/kube/test_incarnation_book.py", "tests/unit/kube/test_everyday_ends.py")
+_HOSTILE = ("tests/unit/runtime/test_hostile.py",)
+_FULL = ("tests/unit/runtime/test_full_ledger.py",)
 _STORE = ("tests/unit/kube/test_pod_store.py",)
 _BEHIND = ("tests/unit/kube/test_behind.py",)
 _WIRE = ("tests/unit/kafka/test_wire.py",)
@@ -338,7 +340,6 @@ _CHAINS = (
                 ("base.ids_are_fixed and version.ids_are_fixed", "base.ids_are_fixed"),
             ),
             ("gap ignored", ("    if not continuous:\n", "    if False:\n")),
-            ("overflow ignored", ("    if overflow:\n", "    if False:\n")),
             (
                 "DELETED with running containers counts as dead",
                 (
@@ -506,10 +507,40 @@ _DURABLE = (
         ("        kept.extend(i for i in versions if i.state is IncarnationState.SUSPECT)\n", ""),
     ),
     _mutant(
-        "overflow of the ledger forgotten",
-        "core/memory.py",
-        _MEMORY,
-        ("overflow=overflow or suspects > api.INCARNATIONS_MAX,", "overflow=suspects > api.INCARNATIONS_MAX,"),
+        "suspect of another name holds no position",
+        "kube/incarnation_book.py",
+        _HOSTILE,
+        ("return sorted({(record.namespace, name) for name in self._counted_on(record.incarnation())})", "return []"),
+    ),
+    _mutant(
+        "who has read nothing counts on nothing",
+        "runtime/ledgers.py",
+        _HOSTILE,
+        ("if counted is not None and counted.isdisjoint", "if counted is None or counted.isdisjoint"),
+    ),
+    _mutant(
+        "suspect of a later writer not believed",
+        "kube/incarnation_book.py",
+        _HOSTILE,
+        ("            if has_left and entry.resource_version >= known.resource_version:\n", "            if False:\n"),
+    ),
+    _mutant(
+        "suspects of before the ids take room",
+        "runtime/ledgers.py",
+        _FULL,
+        ("return to_remember(i for i in known if i.uid not in memory.predating)", "return to_remember(known)"),
+    ),
+    _mutant(
+        "suspects of before the ids are waited for",
+        "runtime/ledgers.py",
+        _FULL,
+        ("left = (i for i in known if memory is None or i.uid not in memory.predating)", "left = known"),
+    ),
+    _mutant(
+        "seats not blind for suspects without room",
+        "core/continuity.py",
+        _FULL,
+        ("    if known is None or not ended:\n", "    if True:\n"),
     ),
     _mutant(
         "dead without a certificate believed",
@@ -850,15 +881,15 @@ _ORDER = tuple(
         (
             "lease not checked before a round is reported",
             (
-                "        if not self.may_write():\n            return False\n        self._ledgers.forget_settled",
-                "        self._ledgers.forget_settled",
+                "        if not self.may_write():\n            return False\n        self.ledgers.forget_settled",
+                "        self.ledgers.forget_settled",
             ),
         ),
         (
             "end durable before the status was written",
             (
                 "counts as durable only when the write succeeded.\"\"\"\n",
-                "counts as durable only when the write succeeded.\"\"\"\n        self._ledgers.mark_durable(key, known, status)\n",
+                "counts as durable only when the write succeeded.\"\"\"\n        self.ledgers.mark_durable(key, known, status)\n",
             ),
         ),
         ("status written although nothing changed", ("        if status == memory.status and not memory.is_unsure:\n", "        if False:\n")),

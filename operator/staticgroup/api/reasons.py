@@ -97,7 +97,6 @@ class Reason(StrEnum):
     WATCH_GAP = "WatchGap"
     UNSCOPED_IDS = "UnscopedIds"
     REMOVAL_REFUSED = "RemovalRefused"
-    LEDGER_FULL = "LedgerFull"
     # RecommendationCurrent
     RECOMMENDATION_USED = "RecommendationUsed"
     RECOMMENDATION_SHOWN = "RecommendationShown"
@@ -368,11 +367,6 @@ _REMOVAL_TEXTS: Final[Mapping[Reason, ReasonText]] = {
     Reason.REMOVAL_REFUSED: _no(
         "The coordinator refused to remove {instance_id} with error {error}. It is tried again; if it stays, see the "
         "condition Authorized.",
-        _T.REMOVAL_SETTLED,
-    ),
-    Reason.LEDGER_FULL: _no(
-        "More than {limit} pods are not proven dead, so some can no longer be told apart and departed members wait "
-        "for their session to expire. Delete or repair the nodes that hold them.",
         _T.REMOVAL_SETTLED,
     ),
 }

@@ -249,7 +249,7 @@ class Ledger(ApiModel):
     """Hold the durable part of the evidence chain."""
 
     overflow: bool = Field(
-        False, description="True when more incarnations were unproven than fit; removals then wait for session expiry."
+        False, description="True while more incarnations are unproven than fit; see the blind span LedgerFull of continuity."
     )
     incarnations: Annotated[list[Incarnation], Field(max_length=INCARNATIONS_MAX)] = Field(
         [], description="The incarnations to remember, at most 200.", json_schema_extra=list_map("uid")

@@ -166,7 +166,6 @@ class ChainClause(StrEnum):
     """Why a chain does or does not prove an id dead; first hit wins."""
 
     GAP = "WatchGap"
-    OVERFLOW = "LedgerOverflow"
     UNSEEN = "NoIncarnationSeen"
     LIVE = "LiveIncarnation"
     NAMESAKE = "LiveNamesake"
@@ -196,7 +195,7 @@ class ChainVerdict:
 
 
 def judge(
-    instance_id: str, incarnations: Iterable[Incarnation], *, continuous: bool, unseen: str = "", overflow: bool = False
+    instance_id: str, incarnations: Iterable[Incarnation], *, continuous: bool, unseen: str = ""
 ) -> ChainVerdict:
     """Judge whether every process that can hold an instance id is proven dead.
 
@@ -205,7 +204,6 @@ def judge(
     incarnations: all known pod UIDs that ever carried the id *or* have the pod name the id belongs to.
     continuous: True when no pod of the id's name can have come and gone unseen since the id could first be issued.
     unseen: when one can, in words; "" when that is not known.
-    overflow: True when the durable ledger had to drop suspects.
 
     Notes
     -----
@@ -229,8 +227,6 @@ def judge(
             "leaves when its session expires, or, if whatever ran unseen in that time has surely ended, by a word: staticgroup "
             "confirm-gap --list",
         )
-    if overflow:
-        return verdict(ChainClause.OVERFLOW, "the ledger of suspects is full; members leave when their sessions expire")
     namesakes = [i for i in chain if _is_namesake(i, instance_id)]
     if not namesakes and not is_carried:
         return verdict(ChainClause.UNSEEN, "no pod was ever seen carrying exactly this id")

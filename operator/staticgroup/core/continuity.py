@@ -34,6 +34,7 @@ class SpanReason(StrEnum):
     WATCH_GAP = "WatchGap"
     RESTORED = "Restored"
     MEMORY_LOST = "MemoryLost"
+    LEDGER_FULL = "LedgerFull"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +265,28 @@ def with_spans_of(known: Checkpoint | None, other: Checkpoint | None) -> Checkpo
     if known is None or other is None or set(other.blind) <= set(known.blind):
         return known
     return replace(known, blind=_joined((*known.blind, *other.blind)))
+
+
+def forgetting(known: Checkpoint | None, ended_s: Iterable[float], words: Iterable[GapWord]) -> Checkpoint | None:
+    """Return it with every ordinal blind over the time in which suspects ended that find no room in the ledger.
+
+    Parameters
+    ----------
+    ended_s: since when each of them is a suspect, seconds since the Unix epoch.
+    words: what people have said; such a time that one of them covers is not blind.
+    """
+    ended = sorted(ended_s)
+    if known is None or not ended:
+        return known
+    span = BlindSpan(
+        ordinals=EVERY_ORDINAL, since_s=math.floor(ended[0]), until_s=math.floor(ended[-1]) + 1, reason=SpanReason.LEDGER_FULL.value
+    )
+    if any(w.closes(span) for w in words):
+        return known
+    told = [s for s in known.blind if s.reason == span.reason]
+    since_s, until_s = min(s.since_s for s in (span, *told)), max(s.until_s for s in (span, *told))
+    rest = (s for s in known.blind if s not in told)
+    return replace(known, blind=_joined((*rest, replace(span, since_s=since_s, until_s=until_s))))
 
 
 def closed_by_words(

@@ -46,7 +46,6 @@ class Guard(StrEnum):
     POD_ENDING = "PodStillRunning"
     NAMESAKE = "PodHasOtherId"
     GAP = "WatchGap"
-    OVERFLOW = "LedgerOverflow"
     TWO_INCARNATIONS = "MemberSeenUnderTwoPods"
     ZOMBIE = "ZombieMember"
     HOLD_WINDOW = "HoldWindow"
@@ -108,7 +107,6 @@ class Held:
 
 _CHAIN_GUARDS = {
     ChainClause.GAP: Guard.GAP,
-    ChainClause.OVERFLOW: Guard.OVERFLOW,
     ChainClause.LIVE: Guard.POD_ENDING,
     ChainClause.NAMESAKE: Guard.NAMESAKE,
 }

@@ -98,26 +98,28 @@ def wire_issued(history: History) -> api.Issued | None:
 
 
 def wire_ledger(
-    ledger: Sequence[Incarnation], *, overflow: bool = False, needed: frozenset[str] = frozenset()
+    ledger: Sequence[Incarnation], *, needed: frozenset[str] = frozenset()
 ) -> api.Ledger | None:
     """Write the incarnations to remember, suspects before the dead; says so when they do not fit.
 
     Parameters
     ----------
-    overflow: suspects had to be dropped before; what is forgotten stays forgotten, so this never turns False.
     needed: uids of the dead that a removal still needs; they win over other dead when not all fit.
     """
-    if not ledger and not overflow:
+    if not ledger:
         return None
-    suspects = sum(i.state is IncarnationState.SUSPECT for i in ledger)
     chosen = sorted(
         ledger, key=lambda i: (i.state is not IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)
     )[: api.INCARNATIONS_MAX]
     # The order does not depend on the need, which changes more often than what is remembered.
     ranked = sorted(chosen, key=lambda i: (i.state is not IncarnationState.SUSPECT, i.since_s, i.uid))
-    return api.Ledger(
-        overflow=overflow or suspects > api.INCARNATIONS_MAX, incarnations=[_entry(i) for i in ranked]
-    )
+    return api.Ledger(overflow=bool(without_room(ledger)), incarnations=[_entry(i) for i in ranked])
+
+
+def without_room(ledger: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
+    """Return the suspects that a ledger has no room for: the youngest."""
+    suspects = (i for i in ledger if i.state is IncarnationState.SUSPECT)
+    return tuple(sorted(suspects, key=lambda i: (i.since_s, i.uid))[api.INCARNATIONS_MAX :])
 
 
 def unwritten(incarnations: Iterable[Incarnation], ledger: api.Ledger | None, now_s: float) -> frozenset[str]:
@@ -131,7 +133,7 @@ def unwritten(incarnations: Iterable[Incarnation], ledger: api.Ledger | None, no
     Notes
     -----
     The stored position of the watch, which all StaticGroups share, waits for them, so this must end: for the dead when
-    no member of theirs can be left to remove, for suspects at once, because `overflow` says for good that they are lost.
+    no member of theirs can be left to remove, for suspects at once, because the names are blind for the time in which they ended.
     """
     if ledger is not None and ledger.overflow:
         return frozenset()

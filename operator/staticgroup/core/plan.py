@@ -296,7 +296,6 @@ def _candidate(
         snapshot.chains.get(instance_id, ()),
         continuous=is_continuous(snapshot, history, ordinal),
         unseen=unseen_by(snapshot, ordinal),
-        overflow=snapshot.ledger_overflow,
     )
     return Candidate(
         member=member,

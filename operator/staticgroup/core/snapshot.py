@@ -78,7 +78,6 @@ class Snapshot:
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
     policy_served: bool = True
-    ledger_overflow: bool = False
     advice: Advice | None = None
 
 

@@ -437,7 +437,6 @@ def _held(spec: StaticGroupSpec, held: Sequence[Held], snapshot: Snapshot, now: 
         Guard.POD_PRESENT: Reason.DEATH_NOT_PROVEN,
         Guard.GAP: Reason.WATCH_GAP,
         Guard.UNSCOPED: Reason.UNSCOPED_IDS,
-        Guard.OVERFLOW: Reason.LEDGER_FULL,
         Guard.POLICY_NEVER: Reason.REMOVAL_OFF,
         Guard.SUSPENDED: Reason.REMOVAL_OFF,
     }

@@ -30,6 +30,7 @@ DEAD_PER_NAME_MAX: Final = 4
 
 NodeOf = Callable[[str], NodeView | None]
 IsManaged = Callable[[str, str], bool]
+CountedOn = Callable[[Incarnation], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +71,13 @@ class IncarnationBook:
     node_of: facts of a node by name; None when they cannot be read (yet).
     now_s: operator's clock, seconds since the Unix epoch.
     is_managed: (namespace, pod name) belongs to a StaticGroup, so its end must be written to a status.
+    counted_on: names of the StatefulSets for whose StaticGroups a suspect of any other name must still be written.
     gone_max: bound of vanished incarnations that are not managed.
     """
 
     def __init__(
-        self, *, node_of: NodeOf, now_s: Callable[[], float], is_managed: IsManaged, gone_max: int = GONE_MAX
+        self, *, node_of: NodeOf, now_s: Callable[[], float], is_managed: IsManaged,
+        counted_on: CountedOn = lambda suspect: (), gone_max: int = GONE_MAX,
     ) -> None:
         self.records = PodRecords()
         self.eras: dict[str, int] = {}
@@ -82,6 +85,7 @@ class IncarnationBook:
         self._node_of = node_of
         self._now_s = now_s
         self._is_managed = is_managed
+        self._counted_on = counted_on
         self._gone_max = gone_max
         self._gone_limit = gone_max
         self._gone: dict[str, None] = {}
@@ -378,6 +382,9 @@ class IncarnationBook:
             if entry.state is IncarnationState.LIVE and record.seen_in >= 0:
                 continue  # our own sight says more
             known = record.incarnation()
+            has_left = (known.state, entry.state) == (IncarnationState.LIVE, IncarnationState.SUSPECT)
+            if has_left and entry.resource_version >= known.resource_version:
+                known = vanish(known, now_s=self._now_s())  # the other one has seen more than our watch has shown yet
             merged = replace(
                 known, instance_ids=known.instance_ids | entry.instance_ids, from_birth=False, runs_known=False,
                 node_name=known.node_name or entry.node_name,
@@ -476,8 +483,16 @@ class IncarnationBook:
             record = self.records.get(uid) if resource_version <= position else None
             if record is None or (scope and record.namespace != scope):
                 continue
-            if self._is_managed(record.namespace, record.pod_name):
-                yield (record.namespace, record.pod_name.rpartition("-")[0]), resource_version, record.since_s
+            for workload in self._workloads(record):
+                yield workload, resource_version, record.since_s
+
+    def _workloads(self, record: PodRecord) -> list[Workload]:
+        """Return the StatefulSets whose StaticGroups must know of the end of a pod: by its name, or by an id that it carried."""
+        if self._is_managed(record.namespace, record.pod_name):
+            return [(record.namespace, record.pod_name.rpartition("-")[0])]
+        if record.state is not IncarnationState.SUSPECT or not record.instance_ids:
+            return []
+        return sorted({(record.namespace, name) for name in self._counted_on(record.incarnation())})
 
     def oldest_unwritten_s(self) -> float | None:
         """Return when the first end of a managed pod was seen that no status holds yet, seconds since the Unix epoch."""
@@ -485,12 +500,12 @@ class IncarnationBook:
 
     def take_durable(self, scope: str, position: int, behind: Mapping[Workload, int]) -> None:
         """Note that another process has written every end of a scope up to a position, of some workloads up to their own."""
-        for (namespace, workload), resource_version, uid in [
-            ((record.namespace, record.pod_name.rpartition("-")[0]), version, uid)
+        for workloads, resource_version, uid in [
+            (self._workloads(record), version, uid)
             for uid, version in self._undurable.items()
             if (record := self.records.get(uid)) is not None and scope in ("", record.namespace)
         ]:
-            if resource_version <= min(position, behind.get((namespace, workload), position)):
+            if resource_version <= min((position, *(behind.get(workload, position) for workload in workloads))):
                 del self._undurable[uid]
 
     def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:

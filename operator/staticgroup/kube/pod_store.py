@@ -23,7 +23,7 @@ from ..core.pod import PodVersion
 from ..core.words import Word
 from .behind import BEHIND_MAX, Lineage
 from .continuity import Continuity, Workload
-from .incarnation_book import GONE_MAX, Change, IncarnationBook, IsManaged, NodeOf
+from .incarnation_book import GONE_MAX, Change, CountedOn, IncarnationBook, IsManaged, NodeOf
 from .name_continuity import EPOCHS_MAX, NameContinuity
 from .pages import PAGE_LIMIT
 from .pod_stream import STALL_TIMEOUT_S, Gap, Listing, PodStream
@@ -68,6 +68,7 @@ class PodStoreHooks:
     ----------
     node_of: facts of a node by name.
     is_managed: (namespace, pod name) belongs to a StaticGroup.
+    counted_on: names of the StatefulSets for whose StaticGroups a suspect of any other name must still be written.
     on_change: (namespace, owner name, pod name) has changed in a way that decisions can see.
     on_gap: continuity ended, with the reason in words.
     on_anchor: the store is complete and continuous, with its epoch.
@@ -79,6 +80,7 @@ class PodStoreHooks:
     is_managed: IsManaged
     on_change: Callable[[str, str, str], None]
     on_gap: Callable[[str], None]
+    counted_on: CountedOn = field(default=lambda suspect: ())
     on_anchor: Callable[[str], None] = field(default=lambda epoch: None)
     on_uncertified: Callable[[str], None] = field(default=lambda reason: None)
     on_object: Callable[[object, PodVersion], None] = field(default=lambda raw, version: None)
@@ -107,7 +109,8 @@ class PodStore:
         self._clock_s = clock_s
         self._sleep = sleep
         self._book = IncarnationBook(
-            node_of=hooks.node_of, now_s=now_s, is_managed=hooks.is_managed, gone_max=self._settings.gone_max
+            node_of=hooks.node_of, now_s=now_s, is_managed=hooks.is_managed, counted_on=hooks.counted_on,
+            gone_max=self._settings.gone_max,
         )
         self._streams = {
             scope: PodStream(

@@ -6,14 +6,15 @@ position of the watch may pass it, only when every StaticGroup of its workload h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ..api.status import StaticGroupStatus
 from ..core.chain import Incarnation, IncarnationState
 from ..core.group import GroupView
-from ..core.memory import unwritten
+from ..core.membership import ordinal_of_pod
+from ..core.memory import to_remember, unwritten
 from ..core.plan import Plan
 from ..core.snapshot import Snapshot
 from ..kube.pod_store import PodStore
@@ -41,34 +42,47 @@ class Ledgers:
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
 
-    def known(
-        self, namespace: str, workload_name: str, memory: Memory, instance_ids: Iterable[str] = ()
-    ) -> tuple[Incarnation, ...]:
+    def known(self, namespace: str, workload_name: str, memory: Memory) -> tuple[Incarnation, ...]:
         """Return every incarnation that a StaticGroup has to remember, present or gone.
-
-        Parameters
-        ----------
-        instance_ids: as pods carry them; whoever carried one is known, whatever its name.
 
         Returns
         -------
-        Those named after the workload, other carriers, and the suspects that the status names: these stay also while
-        the group cannot be read, and nothing is known of who holds which id.
+        Those named after the workload, whoever else carried an id that it counts on, and the suspects that the status names,
+        whoever wants their ids now.
         """
         named = self.pods.of_workload(namespace, workload_name)
         ledger = memory.status.ledger if memory.status is not None else None
         remembered = (self.pods.get(entry.uid) for entry in (ledger.incarnations if ledger is not None else ()))
         suspects = (i for i in remembered if i is not None and i.state is IncarnationState.SUSPECT)
-        others = {i.uid: i for i in (*self.pods.ledger(namespace, instance_ids=sorted(instance_ids)), *suspects)}
+        others = {i.uid: i for i in (*self.pods.ledger(namespace, instance_ids=sorted(memory.counted_ids or ())), *suspects)}
         own = {i.uid for i in named}
         return (*named, *(others[uid] for uid in sorted(others.keys() - own)))
 
     def mark_durable(self, key: Key, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
         """Let the stored position pass what the ledger of every StaticGroup of the workload holds, or need not hold."""
-        waiting = unwritten(known, status.ledger, self.now_s()) | self._unwritten_by_others(key, known)
+        waiting = self._unwritten(self.memories.known(key), known, status) | self._unwritten_by_others(key, known)
         for incarnation in known:
-            if incarnation.uid not in waiting:
+            if incarnation.uid not in waiting and not any(self.counting_on(incarnation)):
                 self.pods.mark_durable(incarnation)
+
+    def counting_on(self, suspect: Incarnation) -> Iterator[str]:
+        """Yield the names of the StatefulSets for which some StaticGroup still has to write a suspect of another name.
+
+        Notes
+        -----
+        One that has read nothing yet in this process, because its brokers are away or it is suspended, may count on any id.
+        """
+        if suspect.state is not IncarnationState.SUSPECT or not suspect.instance_ids:
+            return
+        for key, group in self.stores.groups.items():
+            if key[0] != suspect.namespace or ordinal_of_pod(group.spec.workload_ref.name, suspect.pod_name) is not None:
+                continue
+            memory = self.memories.known(key)
+            counted = memory.counted_ids if memory is not None and memory.uid == group.metadata.uid else None
+            if counted is not None and counted.isdisjoint(suspect.instance_ids):
+                continue
+            if self._unwritten(memory, (suspect,), memory.shown if memory is not None else None):
+                yield group.spec.workload_ref.name
 
     def _unwritten_by_others(self, key: Key, known: Sequence[Incarnation]) -> frozenset[str]:
         """Return what the status of another StaticGroup of the same workload does not hold yet."""
@@ -78,9 +92,15 @@ class Ledgers:
         waiting: frozenset[str] = frozenset()
         for other in self.stores.groups_of_workload(key[0], group.spec.workload_ref.name) - {key}:
             memory = self.memories.known(other)
-            shown = memory.shown if memory is not None else None
-            waiting |= unwritten(known, shown.ledger if shown is not None else None, self.now_s())
+            waiting |= self._unwritten(memory, known, memory.shown if memory is not None else None)
         return waiting
+
+    def _unwritten(
+        self, memory: Memory | None, known: Iterable[Incarnation], status: StaticGroupStatus | None
+    ) -> frozenset[str]:
+        """Return the uids that a StaticGroup has to remember and that a status of it does not hold."""
+        left = (i for i in known if memory is None or i.uid not in memory.predating)
+        return unwritten(left, status.ledger if status is not None else None, self.now_s())
 
     def forget_settled(self, key: Key, workload_name: str, snapshot: Snapshot, decided: Plan, memory: Memory) -> None:
         """Drop dead incarnations that no StaticGroup of the workload needs any more; suspects are never dropped."""
@@ -115,10 +135,15 @@ class Ledgers:
         return memory.needless
 
 
-def wanted_or_held(snapshot: Snapshot, decided: Plan) -> frozenset[str]:
-    """Return, as pods carry them, the ids of a StaticGroup that are wanted or held now; none while that is not known."""
+def remembered(known: Iterable[Incarnation], memory: Memory) -> tuple[Incarnation, ...]:
+    """Choose what a StaticGroup writes to its ledger."""
+    return to_remember(i for i in known if i.uid not in memory.predating)
+
+
+def wanted_or_held(snapshot: Snapshot, decided: Plan) -> frozenset[str] | None:
+    """Return, as pods carry them, the ids of a StaticGroup that are wanted or held now; None while that is not known."""
     identity, m, group = decided.identity, decided.membership, snapshot.group
     if identity is None or m is None or not isinstance(group, GroupView):
-        return frozenset()
+        return None
     held = {i for i in (member.instance_id for member in group.members) if i and identity.ordinal_of(i) is not None}
     return frozenset(carried for i in held | set(m.expected) for carried in identity.carried_as(i))

@@ -7,8 +7,10 @@ hears all of it too, so that its stores are warm, and only looks at nothing.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any, Protocol
 
+from ..core.chain import Incarnation
 from ..core.pod import PodVersion
 from ..kube.node_store import NodeStore
 from ..kube.pod_store import PodStore, PodStoreHooks
@@ -57,6 +59,7 @@ class Listener:
         return PodStoreHooks(
             node_of=self._parts.nodes.node_of,
             is_managed=self._is_managed,
+            counted_on=self._counted_on,
             on_change=self._pod_changed,
             on_gap=self._gap_opened,
             on_anchor=self._anchored,
@@ -136,6 +139,9 @@ class Listener:
 
     def _is_managed(self, namespace: str, pod_name: str) -> bool:
         return bool(self._stores.groups_of_workload(namespace, _workload_of(pod_name)))
+
+    def _counted_on(self, suspect: Incarnation) -> Iterable[str]:
+        return self._parts.reconciler.ledgers.counting_on(suspect)
 
     def _gap_opened(self, reason: str) -> None:
         self._parts.metrics.watch_gaps.inc()

@@ -48,7 +48,9 @@ class Memory:
     resource_version: of the object with that status.
     is_unsure: the API server may hold another status than ours (a write was sent whose success is not known, or somebody
         wrote over it), so one is written though nothing changed.
-    overflow: the ledger had to drop suspects.
+    counted_ids: what pods carry whose processes hold an id that was wanted or held when the group was last read; None when it
+        was not yet.
+    predating: uids of suspects whose objects were gone before an id of this StaticGroup could be known to anybody.
     needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round; `needless_since_s`: since
         when no reading has needed them, monotonic seconds.
     settled: what its StatefulSet wanted when the pod watch was last brought up to a read of it.
@@ -62,9 +64,10 @@ class Memory:
     shown: StaticGroupStatus | None
     resource_version: str
     is_unsure: bool = False
-    overflow: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
+    counted_ids: frozenset[str] | None = None
+    predating: frozenset[str] = frozenset()
     needless: frozenset[str] = frozenset()
     needless_since_s: dict[str, float] = field(default_factory=dict)
     settled: Settled | None = None
@@ -137,7 +140,6 @@ class Memories:
             status=status,
             shown=status,
             resource_version=read.metadata.resource_version,
-            overflow=_overflow(status),
         )
         return memory
 
@@ -173,7 +175,6 @@ class Memories:
         if not memory.is_unsure:  # else it may well be our own, whose acknowledgement got lost
             log.warning("the status was overwritten and is repaired", extra={"key": "/".join(key)})
         self.pods.merge(ledger_from(key[0], read.status, memory.uid))
-        memory.overflow = memory.overflow or _overflow(read.status)
         theirs = history_from(read.status, memory.uid).continuity
         memory.history = replace(memory.history, continuity=with_spans_of(memory.history.continuity, theirs))
         memory.shown, memory.is_unsure = read.status, True  # so that ours is written, whatever it says
@@ -277,8 +278,6 @@ def _is_put_back(body: dict[str, Any]) -> bool:
     return False
 
 
-def _overflow(status: StaticGroupStatus | None) -> bool:
-    return status is not None and status.ledger is not None and status.ledger.overflow
 
 
 def _is_newer(seen: str, known: str) -> bool:

@@ -24,11 +24,11 @@ from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
 from ..core.chain import Incarnation, judge, predates
 from ..core.checkpoints import sealed, wire_continuity
-from ..core.continuity import Checkpoint, settled_workload
+from ..core.continuity import Checkpoint, forgetting, settled_workload
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import identity_of
 from ..core.membership import Identity, is_departed
-from ..core.memory import history_from, to_remember, wire_ledger
+from ..core.memory import history_from, wire_ledger, without_room
 from ..core.outcomes import with_outcomes
 from ..core.plan import Plan, RemoveMembers, expected_ids, plan
 from ..core.projection import Executed, project
@@ -43,7 +43,7 @@ from ..kube.problem import KubeProblem
 from .connections import Connections
 from .histories import Histories, Settled
 from .journal import Journal, Round
-from .ledgers import Ledgers, wanted_or_held
+from .ledgers import Ledgers, remembered, wanted_or_held
 from .memories import Memories, Memory
 from .metrics import Metrics
 from .narrator import Narrator
@@ -92,10 +92,10 @@ class Reconciler:
     group_poll_s: float = 30.0
     journal: Journal | None = None
     recommendations: Recommendations | None = None
-    _ledgers: Ledgers = field(init=False)
+    ledgers: Ledgers = field(init=False)
 
     def __post_init__(self) -> None:
-        self._ledgers = Ledgers(
+        self.ledgers = Ledgers(
             pods=self.pods,
             stores=self.stores,
             memories=self.memories,
@@ -182,14 +182,12 @@ class Reconciler:
     async def picture_of(self, group: StaticGroup) -> tuple[StaticGroupSpec, Snapshot]:
         """Observe once without remembering or writing anything, for `explain`."""
         status = group.status
-        overflow = status is not None and status.ledger is not None and status.ledger.overflow
         memory = Memory(
             uid=group.metadata.uid,
             history=history_from(status, group.metadata.uid),
             status=status,
             shown=status,
             resource_version="",
-            overflow=overflow,
         )
         spec = self._effective(group.spec)
         return spec, await self.observe(group, spec, memory)
@@ -218,7 +216,7 @@ class Reconciler:
             i
             for i in departed
             if identity is not None and _is_unbroken(continuity, identity.ordinal_of(i))
-            if judge(i, chains[i], continuous=True, overflow=memory.overflow).is_proven
+            if judge(i, chains[i], continuous=True).is_proven
         ]
         if identity is not None and ripe:
             workload, fresh = await self._read_afresh(
@@ -245,7 +243,6 @@ class Reconciler:
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
             policy_served=self.policy_served(),
-            ledger_overflow=memory.overflow,
             advice=self._advice(connection_key, spec),
         )
 
@@ -330,12 +327,16 @@ class Reconciler:
             for i in self.pods.carriers(carried)
             if i.namespace != namespace and self.stores.may_be_of(i.namespace, i.pod_name.rpartition("-")[0], group)
         )
-        created = group.metadata.creation_timestamp
-        own = identity_scope(cluster_uid=self.cluster_uid, namespace=namespace, name=group.metadata.name, uid=group.metadata.uid)
-        is_own = identity.is_scoped and all(own in s.template for s in identity.schemes)
-        issued_since_s = created.timestamp() if created is not None and is_own else 0.0
+        issued_since_s = self._issued_since_s(identity, group)
         found = (*(identity.expand(i) for i in chain), *elsewhere)
         return tuple(i for i in found if not predates(i, instance_id, issued_since_s=issued_since_s))
+
+    def _issued_since_s(self, identity: Identity, group: StaticGroup) -> float:
+        """Return since when an id of a StaticGroup can be known to anybody; 0.0 when it may always have been."""
+        created, metadata = group.metadata.creation_timestamp, group.metadata
+        own = identity_scope(cluster_uid=self.cluster_uid, namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
+        is_own = identity.is_scoped and all(own in s.template for s in identity.schemes)
+        return created.timestamp() if created is not None and is_own else 0.0
 
     # execute ---------------------------------------------------------------------------------------------------
 
@@ -414,22 +415,22 @@ class Reconciler:
         """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
         if not self.may_write():
             return False
-        self._ledgers.forget_settled(key, spec.workload_ref.name, snapshot, decided, memory)
-        known = self._ledgers.known(
-            snapshot.namespace, spec.workload_ref.name, memory, wanted_or_held(snapshot, decided)
-        )
-        ledger = to_remember(known)
+        self.ledgers.forget_settled(key, spec.workload_ref.name, snapshot, decided, memory)
+        if (counted := wanted_or_held(snapshot, decided)) is not None:
+            memory.counted_ids = counted
+        known = self._known(group, spec, memory)
+        ledger = remembered(known, memory)
+        decided = replace(decided, history=memory.history)
         status = project(
             spec, snapshot, decided, executed, ledger, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
         )
-        memory.overflow = memory.overflow or (status.ledger is not None and status.ledger.overflow)
         await self.narrator.confirmations(group, known, memory.status)
         await self.narrator.gaps(group)
         await self.narrator.held(group, decided)
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
         if status == memory.status and not memory.is_unsure:
-            self._ledgers.mark_durable(key, known, status)
+            self.ledgers.mark_durable(key, known, status)
             return True
         return await self._write(group, status, memory, known)
 
@@ -442,23 +443,24 @@ class Reconciler:
         await self.narrator.status(group, memory.refusal)
         if not is_written:
             return False
-        self._ledgers.mark_durable(key, known, status)
+        self.ledgers.mark_durable(key, known, status)
         return True
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Outcome:
         """Say that nothing is done; only the ledger goes on, or a later resumption would have a gap."""
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
-        known = self._ledgers.known(key[0], group.spec.workload_ref.name, memory)
+        spec = self._effective(group.spec)
         before = memory.status or StaticGroupStatus()
         ready = suspended_condition(group.metadata.generation, now)
         if memory.history.injected is not None:
-            carried = await self.histories.checkpoint(group, self._effective(group.spec), memory.history, memory.settled, words=False)
+            carried = await self.histories.checkpoint(group, spec, memory.history, memory.settled, words=False)
             memory.history = replace(memory.history, continuity=carried or memory.history.continuity)
+        known = self._known(group, spec, memory)
         status = before.model_copy(
             update={
                 "observed_generation": group.metadata.generation,
                 "conditions": list(set_condition(tuple(before.conditions), ready, now)),
-                "ledger": wire_ledger(to_remember(known), overflow=memory.overflow),
+                "ledger": wire_ledger(remembered(known, memory)),
                 "continuity": wire_continuity(memory.history.continuity),
             }
         )
@@ -466,11 +468,25 @@ class Reconciler:
         if self.may_write():
             await self.narrator.confirmations(group, known, memory.status)
         if status == before and not memory.is_unsure:
-            self._ledgers.mark_durable(key, known, status)
+            self.ledgers.mark_durable(key, known, status)
             return Outcome()
         if await self._write(group, status, memory, known):
             return Outcome()
         return self._unwritten(memory, self.group_poll_s)
+
+    def _known(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
+        """Return whatever has to be remembered; where the ledger has no room for all suspects, the seats are blind instead."""
+        known = self.ledgers.known(group.metadata.namespace, spec.workload_ref.name, memory)
+        identity = _identity_or_none(spec, memory.history)
+        if identity is not None:
+            since_s = self._issued_since_s(identity, group)
+            memory.predating = frozenset(
+                i.uid for i in known if not _own_ids(identity, i) and predates(i, "", issued_since_s=since_s)
+            )
+        ended_s = [i.since_s for i in without_room(remembered(known, memory))]
+        continuity = forgetting(memory.history.continuity, ended_s, self.histories.words())
+        memory.history = replace(memory.history, continuity=continuity)
+        return known
 
     # memory ----------------------------------------------------------------------------------------------------
 
@@ -494,6 +510,11 @@ class Reconciler:
             KafkaProblemKind.SECRET_INVALID,
         ):
             self.connections.distrust(connection_key)
+
+
+def _own_ids(identity: Identity, pod: Incarnation) -> list[str]:
+    """Return which of a pod's ids a StaticGroup issues or has issued."""
+    return [i for i in identity.expand(pod).instance_ids if identity.ordinal_of(i) is not None]
 
 
 def _identity_or_none(spec: StaticGroupSpec, history: History) -> Identity | None:

@@ -99,8 +99,8 @@ def test_unbound_pod_is_certified_only_when_the_watch_delivered_its_deletion() -
     assert vanish(folded(pod_version(), last), last=last, now_s=NOW_S).state is SUSPECT
 
 
-def judged(*incarnations: Incarnation, continuous: bool = True, overflow: bool = False) -> ChainClause:
-    return judge(id_of(2), incarnations, continuous=continuous, overflow=overflow).clause
+def judged(*incarnations: Incarnation, continuous: bool = True) -> ChainClause:
+    return judge(id_of(2), incarnations, continuous=continuous).clause
 
 
 def test_chain_of_only_dead_incarnations_is_proven() -> None:
@@ -207,9 +207,8 @@ def test_pod_that_was_ruled_out_and_vanishes_is_a_suspect_like_any_other() -> No
     assert judged(incarnation(state=DEAD), gone) is ChainClause.SUSPECT
 
 
-def test_gap_and_overflow_hold_also_beside_a_pod_that_is_ruled_out() -> None:
+def test_gap_holds_also_beside_a_pod_that_is_ruled_out() -> None:
     assert judged(incarnation(state=DEAD), RULED_OUT, continuous=False) is ChainClause.GAP
-    assert judged(incarnation(state=DEAD), RULED_OUT, overflow=True) is ChainClause.OVERFLOW
 
 
 def test_ids_are_fixed_only_while_they_were_so_in_all_versions() -> None:
@@ -223,10 +222,6 @@ def test_ids_are_fixed_only_while_they_were_so_in_all_versions() -> None:
 
 def test_gap_in_the_watch_outweighs_any_certificate() -> None:
     assert judged(incarnation(state=DEAD), continuous=False) is ChainClause.GAP
-
-
-def test_overflowed_ledger_proves_nothing() -> None:
-    assert judged(incarnation(state=DEAD), overflow=True) is ChainClause.OVERFLOW
 
 
 states = st.sampled_from([DEAD, LIVE, SUSPECT])

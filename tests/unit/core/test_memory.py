@@ -23,6 +23,7 @@ from staticgroup.core.memory import (
     wire_issued,
     wire_ledger,
     wire_settling,
+    without_room,
 )
 from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
 from staticgroup.core.plan import plan
@@ -38,7 +39,7 @@ def through_the_api_server(memory: History, **ledger: object) -> StaticGroupStat
         injected=wire_injected(spec(), memory.injected),
         issued=wire_issued(memory),
         settling=wire_settling(memory),
-        ledger=wire_ledger(ledger.get("incarnations", ()), overflow=bool(ledger.get("overflow"))),  # type: ignore[arg-type]
+        ledger=wire_ledger(ledger.get("incarnations", ())),  # type: ignore[arg-type]
     )
     return StaticGroupStatus.model_validate(status.to_wire())
 
@@ -178,13 +179,16 @@ def test_ledger_that_says_that_suspects_were_lost_holds_nothing_back_any_more() 
     assert unwritten(many, wire_ledger(many), NOW_S) == frozenset()
 
 
-def test_overflow_is_said_when_suspects_do_not_fit_and_never_taken_back() -> None:
-    ledger = wire_ledger([incarnation(n, f"s{n}", SUSPECT) for n in range(INCARNATIONS_MAX + 1)])
+def test_suspects_without_room_are_the_youngest_and_the_ledger_says_that_there_are_some() -> None:
+    many = [incarnation(n, f"s{n:03}", SUSPECT, since_s=NOW_S + n) for n in range(INCARNATIONS_MAX + 2)]
+    ledger = wire_ledger(many)
     assert ledger is not None
     assert ledger.overflow
-    later = wire_ledger((), overflow=ledger.overflow)
-    assert later is not None
-    assert later.overflow
+    assert [i.uid for i in without_room(reversed(many))] == ["s200", "s201"]
+    assert {i.uid for i in ledger.incarnations} == {i.uid for i in many[:-2]}
+    fits = wire_ledger([*many[:-2], incarnation(900, "d", DEAD)])
+    assert fits is not None
+    assert (fits.overflow, without_room(many[:-2])) == (False, ())
 
 
 def test_removals_are_bounded_and_the_unsettled_ones_are_kept() -> None:

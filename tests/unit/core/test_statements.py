@@ -208,7 +208,6 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
         "is a suspect",
     ),
     ("an interrupted watch", departure(watch_epoch="later"), "RemovalSettled", "WatchGap", "when its session expires"),
-    ("a full ledger", departure(ledger_overflow=True), "RemovalSettled", "LedgerFull", "ledger of suspects is full"),
 ]
 
 
@@ -392,7 +391,6 @@ def test_guards_that_need_a_person_are_never_transient() -> None:
     lasting = {
         Guard.CHAIN,
         Guard.GAP,
-        Guard.OVERFLOW,
         Guard.ZOMBIE,
         Guard.TWO_INCARNATIONS,
         Guard.CONFLICT,

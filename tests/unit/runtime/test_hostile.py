@@ -109,6 +109,76 @@ async def test_suspect_under_another_name_survives_a_restart_while_the_group_can
     assert (left(world), guards(world)) == ([], ["DeathNotProven"])
 
 
+async def counted(world: World) -> World:
+    """Let the pod store of a world ask who counts on a pod of another name, and know the pods of `web` alone as managed."""
+    world.pods.book._is_managed = managed
+    world.pods.book._counted_on = world.reconciler.ledgers.counting_on
+    return world
+
+
+@pytest.mark.parametrize("read_before", [True, False], ids=["in a round", "before the first round"])
+async def test_suspect_under_another_name_that_no_status_holds_yet_is_found_again_by_the_next_operator(
+    read_before: bool,
+) -> None:
+    """The operator ends before the round that would have written the suspect; its end is after the stored position."""
+    world = await counted(await World(identity={"method": "None"}).started())
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    if read_before:
+        await world.settled(2)
+    else:
+        world.restart()
+        await counted(world)
+    force_delete(world, "canary-0")
+    world.start(1, "u1b")  # something later that moves the position on
+    world.restart()
+    await counted(world)
+    await world.settled(2)
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert (left(world), guards(world)) == ([], ["DeathNotProven"])
+
+
+async def test_suspect_of_another_name_waits_for_nobody_who_does_not_count_on_its_ids() -> None:
+    """Once the group was read and the status is written, the position passes it; and ids of nobody never hold it."""
+    world = await counted(await World(identity={"method": "None"}).started())
+    for name, uid, instance_id in (("canary-0", "stray", world.id_of(2)), ("other-0", "nobodys", "others-0")):
+        start_as(world, name, uid, {instance_id})
+        world.kube.resource_version += 1
+        force_delete(world, name)
+    position = world.kube.resource_version
+    assert world.pods.book.durable_position("shop", position) < position
+    await world.settled(2)
+    assert world.pods.book.durable_position("shop", position) == position
+
+
+async def test_suspect_that_a_later_writer_knows_is_one_although_our_watch_has_not_shown_its_end() -> None:
+    """A paused replica, whose pod watch lags, reads what its successor wrote and writes over it; then another one begins.
+
+    No number tells that the successor wrote later: somebody deleted the Lease meanwhile.
+    """
+    world = await World(identity={"method": "None"}).started()
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    await world.settled(2)
+    assert world.status.continuity is not None
+    paused, lagging = world.reconciler, world.pods
+    world.restart()
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "canary-0")
+    await world.settled(2)
+    assert world.pods.state("stray") == "Suspect"
+
+    lagging.merge(ledger_from("shop", world.status, "sg-1"))
+    assert lagging.state("stray") == "Suspect"
+    await paused.reconcile(KEY)
+    world.restart(epoch=world.pods.epoch)
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert (left(world), guards(world)) == ([], ["DeathNotProven"])
+
+
 async def test_pod_with_leading_zeros_in_its_name_is_no_sight_of_a_seat() -> None:
     """web-02 (a copy of a pod, with its annotation) has no name that a StatefulSet gives, but counts as ordinal 2.
 

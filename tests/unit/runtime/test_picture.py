@@ -74,8 +74,8 @@ def test_file_that_is_no_picture_says_so(text: str, tmp_path: Path) -> None:
 def test_wrong_field_is_named_without_its_value(tmp_path: Path) -> None:
     taken = Picture(spec=spec(), snapshot=departure(), history=history(), now_s=NOW_S)
     body = json.loads(taken.model_dump_json())
-    body["snapshot"]["ledger_overflow"] = CANARY
-    with pytest.raises(PictureError, match=r"snapshot\.ledger_overflow") as caught:
+    body["snapshot"]["policy_served"] = CANARY
+    with pytest.raises(PictureError, match=r"snapshot\.policy_served") as caught:
         read_picture(written(tmp_path / "p.json", json.dumps(body)))
     assert CANARY not in str(caught.value)
 

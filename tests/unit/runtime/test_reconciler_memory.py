@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticgroup.api.status import StaticGroupStatus
 from staticgroup.core.chain import IncarnationState
-from staticgroup.core.checkpoints import sealed
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.work_queue import Outcome
@@ -160,23 +158,6 @@ async def test_hold_window_starts_anew_after_a_restart_and_never_shortens() -> N
     world.now_s += 2
     await world.round()
     assert len(world.left) == 1
-
-
-async def test_overflowed_ledger_stays_overflowed_across_rounds_and_restarts() -> None:
-    world = await departing()
-    await world.round()
-    body = world.kube.objects[("staticgroups", *KEY)]
-    body["status"]["ledger"] = {"overflow": True, "incarnations": []}
-    body["status"] = sealed(StaticGroupStatus.model_validate(body["status"])).to_wire()
-    world.kafka.leaves.clear()
-    world.restart()
-    world.scale(1)
-    world.end(1)
-    await world.settled(3)
-    assert world.left == []
-    assert world.status.ledger is not None
-    assert world.status.ledger.overflow
-    assert world.condition("RemovalSettled")[1] == "LedgerFull"
 
 
 async def test_recreated_staticgroup_starts_with_an_empty_memory() -> None:

@@ -130,7 +130,6 @@ def versions(*statuses: dict[str, object], generation: int = 2) -> list[str]:
     [
         ({"observedGeneration": 2}, {"observedGeneration": 1}),
         ({"observedGeneration": 2}, {"observedGeneration": 3}),
-        ({"ledger": {"overflow": True}}, {"ledger": {"overflow": False}}),
         ({"injected": {"scope": "aaaaaaaa"}}, {"injected": {"scope": "bbbbbbbb"}}),
     ],
 )
