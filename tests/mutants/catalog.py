@@ -69,6 +69,7 @@ _STATEMENTS = ("tests/unit/core/test_statements.py",)
 _KUBE = ("tests/unit/kube/test_gateway.py",)
 _BOOK = ("tests/unit/kube/test_incarnation_book.py", "tests/unit/kube/test_everyday_ends.py")
 _HOSTILE = ("tests/unit/runtime/test_hostile.py",)
+_ODD = ("tests/unit/runtime/test_odd_events.py",)
 _FULL = ("tests/unit/runtime/test_full_ledger.py",)
 _STORE = ("tests/unit/kube/test_pod_store.py",)
 _BEHIND = ("tests/unit/kube/test_behind.py",)
@@ -510,13 +511,14 @@ _DURABLE = (
         "suspect of another name holds no position",
         "kube/incarnation_book.py",
         _HOSTILE,
-        ("return sorted({(record.namespace, name) for name in self._counted_on(record.incarnation())})", "return []"),
+        ("return sorted((record.namespace, name) for name, is_unwritten in self._counts(record).items() if is_unwritten)", "return []"),
     ),
     _mutant(
         "who has read nothing counts on nothing",
         "runtime/ledgers.py",
         _HOSTILE,
-        ("if counted is not None and counted.isdisjoint", "if counted is None or counted.isdisjoint"),
+        ("    if memory.counted_ids is None or suspect.uid", "    if suspect.uid"),
+        ("return not memory.counted_ids.isdisjoint", "return not (memory.counted_ids or frozenset()).isdisjoint"),
     ),
     _mutant(
         "suspect of a later writer not believed",
@@ -535,6 +537,72 @@ _DURABLE = (
         "runtime/ledgers.py",
         _FULL,
         ("left = (i for i in known if memory is None or i.uid not in memory.predating)", "left = known"),
+    ),
+    _mutant(
+        "suspects of other names purged",
+        "kube/incarnation_book.py",
+        _ODD,
+        (" and not self._counts(record):", ":"),
+    ),
+    _mutant(
+        "suspects durable when no session can be left",
+        "core/memory.py",
+        _ODD,
+        ("        if i.state is IncarnationState.SUSPECT or now_s", "        if now_s"),
+    ),
+    _mutant(
+        "death of another timeline believed",
+        "core/memory.py",
+        _ODD,
+        ("    if (uid and not is_sealed(status, uid)) or is_other_timeline:\n", "    if uid and not is_sealed(status, uid):\n"),
+    ),
+    _mutant(
+        "suspects of a status that was put over ours forgotten",
+        "runtime/ledgers.py",
+        _ODD,
+        ("for s in (memory.status, memory.shown) if", "for s in (memory.status,) if"),
+    ),
+    _mutant(
+        "ids that follow an annotation stay under their names",
+        "runtime/histories.py",
+        _ODD,
+        ("return not (is_injected and is_composed) and", "return not is_injected and"),
+    ),
+    _mutant(
+        "carrier of another name forgotten over a gap",
+        "runtime/histories.py",
+        _ODD,
+        ("        if elsewhere or (elsewhere is None and", "        if (elsewhere is None and"),
+    ),
+    _mutant(
+        "replay from below taken for a sight after the gap",
+        "runtime/histories.py",
+        _ODD,
+        ("(pod.object_present or not is_behind) and ", ""),
+    ),
+    _mutant(
+        "position goes back for a StaticGroup that is new",
+        "kube/pod_store.py",
+        _ODD,
+        ("= max(position, self._passed.get(scope, 0))", "= position"),
+    ),
+    _mutant(
+        "each replica has its own timeline after a restore that was told",
+        "kube/pod_store.py",
+        _ODD,
+        ("        if not self._is_rewinding:\n            # The same", "        if False:\n            # The same"),
+    ),
+    _mutant(
+        "who shares the digest has put it back",
+        "runtime/memories.py",
+        _ODD,
+        ("    return bool(owners) and names.FIELD_MANAGER not in owners\n", "    return bool(owners - {names.FIELD_MANAGER})\n"),
+    ),
+    _mutant(
+        "older Lease than the one that was gone on from overlooked",
+        "kube/lease.py",
+        ("tests/unit/kube/test_lease.py",),
+        ("        self._note_version(raw)\n        text =", "        text ="),
     ),
     _mutant(
         "seats not blind for suspects without room",
@@ -564,7 +632,7 @@ _DURABLE = (
         "what the ledger does not hold counts as durable",
         "runtime/ledgers.py",
         _ROUNDS,
-        ("            if incarnation.uid not in waiting:\n", "            if True:\n"),
+        ("if incarnation.uid not in waiting and", "if"),
     ),
 )
 
@@ -788,7 +856,7 @@ _SEATS = tuple(
         (
             "runtime/histories.py",
             "objects seen before the gap taken for seen",
-            ("if self.pods.seen_under(pod.uid) in unbroken[o])", "if True)"),
+            (" and self.pods.seen_under(pod.uid) in unbroken[o]", ""),
         ),
         (
             "core/memory.py",
@@ -1019,7 +1087,7 @@ _EDGES = (
         "workload without a position resumed from anywhere",
         "kube/behind.py",
         _BEHIND,
-        ("        if floor <= 0:\n", "        if False:\n"),
+        ("*(own for own in behind.values() if own > 0)", "*behind.values()"),
     ),
     _mutant(
         "earlier release told a position that a workload has not reached",
@@ -1192,7 +1260,7 @@ _SHELL = (
         "runtime/reconciler.py",
         _CUT,
         ("        memory.history = with_outcomes(", "        history = with_outcomes("),
-        ("replace(decided, history=memory.history)", "replace(decided, history=history)"),
+        ("return executed, replace(decided, history=memory.history)", "return executed, replace(decided, history=history)"),
     ),
     _mutant(
         "rotated Secret not picked up",

@@ -410,6 +410,11 @@ class FakePods(_Hooks):
             after_chain()
         return found
 
+    @property
+    def behind_workloads(self) -> dict[tuple[str, str], int]:
+        """Return the workloads whose history was lost when the watch was resumed."""
+        return self.lineage.blind
+
     def get(self, uid: str) -> Incarnation | None:
         """Return the chain entry of a pod uid; None when it is unknown."""
         record = self.book.records.get(uid)

@@ -163,7 +163,7 @@ class Roll:
         metrics, may_write = Metrics(), lambda: True
         memories = Memories(
             kube=self.kube, pods=self.pods, stores=self.stores, metrics=metrics, may_write=may_write,
-            holding=lambda: None, monotonic_s=self.loop.time,
+            holding=lambda: None, outranked=lambda transitions: None, monotonic_s=self.loop.time,
         )
         return Reconciler(
             kube=self.kube, kafka=FakeKafka(), pods=self.pods, stores=self.stores,

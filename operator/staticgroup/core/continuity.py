@@ -249,7 +249,7 @@ def carried_over(before: Checkpoint, view: WatchView, now_s: float) -> Checkpoin
         reason = SpanReason.WATCH_GAP if is_same_timeline else changed
         span = BlindSpan(
             ordinals=lost,
-            since_s=math.floor(max(before.at_s, view.ended_at_s.get(before.epoch, before.at_s))),
+            since_s=math.floor(min(now_s, max(before.at_s, view.ended_at_s.get(before.epoch, before.at_s)))),
             until_s=math.ceil(now_s),
             reason=reason.value,
             after_epoch=before.epoch if is_same_timeline else "",

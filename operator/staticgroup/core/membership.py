@@ -57,11 +57,11 @@ class Identity:
                 made.update(base + added for added in scheme.suffixes)
         return replace(pod, instance_ids=pod.instance_ids | made) if made - pod.instance_ids else pod
 
-    def is_issued(self, pod: Incarnation) -> bool:
-        """True when a pod carries exactly the ids that the present scheme gives to its name."""
+    def gives(self, pod: Incarnation) -> bool:
+        """True when a pod carries the ids that the present scheme gives to its name, whatever else it carries."""
         scheme = self.schemes[0] if self.schemes else None
         ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
-        return scheme is not None and ordinal is not None and pod.instance_ids == _bases(scheme, ordinal)
+        return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
         """Return every id a pod may carry whose process holds `instance_id`: itself, and what the client suffixes."""

@@ -50,8 +50,14 @@ def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
     return status.injected.session_timeout_ms if is_fleet and status.injected is not None else None
 
 
-def ledger_from(namespace: str, status: api.StaticGroupStatus | None, uid: str = "") -> tuple[Incarnation, ...]:
+def ledger_from(
+    namespace: str, status: api.StaticGroupStatus | None, uid: str = "", *, timeline: str = ""
+) -> tuple[Incarnation, ...]:
     """Read the incarnations that an earlier process remembered; their objects count as gone until seen.
+
+    Parameters
+    ----------
+    uid: of the StaticGroup. timeline: of the pod watch now; "" for whichever it is.
 
     Notes
     -----
@@ -62,11 +68,19 @@ def ledger_from(namespace: str, status: api.StaticGroupStatus | None, uid: str =
         return ()
     entries = status.ledger.incarnations if status.ledger is not None else []
     remembered = tuple(_incarnation_from(namespace, entry) for entry in entries)
-    if uid and not is_sealed(status, uid):
+    continuity = status.continuity
+    is_other_timeline = bool(timeline) and continuity is not None and continuity.timeline != timeline
+    if (uid and not is_sealed(status, uid)) or is_other_timeline:
         # Perhaps of another cluster, whose resourceVersions say nothing here; suspects they are all the same.
-        remembered = tuple(replace(i, resource_version=min(i.resource_version, LISTED)) for i in remembered)
+        remembered = tuple(_of_no_version(i) for i in remembered)
     known = {i.uid for i in remembered}
     return (*remembered, *(i for i in seated(namespace, status) if i.uid not in known))
+
+
+def _of_no_version(i: Incarnation) -> Incarnation:
+    """Return it older than everything that is seen here."""
+    proof = i.certificate and replace(i.certificate, resource_version=0)
+    return replace(i, resource_version=min(i.resource_version, LISTED), certificate=proof)
 
 
 def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> api.Injected | None:
@@ -133,13 +147,17 @@ def unwritten(incarnations: Iterable[Incarnation], ledger: api.Ledger | None, no
     Notes
     -----
     The stored position of the watch, which all StaticGroups share, waits for them, so this must end: for the dead when
-    no member of theirs can be left to remove, for suspects at once, because the names are blind for the time in which they ended.
+    no member of theirs can be left to remove, for suspects without room at once, because the names are blind for the time in
+    which they ended.
     """
     if ledger is not None and ledger.overflow:
         return frozenset()
     written = {i.uid for i in ledger.incarnations} if ledger is not None else set()
     return frozenset(
-        i.uid for i in to_remember(incarnations) if i.uid not in written and now_s - i.since_s < LONGEST_SESSION_S
+        i.uid
+        for i in to_remember(incarnations)
+        if i.uid not in written
+        if i.state is IncarnationState.SUSPECT or now_s - i.since_s < LONGEST_SESSION_S
     )
 
 

@@ -248,7 +248,7 @@ def _annotation_note(spec: StaticGroupSpec, injection: InjectionPlan) -> str:
         return ""
     return (
         f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container starts: "
-        "do not edit it."
+        "do not edit it. A copy of a pod may keep it, so a gap of the pod watch leaves every seat in doubt."
     )
 
 

@@ -96,17 +96,18 @@ class Lineage:
         -----
         One without any position cannot be resumed (0 would ask for a watch from anywhere), so it is blind at once.
         """
-        floor = min((position, *self._behind(scope).values()))
-        if floor <= 0:
-            self.skip(scope)
-            return position
-        return floor
+        behind = self._behind(scope)
+        without = {workload: own for workload, own in behind.items() if own <= 0}
+        if without:
+            self._note_missed(scope, without)
+        return min((position, *(own for own in behind.values() if own > 0)))
 
     def skip(self, scope: str) -> None:
         """Note that the history from the floor up to the stored position is gone."""
-        missed = self._behind(scope)
-        if not missed:
-            return
+        if missed := self._behind(scope):
+            self._note_missed(scope, missed)
+
+    def _note_missed(self, scope: str, missed: Mapping[Workload, int]) -> None:
         self.blind |= missed
         named = ", ".join(f"{namespace}/{name}" for namespace, name in sorted(missed))
         _log.warning("pod watch resumed without the history of some workloads", extra={"scope": scope, "workloads": named})

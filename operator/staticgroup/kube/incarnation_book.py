@@ -30,7 +30,8 @@ DEAD_PER_NAME_MAX: Final = 4
 
 NodeOf = Callable[[str], NodeView | None]
 IsManaged = Callable[[str, str], bool]
-CountedOn = Callable[[Incarnation], Iterable[str]]
+CountedOn = Callable[[Incarnation], Mapping[str, bool]]
+"""Names of the StatefulSets whose StaticGroups count on a suspect of any other name, and whether it must still be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,18 @@ def _sighting(record: PodRecord) -> Sighting:
     return Sighting(uid=record.uid, restarts=record.restarts, ids_are_fixed=record.ids_are_fixed)
 
 
+def _belies(record: PodRecord, version: PodVersion) -> bool:
+    """True for a version that lives on after an end that others have certified: it was of another timeline.
+
+    Notes
+    -----
+    On one timeline a terminal phase is never left. Where this process has seen the end itself, see `comes_back`.
+    """
+    proof = record.certificate
+    is_proof = proof is not None and not proof.is_word and record.seen_in < 0
+    return is_proof and proof is not None and proof.resource_version < version.resource_version and not version.is_terminal
+
+
 class IncarnationBook:
     """All incarnations of all streams.
 
@@ -71,13 +84,13 @@ class IncarnationBook:
     node_of: facts of a node by name; None when they cannot be read (yet).
     now_s: operator's clock, seconds since the Unix epoch.
     is_managed: (namespace, pod name) belongs to a StaticGroup, so its end must be written to a status.
-    counted_on: names of the StatefulSets for whose StaticGroups a suspect of any other name must still be written.
+    counted_on: see `CountedOn`.
     gone_max: bound of vanished incarnations that are not managed.
     """
 
     def __init__(
         self, *, node_of: NodeOf, now_s: Callable[[], float], is_managed: IsManaged,
-        counted_on: CountedOn = lambda suspect: (), gone_max: int = GONE_MAX,
+        counted_on: CountedOn = lambda suspect: {}, gone_max: int = GONE_MAX,
     ) -> None:
         self.records = PodRecords()
         self.eras: dict[str, int] = {}
@@ -126,6 +139,8 @@ class IncarnationBook:
             for newer in self.records.named(version.namespace, version.name):
                 if version.resource_version <= newer.dropped_until:
                     return Change(record=newer, is_visible=False)
+        if record is not None and _belies(record, version) and not is_deleted:
+            self.records.put(replace(record.incarnation(), certificate=None, state=IncarnationState.LIVE))
         before = record.incarnation() if record else None
         if before is not None and version.resource_version <= before.resource_version:
             # A LIST that shows a pod which may run makes a word about its end void.
@@ -389,7 +404,8 @@ class IncarnationBook:
                 known, instance_ids=known.instance_ids | entry.instance_ids, from_birth=False, runs_known=False,
                 node_name=known.node_name or entry.node_name,
             )
-            if entry.certificate is not None and known.certificate is None and still_holds(entry, known):
+            is_of_now = entry.certificate is None or entry.certificate.resource_version or not known.object_present
+            if entry.certificate is not None and known.certificate is None and is_of_now and still_holds(entry, known):
                 merged = replace(
                     merged, state=IncarnationState.DEAD, certificate=entry.certificate, refusal="",
                     refusal_reason="", runs=False,
@@ -441,7 +457,7 @@ class IncarnationBook:
                 record = self.records.get(uid)
                 if record is None or record.state is not state:
                     continue
-                if not self._is_managed(record.namespace, record.pod_name):
+                if not self._is_managed(record.namespace, record.pod_name) and not self._counts(record):
                     self._drop(record)
         # Managed ones are never dropped; do not scan them again at each event.
         self._gone_limit = max(self._gone_max, len(self._gone) * 11 // 10)
@@ -490,9 +506,11 @@ class IncarnationBook:
         """Return the StatefulSets whose StaticGroups must know of the end of a pod: by its name, or by an id that it carried."""
         if self._is_managed(record.namespace, record.pod_name):
             return [(record.namespace, record.pod_name.rpartition("-")[0])]
-        if record.state is not IncarnationState.SUSPECT or not record.instance_ids:
-            return []
-        return sorted({(record.namespace, name) for name in self._counted_on(record.incarnation())})
+        return sorted((record.namespace, name) for name, is_unwritten in self._counts(record).items() if is_unwritten)
+
+    def _counts(self, record: PodRecord) -> Mapping[str, bool]:
+        is_suspect = record.state is IncarnationState.SUSPECT and bool(record.instance_ids)
+        return self._counted_on(record.incarnation()) if is_suspect else {}
 
     def oldest_unwritten_s(self) -> float | None:
         """Return when the first end of a managed pod was seen that no status holds yet, seconds since the Unix epoch."""

@@ -114,6 +114,7 @@ class ActiveLease:
         self._renewed_s: float | None = None
         self._holding: Holding | None = None
         self._transitions_seen = -1
+        self._version_seen = ""
         self.problem: KubeProblem | None = None
 
     def holds(self) -> bool:
@@ -139,6 +140,7 @@ class ActiveLease:
         while isinstance(raw := await self._read(), KubeProblem):
             _log.warning("waiting for the Lease to be readable", extra={"problem": raw.message})
             await self._sleep(self._settings.retry_period_s)
+        self._note_version(raw)
         text = _annotations(raw).get(CONTINUITY_ANNOTATION)
         stored = Continuity.from_json(text) if isinstance(text, str) else None
         self.restored = str(_annotations(raw).get(RESTORED_ANNOTATION) or "")
@@ -224,13 +226,28 @@ class ActiveLease:
         self._on_restored(str(_annotations(raw).get(RESTORED_ANNOTATION) or ""))
         self._transitions_seen = max(self._transitions_seen, _transitions_in(raw))
         resource_version = raw["metadata"]["resourceVersion"]
-        if self._observed is not None and is_older(resource_version, self._observed.resource_version):
-            self._on_went_back(
-                f"the Lease was read at resourceVersion {resource_version} after {self._observed.resource_version} "
-                "(etcd restored?)"
-            )
+        self._note_version(raw)
         if self._observed is None or self._observed.resource_version != resource_version:
             self._observed = _Observed(raw=raw, resource_version=resource_version, seen_s=self._clock_s())
+
+    def _note_version(self, raw: Json | None) -> None:
+        """Compare a reading with those before, also the one that the pod watch goes on from."""
+        version = raw["metadata"]["resourceVersion"] if raw is not None else ""
+        if is_older(version, self._version_seen):
+            self._on_went_back(
+                f"the Lease was read at resourceVersion {version} after {self._version_seen} (etcd restored?)"
+            )
+        self._version_seen = version or self._version_seen
+
+    def overtaken(self, transitions: int) -> None:
+        """Give up a holding that something written names a later one of, and acquire above that number.
+
+        Notes
+        -----
+        Either this replica was paused and another one holds the Lease, or an older Lease was put back.
+        """
+        self._transitions_seen = max(self._transitions_seen, transitions)
+        self._lose()
 
     def _is_expired(self, spec: Json) -> bool:
         """True when the Lease stayed unchanged for its whole duration by our own clock."""

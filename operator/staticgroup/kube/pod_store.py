@@ -11,6 +11,7 @@ KEP-5504 (resourceVersions of one type are comparable).
 """
 
 import asyncio
+import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,7 +69,7 @@ class PodStoreHooks:
     ----------
     node_of: facts of a node by name.
     is_managed: (namespace, pod name) belongs to a StaticGroup.
-    counted_on: names of the StatefulSets for whose StaticGroups a suspect of any other name must still be written.
+    counted_on: see `CountedOn`.
     on_change: (namespace, owner name, pod name) has changed in a way that decisions can see.
     on_gap: continuity ended, with the reason in words.
     on_anchor: the store is complete and continuous, with its epoch.
@@ -80,7 +81,7 @@ class PodStoreHooks:
     is_managed: IsManaged
     on_change: Callable[[str, str, str], None]
     on_gap: Callable[[str], None]
-    counted_on: CountedOn = field(default=lambda suspect: ())
+    counted_on: CountedOn = field(default=lambda suspect: {})
     on_anchor: Callable[[str], None] = field(default=lambda epoch: None)
     on_uncertified: Callable[[str], None] = field(default=lambda reason: None)
     on_object: Callable[[object, PodVersion], None] = field(default=lambda raw, version: None)
@@ -125,13 +126,14 @@ class PodStore:
         self._timeline = ""
         self._is_timeline_stored = False
         self._restored = ""
+        self._is_rewinding = False
+        self._passed: dict[str, int] = {}
         self._epoch_of_era: dict[tuple[str, int], str] = {}
         self._ended_at_s: dict[str, float] = {}
         self._epoch = ""
         self._ended_epoch = ""
         self._resumed_epoch = ""
         self._stored_maximum = 0
-        self._resumed_positions: dict[str, int | None] = {}
         self._before_gap: dict[str, frozenset[str]] = {}
         self._gapped: set[str] = set()
         self._saw_restore = False
@@ -158,7 +160,6 @@ class PodStore:
         self._timeline = resume.timeline if resume is not None and resume.timeline else self._draw()
         if resume is not None and resume.at_s:
             self._ended_at_s[resume.epoch] = resume.at_s
-        self._resumed_positions = positions
         self._resumed_epoch = resume.epoch if resume is not None and None not in positions.values() else ""
         if resume is not None and not self._resumed_epoch:
             self.gap_count += 1
@@ -274,10 +275,11 @@ class PodStore:
     def _end_timeline(self) -> None:
         """Begin another timeline at once: uids may come back, so no name of any scope stays clear."""
         self._names.rewind()
-        self._timeline = self._draw()
+        if not self._is_rewinding:
+            self._timeline, self._is_rewinding = self._draw(), True
         self._saw_restore = True
         self._before_gap.clear()
-        self._resumed_positions = {}  # of the timeline before
+        self._passed.clear()
         self._epoch = self._ended_epoch = self._resumed_epoch = ""
         self._anchored.clear()
 
@@ -309,6 +311,7 @@ class PodStore:
             self._epoch = self._lineage.go_on(resumed, self._draw) if resumed else self._draw()
             self._names.draw(self._ended_epoch)
         self._resumed_epoch = self._ended_epoch = ""
+        self._is_rewinding = False
         self._gapped.clear()
         for scope in self._streams:
             self._epoch_of_era.setdefault((scope, self._book.era_of(scope)), self._epoch)
@@ -381,6 +384,9 @@ class PodStore:
         if not mark or mark == self._restored:
             return
         self._restored = mark
+        if not self._is_rewinding:
+            # The same one for every replica that was told and shared the timeline before.
+            self._timeline, self._is_rewinding = hashlib.sha256(f"{self._timeline} {mark}".encode()).hexdigest()[:16], True
         self.went_back(f"etcd was restored, as was said at {mark}")
 
     def went_back(self, reason: str) -> None:
@@ -510,7 +516,9 @@ class PodStore:
         behind: dict[Workload, int] = {}
         room = max(1, BEHIND_MAX // len(self._streams))
         for scope, stream in self._streams.items():
-            positions[scope], late = self._book.stored_position(scope, stream.position, room=room)
+            position, late = self._book.stored_position(scope, stream.position, room=room)
+            # What the position has passed once stays passed, also when a StaticGroup is made that would have held it.
+            positions[scope] = self._passed[scope] = max(position, self._passed.get(scope, 0))
             behind |= late
         return Continuity(
             epoch=self._epoch,
@@ -538,20 +546,17 @@ class PodStore:
         What ended up to the stored position is in a status, and so was merged; what happened after it was folded by
         our own watch when that has been anchored since before. Together they lack nothing, as after a resume. Two
         replicas that start on a cluster without a Lease, and a standby after a gap of its own, come together this way.
-        After an etcd restore positions cannot be compared, so nothing is adopted.
+        Positions compare within one timeline, so nothing is adopted of another one.
         """
         if stored.timeline != self._timeline and not self._take_timeline(stored.timeline):
             return False
         positions = self._resume_positions(stored)
-        if any((positions[scope] or 0) < (begun or 0) for scope, begun in self._resumed_positions.items()):
-            self.went_back("the Lease holds an older position of the watch than it did (etcd restored?)")
-            return False
         if self._epoch == stored.epoch:
             for scope, position in positions.items():
                 self._book.take_durable(scope, position or 0, stored.behind)
             return True
         overlaps = all((positions[scope] or 0) >= s.anchored_at for scope, s in self._streams.items())
-        if self._epoch and overlaps and not self._saw_restore:
+        if self._epoch and overlaps:
             begun = {scope: stream.anchored_at for scope, stream in self._streams.items()}
             if adopted := self._lineage.adopt(stored, begun, self._draw):
                 # Our own watch was complete meanwhile: a gap of the other one, which began its epoch, says nothing against it.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..api.identifiers import InvalidInstanceIdError
 from ..api.identity import InjectionMethod
+from ..api.injection import follows_annotation
 from ..api.staticgroup import StaticGroup, StaticGroupSpec
 from ..core.chain import Incarnation
 from ..core.continuity import (
@@ -60,12 +61,14 @@ class Histories:
     now_s: Callable[[], float]
 
     async def checkpoint(
-        self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None, *, words: bool = True
+        self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None, *,
+        elsewhere: bool | None = False, words: bool = True,
     ) -> Checkpoint | None:
         """Carry what is remembered of a StaticGroup over to now.
 
         Parameters
         ----------
+        elsewhere: a pod of another name exists that carries one of the ids; None when that is not known.
         words: False leaves the spans open that people's words would close.
 
         Returns
@@ -75,7 +78,7 @@ class Histories:
         if not self.pods.epoch:
             return None
         before = history.continuity
-        view = self._view(group, spec, history, settled, words=words)
+        view = self._view(group, spec, history, settled, elsewhere=elsewhere, words=words)
         if before is None:
             first = first_checkpoint(view, self.now_s())
             return first if history.injected is None else self._forgotten(group, first)
@@ -83,17 +86,17 @@ class Histories:
             read = await self.kube.read_workload(group.metadata.namespace, spec.workload_ref.name)
             if isinstance(read, KubeProblem) or self.pods.epoch != view.epoch:
                 return None
-            view = self._view(group, spec, history, settled, settled_workload(read), words=words)
+            view = self._view(group, spec, history, settled, settled_workload(read), elsewhere=elsewhere, words=words)
         return carried_over(before, view, self.now_s())
 
     def updated(
         self, known: Checkpoint | None, group: StaticGroup, spec: StaticGroupSpec, history: History,
-        settled: Settled | None,
+        settled: Settled | None, *, elsewhere: bool | None = False,
     ) -> Checkpoint | None:
         """Bring a checkpoint of this round up to date without reading anything; None when the watch had a gap meanwhile."""
         if known is None or self.pods.epoch != known.epoch:
             return None
-        return carried_over(known, self._view(group, spec, history, settled), self.now_s())
+        return carried_over(known, self._view(group, spec, history, settled, elsewhere=elsewhere), self.now_s())
 
     def _forgotten(self, group: StaticGroup, known: Checkpoint) -> Checkpoint:
         """Return a checkpoint of ids that were issued although nothing is remembered of their history."""
@@ -103,7 +106,7 @@ class Histories:
 
     def _view(
         self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None,
-        read: SettledWorkload | None = None, *, words: bool = True,
+        read: SettledWorkload | None = None, *, elsewhere: bool | None = False, words: bool = True,
     ) -> WatchView:
         namespace, name = group.metadata.namespace, spec.workload_ref.name
         by_ordinal: dict[int, list[Incarnation]] = {}
@@ -114,7 +117,8 @@ class Histories:
         unbroken = {o: self.pods.unbroken_since(namespace, f"{name}-{o}") for o in by_ordinal}
         pods = [(o, pod) for o, found in by_ordinal.items() for pod in found]
         identity = _identity(spec, history)
-        epoch, by_hand = self.pods.epoch, self._are_by_hand(spec)
+        is_behind = (namespace, name) in self.pods.behind_workloads
+        epoch, by_hand = self.pods.epoch, self._are_by_hand(spec, history, elsewhere)
         return WatchView(
             epoch=epoch,
             timeline=self.pods.timeline,
@@ -126,7 +130,12 @@ class Histories:
             everywhere=self.pods.unbroken_since(namespace, workload="" if by_hand else name),
             unbroken=unbroken,
             seats=tuple(_seat(o, pod, identity) for o, pod in pods if pod.object_present),
-            seen=frozenset(pod.uid for o, pod in pods if self.pods.seen_under(pod.uid) in unbroken[o]),
+            # What a replay has shown before the rest of it was lost was not seen at the end of a gap.
+            seen=frozenset(
+                pod.uid
+                for o, pod in pods
+                if (pod.object_present or not is_behind) and self.pods.seen_under(pod.uid) in unbroken[o]
+            ),
             gone=frozenset(pod.uid for _, pod in pods if not pod.object_present),
             ended_at_s=self.pods.ended_at_s,
             read=read,
@@ -135,10 +144,19 @@ class Histories:
             words=self.words() if words else (),
         )
 
-    def _are_by_hand(self, spec: StaticGroupSpec) -> bool:
-        """True when nobody keeps an id from being written under any pod name."""
+    def _are_by_hand(self, spec: StaticGroupSpec, history: History, elsewhere: bool | None) -> bool:
+        """True when nobody keeps an id from being carried under any pod name, or one is.
+
+        Notes
+        -----
+        An id that follows an annotation goes with it into a copy (`kubectl debug --copy-to --keep-annotations`).
+        """
+        before, injected = history.continuity, history.injected
+        if elsewhere or (elsewhere is None and before is not None and before.ids_by_hand):
+            return True
         is_injected = spec.identity.method is not InjectionMethod.NONE and self.policy_served()
-        return not is_injected and not spec.identity.exclusive
+        is_composed = injected is None or not follows_annotation(spec.identity, injected.id_template)
+        return not (is_injected and is_composed) and not spec.identity.exclusive
 
     async def settle(
         self, group: StaticGroup, spec: StaticGroupSpec, known: Checkpoint | None, workload: WorkloadView | None,
@@ -183,5 +201,5 @@ def _seat(ordinal: int, pod: Incarnation, identity: Identity | None) -> Seat:
         uid=pod.uid,
         node_name=pod.node_name,
         restarts=None if pod.ids_are_fixed else pod.restarts,
-        has_other_ids=identity is None or not identity.is_issued(pod),
+        has_other_ids=identity is None or not identity.gives(pod),
     )

@@ -51,38 +51,55 @@ class Ledgers:
         whoever wants their ids now.
         """
         named = self.pods.of_workload(namespace, workload_name)
-        ledger = memory.status.ledger if memory.status is not None else None
-        remembered = (self.pods.get(entry.uid) for entry in (ledger.incarnations if ledger is not None else ()))
-        suspects = (i for i in remembered if i is not None and i.state is IncarnationState.SUSPECT)
-        others = {i.uid: i for i in (*self.pods.ledger(namespace, instance_ids=sorted(memory.counted_ids or ())), *suspects)}
-        own = {i.uid for i in named}
-        return (*named, *(others[uid] for uid in sorted(others.keys() - own)))
+        others = {i.uid: i for i in self.pods.ledger(namespace, instance_ids=sorted(memory.counted_ids or ()))}
+        others |= {i.uid: i for i in self._suspects(memory)}
+        for pod in named:
+            others.pop(pod.uid, None)
+        memory.suspects = frozenset(uid for uid, i in others.items() if i.state is IncarnationState.SUSPECT)
+        return (*named, *(others[uid] for uid in sorted(others)))
+
+    def _suspects(self, memory: Memory) -> Iterator[Incarnation]:
+        """Yield the suspects that a status names or has named."""
+        ledgers = (s.ledger for s in (memory.status, memory.shown) if s is not None and s.ledger is not None)
+        for uid in memory.suspects.union(e.uid for ledger in ledgers for e in ledger.incarnations):
+            found = self.pods.get(uid)
+            if found is not None and found.state is IncarnationState.SUSPECT:
+                yield found
+
+    def is_carried_elsewhere(self, namespace: str, workload_name: str, memory: Memory) -> bool | None:
+        """Tell whether a pod of another name exists that carries an id which is counted on; None when that is not known."""
+        if memory.counted_ids is None:
+            return None
+        found = self.pods.ledger(namespace, instance_ids=sorted(memory.counted_ids))
+        return any(i.object_present and ordinal_of_pod(workload_name, i.pod_name) is None for i in found)
 
     def mark_durable(self, key: Key, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
         """Let the stored position pass what the ledger of every StaticGroup of the workload holds, or need not hold."""
         waiting = self._unwritten(self.memories.known(key), known, status) | self._unwritten_by_others(key, known)
         for incarnation in known:
-            if incarnation.uid not in waiting and not any(self.counting_on(incarnation)):
+            if incarnation.uid not in waiting and not any(self.counting_on(incarnation).values()):
                 self.pods.mark_durable(incarnation)
 
-    def counting_on(self, suspect: Incarnation) -> Iterator[str]:
-        """Yield the names of the StatefulSets for which some StaticGroup still has to write a suspect of another name.
+    def counting_on(self, suspect: Incarnation) -> dict[str, bool]:
+        """Name the StatefulSets whose StaticGroups count on a suspect of another name, and say whether one has yet to write it.
 
         Notes
         -----
         One that has read nothing yet in this process, because its brokers are away or it is suspended, may count on any id.
         """
+        found: dict[str, bool] = {}
         if suspect.state is not IncarnationState.SUSPECT or not suspect.instance_ids:
-            return
+            return found
         for key, group in self.stores.groups.items():
-            if key[0] != suspect.namespace or ordinal_of_pod(group.spec.workload_ref.name, suspect.pod_name) is not None:
+            name = group.spec.workload_ref.name
+            if key[0] != suspect.namespace or ordinal_of_pod(name, suspect.pod_name) is not None:
                 continue
             memory = self.memories.known(key)
-            counted = memory.counted_ids if memory is not None and memory.uid == group.metadata.uid else None
-            if counted is not None and counted.isdisjoint(suspect.instance_ids):
+            if memory is not None and memory.uid == group.metadata.uid and not _may_count_on(memory, suspect):
                 continue
-            if self._unwritten(memory, (suspect,), memory.shown if memory is not None else None):
-                yield group.spec.workload_ref.name
+            is_unwritten = bool(self._unwritten(memory, (suspect,), memory.shown if memory is not None else None))
+            found[name] = found.get(name, False) or is_unwritten
+        return found
 
     def _unwritten_by_others(self, key: Key, known: Sequence[Incarnation]) -> frozenset[str]:
         """Return what the status of another StaticGroup of the same workload does not hold yet."""
@@ -133,6 +150,12 @@ class Ledgers:
         if memory is None or group is None or memory.uid != group.metadata.uid:
             return frozenset()
         return memory.needless
+
+
+def _may_count_on(memory: Memory, suspect: Incarnation) -> bool:
+    if memory.counted_ids is None or suspect.uid in memory.suspects:
+        return True
+    return not memory.counted_ids.isdisjoint(suspect.instance_ids)
 
 
 def remembered(known: Iterable[Incarnation], memory: Memory) -> tuple[Incarnation, ...]:

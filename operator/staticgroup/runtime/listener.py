@@ -7,7 +7,7 @@ hears all of it too, so that its stores are warm, and only looks at nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ..core.chain import Incarnation
@@ -140,7 +140,7 @@ class Listener:
     def _is_managed(self, namespace: str, pod_name: str) -> bool:
         return bool(self._stores.groups_of_workload(namespace, _workload_of(pod_name)))
 
-    def _counted_on(self, suspect: Incarnation) -> Iterable[str]:
+    def _counted_on(self, suspect: Incarnation) -> Mapping[str, bool]:
         return self._parts.reconciler.ledgers.counting_on(suspect)
 
     def _gap_opened(self, reason: str) -> None:

@@ -48,6 +48,7 @@ class Memory:
     resource_version: of the object with that status.
     is_unsure: the API server may hold another status than ours (a write was sent whose success is not known, or somebody
         wrote over it), so one is written though nothing changed.
+    suspects: uids of the suspects of other names that a status has named, ours or one that was put over it.
     counted_ids: what pods carry whose processes hold an id that was wanted or held when the group was last read; None when it
         was not yet.
     predating: uids of suspects whose objects were gone before an id of this StaticGroup could be known to anybody.
@@ -66,6 +67,7 @@ class Memory:
     is_unsure: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
+    suspects: frozenset[str] = frozenset()
     counted_ids: frozenset[str] | None = None
     predating: frozenset[str] = frozenset()
     needless: frozenset[str] = frozenset()
@@ -89,6 +91,7 @@ class Memories:
     ----------
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     holding: under which holding of the Lease this replica writes; None without leader election.
+    outranked: told the number of a later holding of the same Lease, where a status names one.
     monotonic_s: a clock that never goes back.
     """
 
@@ -98,6 +101,7 @@ class Memories:
     metrics: Metrics
     may_write: Callable[[], bool]
     holding: Callable[[], Writer | None]
+    outranked: Callable[[int], None]
     monotonic_s: Callable[[], float]
     pace: Pace = field(default_factory=Pace)
     _by_key: dict[Key, Memory] = field(default_factory=dict)
@@ -127,9 +131,9 @@ class Memories:
     def _first_read(self, key: Key, body: dict[str, Any]) -> Memory | None:
         read = StaticGroup.from_wire(body)
         status = read.status
-        if self._is_outranked(status):
+        if self._is_outranked(key, status):
             return None
-        self.pods.merge(ledger_from(key[0], status, read.metadata.uid))
+        self.pods.merge(ledger_from(key[0], status, read.metadata.uid, timeline=self.pods.timeline))
         history = history_from(status, read.metadata.uid)
         if _is_put_back(body):
             log.warning("somebody else wrote the history in the status", extra={"key": "/".join(key)})
@@ -168,24 +172,27 @@ class Memories:
         if read.status == memory.shown:
             memory.is_unsure = False
             return True
-        if self._is_outranked(read.status):
-            log.error("a later holder of the Lease wrote the status", extra={"key": "/".join(key)})
+        if self._is_outranked(key, read.status):
             self.forget(key)
             return False
         if not memory.is_unsure:  # else it may well be our own, whose acknowledgement got lost
             log.warning("the status was overwritten and is repaired", extra={"key": "/".join(key)})
-        self.pods.merge(ledger_from(key[0], read.status, memory.uid))
+        self.pods.merge(ledger_from(key[0], read.status, memory.uid, timeline=self.pods.timeline))
         theirs = history_from(read.status, memory.uid).continuity
         memory.history = replace(memory.history, continuity=with_spans_of(memory.history.continuity, theirs))
         memory.shown, memory.is_unsure = read.status, True  # so that ours is written, whatever it says
         return False
 
-    def _is_outranked(self, status: StaticGroupStatus | None) -> bool:
+    def _is_outranked(self, key: Key, status: StaticGroupStatus | None) -> bool:
         """True for a status that a later holder of the same Lease wrote: this replica was paused and is outdated."""
         writer, ours = status.writer if status is not None else None, self.holding()
         if writer is None or ours is None or writer.lease_uid != ours.lease_uid:
             return False
-        return writer.lease_transitions > ours.lease_transitions
+        if writer.lease_transitions <= ours.lease_transitions:
+            return False
+        log.error("a later holder of the Lease wrote the status", extra={"key": "/".join(key)})
+        self.outranked(writer.lease_transitions)
+        return True
 
     async def write(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
         """Write a status over the one this process knows; returns False when it is not, and another round is due.
@@ -270,14 +277,13 @@ def _is_put_back(body: dict[str, Any]) -> bool:
     A copy of before, put back while no operator ran (a backup, an edit undone), is whole in itself and yet lacks what was
     learned since. The API server notes in metadata.managedFields who wrote which field last (KEP-555).
     """
-    for entry in body["metadata"].get("managedFields") or ():
-        fields = ((entry.get("fieldsV1") or {}).get("f:status") or {}).get("f:continuity") or {}
-        # Of fields with the same value both remain owners; the digest is another one with each of our writes that follow.
-        if entry.get("manager") != names.FIELD_MANAGER and "f:digest" in fields:
-            return True
-    return False
-
-
+    owners = {
+        entry.get("manager")
+        for entry in body["metadata"].get("managedFields") or ()
+        if "f:digest" in (((entry.get("fieldsV1") or {}).get("f:status") or {}).get("f:continuity") or {})
+    }
+    # Who writes another value takes the field from us; of fields with the same value both remain owners.
+    return bool(owners) and names.FIELD_MANAGER not in owners
 
 
 def _is_newer(seen: str, known: str) -> bool:

@@ -225,6 +225,7 @@ class Operator:
                 metrics=self.metrics,
                 may_write=self._may_write,
                 holding=self._writer,
+                outranked=self.lease.overtaken,
                 monotonic_s=self.sources.monotonic_s,
             ),
             histories=Histories(
@@ -390,7 +391,7 @@ class Operator:
         """Merge the ledger of every StaticGroup, once all of them and all KafkaConnections are known; then hear the words."""
         await asyncio.gather(*(s.wait_complete() for s in (*self.connection_streams, *self.group_streams)))
         for key, group in self.stores.groups.items():
-            self.pods.merge(ledger_from(key[0], group.status, group.metadata.uid))
+            self.pods.merge(ledger_from(key[0], group.status, group.metadata.uid, timeline=self.pods.timeline))
         await self.words.read()
 
     async def _follow_policy(self) -> None:

@@ -211,7 +211,8 @@ class Reconciler:
         departed = _departed_ids(identity, _expected(identity, workload), described)
         chains = {i: self._chain(identity, group, i) for i in departed} if identity else {}
         fresh: Mapping[str, FreshRead] = {}
-        continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled)
+        elsewhere = self.ledgers.is_carried_elsewhere(namespace, spec.workload_ref.name, memory)
+        continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled, elsewhere=elsewhere)
         ripe = [
             i
             for i in departed
@@ -239,7 +240,7 @@ class Reconciler:
             chains=chains,
             fresh=fresh,
             watch_epoch=self.pods.epoch or "",
-            continuity=self.histories.updated(continuity, group, spec, memory.history, memory.settled),
+            continuity=self.histories.updated(continuity, group, spec, memory.history, memory.settled, elsewhere=elsewhere),
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
             policy_served=self.policy_served(),
@@ -453,7 +454,9 @@ class Reconciler:
         before = memory.status or StaticGroupStatus()
         ready = suspended_condition(group.metadata.generation, now)
         if memory.history.injected is not None:
-            carried = await self.histories.checkpoint(group, spec, memory.history, memory.settled, words=False)
+            carried = await self.histories.checkpoint(
+                group, spec, memory.history, memory.settled, elsewhere=None, words=False
+            )
             memory.history = replace(memory.history, continuity=carried or memory.history.continuity)
         known = self._known(group, spec, memory)
         status = before.model_copy(

@@ -201,7 +201,7 @@ class Stores:
         mine = self.groups.get(key)
         if mine is None:
             return ()
-        rivals = {k for k in self.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key}
+        rivals = {k for k in self.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key and k in self.groups}
         found = {
             k for k in rivals if set(env_suffixes(self.groups[k].spec.identity)) & set(env_suffixes(mine.spec.identity))
         }
@@ -209,7 +209,7 @@ class Stores:
         found |= {
             k
             for k in self.by_group_id.get(mine.spec.group_id, set()) - found - {key}
-            if self._may_share_a_cluster(mine, self.groups[k]) and share_an_id(schemes, _schemes(self.groups[k]))
+            if k in self.groups and self._may_share_a_cluster(mine, self.groups[k]) and share_an_id(schemes, _schemes(self.groups[k]))
         }
         return tuple(sorted(f"{namespace}/{name}" for namespace, name in found))
 
@@ -218,11 +218,11 @@ class Stores:
 
         Returns
         -------
-        False when StaticGroups point at the workload and all of them are about another group or Kafka cluster.
+        False when StaticGroups point at the workload and all of them can be read and are about another group or Kafka cluster.
         """
-        others = [self.groups[k] for k in self.groups_of_workload(namespace, workload_name)]
+        others = [self.groups.get(k) for k in self.groups_of_workload(namespace, workload_name)]
         return not others or any(
-            o.spec.group_id == mine.spec.group_id and self._may_share_a_cluster(mine, o) for o in others
+            o is None or (o.spec.group_id == mine.spec.group_id and self._may_share_a_cluster(mine, o)) for o in others
         )
 
     def _may_share_a_cluster(self, a: StaticGroup, b: StaticGroup) -> bool:

@@ -410,3 +410,41 @@ async def test_lease_in_an_older_version_shows_an_api_server_that_went_back(
     server.restore(backup)
     await holder.attempt()
     assert len(told) == 1
+
+
+async def test_lease_older_than_the_one_that_the_watch_goes_on_from_shows_it_too(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    """The first reading gives the position of the pod watch, long before the Lease is asked for again."""
+    await make(transport, clock, "before").attempt()
+    backup = server.snapshot()
+    await make(transport, clock, "before").attempt()
+    told: list[str] = []
+    lease = make(transport, clock, "a", told=told)
+    await lease.read_continuity()
+    server.restore(backup)
+    await lease.attempt()
+    assert [t for t in told if "etcd restored?" in t] != []
+
+
+async def test_holding_that_a_status_outranks_is_lost_and_acquired_above_it(transport: Transport, clock: Clock) -> None:
+    """An older Lease was put back, or its etcd restored: every status names a later holding of it."""
+    lease = make(transport, clock, "a")
+    assert await lease.attempt()
+    lease.overtaken(7)
+    assert not lease.holds()
+    assert await lease.attempt()
+    assert transitions(lease) == 8
+
+
+async def test_replica_that_is_outranked_does_not_take_the_lease_from_the_one_that_outranks_it(
+    transport: Transport, clock: Clock
+) -> None:
+    paused, later = make(transport, clock, "a"), make(transport, clock, "b")
+    assert await paused.attempt()
+    await later.attempt()
+    clock.now_s += 20
+    assert await later.attempt()
+    paused.overtaken(transitions(later) or 0)
+    assert not await paused.attempt()
+    assert later.holds()

@@ -246,7 +246,8 @@ async def a_replica_that_pauses_in_its_write(world: World) -> None:
     for _ in range(3):
         await paused.reconcile(KEY)
     world.kafka.state = "Stable"
-    world.holding = Writer(lease_uid="lease", lease_transitions=2)
+    assert not world.is_holder, "it was told that it is outdated"
+    world.is_holder, world.holding = True, Writer(lease_uid="lease", lease_transitions=2)
 
 
 async def test_paused_replica_never_overwrites_what_its_successor_wrote() -> None:

@@ -66,6 +66,7 @@ class World:
     def __init__(self, **spec: Any) -> None:
         self.now_s = NOW_S
         self.is_holder = True
+        self.overtaken_by: int | None = None
         self.holding: Writer | None = None
         self.is_policy_served = True
         self.gap_words: tuple[GapWord, ...] = ()
@@ -83,7 +84,9 @@ class World:
         self.scale(2)
 
     def _new_pods(self, epoch: str = "epoch-1") -> FakePods:
-        return FakePods(journal=self.journal, now_s=lambda: self.now_s, nodes={"n1": NODE}, epoch=epoch)
+        pods = FakePods(journal=self.journal, now_s=lambda: self.now_s, nodes={"n1": NODE}, epoch=epoch)
+        pods.book._counted_on = lambda suspect: self.reconciler.ledgers.counting_on(suspect)  # noqa: PLW0108 - it is made later
+        return pods
 
     def _new_reconciler(self) -> Reconciler:
         metrics = Metrics()
@@ -101,6 +104,7 @@ class World:
                 metrics=metrics,
                 may_write=lambda: self.is_holder,
                 holding=lambda: self.holding,
+                outranked=self.overtaken,
                 monotonic_s=lambda: self.now_s,
             ),
             histories=Histories(
@@ -129,6 +133,10 @@ class World:
         if before is not None and before["metadata"]["uid"] == body["metadata"]["uid"] and "status" in before:
             body = body | {"status": before["status"]}
         self.stores.put_group(KEY, self.kube.put_object(names.STATIC_GROUP_PLURAL, body))
+
+    def overtaken(self, transitions: int) -> None:
+        """Lose the Lease, as `ActiveLease.overtaken` has it."""
+        self.is_holder, self.overtaken_by = False, transitions
 
     def delete_group(self) -> None:
         """Delete the StaticGroup, as `Listener.static_group_changed` takes it."""
