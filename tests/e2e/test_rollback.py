@@ -48,6 +48,7 @@ from support.scene.witnesses import ProcessTable
 
 pytestmark = [
     pytest.mark.e2e,
+    pytest.mark.long,
     pytest.mark.timeout(600),
     pytest.mark.skipif(not is_known(), reason=f"the git history does not hold {COMMIT[:12]}, the earlier version"),
 ]
@@ -247,7 +248,6 @@ def test_rollback_and_return_over_zombies_remove_nobody_who_lives(
     assert max(took_s) <= ACKNOWLEDGED_S_MAX
 
 
-@pytest.mark.long
 def test_versions_side_by_side_remove_nobody_who_lives(
     new_play: NewPlay, earlier: Earlier, worker: Node, process_table: ProcessTable
 ) -> None:
