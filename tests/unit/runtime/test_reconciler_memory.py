@@ -418,6 +418,34 @@ async def test_pods_that_ended_are_live_suspect_or_dead_and_nothing_else() -> No
     assert world.now_s > NOW_S
 
 
+async def test_suspect_stays_however_long_nobody_wants_or_holds_its_id() -> None:
+    """Its process may live, and wait for a session to begin anew."""
+    world = await World().started()
+    world.scale(2)
+    world.remove_object(2)
+    del world.kafka.members[world.id_of(2)]
+    await world.settled(20, step_s=10)
+    assert world.pods.state("u2") == "Suspect"
+    assert world.status.ledger is not None
+    assert [i.uid for i in world.status.ledger.incarnations] == ["u2"]
+
+
+async def test_evidence_of_a_removal_stays_until_it_is_settled_however_long_that_takes() -> None:
+    """The group moves again and again, and nobody can say yet whether the last generation was stored; then the member is back."""
+    world = await departing()
+    member_id = world.kafka.members[world.id_of(2)]
+    await world.round()
+    for number in range(60):
+        world.kafka.store()
+        world.kafka.fail_over(f"{2 + number % 2}@10.0.0.2:9092")
+        world.now_s += 1.5
+        await world.round()
+    assert world.status.settling[0].settled_at is None
+    world.kafka.join(world.id_of(2), member_id)
+    await world.settled(4)
+    assert world.left == [(member_id, world.id_of(2))] * 2
+
+
 async def test_group_that_a_new_coordinator_shows_without_its_members_makes_nobody_forget_their_pods() -> None:
     """Just after a fail-over a group may be read as Empty, or not be listed at all; then its members are back."""
     world = await World().started()

@@ -95,9 +95,9 @@ class SharedWorld(World):
 
 async def test_evidence_stays_until_the_last_staticgroup_of_the_workload_needs_it_no_more() -> None:
     """The hold window of `audit` ends long after the removal from `orders` is settled."""
-    world = await SharedWorld(removal={"holdSeconds": 60}).started()
+    world = await SharedWorld(removal={"holdSeconds": 180}).started()
     world.scaled_down()
-    await world.rounds(4)
+    await world.rounds(16)
     assert world.ids(2)[0] not in world.members("orders")
     assert world.condition("RemovalSettled")[1] == "Removed"
     assert world.ids(2)[1] in world.members("audit")
@@ -112,7 +112,7 @@ async def test_suspended_staticgroup_finds_its_evidence_when_it_goes_on() -> Non
     world = await SharedWorld().started()
     world.declare_audit(generation=2, suspend=True)
     world.scaled_down()
-    await world.rounds(6)
+    await world.rounds(16)
     assert world.ids(2)[1] in world.members("audit")
     world.declare_audit(generation=3)
     await world.rounds(3)
@@ -123,7 +123,7 @@ async def test_staticgroup_whose_brokers_do_not_answer_keeps_its_evidence() -> N
     world = await SharedWorld().started()
     world.scaled_down()
     world.kafkas.groups["audit"].problems["describe"] = UNREACHABLE
-    await world.rounds(6)
+    await world.rounds(16)
     assert world.members("orders") == {world.ids(0)[0], world.ids(1)[0]}
     world.kafkas.groups["audit"].problems.clear()
     await world.rounds(3)
@@ -134,9 +134,9 @@ async def test_staticgroup_that_had_no_round_in_this_process_yet_is_waited_for()
     world = await SharedWorld().started()
     world.scaled_down()
     world.reconciler.forget_all()
-    for _ in range(4):
+    for _ in range(16):
         await world.reconciler.reconcile(KEY)
-        world.now_s += 2
+        world.now_s += 10
     assert world.ids(2)[0] not in world.members("orders")
     assert world.pods.state("u2") == "Dead"
 
