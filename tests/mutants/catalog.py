@@ -68,8 +68,14 @@ _LOGS = ("tests/unit/runtime/test_logs.py",)
 _STATEMENTS = ("tests/unit/core/test_statements.py",)
 _KUBE = ("tests/unit/kube/test_gateway.py",)
 _BOOK = ("tests/unit/kube/test_incarnation_book.py", "tests/unit/kube/test_everyday_ends.py")
-_HOSTILE = ("tests/unit/runtime/test_hostile.py",)
-_ODD = ("tests/unit/runtime/test_odd_events.py",)
+_OTHER_NAMES = ("tests/unit/runtime/test_other_names.py",)
+_ODD = (
+    "tests/unit/runtime/test_odd_events.py",
+    "tests/unit/runtime/test_put_back.py",
+    "tests/unit/runtime/test_other_names.py",
+    "tests/unit/kube/test_restores.py",
+    "tests/unit/kube/test_odd_watches.py",
+)
 _FULL = ("tests/unit/runtime/test_full_ledger.py",)
 _STORE = ("tests/unit/kube/test_pod_store.py",)
 _BEHIND = ("tests/unit/kube/test_behind.py",)
@@ -510,20 +516,20 @@ _DURABLE = (
     _mutant(
         "suspect of another name holds no position",
         "kube/incarnation_book.py",
-        _HOSTILE,
+        _OTHER_NAMES,
         ("return sorted((record.namespace, name) for name, is_unwritten in self._counts(record).items() if is_unwritten)", "return []"),
     ),
     _mutant(
         "who has read nothing counts on nothing",
         "runtime/ledgers.py",
-        _HOSTILE,
+        _OTHER_NAMES,
         ("    if memory.counted_ids is None or suspect.uid", "    if suspect.uid"),
         ("return not memory.counted_ids.isdisjoint", "return not (memory.counted_ids or frozenset()).isdisjoint"),
     ),
     _mutant(
         "suspect of a later writer not believed",
         "kube/incarnation_book.py",
-        _HOSTILE,
+        _OTHER_NAMES,
         ("            if has_left and entry.resource_version >= known.resource_version:\n", "            if False:\n"),
     ),
     _mutant(

@@ -1,0 +1,342 @@
+"""Pods of other names that carry an id: copies, pods made by hand, and what is left of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticgroup.core.memory import ledger_from
+
+from .test_gaps import LIVING, away, gap, left
+from .world import KEY, UNREACHABLE, World, force_delete, guards, managed, start_as, static_group
+
+
+@pytest.mark.parametrize("method", ["None", "Policy"])
+async def test_suspect_under_another_name_survives_a_restart(method: str) -> None:
+    """A pod of another name carries the id of web-2 and is lost; the operator restarts and resumes its watch.
+
+    Before the restart the chain holds that suspect (by its id). The ledger is made of the pods named after the workload
+    only, and only their ends hold the stored position back, so after an everyday restart nobody knows of it.
+    With method None ids may be written under any name; with the policy a copy made by
+    `kubectl debug web-2 --copy-to=canary-0 --keep-annotations` does it where the template holds {ordinal}.
+    """
+    world = await World(identity={"method": method}).started()
+    world.pods.book._is_managed = managed
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "canary-0")
+    await world.settled(3)
+    world.scale(2)
+    world.end(2)
+    await world.settled(2)
+    assert guards(world) == ["DeathNotProven"]
+    world.restart()
+    await world.settled(4)
+    assert left(world) == []
+
+
+@pytest.mark.parametrize("trouble", ["brokers", "suspension"])
+async def test_suspect_under_another_name_survives_a_restart_while_the_group_cannot_be_read(trouble: str) -> None:
+    """As above, but before the operator restarts nobody can say who holds which id: brokers are away, or `spec.suspend`."""
+    world = await World(identity={"method": "None"}).started()
+    world.pods.book._is_managed = managed
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "canary-0")
+    await world.settled(3)
+    if trouble == "brokers":
+        world.kafka.problems["describe"] = UNREACHABLE
+    else:
+        world.declare(static_group(generation=2, suspend=True, identity={"method": "None"}))
+    await world.settled(2)
+    world.restart()
+    await world.settled(2)
+    world.kafka.problems.clear()
+    world.declare(static_group(generation=3, suspend=False, identity={"method": "None"}))
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert (left(world), guards(world)) == ([], ["DeathNotProven"])
+
+
+@pytest.mark.parametrize("when", ["between two rounds", "before the first round", "before the brokers answer"])
+async def test_suspect_under_another_name_that_no_status_holds_yet_is_found_again_by_the_next_operator(when: str) -> None:
+    """The operator ends before the round that would have written the suspect; its end is after the stored position."""
+    world = await World(identity={"method": "None"}).started()
+    world.pods.book._is_managed = managed
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.settled(2)
+    if when != "between two rounds":
+        world.restart()
+        world.pods.book._is_managed = managed
+    if when == "before the brokers answer":
+        world.kafka.problems["describe"] = UNREACHABLE
+        await world.settled(2)
+    force_delete(world, "canary-0")
+    world.start(1, "u1b")  # something later that moves the position on
+    world.restart()
+    world.pods.book._is_managed = managed
+    world.kafka.problems.clear()
+    await world.settled(2)
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert (left(world), guards(world)) == ([], ["DeathNotProven"])
+
+
+async def test_suspect_of_another_name_waits_for_nobody_who_does_not_count_on_its_ids() -> None:
+    """Once the group was read and the status is written, the position passes it; and ids of nobody never hold it."""
+    world = await World(identity={"method": "None"}).started()
+    world.pods.book._is_managed = managed
+    for name, uid, instance_id in (("canary-0", "stray", world.id_of(2)), ("other-0", "nobodys", "others-0")):
+        start_as(world, name, uid, {instance_id})
+        world.kube.resource_version += 1
+        force_delete(world, name)
+    position = world.kube.resource_version
+    assert world.pods.book.durable_position("shop", position) < position
+    await world.settled(2)
+    assert world.pods.book.durable_position("shop", position) == position
+
+
+async def test_suspect_that_a_later_writer_knows_is_one_although_our_watch_has_not_shown_its_end() -> None:
+    """A paused replica, whose pod watch lags, reads what its successor wrote and writes over it; then another one begins.
+
+    No number tells that the successor wrote later: somebody deleted the Lease meanwhile.
+    """
+    world = await World(identity={"method": "None"}).started()
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    await world.settled(2)
+    assert world.status.continuity is not None
+    paused, lagging = world.reconciler, world.pods
+    world.restart()
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "canary-0")
+    await world.settled(2)
+    assert world.pods.state("stray") == "Suspect"
+
+    lagging.merge(ledger_from("shop", world.status, "sg-1"))
+    assert lagging.state("stray") == "Suspect"
+    await paused.reconcile(KEY)
+    world.restart(epoch=world.pods.epoch)
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert (left(world), guards(world)) == ([], ["DeathNotProven"])
+
+
+async def test_pod_with_leading_zeros_in_its_name_is_no_sight_of_a_seat() -> None:
+    """web-02 (a copy of a pod, with its annotation) has no name that a StatefulSet gives, but counts as ordinal 2.
+
+    It stays over the gap, and by its uid the seat of web-2 counts as clear, where a pod came and went unseen.
+    """
+    world = await World().started()
+    start_as(world, "web-02", "copy", {"web-0.deadbeef"})
+    await world.settled(2)
+    world.end(2)
+    await world.settled(2)
+    away(world)
+    world.start(2, "u2b", joins=False)
+    world.kafka.join(world.id_of(2), LIVING)
+    world.remove_object(2)
+    gap(world)
+    await world.settled(2)
+    world.scale(2)
+    await world.settled(4)
+    assert left(world) == []
+
+
+async def test_method_that_changed_in_the_gap_does_not_hide_that_ids_were_written_by_hand() -> None:
+    """identity.method was None when the gap began and is Policy when it ends: ids could be under any name in between."""
+    world = await World(identity={"method": "None"}).started()
+    world.scale(2)
+    await world.settled(2)
+    away(world)
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "canary-0")
+    world.declare(static_group(generation=2, identity={"method": "Policy"}))
+    gap(world)
+    await world.settled(3)
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == []
+
+
+async def test_pod_born_in_the_gap_may_carry_any_id_where_ids_can_be_edited() -> None:
+    """Ids follow annotations ({ordinal}); web-3 is made in the gap, its annotation is edited to the id of web-2, and it is lost.
+
+    The rule about containers that may have restarted with another id asks only for pods that were there when the gap began.
+    """
+    world = World(identity={"template": "{ordinal}.{scope}"})
+    world.scale(3)
+    await world.round()
+    world.template = "{ordinal}." + world.scope
+    for ordinal in range(3):
+        world.start(ordinal, ids_are_fixed=False)
+    world.now_s += 300
+    await world.settled(2)
+    away(world)
+    world.scale(4)
+    start_as(world, "web-3", "u3", {world.id_of(2)}, ids_are_fixed=False)
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "web-3")
+    world.scale(3)
+    gap(world)
+    await world.settled(3)
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == []
+
+
+@pytest.mark.parametrize("trouble", ["brokers", "suspension", "crash"])
+async def test_suspect_under_another_name_that_no_status_names_yet(trouble: str) -> None:
+    """As above, but the copy is lost while the group cannot be read, or right before the operator crashes."""
+    spec: dict[str, Any] = {"identity": {"method": "None"}}
+    world = await World(**spec).started()
+    world.pods.book._is_managed = managed
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.settled(3)
+    if trouble == "brokers":
+        world.kafka.problems["describe"] = UNREACHABLE
+    elif trouble == "suspension":
+        world.declare(static_group(generation=2, suspend=True, **spec))
+    if trouble != "crash":
+        await world.settled(3)
+    force_delete(world, "canary-0")
+    if trouble != "crash":
+        await world.settled(3)
+    world.restart()
+    await world.settled(2)
+    world.kafka.problems.clear()
+    world.declare(static_group(generation=3, suspend=False, **spec))
+    world.scale(2)
+    world.end(2)
+    await world.settled(6)
+    assert (left(world), guards(world)) == ([], ["DeathNotProven"])
+
+
+async def test_live_pod_under_another_name_that_goes_while_no_operator_looks() -> None:
+    """Ids follow annotations; a copy of web-2 that kept them holds the id. It is lost while all replicas are away.
+
+    The LIST does not show it, the status never named it (a seat is a name of the workload), and the rules of gaps ask for
+    names of the workload only.
+    """
+    world = World(identity={"template": "{ordinal}.{scope}"})
+    world.scale(3)
+    await world.round()
+    world.template = "{ordinal}." + world.scope
+    for ordinal in range(3):
+        world.start(ordinal, ids_are_fixed=False)
+    world.now_s += 300
+    await world.settled(2)
+    start_as(world, "canary-0", "stray", {world.id_of(2)}, ids_are_fixed=False)
+    world.kafka.join(world.id_of(2), LIVING)
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert guards(world) == ["PodStillRunning"]
+    force_delete(world, "canary-0")
+    world.kube.resource_version += 1
+    world.restart(epoch="epoch-2")
+    await world.settled(6)
+    assert left(world) == []
+
+
+async def test_live_pod_of_the_time_of_another_method_that_goes_while_no_operator_looks() -> None:
+    """As above with the default template: canary-0 was given the id of web-2 by hand while identity.method was None.
+
+    The method is Policy by the time of the gap, at both ends of it, so no id can be under another name.
+    """
+    world = await World(identity={"method": "None"}).started()
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.settled(2)
+    world.declare(static_group(generation=2, identity={"method": "Policy"}))
+    await world.settled(3)
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert guards(world) == ["PodStillRunning"]
+    force_delete(world, "canary-0")
+    world.kube.resource_version += 1
+    world.restart(epoch="epoch-2")
+    await world.settled(6)
+    assert left(world) == []
+
+
+async def test_copy_of_a_pod_that_came_and_went_in_the_gap_where_ids_follow_annotations() -> None:
+    """`kubectl debug web-2 --copy-to=canary-0 --keep-annotations` in the gap: the copy fences web-2, and its node is lost.
+
+    Every pod of the StatefulSet stays and restarts nothing, so every seat counts as clear.
+    """
+    world = World(identity={"template": "{ordinal}.{scope}"})
+    world.scale(3)
+    await world.round()
+    world.template = "{ordinal}." + world.scope
+    for ordinal in range(3):
+        world.start(ordinal, ids_are_fixed=False)
+    world.now_s += 300
+    await world.settled(3)
+    away(world)
+    start_as(world, "canary-0", "stray", {world.id_of(2)}, ids_are_fixed=False)
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "canary-0")
+    gap(world)
+    await world.settled(3)
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == []
+
+
+async def test_suspect_under_another_name_is_not_purged() -> None:
+    """Many pods that belong to nobody are lost (virtual nodes, workflows); the oldest suspects of nobody are dropped.
+
+    A suspect that carries an id of a StaticGroup under another name counts as nobody's.
+    """
+    world = await World(identity={"method": "None"}).started()
+    world.pods.book._is_managed = managed
+    world.pods.book._gone_max = world.pods.book._gone_limit = 10
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "canary-0")
+    await world.settled(3)
+    world.scale(2)
+    world.end(2)
+    await world.settled(2)
+    assert guards(world) == ["DeathNotProven"]
+    for number in range(12):
+        start_as(world, f"job-{number}", f"job-{number}", set())
+        force_delete(world, f"job-{number}")
+        world.pods.book.purge()
+    await world.settled(3)
+    assert left(world) == []
+
+
+async def test_pod_born_in_the_gap_under_a_template_that_no_pod_at_either_end_has_yet() -> None:
+    """The template is changed to one with {ordinal}; running pods keep their composed ids until they are rolled.
+
+    In the gap web-3 is made by the new template, its annotation is edited to the id of web-2, and it is lost. Every seat
+    at both ends has ids that cannot be edited, and that alone counts as a proof that no pod had others.
+    """
+    world = await World().started()
+    world.declare(static_group(generation=2, identity={"template": "{ordinal}.{scope}"}))
+    await world.settled(3)
+    assert world.status.injected is not None
+    assert world.status.injected.id_template.startswith("{ordinal}")
+    away(world)
+    world.scale(4)
+    start_as(world, "web-3", "u3", {world.id_of(2)}, ids_are_fixed=False)
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "web-3")
+    world.scale(3)
+    gap(world)
+    await world.settled(3)
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == []

@@ -1,0 +1,236 @@
+"""Statuses and Leases of before that tools put back, share or restore: each is known for what it is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from staticgroup.api import names
+from staticgroup.api.status import Writer
+from staticgroup.core.continuity import GapWord
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+
+from .test_gaps import LIVING, blind, left
+from .world import KEY, UNREACHABLE, World, force_delete, guards, managed, start_as, static_group
+
+
+def restored_with_status(world: World, status: dict[str, Any], **spec: Any) -> None:
+    """Create the StaticGroup anew with the status of its predecessor, as `velero restore --status-include-resources` does."""
+    body = static_group(uid="sg-2", **spec)
+    body["metadata"]["creationTimestamp"] = datetime.fromtimestamp(world.now_s, tz=UTC).isoformat()
+    world.declare(body | {"status": status})
+
+
+async def test_status_restored_onto_a_new_object_makes_no_suspect_predate_its_scope() -> None:
+    """A backup tool restores a deleted StaticGroup with its status: a new uid and creation time, but the old scope.
+
+    `predates` takes the creation of the object for the birth of the scope, and drops a suspect that lived under it.
+    """
+    world = await World().started()
+    world.end(2)
+    world.start(2, "lost", joins=False, instance_ids=frozenset({"not-told"}), ids_are_fixed=False)
+    world.kafka.join(world.id_of(2), LIVING)
+    world.remove_object(2)
+    world.start(2, "u2c", joins=False)
+    await world.settled(2)
+    status = world.kube.objects["staticgroups", *KEY]["status"]
+    scope = world.scope
+    world.delete_group()
+    world.now_s += 300
+    restored_with_status(world, status)
+    await world.settled(3)
+    assert world.scope == scope
+    world.scale(2)
+    world.end(2, "u2c")
+    await world.settled(3)
+    assert left(world) == []
+
+
+async def test_status_restored_onto_a_new_object_tells_nothing_of_the_time_in_between() -> None:
+    """A StaticGroup is deleted and restored with its status; meanwhile a pod with an id was lost and the operator restarted.
+
+    While there is no StaticGroup no end is written anywhere nor holds the position back, yet the restored checkpoint has the
+    present epoch and counts as unbroken.
+    """
+    world = await World(identity={"method": "None"}).started()
+    world.kafka.problems["leave"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
+    world.scale(2)
+    world.end(2)
+    await world.settled(3)
+    status, instance_id = world.kube.objects["staticgroups", *KEY]["status"], world.id_of(2)
+    world.delete_group()
+    world.pods.book._is_managed = lambda namespace, name: False
+    world.now_s += 300
+    world.scale(3)
+    start_as(world, "web-2", "u2b", {instance_id})
+    world.kafka.join(instance_id, LIVING)
+    world.remove_object(2)
+    world.scale(2)
+    before = world.pods
+    world.pods = world._new_pods(before.epoch)
+    world.pods.resume_after(before)
+    world.reconciler = world._new_reconciler()
+    world.now_s += 300
+    restored_with_status(world, status, identity={"method": "None"})
+    world.kafka.problems.clear()
+    await world.settled(6)
+    assert left(world) == []
+
+
+async def test_older_status_that_a_backup_tool_put_back_is_not_taken_for_the_last_word() -> None:
+    """No operator runs; a backup tool patches an older status over the present one, in the same epoch of the watch.
+
+    The suspect that only the newer one named is forgotten. That somebody else wrote it stands in metadata.managedFields.
+    """
+    world = await World().started()
+    world.kafka.problems["leave"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
+    world.scale(2)
+    world.end(2)
+    await world.settled(3)
+    older = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
+    world.scale(3)
+    await world.settled(1)
+    world.start(2, "u2b", joins=False)
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.settled(1)
+    world.remove_object(2)
+    await world.settled(1)
+    world.scale(2)
+    await world.settled(2)
+    assert guards(world) == ["DeathNotProven"]
+    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    entry: dict[str, Any] = {"manager": "velero-server", "operation": "Update", "subresource": "status"}
+    entry |= {"fieldsType": "FieldsV1", "fieldsV1": {"f:status": {"f:continuity": {"f:digest": {}}}}}
+    put = body | {"status": older, "metadata": body["metadata"] | {"managedFields": [entry]}}
+    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, put))
+    world.restart()
+    world.kafka.problems.clear()
+    await world.settled(4)
+    assert left(world) == []
+
+
+async def test_status_that_a_backup_tool_applies_once_and_that_was_written_since_is_no_older_one() -> None:
+    """Who applied the same values first stays an owner of them for ever (KEP-555): at each restart memory would count as lost."""
+    world = await World().started()
+    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    entry: dict[str, Any] = {"manager": "velero-server", "operation": "Apply", "subresource": "status"}
+    entry |= {"fieldsType": "FieldsV1", "fieldsV1": {"f:status": {"f:continuity": {"f:idsByHand": {}, "f:allSeats": {}}}}}
+    put = body | {"metadata": body["metadata"] | {"managedFields": [entry]}}
+    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, put))
+    world.restart()
+    await world.settled(2)
+    assert blind(world) == ""
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == [world.id_of(2)]
+
+
+async def test_suspects_of_a_status_that_was_put_over_ours_are_kept_while_the_group_cannot_be_read() -> None:
+    """What another status names is taken in, but only by its names: a suspect under another name is not written again.
+
+    A replica that was paused writes late; the brokers are away; then the operator restarts.
+    """
+    world = await World(identity={"method": "None"}).started()
+    world.pods.book._is_managed = managed
+    mine = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    force_delete(world, "canary-0")
+    await world.settled(2)
+    theirs = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
+    assert "stray" in str(theirs["ledger"])
+    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    # another replica, which has seen nothing of it, took over from `mine`; then the paused one writes `theirs`
+    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body | {"status": mine}))
+    world.restart()
+    world.kafka.problems["describe"] = UNREACHABLE
+    await world.settled(2)
+    assert "stray" not in str(world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"])
+    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body | {"status": theirs}))
+    await world.settled(3)
+    world.restart()
+    world.kafka.problems.clear()
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == []
+
+
+async def test_who_shares_the_digest_has_put_nothing_back() -> None:
+    """Somebody clears metadata.managedFields, as the Kubernetes documentation says; the next apply of the operator makes
+    `before-first-apply` an owner of every field that keeps its value, and the digest is one while no durable part changes.
+    """
+    world = await World().started()
+    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    digest = body["status"]["continuity"]["digest"]
+    both = [
+        {"manager": manager, "operation": operation, "subresource": "status", "fieldsType": "FieldsV1",
+         "fieldsV1": {"f:status": {"f:continuity": {"f:digest": {}}}}}
+        for manager, operation in ((names.FIELD_MANAGER, "Apply"), ("before-first-apply", "Update"))
+    ]
+    put = body | {"metadata": body["metadata"] | {"managedFields": both}}
+    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, put))
+    await world.settled(2)
+    assert world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]["continuity"]["digest"] == digest
+    world.restart()
+    await world.settled(2)
+    assert blind(world) == ""
+
+
+async def test_holder_of_a_lease_that_was_put_back_acquires_it_above_the_number_that_a_status_names() -> None:
+    """Leases live in an etcd of their own (--etcd-servers-overrides) or are put back by a tool; the operator restarts.
+
+    Its holding has a lower number than the one in every status, so each counts as a later holder's.
+    """
+    world = World()
+    world.holding = Writer(lease_uid="lease-1", lease_transitions=7)
+    await world.started()
+    world.restart()
+    world.holding = Writer(lease_uid="lease-1", lease_transitions=4)
+    world.scale(2)
+    world.end(2)
+    await world.settled(2)
+    assert (world.is_holder, world.overtaken_by) == (False, 7)
+    world.holding, world.is_holder = Writer(lease_uid="lease-1", lease_transitions=8), True
+    await world.settled(4)
+    assert left(world) == [world.id_of(2)]
+
+
+async def test_death_of_another_timeline_is_not_believed_of_a_pod_that_runs() -> None:
+    """etcd is restored to yesterday, as is told; web-2, which was scaled away today, is back and runs. A tool puts today's
+    status back (`kubectl replace --subresource=status`, `existingResourcePolicy: update`), whose ledger says that it ended.
+
+    The spans of the restore are closed by a true word; then web-2 is scaled away and has not stopped yet.
+    """
+    world = await World().started()
+    await world.settled(1)
+    yesterday = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
+    running = world.kube.pods["shop", "web-2"]
+    world.kafka.problems["leave"] = UNREACHABLE
+    world.scale(2)
+    world.end(2)
+    await world.settled(3)
+    today = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
+    world.kafka.problems.clear()
+    world.scale(3)
+    world.kube.pods["shop", "web-2"] = running
+    world.kafka.join(world.id_of(2), LIVING)
+    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body | {"status": yesterday}))
+    world.restart(epoch="epoch-2")
+    world.pods.timeline, world.pods.saw_restore = "timeline-2", True
+    await world.settled(2)
+    assert (blind(world), world.pods.state("u2")) == ("0-2147483647", "Live")
+    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body | {"status": today}))
+    await world.settled(3)
+    said_at_s = world.now_s + 10
+    world.now_s += 20
+    world.gap_words = (GapWord(since_s=0, until_s=said_at_s, said_at_s=said_at_s),)
+    await world.settled(2)
+    assert blind(world) == ""
+    world.scale(2)
+    await world.settled(4)
+    assert left(world) == []
