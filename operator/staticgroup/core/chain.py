@@ -195,7 +195,7 @@ class ChainVerdict:
 
 
 def judge(
-    instance_id: str, incarnations: Iterable[Incarnation], *, continuous: bool, unseen: str = ""
+    instance_id: str, incarnations: Iterable[Incarnation], *, continuous: bool, unseen: str = "", namespace: str = ""
 ) -> ChainVerdict:
     """Judge whether every process that can hold an instance id is proven dead.
 
@@ -204,6 +204,7 @@ def judge(
     incarnations: all known pod UIDs that ever carried the id *or* have the pod name the id belongs to.
     continuous: True when no pod of the id's name can have come and gone unseen since the id could first be issued.
     unseen: when one can, in words; "" when that is not known.
+    namespace: of the StaticGroup; "" when it does not matter which way out is told.
 
     Notes
     -----
@@ -235,7 +236,7 @@ def judge(
             return verdict(
                 ChainClause.SUSPECT,
                 f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}; "
-                f"{way_out(i.namespace)}",
+                f"{way_out(i) if namespace in ('', i.namespace) else _way_out_elsewhere(i)}",
             )
     for i in chain:
         if i.state is not IncarnationState.DEAD and i not in namesakes:
@@ -268,9 +269,14 @@ def predates(i: Incarnation, instance_id: str, *, issued_since_s: float) -> bool
     return is_gone and instance_id not in i.instance_ids and i.since_s + CLOCKS_APART_S < issued_since_s
 
 
-def way_out(namespace: str) -> str:
-    """Say, for a suspect, what a person who knows that its process has ended may do."""
-    return f"if its process has surely ended: staticgroup -n {namespace} confirm --list"
+def way_out(suspect: Incarnation) -> str:
+    """Say what a person who knows that the process of a suspect has ended may do."""
+    return f"if its process has surely ended: staticgroup -n {suspect.namespace} confirm --list"
+
+
+def _way_out_elsewhere(suspect: Incarnation) -> str:
+    """Say it of a pod of another namespace, which no ledger names, so that `confirm` does not know it."""
+    return f"if its process has surely ended: create a PodEndConfirmation of this uid in namespace {suspect.namespace}"
 
 
 def _is_namesake(i: Incarnation, instance_id: str) -> bool:

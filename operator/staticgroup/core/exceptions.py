@@ -62,7 +62,7 @@ def _rows(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnation]) -> Iter
         yield Row(kind=kind, instance_id=h.instance_id, pod_name=pod_name, reason=h.guard.value, message=h.message)
     for s in ledger:
         if s.state is IncarnationState.SUSPECT:
-            hint = f"; {way_out(s.namespace)}"
+            hint = f"; {way_out(s)}"
             message = f"uid {s.uid} on node {s.node_name or 'unknown'}: {s.refusal}"[: MESSAGE_MAX - len(hint)] + hint
             yield Row(kind=api.ExceptionKind.SUSPECT, pod_name=s.pod_name, reason="DeathNotProven", message=message)
     yield from _outsiders(plan)

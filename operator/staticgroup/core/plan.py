@@ -296,6 +296,7 @@ def _candidate(
         snapshot.chains.get(instance_id, ()),
         continuous=is_continuous(snapshot, history, ordinal),
         unseen=unseen_by(snapshot, ordinal),
+        namespace=snapshot.namespace,
     )
     return Candidate(
         member=member,

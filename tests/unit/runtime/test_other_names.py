@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from staticgroup.core.memory import ledger_from
+from staticgroup.core.words import Word
+from unit.core.builders import pod_version
 
 from .test_gaps import LIVING, away, gap, left
+from .test_premises import a_departure_of_unscoped_ids
 from .world import KEY, UNREACHABLE, World, force_delete, guards, managed, start_as, static_group
 
 
@@ -340,3 +343,21 @@ async def test_pod_born_in_the_gap_under_a_template_that_no_pod_at_either_end_ha
     world.end(2)
     await world.settled(4)
     assert left(world) == []
+
+
+async def test_suspect_of_another_namespace_is_confirmed_where_the_status_says() -> None:
+    """Unscoped ids in `shop`; a StatefulSet in `bill` uses the same texts in another group, which the oath allows.
+
+    One of its pods is force-deleted. No ledger names it, so the command does not know it; the resource alone is the word.
+    """
+    world = await a_departure_of_unscoped_ids()
+    world._happens(pod_version(2, "pay-2", namespace="bill", name="pay-2", instance_ids=frozenset({"app-2"})))
+    world._happens(world.kube.pods["bill", "pay-2"], is_deleted=True)
+    await world.settled(3)
+    assert guards(world) == ["DeathNotProven"]
+    assert "create a PodEndConfirmation of this uid in namespace bill" in world.condition("RemovalSettled")[2]
+    world.now_s += 1
+    said = Word(namespace="bill", pod_name="pay-2", pod_uid="pay-2", said_at_s=world.now_s, said_by="anna", statement="it is off")
+    world.pods.book.hear([said])
+    await world.settled(3)
+    assert left(world) == ["app-2"]
