@@ -523,8 +523,7 @@ _DURABLE = (
         "who has read nothing counts on nothing",
         "runtime/ledgers.py",
         _OTHER_NAMES,
-        ("    if memory.counted_ids is None or suspect.uid", "    if suspect.uid"),
-        ("return not memory.counted_ids.isdisjoint", "return not (memory.counted_ids or frozenset()).isdisjoint"),
+        ("return memory.history.injected is not None and (identity is None or bool(identity.own_ids(suspect)))", "return False"),
     ),
     _mutant(
         "suspect of a later writer not believed",

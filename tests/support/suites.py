@@ -99,14 +99,14 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 "--ignore=tests/unit/fleet_learner",
                 "--timeout=120",
             ),
-            budget_s=110,
+            budget_s=150,
             one_core=True,
         ),
     ),
     "models": (
         # Every state of every variant, and the mutants that the search finds: `python -m simulator.evidence` and more.
         Suite(
-            name="exhaustive model", command=pytest(*EXHAUSTIVE, "--timeout=300"), budget_s=120, one_core=True
+            name="exhaustive model", command=pytest(*EXHAUSTIVE, "--timeout=300"), budget_s=130, one_core=True
         ),
         Suite(
             name="models",
@@ -134,7 +134,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="schedules",
             command=(PYTHON, "-m", "simulator", "soak", "--schedules", by_length(short="300", long="500")),
-            budget_s=120,
+            budget_s=130,
         ),
         Suite(name="crash at every await", command=(PYTHON, "-m", "simulator", "crash"), budget_s=130),
     ),
@@ -172,7 +172,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="install",
             command=with_cluster(INSTALL_CLUSTER, *pytest("tests/e2e/test_install.py", "--timeout=600")),
-            budget_s=130,
+            budget_s=140,
         ),
         Suite(
             name="kind", command=pytest("tests/e2e/test_ground.py", "-k", "pytest_kind", "--timeout=300"), budget_s=30

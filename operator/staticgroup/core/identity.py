@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..api.identifiers import IdScheme, client_suffixes
+from ..api.identifiers import IdScheme, InvalidInstanceIdError, client_suffixes
 from ..api.injection import env_suffixes
 from ..api.staticgroup import StaticGroupSpec
 from .membership import Identity
@@ -27,6 +27,15 @@ def identity_of(spec: StaticGroupSpec, history: History) -> Identity:
     templates = [injected.id_template, *(t for t in history.templates if t != injected.id_template)]
     schemes = tuple(scheme_of(spec, t) for t in templates)
     return Identity(schemes=schemes, is_scoped=bool(injected.scope) and all(injected.scope in t for t in templates))
+
+
+def identity_or_none(spec: StaticGroupSpec, history: History) -> Identity | None:
+    """Return the same; None before the first injection, and where the spec makes ids that the broker refuses."""
+    try:
+        identity = identity_of(spec, history)
+    except (InvalidInstanceIdError, ValueError):
+        return None
+    return identity if identity.schemes else None
 
 
 def scheme_of(spec: StaticGroupSpec, template: str) -> IdScheme:

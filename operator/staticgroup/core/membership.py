@@ -63,6 +63,11 @@ class Identity:
         ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
         return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
 
+    def own_ids(self, pod: Incarnation) -> frozenset[str]:
+        """Return which ids of a pod, whatever its name, a StaticGroup issues or has issued, also before its client suffixes them."""
+        suffixes = {"", *(added for scheme in self.schemes for added in scheme.suffixes)}
+        return frozenset(i for i in pod.instance_ids if any(self.ordinal_of(i + added) is not None for added in suffixes))
+
     def carried_as(self, instance_id: str) -> frozenset[str]:
         """Return every id a pod may carry whose process holds `instance_id`: itself, and what the client suffixes."""
         carried = {instance_id}

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..api.identifiers import InvalidInstanceIdError
 from ..api.identity import InjectionMethod
 from ..api.injection import follows_annotation
 from ..api.staticgroup import StaticGroup, StaticGroupSpec
@@ -26,7 +25,7 @@ from ..core.continuity import (
     first_checkpoint,
     settled_workload,
 )
-from ..core.identity import identity_of
+from ..core.identity import identity_or_none
 from ..core.membership import Identity, ordinal_of_pod
 from ..core.snapshot import History
 from ..core.workload import WorkloadView
@@ -116,7 +115,7 @@ class Histories:
                 by_ordinal.setdefault(ordinal, []).append(pod)
         unbroken = {o: self.pods.unbroken_since(namespace, f"{name}-{o}") for o in by_ordinal}
         pods = [(o, pod) for o, found in by_ordinal.items() for pod in found]
-        identity = _identity(spec, history)
+        identity = identity_or_none(spec, history)
         is_behind = (namespace, name) in self.pods.behind_workloads
         epoch, by_hand = self.pods.epoch, self._are_by_hand(spec, history, elsewhere)
         return WatchView(
@@ -186,13 +185,6 @@ class Histories:
             return None
         is_passed = await self.pods.barrier(namespace, beyond.resource_version, not_below=position)
         return Settled(epoch=epoch, workload=wanted) if is_passed and self.pods.epoch == epoch else None
-
-
-def _identity(spec: StaticGroupSpec, history: History) -> Identity | None:
-    try:
-        return identity_of(spec, history)
-    except (InvalidInstanceIdError, ValueError):
-        return None
 
 
 def _seat(ordinal: int, pod: Incarnation, identity: Identity | None) -> Seat:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ..api.staticgroup import StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.chain import Incarnation, IncarnationState
 from ..core.group import GroupView
+from ..core.identity import identity_or_none
 from ..core.membership import ordinal_of_pod
 from ..core.memory import to_remember, unwritten
 from ..core.plan import Plan
@@ -85,7 +87,8 @@ class Ledgers:
 
         Notes
         -----
-        One that has read nothing yet in this process, because its brokers are away or it is suspended, may count on any id.
+        One that has read nothing yet in this process, because its brokers are away or it is suspended, counts on every id that
+        it issues.
         """
         found: dict[str, bool] = {}
         if suspect.state is not IncarnationState.SUSPECT or not suspect.instance_ids:
@@ -95,7 +98,7 @@ class Ledgers:
             if key[0] != suspect.namespace or ordinal_of_pod(name, suspect.pod_name) is not None:
                 continue
             memory = self.memories.known(key)
-            if memory is not None and memory.uid == group.metadata.uid and not _may_count_on(memory, suspect):
+            if memory is not None and memory.uid == group.metadata.uid and not _counts_on(group.spec, memory, suspect):
                 continue
             is_unwritten = bool(self._unwritten(memory, (suspect,), memory.shown if memory is not None else None))
             found[name] = found.get(name, False) or is_unwritten
@@ -152,10 +155,13 @@ class Ledgers:
         return memory.needless
 
 
-def _may_count_on(memory: Memory, suspect: Incarnation) -> bool:
-    if memory.counted_ids is None or suspect.uid in memory.suspects:
+def _counts_on(spec: StaticGroupSpec, memory: Memory, suspect: Incarnation) -> bool:
+    if suspect.uid in memory.suspects:
         return True
-    return not memory.counted_ids.isdisjoint(suspect.instance_ids)
+    if memory.counted_ids is not None:
+        return not memory.counted_ids.isdisjoint(suspect.instance_ids)
+    identity = identity_or_none(spec, memory.history)
+    return memory.history.injected is not None and (identity is None or bool(identity.own_ids(suspect)))
 
 
 def remembered(known: Iterable[Incarnation], memory: Memory) -> tuple[Incarnation, ...]:

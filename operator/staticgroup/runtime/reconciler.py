@@ -26,13 +26,13 @@ from ..core.chain import Incarnation, judge, predates
 from ..core.checkpoints import sealed, wire_continuity
 from ..core.continuity import Checkpoint, forgetting, settled_workload
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
-from ..core.identity import identity_of
+from ..core.identity import identity_or_none
 from ..core.membership import Identity, is_departed
 from ..core.memory import history_from, wire_ledger, without_room
 from ..core.outcomes import with_outcomes
 from ..core.plan import Plan, RemoveMembers, expected_ids, plan
 from ..core.projection import Executed, project
-from ..core.snapshot import FreshRead, History, Snapshot
+from ..core.snapshot import FreshRead, Snapshot
 from ..core.statements import suspended_condition
 from ..core.workload import WorkloadView
 from ..kafka.credentials import ConnectionSettings
@@ -206,7 +206,7 @@ class Reconciler:
             self._note_problem(connection_key, described)
         # brokers that did not answer the describe are not asked again in the same round
         bounds = memory.bounds if isinstance(described, KafkaProblem) else await self._bounds(settings, spec, memory)
-        identity = _identity_or_none(spec, memory.history)
+        identity = identity_or_none(spec, memory.history)
         workload = await self._workload(namespace, spec.workload_ref.name)
         departed = _departed_ids(identity, _expected(identity, workload), described)
         chains = {i: self._chain(identity, group, i) for i in departed} if identity else {}
@@ -480,11 +480,11 @@ class Reconciler:
     def _known(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
         """Return whatever has to be remembered; where the ledger has no room for all suspects, the seats are blind instead."""
         known = self.ledgers.known(group.metadata.namespace, spec.workload_ref.name, memory)
-        identity = _identity_or_none(spec, memory.history)
+        identity = identity_or_none(spec, memory.history)
         if identity is not None:
             since_s = self._issued_since_s(identity, group)
             memory.predating = frozenset(
-                i.uid for i in known if not _own_ids(identity, i) and predates(i, "", issued_since_s=since_s)
+                i.uid for i in known if not identity.own_ids(i) and predates(i, "", issued_since_s=since_s)
             )
         ended_s = [i.since_s for i in without_room(remembered(known, memory))]
         continuity = forgetting(memory.history.continuity, ended_s, self.histories.words())
@@ -513,19 +513,6 @@ class Reconciler:
             KafkaProblemKind.SECRET_INVALID,
         ):
             self.connections.distrust(connection_key)
-
-
-def _own_ids(identity: Identity, pod: Incarnation) -> list[str]:
-    """Return which of a pod's ids a StaticGroup issues or has issued."""
-    return [i for i in identity.expand(pod).instance_ids if identity.ordinal_of(i) is not None]
-
-
-def _identity_or_none(spec: StaticGroupSpec, history: History) -> Identity | None:
-    try:
-        identity = identity_of(spec, history)
-    except (InvalidInstanceIdError, ValueError):
-        return None
-    return identity if identity.schemes else None
 
 
 def _is_unbroken(continuity: Checkpoint | None, ordinal: int | None) -> bool:

@@ -103,6 +103,23 @@ async def test_suspect_of_another_name_waits_for_nobody_who_does_not_count_on_it
     assert world.pods.book.durable_position("shop", position) == position
 
 
+@pytest.mark.parametrize("suffix", [None, "Streams"])
+async def test_suspended_staticgroup_is_behind_a_suspect_only_where_it_issues_its_ids(suffix: str | None) -> None:
+    """It has read nothing since the operator restarted. A lost pod of somebody else with an id of its own concerns it not."""
+    identity: dict[str, Any] = {"method": "None"} | ({"suffix": suffix} if suffix else {})
+    world = await World(identity=identity).started()
+    carried = {"ours": {world.id_of(2)}, "others": {"payments-2"}}
+    world.declare(static_group(generation=2, suspend=True, identity=identity))
+    world.restart()
+    world.pods.book._is_managed = managed
+    await world.settled(2)
+    for uid, ids in carried.items():
+        start_as(world, f"{uid}-0", uid, ids)
+        force_delete(world, f"{uid}-0")
+        counted = world.reconciler.ledgers.counting_on(world.pods.get(uid))  # type: ignore[arg-type]
+        assert counted == ({"web": True} if uid == "ours" else {})
+
+
 async def test_suspect_that_a_later_writer_knows_is_one_although_our_watch_has_not_shown_its_end() -> None:
     """A paused replica, whose pod watch lags, reads what its successor wrote and writes over it; then another one begins.
 
