@@ -140,3 +140,55 @@ def test_an_id_is_no_longer_wanted_when_its_template_is_gone() -> None:
 )
 def test_whatever_forbids_every_removal_means_stop(spec: dict[str, object], stops: bool) -> None:
     assert says_stop(spec) is stops
+
+
+Entry = dict[str, object]
+WAITING: Entry = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+RUNNING: Entry = {"state": {"running": {}}, "containerID": "containerd://1"}
+ENDED: Entry = {"state": {"terminated": {"exitCode": 143, "containerID": "containerd://1"}}, "containerID": "containerd://1"}
+LOST: Entry = {"state": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "is_certified"),
+    [
+        ({"init": RUNNING, "app": WAITING}, {"init": ENDED, "app": WAITING}, True),
+        ({"init": ENDED, "app": RUNNING}, {"init": ENDED, "app": LOST}, False),
+        ({"init": RUNNING, "app": WAITING}, {"init": LOST, "app": WAITING}, False),
+        ({"init": RUNNING, "app": WAITING}, {"init": ENDED}, False),
+    ],
+    ids=["deleted during init", "app lost", "init lost", "no entry"],
+)
+def test_container_that_is_shown_and_never_showed_an_id_needs_no_end(
+    before: dict[str, Entry], last: dict[str, Entry], is_certified: bool
+) -> None:
+    async def test(world: World) -> None:
+        spec = {"containers": [{"name": "app"}], "initContainers": [{"name": "init"}], "nodeName": "n1"}
+        body = {"metadata": {"namespace": NAMESPACE, "name": "x-0"}, "spec": spec, "status": {}}
+        uid = world.server.create(PODS, body)["metadata"]["uid"]
+        for phase, entries in (("Pending", before), ("Failed", last)):
+            shown = {name: {"name": name, **entry} for name, entry in entries.items()}
+            status = {"phase": phase, "containerStatuses": [shown[n] for n in shown if n == "app"]}
+            status["initContainerStatuses"] = [shown["init"]]
+            current = world.server.get(PODS, NAMESPACE, "x-0")
+            assert current is not None
+            world.server.update(PODS, current | {"status": status}, subresource="status")
+        assert world.truth.pods[uid].is_certified == is_certified
+
+    in_world(test)
+
+
+@pytest.mark.parametrize("entry", [WAITING, RUNNING], ids=["never ran", "ran"])
+def test_pod_that_a_restored_etcd_forgot_needs_no_proof_when_it_never_ran(entry: Entry) -> None:
+    async def test(world: World) -> None:
+        snapshot = world.server.backup()
+        spec = {"containers": [{"name": "app"}], "nodeName": "n1"}
+        body = {"metadata": {"namespace": NAMESPACE, "name": "x-0"}, "spec": spec}
+        body["status"] = {"phase": "Pending", "containerStatuses": [{"name": "app", **entry}]}
+        uid = world.server.create(PODS, body)["metadata"]["uid"]
+        assert not world.truth.pods[uid].is_certified
+        world.kubernetes.restore_etcd(snapshot, bump=1_000_000)
+        world.truth.resync(world.server)
+        assert world.truth.pods[uid].is_certified == (entry is WAITING)
+
+    in_world(test)
