@@ -392,11 +392,9 @@ class FakePods(_Hooks):
         self._passed_barrier = True
         return self.epoch == epoch
 
-    def ledger(
-        self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
-    ) -> tuple[Incarnation, ...]:
-        """Return what must be written durably, as PodStore.ledger does."""
-        return self.book.chain(namespace, pod_names, instance_ids)
+    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return the carriers of ids that have other names, as PodStore.strays does."""
+        return self.book.strays(namespace, workload_name, instance_ids)
 
     def chain(
         self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()

@@ -161,9 +161,12 @@ class Roll:
 
     def _reconciler(self) -> Reconciler:
         metrics, may_write = Metrics(), lambda: True
+        async def still_holds() -> bool:
+            return True
+
         memories = Memories(
             kube=self.kube, pods=self.pods, stores=self.stores, metrics=metrics, may_write=may_write,
-            holding=lambda: None, outranked=lambda transitions: None, monotonic_s=self.loop.time,
+            holding=lambda: None, still_holds=still_holds, monotonic_s=self.loop.time,
         )
         return Reconciler(
             kube=self.kube, kafka=FakeKafka(), pods=self.pods, stores=self.stores,

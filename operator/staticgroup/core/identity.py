@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..api.identifiers import IdScheme, InvalidInstanceIdError, client_suffixes
+from ..api.identifiers import IdScheme, InvalidInstanceIdError, client_suffixes, identity_scope
 from ..api.injection import env_suffixes
-from ..api.staticgroup import StaticGroupSpec
+from ..api.staticgroup import StaticGroup, StaticGroupSpec
 from .membership import Identity
 from .snapshot import History
 
@@ -36,6 +36,19 @@ def identity_or_none(spec: StaticGroupSpec, history: History) -> Identity | None
     except (InvalidInstanceIdError, ValueError):
         return None
     return identity if identity.schemes else None
+
+
+def issued_since_s(identity: Identity, group: StaticGroup, *, cluster_uid: str) -> float:
+    """Return since when an id of a StaticGroup can be known to anybody, seconds since the Unix epoch.
+
+    Returns
+    -------
+    0.0 when that may be for ever: an id lacks the scope that comes of the StaticGroup's uid, or its creation is not told.
+    """
+    created, metadata = group.metadata.creation_timestamp, group.metadata
+    own = identity_scope(cluster_uid=cluster_uid, namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
+    is_own = identity.is_scoped and all(own in s.template for s in identity.schemes)
+    return created.timestamp() if created is not None and is_own else 0.0
 
 
 def scheme_of(spec: StaticGroupSpec, template: str) -> IdScheme:

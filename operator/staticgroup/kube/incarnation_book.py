@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..core.chain import Incarnation, IncarnationState, fold, vanish
+from ..core.membership import ordinal_of_pod
 from ..core.pod import NodeView, PodVersion
 from ..core.words import Word, confirmed, still_holds, taken_back
 from .behind import BEHIND_MAX, stored_position
@@ -529,6 +530,16 @@ class IncarnationBook:
     def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
         """Return every incarnation of any namespace that ever carried one of the ids, each once."""
         found = {r.uid: r for i in instance_ids for r in self.records.carrying_anywhere(i)}
+        return tuple(sorted((r.incarnation() for r in found.values()), key=lambda i: (i.resource_version, i.uid)))
+
+    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation that ever carried one of the ids and has no name that the StatefulSet gives, each once."""
+        found = {
+            r.uid: r
+            for i in instance_ids
+            for r in self.records.carrying(namespace, i)
+            if ordinal_of_pod(workload_name, r.pod_name) is None
+        }
         return tuple(sorted((r.incarnation() for r in found.values()), key=lambda i: (i.resource_version, i.uid)))
 
     def chain(self, namespace: str, pod_names: Iterable[str], instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:

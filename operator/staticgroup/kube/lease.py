@@ -239,15 +239,20 @@ class ActiveLease:
             )
         self._version_seen = version or self._version_seen
 
-    def overtaken(self, transitions: int) -> None:
-        """Give up a holding that something written names a later one of, and acquire above that number.
+    async def confirm(self) -> bool:
+        """Ask the API server whether this replica's holding is still the present one; it is lost when it is not.
 
-        Notes
-        -----
-        Either this replica was paused and another one holds the Lease, or an older Lease was put back.
+        Returns
+        -------
+        False also when there was no answer, which by itself loses nothing.
         """
-        self._transitions_seen = max(self._transitions_seen, transitions)
-        self._lose()
+        raw = await self._read()
+        if isinstance(raw, KubeProblem):
+            return False
+        if self._holding is None or self._holding_in(raw) != self._holding:
+            self._lose()
+            return False
+        return True
 
     def _is_expired(self, spec: Json) -> bool:
         """True when the Lease stayed unchanged for its whole duration by our own clock."""

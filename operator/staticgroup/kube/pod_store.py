@@ -450,11 +450,9 @@ class PodStore:
         """Return every known incarnation of any namespace that ever carried one of the ids, oldest version first."""
         return self._book.carriers(instance_ids)
 
-    def ledger(
-        self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
-    ) -> tuple[Incarnation, ...]:
-        """Return what must be written durably for these names and ids; the same set as `chain`."""
-        return self._book.chain(namespace, pod_names, instance_ids)
+    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation of another name than a StatefulSet gives that ever carried one of the ids."""
+        return self._book.strays(namespace, workload_name, instance_ids)
 
     def of_workload(self, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
         """Return every known incarnation named after a StatefulSet, present or gone, oldest version first."""

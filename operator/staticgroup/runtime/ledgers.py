@@ -6,17 +6,19 @@ position of the watch may pass it, only when every StaticGroup of its workload h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ..api.staticgroup import StaticGroupSpec
+from ..api.staticgroup import StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
-from ..core.chain import Incarnation, IncarnationState
+from ..core.chain import Incarnation, IncarnationState, predates
+from ..core.continuity import GapWord, forgetting
 from ..core.group import GroupView
-from ..core.identity import identity_or_none
+from ..core.identity import identity_or_none, issued_since_s
 from ..core.membership import ordinal_of_pod
-from ..core.memory import to_remember, unwritten
+from ..core.memory import to_remember, unwritten, without_room
 from ..core.plan import Plan
 from ..core.snapshot import Snapshot
 from ..kube.pod_store import PodStore
@@ -27,6 +29,9 @@ from .work_queue import Key
 FORGET_AFTER_S: Final = 60.0
 """A coordinator that has only just taken a group over may show it without its members, or not at all; what a removal needs is
 forgotten only when nobody has needed it in any reading for so long."""
+OF_NOBODY_S: Final = 30.0
+"""How long it is believed that no StaticGroup counts on a suspect of another name: as long as a group is not read again."""
+OF_NOBODY_MAX: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,30 +40,56 @@ class Ledgers:
 
     Parameters
     ----------
-    now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
+    cluster_uid: of the kube-system namespace. now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     """
 
     pods: PodStore
     stores: Stores
     memories: Memories
+    cluster_uid: str
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
+    _of_nobody_since_s: dict[str, float] = field(default_factory=dict)
 
-    def known(self, namespace: str, workload_name: str, memory: Memory) -> tuple[Incarnation, ...]:
+    def count_on(self, snapshot: Snapshot, decided: Plan, memory: Memory) -> None:
+        """Remember which ids, as pods carry them, are wanted or held by the reading of a round, if there was one."""
+        identity, m, group = decided.identity, decided.membership, snapshot.group
+        if identity is None or m is None or not isinstance(group, GroupView):
+            return
+        held = {i for i in (member.instance_id for member in group.members) if i and identity.ordinal_of(i) is not None}
+        memory.counted_ids = frozenset(carried for i in held | set(m.expected) for carried in identity.carried_as(i))
+
+    def known(
+        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, words: Iterable[GapWord]
+    ) -> tuple[Incarnation, ...]:
         """Return every incarnation that a StaticGroup has to remember, present or gone.
+
+        Parameters
+        ----------
+        words: what people have said about gaps.
 
         Returns
         -------
-        Those named after the workload, whoever else carried an id that it counts on, and the suspects that the status names,
-        whoever wants their ids now.
+        Those named after the workload, whoever else carried an id that it counts on, and the suspects that a status names,
+        whoever wants their ids now. Where the ledger has no room for all suspects, the seats are blind from now on instead.
         """
+        namespace, workload_name = group.metadata.namespace, spec.workload_ref.name
         named = self.pods.of_workload(namespace, workload_name)
-        others = {i.uid: i for i in self.pods.ledger(namespace, instance_ids=sorted(memory.counted_ids or ()))}
+        others = {i.uid: i for i in self.pods.strays(namespace, workload_name, memory.counted_ids or ())}
         others |= {i.uid: i for i in self._suspects(memory)}
         for pod in named:
             others.pop(pod.uid, None)
         memory.suspects = frozenset(uid for uid, i in others.items() if i.state is IncarnationState.SUSPECT)
-        return (*named, *(others[uid] for uid in sorted(others)))
+        known = (*named, *(others[uid] for uid in sorted(others)))
+        identity = identity_or_none(spec, memory.history)
+        if identity is not None:
+            since_s = issued_since_s(identity, group, cluster_uid=self.cluster_uid)
+            memory.predating = frozenset(
+                i.uid for i in known if not identity.own_ids(i) and predates(i, "", issued_since_s=since_s)
+            )
+        ended_s = [i.since_s for i in without_room(remembered(known, memory))]
+        memory.history = replace(memory.history, continuity=forgetting(memory.history.continuity, ended_s, words))
+        return known
 
     def _suspects(self, memory: Memory) -> Iterator[Incarnation]:
         """Yield the suspects that a status names or has named."""
@@ -72,8 +103,7 @@ class Ledgers:
         """Tell whether a pod of another name exists that carries an id which is counted on; None when that is not known."""
         if memory.counted_ids is None:
             return None
-        found = self.pods.ledger(namespace, instance_ids=sorted(memory.counted_ids))
-        return any(i.object_present and ordinal_of_pod(workload_name, i.pod_name) is None for i in found)
+        return any(i.object_present for i in self.pods.strays(namespace, workload_name, memory.counted_ids))
 
     def mark_durable(self, key: Key, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
         """Let the stored position pass what the ledger of every StaticGroup of the workload holds, or need not hold."""
@@ -88,21 +118,41 @@ class Ledgers:
         Notes
         -----
         One that has read nothing yet in this process, because its brokers are away or it is suspended, counts on every id that
-        it issues.
+        it issues; one that cannot be read, on every id. It is asked at each renewal of the Lease, of suspects that may be
+        many and mostly are nobody's, so that answer is not looked for again for a while.
         """
-        found: dict[str, bool] = {}
         if suspect.state is not IncarnationState.SUSPECT or not suspect.instance_ids:
-            return found
-        for key, group in self.stores.groups.items():
-            name = group.spec.workload_ref.name
-            if key[0] != suspect.namespace or ordinal_of_pod(name, suspect.pod_name) is not None:
-                continue
-            memory = self.memories.known(key)
-            if memory is not None and memory.uid == group.metadata.uid and not _counts_on(group.spec, memory, suspect):
-                continue
-            is_unwritten = bool(self._unwritten(memory, (suspect,), memory.shown if memory is not None else None))
-            found[name] = found.get(name, False) or is_unwritten
+            return {}
+        now_s = self.monotonic_s()
+        if now_s - self._of_nobody_since_s.get(suspect.uid, -math.inf) < OF_NOBODY_S:
+            return {}
+        found: dict[str, bool] = {}
+        is_asked = False
+        for key, name in self.stores.workloads_in(suspect.namespace):
+            is_asked = True
+            if ordinal_of_pod(name, suspect.pod_name) is None and (is_unwritten := self._counts_on(key, suspect)) is not None:
+                found[name] = found.get(name, False) or is_unwritten
+        if is_asked and not found:
+            if len(self._of_nobody_since_s) >= OF_NOBODY_MAX:
+                self._of_nobody_since_s.clear()
+            self._of_nobody_since_s[suspect.uid] = now_s
         return found
+
+    def _counts_on(self, key: Key, suspect: Incarnation) -> bool | None:
+        """Tell whether a StaticGroup has yet to write a suspect of another name; None when it does not count on it."""
+        group, memory = self.stores.groups.get(key), self.memories.known(key)
+        if group is None or memory is None or memory.uid != group.metadata.uid:
+            return True
+        if suspect.uid not in memory.suspects:
+            if memory.counted_ids is not None:
+                is_counted = not memory.counted_ids.isdisjoint(suspect.instance_ids)
+            else:
+                identity = identity_or_none(group.spec, memory.history)
+                is_issued = memory.history.injected is not None
+                is_counted = is_issued and (identity is None or bool(identity.own_ids(suspect)))
+            if not is_counted:
+                return None
+        return bool(self._unwritten(memory, (suspect,), memory.shown))
 
     def _unwritten_by_others(self, key: Key, known: Sequence[Incarnation]) -> frozenset[str]:
         """Return what the status of another StaticGroup of the same workload does not hold yet."""
@@ -155,24 +205,6 @@ class Ledgers:
         return memory.needless
 
 
-def _counts_on(spec: StaticGroupSpec, memory: Memory, suspect: Incarnation) -> bool:
-    if suspect.uid in memory.suspects:
-        return True
-    if memory.counted_ids is not None:
-        return not memory.counted_ids.isdisjoint(suspect.instance_ids)
-    identity = identity_or_none(spec, memory.history)
-    return memory.history.injected is not None and (identity is None or bool(identity.own_ids(suspect)))
-
-
 def remembered(known: Iterable[Incarnation], memory: Memory) -> tuple[Incarnation, ...]:
     """Choose what a StaticGroup writes to its ledger."""
     return to_remember(i for i in known if i.uid not in memory.predating)
-
-
-def wanted_or_held(snapshot: Snapshot, decided: Plan) -> frozenset[str] | None:
-    """Return, as pods carry them, the ids of a StaticGroup that are wanted or held now; None while that is not known."""
-    identity, m, group = decided.identity, decided.membership, snapshot.group
-    if identity is None or m is None or not isinstance(group, GroupView):
-        return None
-    held = {i for i in (member.instance_id for member in group.members) if i and identity.ordinal_of(i) is not None}
-    return frozenset(carried for i in held | set(m.expected) for carried in identity.carried_as(i))

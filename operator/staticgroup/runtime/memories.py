@@ -9,7 +9,7 @@ last words of a replica that was paused) is taken in (suspects leave the memory 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -91,7 +91,7 @@ class Memories:
     ----------
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     holding: under which holding of the Lease this replica writes; None without leader election.
-    outranked: told the number of a later holding of the same Lease, where a status names one.
+    still_holds: asks the API server whether that holding is the present one, where a status names a later one.
     monotonic_s: a clock that never goes back.
     """
 
@@ -101,7 +101,7 @@ class Memories:
     metrics: Metrics
     may_write: Callable[[], bool]
     holding: Callable[[], Writer | None]
-    outranked: Callable[[int], None]
+    still_holds: Callable[[], Awaitable[bool]]
     monotonic_s: Callable[[], float]
     pace: Pace = field(default_factory=Pace)
     _by_key: dict[Key, Memory] = field(default_factory=dict)
@@ -124,14 +124,14 @@ class Memories:
         if isinstance(body, KubeProblem) or body["metadata"]["uid"] != group.metadata.uid:
             return None
         if memory is None or not is_known:
-            return self._first_read(key, body)
-        self._catch_up(key, memory, body)
+            return await self._first_read(key, body)
+        await self._catch_up(key, memory, body)
         return self._by_key.get(key)
 
-    def _first_read(self, key: Key, body: dict[str, Any]) -> Memory | None:
+    async def _first_read(self, key: Key, body: dict[str, Any]) -> Memory | None:
         read = StaticGroup.from_wire(body)
         status = read.status
-        if self._is_outranked(key, status):
+        if await self._is_outranked(key, status):
             return None
         self.pods.merge(ledger_from(key[0], status, read.metadata.uid, timeline=self.pods.timeline))
         history = history_from(status, read.metadata.uid)
@@ -163,7 +163,7 @@ class Memories:
         memory.resource_version = group.metadata.resource_version  # only spec or metadata changed
         return False
 
-    def _catch_up(self, key: Key, memory: Memory, body: dict[str, Any]) -> bool:
+    async def _catch_up(self, key: Key, memory: Memory, body: dict[str, Any]) -> bool:
         """Take in the object as it is now; returns False when its status is another one than this process knew."""
         read = StaticGroup.from_wire(body)
         if is_older(read.metadata.resource_version, memory.resource_version):
@@ -172,7 +172,7 @@ class Memories:
         if read.status == memory.shown:
             memory.is_unsure = False
             return True
-        if self._is_outranked(key, read.status):
+        if await self._is_outranked(key, read.status):
             self.forget(key)
             return False
         if not memory.is_unsure:  # else it may well be our own, whose acknowledgement got lost
@@ -183,15 +183,22 @@ class Memories:
         memory.shown, memory.is_unsure = read.status, True  # so that ours is written, whatever it says
         return False
 
-    def _is_outranked(self, key: Key, status: StaticGroupStatus | None) -> bool:
-        """True for a status that a later holder of the same Lease wrote: this replica was paused and is outdated."""
+    async def _is_outranked(self, key: Key, status: StaticGroupStatus | None) -> bool:
+        """True for a status that a later holder of the same Lease wrote: this replica was paused and is outdated.
+
+        Notes
+        -----
+        Whoever may write a status can put any number there, and an older Lease can be put back, so the Lease itself is asked.
+        """
         writer, ours = status.writer if status is not None else None, self.holding()
         if writer is None or ours is None or writer.lease_uid != ours.lease_uid:
             return False
         if writer.lease_transitions <= ours.lease_transitions:
             return False
+        if await self.still_holds():
+            log.warning("the status names a later holding of the Lease than there is", extra={"key": "/".join(key)})
+            return False
         log.error("a later holder of the Lease wrote the status", extra={"key": "/".join(key)})
-        self.outranked(writer.lease_transitions)
         return True
 
     async def write(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
@@ -232,7 +239,7 @@ class Memories:
             body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
             if body is None or isinstance(body, KubeProblem) or body["metadata"]["uid"] != memory.uid:
                 return False
-            if not self._catch_up(key, memory, body):
+            if not await self._catch_up(key, memory, body):
                 return False
         return False
 

@@ -225,7 +225,7 @@ class Operator:
                 metrics=self.metrics,
                 may_write=self._may_write,
                 holding=self._writer,
-                outranked=self.lease.overtaken,
+                still_holds=self.lease.confirm,
                 monotonic_s=self.sources.monotonic_s,
             ),
             histories=Histories(

@@ -18,17 +18,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from ..api.conditions import set_condition
-from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError, identity_scope
+from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
 from ..core.chain import Incarnation, judge, predates
 from ..core.checkpoints import sealed, wire_continuity
-from ..core.continuity import Checkpoint, forgetting, settled_workload
+from ..core.continuity import Checkpoint, settled_workload
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
-from ..core.identity import identity_or_none
+from ..core.identity import identity_or_none, issued_since_s
 from ..core.membership import Identity, is_departed
-from ..core.memory import history_from, wire_ledger, without_room
+from ..core.memory import history_from, wire_ledger
 from ..core.outcomes import with_outcomes
 from ..core.plan import Plan, RemoveMembers, expected_ids, plan
 from ..core.projection import Executed, project
@@ -43,7 +43,7 @@ from ..kube.problem import KubeProblem
 from .connections import Connections
 from .histories import Histories, Settled
 from .journal import Journal, Round
-from .ledgers import Ledgers, remembered, wanted_or_held
+from .ledgers import Ledgers, remembered
 from .memories import Memories, Memory
 from .metrics import Metrics
 from .narrator import Narrator
@@ -99,6 +99,7 @@ class Reconciler:
             pods=self.pods,
             stores=self.stores,
             memories=self.memories,
+            cluster_uid=self.cluster_uid,
             now_s=self.now_s,
             monotonic_s=self.monotonic_s,
         )
@@ -328,16 +329,9 @@ class Reconciler:
             for i in self.pods.carriers(carried)
             if i.namespace != namespace and self.stores.may_be_of(i.namespace, i.pod_name.rpartition("-")[0], group)
         )
-        issued_since_s = self._issued_since_s(identity, group)
+        since_s = issued_since_s(identity, group, cluster_uid=self.cluster_uid)
         found = (*(identity.expand(i) for i in chain), *elsewhere)
-        return tuple(i for i in found if not predates(i, instance_id, issued_since_s=issued_since_s))
-
-    def _issued_since_s(self, identity: Identity, group: StaticGroup) -> float:
-        """Return since when an id of a StaticGroup can be known to anybody; 0.0 when it may always have been."""
-        created, metadata = group.metadata.creation_timestamp, group.metadata
-        own = identity_scope(cluster_uid=self.cluster_uid, namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
-        is_own = identity.is_scoped and all(own in s.template for s in identity.schemes)
-        return created.timestamp() if created is not None and is_own else 0.0
+        return tuple(i for i in found if not predates(i, instance_id, issued_since_s=since_s))
 
     # execute ---------------------------------------------------------------------------------------------------
 
@@ -417,9 +411,8 @@ class Reconciler:
         if not self.may_write():
             return False
         self.ledgers.forget_settled(key, spec.workload_ref.name, snapshot, decided, memory)
-        if (counted := wanted_or_held(snapshot, decided)) is not None:
-            memory.counted_ids = counted
-        known = self._known(group, spec, memory)
+        self.ledgers.count_on(snapshot, decided, memory)
+        known = self.ledgers.known(group, spec, memory, self.histories.words())
         ledger = remembered(known, memory)
         decided = replace(decided, history=memory.history)
         status = project(
@@ -458,7 +451,7 @@ class Reconciler:
                 group, spec, memory.history, memory.settled, elsewhere=None, words=False
             )
             memory.history = replace(memory.history, continuity=carried or memory.history.continuity)
-        known = self._known(group, spec, memory)
+        known = self.ledgers.known(group, spec, memory, self.histories.words())
         status = before.model_copy(
             update={
                 "observed_generation": group.metadata.generation,
@@ -476,20 +469,6 @@ class Reconciler:
         if await self._write(group, status, memory, known):
             return Outcome()
         return self._unwritten(memory, self.group_poll_s)
-
-    def _known(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
-        """Return whatever has to be remembered; where the ledger has no room for all suspects, the seats are blind instead."""
-        known = self.ledgers.known(group.metadata.namespace, spec.workload_ref.name, memory)
-        identity = identity_or_none(spec, memory.history)
-        if identity is not None:
-            since_s = self._issued_since_s(identity, group)
-            memory.predating = frozenset(
-                i.uid for i in known if not identity.own_ids(i) and predates(i, "", issued_since_s=since_s)
-            )
-        ended_s = [i.since_s for i in without_room(remembered(known, memory))]
-        continuity = forgetting(memory.history.continuity, ended_s, self.histories.words())
-        memory.history = replace(memory.history, continuity=continuity)
-        return known
 
     # memory ----------------------------------------------------------------------------------------------------
 

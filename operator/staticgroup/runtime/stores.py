@@ -7,9 +7,10 @@ departures are confirmed by consistent reads.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -21,6 +22,8 @@ from ..core.identity import scheme_of
 from ..core.overlap import share_an_id
 from ..core.workload import WorkloadView
 from .work_queue import Key
+
+Name = TypeVar("Name")
 
 
 def violations(error: ValidationError) -> str:
@@ -50,6 +53,7 @@ class Stores:
     workloads: dict[Key, WorkloadView] = field(default_factory=dict)
     by_workload: dict[Key, set[Key]] = field(default_factory=dict)
     by_connection: dict[Key, set[Key]] = field(default_factory=dict)
+    _by_namespace: dict[str, set[Key]] = field(default_factory=dict)
     _workload_of_invalid: dict[Key, Key] = field(default_factory=dict)
     by_group_id: dict[str, set[Key]] = field(default_factory=dict)
 
@@ -73,6 +77,7 @@ class Stores:
             if isinstance(name, str):
                 self._workload_of_invalid[key] = (key[0], name)
                 self.by_workload.setdefault((key[0], name), set()).add(key)
+                self._by_namespace.setdefault(key[0], set()).add(key)
             return True
         self._unlink_invalid(key)
         self.group_uids[key] = uid_of(body)
@@ -83,6 +88,7 @@ class Stores:
         self.by_workload.setdefault((key[0], group.spec.workload_ref.name), set()).add(key)
         self.by_connection.setdefault((key[0], group.spec.connection_ref.name), set()).add(key)
         self.by_group_id.setdefault(group.spec.group_id, set()).add(key)
+        self._by_namespace.setdefault(key[0], set()).add(key)
         if before is None or was_invalid:
             return True
         return before.metadata.uid != group.metadata.uid or before.metadata.generation != group.metadata.generation
@@ -98,33 +104,20 @@ class Stores:
         self.group_uids.pop(key, None)
         self.invalid_groups.pop(key, None)
         self._unlink_invalid(key)
+        _discard(self._by_namespace, key[0], key)
         group = self.groups.pop(key, None)
         if group is not None:
             self._unlink(key, group)
 
     def _unlink_invalid(self, key: Key) -> None:
         workload = self._workload_of_invalid.pop(key, None)
-        keys = self.by_workload.get(workload) if workload is not None else None
-        if workload is not None and keys is not None:
-            keys.discard(key)
-            if not keys:
-                del self.by_workload[workload]
+        if workload is not None:
+            _discard(self.by_workload, workload, key)
 
     def _unlink(self, key: Key, group: StaticGroup) -> None:
-        for index, name in (
-            (self.by_workload, group.spec.workload_ref.name),
-            (self.by_connection, group.spec.connection_ref.name),
-        ):
-            keys = index.get((key[0], name))
-            if keys is not None:
-                keys.discard(key)
-                if not keys:
-                    del index[(key[0], name)]
-        same = self.by_group_id.get(group.spec.group_id)
-        if same is not None:
-            same.discard(key)
-            if not same:
-                del self.by_group_id[group.spec.group_id]
+        _discard(self.by_workload, (key[0], group.spec.workload_ref.name), key)
+        _discard(self.by_connection, (key[0], group.spec.connection_ref.name), key)
+        _discard(self.by_group_id, group.spec.group_id, key)
 
     def put_connection(self, key: Key, body: dict[str, Any]) -> bool:
         """Store a KafkaConnection; returns True when its spec is new or changed."""
@@ -182,6 +175,12 @@ class Stores:
         """Return the StaticGroups that point at a workload."""
         return frozenset(self.by_workload.get((namespace, workload_name), ()))
 
+    def workloads_in(self, namespace: str) -> Iterator[tuple[Key, str]]:
+        """Yield every StaticGroup of a namespace, also those that cannot be read, with the name of its workload."""
+        for key in self._by_namespace.get(namespace, ()):
+            group = self.groups.get(key)
+            yield key, group.spec.workload_ref.name if group is not None else self._workload_of_invalid[key][1]
+
     def connection_of(self, key: Key) -> Key:
         """Return the KafkaConnection of a StaticGroup; one without a name while the StaticGroup is not known."""
         group = self.groups.get(key)
@@ -229,6 +228,15 @@ class Stores:
         """True unless the brokers of both have told which cluster they are, and it is not the same."""
         ids = [self.kafka_cluster_id((g.metadata.namespace, g.spec.connection_ref.name)) for g in (a, b)]
         return not all(ids) or ids[0] == ids[1]
+
+
+def _discard(index: dict[Name, set[Key]], name: Name, key: Key) -> None:
+    """Take a key out of an index that holds no empty entries."""
+    keys = index.get(name)
+    if keys is not None:
+        keys.discard(key)
+        if not keys:
+            del index[name]
 
 
 def _schemes(group: StaticGroup) -> tuple[IdScheme, ...]:

@@ -181,7 +181,7 @@ async def test_take_over_counts_as_durable_what_the_holder_of_the_same_epoch_had
             server.remove("shop", "web-0")
             server.remove("shop", "bill-0")
             await eventually(lambda: holder.state("bill-0") is standby.state("bill-0") is IncarnationState.SUSPECT)
-            for suspect in holder.store.ledger("shop", pod_names=["bill-0"]):
+            for suspect in holder.store.chain("shop", pod_names=["bill-0"]):
                 assert holder.store.mark_durable(suspect)
             last = stored_of(holder)
             moved = replace(last, resource_versions={"": holder.store.position("shop")}, behind={WEB: last.resource_versions[""]})

@@ -427,24 +427,25 @@ async def test_lease_older_than_the_one_that_the_watch_goes_on_from_shows_it_too
     assert [t for t in told if "etcd restored?" in t] != []
 
 
-async def test_holding_that_a_status_outranks_is_lost_and_acquired_above_it(transport: Transport, clock: Clock) -> None:
-    """An older Lease was put back, or its etcd restored: every status names a later holding of it."""
+async def test_holding_is_confirmed_by_the_lease_alone(server: FakeApiServer, transport: Transport, clock: Clock) -> None:
+    first, second = make(transport, clock, "a"), make(transport, clock, "b")
+    assert await first.attempt()
+    assert await first.confirm()
+    server.failing["get", LEASE[0]] = [503]
+    assert (await first.confirm(), first.holds()) == (False, True), "no answer says nothing"
+    await second.attempt()
+    clock.now_s += 20
+    assert await second.attempt()
+    clock.now_s -= 20  # the first one's machine was suspended, and its clock stood still
+    assert first.holds()
+    assert (await first.confirm(), first.holds()) == (False, False)
+    assert await second.confirm()
+
+
+async def test_holding_of_a_lease_that_is_gone_is_not_confirmed(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
     lease = make(transport, clock, "a")
     assert await lease.attempt()
-    lease.overtaken(7)
-    assert not lease.holds()
-    assert await lease.attempt()
-    assert transitions(lease) == 8
-
-
-async def test_replica_that_is_outranked_does_not_take_the_lease_from_the_one_that_outranks_it(
-    transport: Transport, clock: Clock
-) -> None:
-    paused, later = make(transport, clock, "a"), make(transport, clock, "b")
-    assert await paused.attempt()
-    await later.attempt()
-    clock.now_s += 20
-    assert await later.attempt()
-    paused.overtaken(transitions(later) or 0)
-    assert not await paused.attempt()
-    assert later.holds()
+    del server.objects[LEASE]
+    assert (await lease.confirm(), lease.holds()) == (False, False)

@@ -592,7 +592,7 @@ async def test_stored_position_never_passes_an_end_that_is_not_durable(server: F
         stored = world.store.continuity()
         assert stored is not None
         assert stored.resource_versions[""] == deleted_at - 1
-        (suspect,) = world.store.ledger("shop", pod_names=["web-0"])
+        (suspect,) = world.store.chain("shop", pod_names=["web-0"])
         assert world.store.mark_durable(suspect)
         after = world.store.continuity()
         assert after is not None
@@ -604,7 +604,7 @@ async def test_stored_position_never_passes_an_end_that_is_not_durable(server: F
 async def test_ledger_entry_that_no_list_shows_becomes_a_suspect(server: FakeApiServer) -> None:
     server.put(pod())
     async with following(server) as world:
-        ledger = world.store.ledger("shop", pod_names=["web-0"])
+        ledger = world.store.chain("shop", pod_names=["web-0"])
     server.remove("shop", "web-0")
     async with following(server, merged=ledger) as world:
         assert world.state() is IncarnationState.SUSPECT
@@ -616,7 +616,7 @@ async def test_ledger_from_an_abandoned_time_line_is_recognised(server: FakeApiS
     async with following(server) as world:
         server.put(finished())
         await eventually(lambda: world.state() is IncarnationState.DEAD)
-        ledger = world.store.ledger("shop", pod_names=["web-0"])
+        ledger = world.store.chain("shop", pod_names=["web-0"])
     server.objects.clear()
     server.resource_version = 10
     server.put(pod())
@@ -646,7 +646,7 @@ async def test_any_split_of_a_history_into_resumed_watches_folds_to_the_same_inc
                     _step(server, generation, slot, step)
                 await eventually(lambda w=world: _settled(straight, w, server))  # type: ignore[misc]
                 names = [f"web-{n}" for n in range(3)]
-                ledger = world.store.ledger("shop", pod_names=names)
+                ledger = world.store.chain("shop", pod_names=names)
                 resume = world.store.continuity()
                 expected = {i.uid: (i.state, i.object_present) for i in straight.store.chain("shop", pod_names=names)}
                 assert {i.uid: (i.state, i.object_present) for i in ledger} == expected

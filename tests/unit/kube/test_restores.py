@@ -191,7 +191,7 @@ async def test_certificate_of_a_holder_that_is_ahead_is_no_restore(server: FakeA
         server.put(composed(pod("web-0", uid="u0", deletionTimestamp="2026-01-01T00:00:30Z")))
         server.put(composed(finished("web-0", uid="u0")))
         async with following(server, seed=2) as holder:
-            ledger = holder.store.ledger("shop", pod_names=["web-0"])
+            ledger = holder.store.chain("shop", pod_names=["web-0"])
             assert [i.state for i in ledger] == [IncarnationState.DEAD]
         standby.store.merge(ledger)
         server.set_stalled(False)

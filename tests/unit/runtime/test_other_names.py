@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from staticgroup.api import names
 from staticgroup.core.memory import ledger_from
+from staticgroup.core.snapshot import History
 from staticgroup.core.words import Word
+from staticgroup.runtime.memories import Memory
 from unit.core.builders import pod_version
 
 from .test_gaps import LIVING, away, gap, left
@@ -118,6 +121,66 @@ async def test_suspended_staticgroup_is_behind_a_suspect_only_where_it_issues_it
         force_delete(world, f"{uid}-0")
         counted = world.reconciler.ledgers.counting_on(world.pods.get(uid))  # type: ignore[arg-type]
         assert counted == ({"web": True} if uid == "ours" else {})
+
+
+async def test_staticgroup_that_cannot_be_read_counts_on_every_suspect_of_its_namespace() -> None:
+    """A newer CRD allows what this operator does not know; whoever can read it again goes on from its status."""
+    world = await World(identity={"method": "None"}).started()
+    world.pods.book._is_managed = managed
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    body = static_group(generation=2, protocol="Newer")
+    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body))
+    force_delete(world, "canary-0")
+    assert world.reconciler.ledgers.counting_on(world.pods.get("stray")) == {"web": True}  # type: ignore[arg-type]
+
+
+async def test_suspect_of_nobody_is_somebodys_once_its_id_is_wanted() -> None:
+    """Nobody wants the id of web-3 when a pod that carries it is lost; then the StatefulSet is scaled up, and down again."""
+    world = await World(identity={"method": "None"}).started()
+    world.pods.book._is_managed = managed
+    start_as(world, "canary-0", "stray", {world.id_of(3)})
+    force_delete(world, "canary-0")
+    stray = world.pods.get("stray")
+    assert stray is not None
+    assert world.reconciler.ledgers.counting_on(stray) == {}
+    world.scale(4)
+    world.start(3, joins=False)
+    world.kafka.join(world.id_of(3), LIVING)
+    await world.settled(2)
+    assert stray.uid in {e.uid for e in world.status.ledger.incarnations}  # type: ignore[union-attr]
+    world.now_s += 60
+    assert world.reconciler.ledgers.counting_on(stray) == {"web": False}
+    world.restart()
+    await world.settled(2)
+    world.scale(3)
+    world.end(3)
+    await world.settled(4)
+    assert (left(world), guards(world)) == ([], ["DeathNotProven"])
+
+
+async def test_suspects_of_nobody_cost_a_renewal_of_the_lease_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of lost pods with ids of their own, and hundreds of StaticGroups in the namespace: each pair is asked once."""
+    world = await World().started()
+    for number in range(50):
+        body = static_group(uid=f"sg-{number}", workloadRef={"name": f"set-{number}"}, groupId=f"group-{number}")
+        body["metadata"]["name"] = f"group-{number}"
+        world.stores.put_group(("shop", f"group-{number}"), body)
+        world.reconciler.memories._by_key["shop", f"group-{number}"] = Memory(
+            uid=f"sg-{number}", history=History(), status=None, shown=None, resource_version="1", counted_ids=frozenset()
+        )
+    world.pods.book._is_managed = managed
+    for number in range(40):
+        start_as(world, f"job-{number}", f"job-{number}", {f"payments-{number}"})
+        force_delete(world, f"job-{number}")
+    asked: list[str] = []
+    counts_on = type(world.reconciler.ledgers)._counts_on
+    monkeypatch.setattr(
+        type(world.reconciler.ledgers), "_counts_on", lambda *a: (asked.append(a[1][1]), counts_on(*a))[1]
+    )
+    for _ in range(5):
+        world.pods.book.stored_position("", world.kube.resource_version)
+        world.now_s += 2
+    assert 0 < len(asked) <= 40 * 51
 
 
 async def test_suspect_that_a_later_writer_knows_is_one_although_our_watch_has_not_shown_its_end() -> None:

@@ -237,7 +237,7 @@ async def a_replica_that_pauses_in_its_write(world: World) -> None:
         world.start(2, "u2b")
         await world.settled(2)
         assert suspects(world) == {"u2"}
-        world.holding = Writer(lease_uid="lease", lease_transitions=1)
+        world.holding, world.is_lease_ours = Writer(lease_uid="lease", lease_transitions=1), False
 
     world.holding = Writer(lease_uid="lease", lease_transitions=1)
     world.kube.before["apply_status"] = meanwhile
@@ -246,8 +246,8 @@ async def a_replica_that_pauses_in_its_write(world: World) -> None:
     for _ in range(3):
         await paused.reconcile(KEY)
     world.kafka.state = "Stable"
-    assert not world.is_holder, "it was told that it is outdated"
-    world.is_holder, world.holding = True, Writer(lease_uid="lease", lease_transitions=2)
+    assert not world.is_holder, "the Lease told it that it is outdated"
+    world.is_holder, world.is_lease_ours, world.holding = True, True, Writer(lease_uid="lease", lease_transitions=2)
 
 
 async def test_paused_replica_never_overwrites_what_its_successor_wrote() -> None:

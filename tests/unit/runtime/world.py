@@ -66,7 +66,7 @@ class World:
     def __init__(self, **spec: Any) -> None:
         self.now_s = NOW_S
         self.is_holder = True
-        self.overtaken_by: int | None = None
+        self.is_lease_ours = True
         self.holding: Writer | None = None
         self.is_policy_served = True
         self.gap_words: tuple[GapWord, ...] = ()
@@ -104,7 +104,7 @@ class World:
                 metrics=metrics,
                 may_write=lambda: self.is_holder,
                 holding=lambda: self.holding,
-                outranked=self.overtaken,
+                still_holds=self.still_holds,
                 monotonic_s=lambda: self.now_s,
             ),
             histories=Histories(
@@ -134,9 +134,10 @@ class World:
             body = body | {"status": before["status"]}
         self.stores.put_group(KEY, self.kube.put_object(names.STATIC_GROUP_PLURAL, body))
 
-    def overtaken(self, transitions: int) -> None:
-        """Lose the Lease, as `ActiveLease.overtaken` has it."""
-        self.is_holder, self.overtaken_by = False, transitions
+    async def still_holds(self) -> bool:
+        """Ask for the Lease, and lose it when it is another's, as `ActiveLease.confirm` does."""
+        self.is_holder = self.is_holder and self.is_lease_ours
+        return self.is_holder
 
     def delete_group(self) -> None:
         """Delete the StaticGroup, as `Listener.static_group_changed` takes it."""
