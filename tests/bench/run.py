@@ -34,8 +34,9 @@ from simulator import schedule
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.memory import to_remember
+from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
-from staticgroup.core.projection import Executed, project
+from staticgroup.core.projection import project
 from staticgroup.kube.incarnation_book import IncarnationBook
 from staticgroup.kube.translate import pod_version
 from support import roll
@@ -158,7 +159,6 @@ def rounds() -> list[Row]:
         pods=live,
         group=make.group(*members),
         chains=dead,
-        fresh={make.id_of(n): make.fresh(n) for n in range(half, MEMBERS)},
     )
     spec, history = make.spec(), make.history(issued_ordinals=Ordinals.of(range(MEMBERS)))
     decided = plan(spec, world, history, make.NOW_S)

@@ -370,13 +370,13 @@ _CHAINS = (
     ),
     _mutant(
         "blind seat taken for an unbroken one",
-        "core/plan.py",
+        "core/seats.py",
         _PLAN,
         ("    return known.is_unbroken(ordinal)\n", "    return True\n"),
     ),
     _mutant(
         "checkpoint of another epoch believed",
-        "core/plan.py",
+        "core/seats.py",
         _PLAN,
         ("known is None or known.epoch != snapshot.watch_epoch:", "known is None:"),
     ),
@@ -431,8 +431,8 @@ _GUARDS = (
         "core/plan.py",
         _PLAN,
         (
-            "    allowed = max(1, len(group.members) * spec.removal.max_percent_of_group // 100)\n",
-            "    allowed = len(removals)\n",
+            "    allowed = max(1, len(group.members) * percent // 100)\n",
+            "    allowed = len(passed)\n",
         ),
     ),
     _mutant(
@@ -452,16 +452,16 @@ _GUARDS = (
 _VERIFICATION = (
     _mutant(
         "verification skipped",
-        "core/plan.py",
+        "core/seats.py",
         _PLAN,
-        ("    if not group.is_settled and not is_expired:\n        return record\n", ""),
+        ("        if not group.is_settled and not is_expired:\n            return record\n", ""),
     ),
     _mutant(
         "one reading of an absent group believed",
-        "core/plan.py",
+        "core/seats.py",
         _PLAN,
         (
-            "    if is_expired and record.absent_since_s is None:\n        return replace(record, absent_since_s=now_s)\n",
+            "        if is_expired and record.absent_since_s is None:\n            return replace(record, absent_since_s=now_s)\n",
             "",
         ),
     ),
@@ -482,19 +482,19 @@ _VERIFICATION = (
     ),
     _mutant(
         "resurrected member stays settled",
-        "core/plan.py",
+        "core/seats.py",
         _PLAN,
-        ("        return replace(record, absent_since_s=None, settled_at_s=None)\n", "        return record\n"),
+        ("            return replace(record, absent_since_s=None, settled_at_s=None)\n", "            return record\n"),
     ),
     _mutant(
         "coordinator change ignored",
-        "core/plan.py",
+        "core/seats.py",
         _PLAN,
-        ("    if record.coordinator != group.coordinator:\n", "    if False:\n"),
+        ("        if record.coordinator != group.coordinator:\n", "        if False:\n"),
     ),
     _mutant(
         "one reading after a fail-over believed",
-        "core/plan.py",
+        "core/seats.py",
         _PLAN,
         ("COORDINATOR_CHANGE_SETTLE_S = 2.0\n", "COORDINATOR_CHANGE_SETTLE_S = 0.0\n"),
     ),
@@ -502,7 +502,7 @@ _VERIFICATION = (
         "unsure outcome counts as removed",
         "core/outcomes.py",
         _PLAN,
-        ("        if outcome is not LeaveOutcome.REMOVED:\n            continue\n", ""),
+        ("        if outcome is LeaveOutcome.REMOVED:\n", "        if True:\n"),
     ),
 )
 
@@ -935,22 +935,23 @@ _ORDER = tuple(
         (
             "describe last",
             (
-                "            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now\n",
-                "            chains = {i: self._chain(identity, group, i) for i in departed}\n"
-                "            described = await self.kafka.describe(settings, spec.group_id)\n",
+                "replace(seen, workload=workload), fresh)  # step 4: only now\n",
+                "replace(seen, workload=workload), fresh)\n"
+                "            seen = replace(seen, group=await self.kafka.describe(settings, spec.group_id))\n",
             ),
         ),
         (
             "chains taken before the barrier",
             (
-                "            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now\n",
-                "",
+                "            seen = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now\n",
+                "            gathered = {k: replace(e, fresh=fresh.get(k)) for k, e in seen.evidence.items()}\n"
+                "            seen = replace(seen, workload=workload, evidence=gathered)\n",
             ),
         ),
         (
             "intent read dropped",
             (
-                "        workload = await self.kube.read_workload(namespace, workload_name)\n        if",
+                "        workload = await self.kube.read_workload(namespace, spec.workload_ref.name)\n        if",
                 "        workload = cached\n        if",
             ),
         ),
@@ -1329,11 +1330,11 @@ _SHELL = (
     ),
     _mutant(
         "rolling restart alarms",
-        "core/statements.py",
+        "core/findings/membership.py",
         _STATEMENTS,
         (
-            "_TRANSIENT = frozenset({Reason.MEMBERS_AWAY, Reason.REMOVAL_IN_PROGRESS})\n",
-            "_TRANSIENT = frozenset({Reason.REMOVAL_IN_PROGRESS})\n",
+            "            is_transient=True,\n",
+            "            is_transient=False,\n",
         ),
     ),
     _mutant(
@@ -1344,11 +1345,11 @@ _SHELL = (
     ),
     _mutant(
         "suspect hidden behind an ending pod",
-        "core/statements.py",
+        "core/findings/removal.py",
         _STATEMENTS,
         (
-            "    lasting = [h for h in plan.held if h.guard not in TRANSIENT_GUARDS]\n",
-            "    lasting = [h for h in plan.held[:1] if h.guard not in TRANSIENT_GUARDS]\n",
+            "    lasting = [finding for finding in plan.held if not finding.is_transient]\n",
+            "    lasting = [finding for finding in plan.held[:1] if not finding.is_transient]\n",
         ),
     ),
     _mutant(

@@ -18,7 +18,7 @@ import yaml
 
 from staticgroup.api import crd, names
 from staticgroup.api.kafkaconnection import KafkaConnection
-from staticgroup.api.reasons import REASON_TEXTS, ConditionType, Reason
+from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
 from staticgroup.api.staticgroup import StaticGroup
 from staticgroup.core.group import KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import Guard
@@ -161,7 +161,7 @@ def test_guard_is_documented_with_its_remedy(guard: Guard) -> None:
 @pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.value)
 def test_reason_is_documented_below_its_condition(reason: Reason) -> None:
     page = read("guide", "troubleshooting.md")
-    text = REASON_TEXTS[reason]
+    text = MEANINGS[reason]
     # A reason that several conditions may give is explained once, where a user meets it first.
     places = [section(page, f"### {kind.value}") for kind in ConditionType if kind in text.types]
     rows = [
@@ -175,7 +175,7 @@ def test_reasons_of_the_session_timeout_are_explained_in_their_own_page() -> Non
     page = section(read("guide", "timeouts.md"), "## The condition `TimeoutSufficient`")
     expected = {
         reason.value
-        for reason, text in REASON_TEXTS.items()
+        for reason, text in MEANINGS.items()
         if text.types == {ConditionType.TIMEOUT_SUFFICIENT}
     }  # fmt: skip
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == expected
@@ -214,7 +214,7 @@ def test_reasons_of_events_are_documented() -> None:
     page = read("reference", "events.md")
     posted = {text for call in calls("runtime/narrator.py", "self._post") for text in strings(call.args[2])}
     assert {"MemberRemoved", "RemovalHeld"} <= posted
-    of_ready = {reason.value for reason, text in REASON_TEXTS.items() if text.types == {ConditionType.READY}}
+    of_ready = {reason.value for reason, text in MEANINGS.items() if text.types == {ConditionType.READY}}
     of_ready |= {Reason.CONFLICTING_STATIC_GROUPS.value}
     # Suspension is reported in the status alone.
     of_ready -= {Reason.SUSPENDED.value}

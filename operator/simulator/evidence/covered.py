@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from staticgroup.core import certificate, plan
+from staticgroup.core import certificate, seats
 from staticgroup.core.chain import IncarnationState
 from staticgroup.kube.incarnation_book import IncarnationBook
 
@@ -100,7 +100,7 @@ COVERED = (
     _fault(
         "empty chain accepted",
         "restart, rejection",
-        (plan, "judge", some_seen),
+        (seats, "judge", some_seen),
         by="ledger, LIST and replay together always show a carrier of an id that is held",
     ),
     _fault(

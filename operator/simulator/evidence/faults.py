@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from staticgroup.core import certificate, chain, guards, memory, plan
+from staticgroup.core import certificate, chain, guards, memory, plan, seats
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
 from staticgroup.core.pod import ContainerPhase, PodVersion
@@ -34,7 +34,12 @@ def judging(keep: Callable[[tuple[Incarnation, ...]], tuple[Incarnation, ...]]) 
         every = tuple(sorted(incarnations, key=lambda i: i.resource_version))
         return chain.judge(instance_id, keep(every), **known)
 
-    return plan, "judge", judge
+    return seats, "judge", judge
+
+
+def all_read() -> Patch:
+    """Read every departed seat afresh, proven or not."""
+    return plan, "reads_needed", plan.departed
 
 
 def continuous(instance_id: str, incarnations: Any, **known: Any) -> ChainVerdict:

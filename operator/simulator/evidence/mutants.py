@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
-from staticgroup.core import certificate, chain, memory, plan
+from staticgroup.core import certificate, chain, memory, plan, seats
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.pod import PodVersion
 from staticgroup.kube import incarnation_book
@@ -22,6 +22,7 @@ from staticgroup.kube.translate import pods
 from .faults import (
     Patch,
     all_of_those_shown,
+    all_read,
     any_epoch,
     blind_to,
     certify,
@@ -213,12 +214,12 @@ MUTANTS = (
         "force delete",
         judging(lambda c: tuple(i for i in c if i.state is not IncarnationState.SUSPECT)),
     ),
-    _mutant("gap", "a gap of the watch is ignored", "watch gap", (plan, "judge", continuous)),
+    _mutant("gap", "a gap of the watch is ignored", "watch gap", (seats, "judge", continuous)),
     _mutant(
         "epoch",
         "what is known under another epoch is believed after a gap",
         "watch gap",
-        (plan, "is_continuous", any_epoch(plan.is_continuous)),
+        (seats, "is_continuous", any_epoch(seats.is_continuous)),
     ),
     _mutant(
         "ledger", "suspects are forgotten at a restart", "restart", (memory, "to_remember", suspects_forgotten)
@@ -236,7 +237,7 @@ MUTANTS = (
         (memory, "to_remember", dead_forgotten),
     ),
     # guards
-    _mutant("no evidence", "guard chain_not_proven dropped", "force delete", without("chain_not_proven")),
+    _mutant("no evidence", "guard chain_not_proven dropped", "force delete", without("chain_not_proven"), all_read()),
     _mutant(
         "living pod",
         "neither a living incarnation nor its object holds",

@@ -19,7 +19,7 @@ from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.continuity import Checkpoint
 from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.pod import NodeView, PodVersion
-from staticgroup.core.snapshot import FreshRead, History, Injected, Snapshot
+from staticgroup.core.snapshot import Evidence, FreshRead, History, Injected, SeatMemory, Snapshot
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube import incarnation_book, translate
 
@@ -308,14 +308,19 @@ class Policy:
                 *(self.identity.expand(i) for i in self._books[index].incarnations if i.object_present),
             ),
             group=self._group(reading),
-            chains=chains,
-            fresh={i: self._fresh(i, reading) for i in chains},
+            evidence={i: Evidence(chain=chain) for i, chain in chains.items()},
             watch_epoch=EPOCH_AFTER_GAP if gap == 1 else EPOCH,
             continuity=CONTINUITY,
             cluster_uid="cluster-1",
         )
         since_s = NOW_S - 7200 if reading.held_long else NOW_S
-        history = replace(self._history, departed_since_s=dict.fromkeys(self.instance_ids, since_s))
+        history = replace(
+            self._history, seats=dict.fromkeys(self.instance_ids, SeatMemory(departed_since_s=since_s))
+        )
+        # What the reconciler would not read afresh is not read here either.
+        needed = plan.reads_needed(self.spec, snapshot, history, NOW_S)
+        read = {seat.key: Evidence(chain=seat.chain, fresh=self._fresh(reading)) for seat in needed}
+        snapshot = replace(snapshot, evidence={**snapshot.evidence, **read})
         decided = plan.plan(self.spec, snapshot, history, NOW_S)
         slots = []
         for action in decided.actions:
@@ -324,7 +329,7 @@ class Policy:
                 if removal.entry.member_id != f"described-{slot}":
                     raise ValueError(f"the plan removes {removal.entry} which was not described")
                 slots.append(slot)
-        return Decision(tuple(slots), tuple(h.guard.value for h in decided.held))
+        return Decision(tuple(slots), tuple(h.reason for h in decided.held))
 
     def _chain(self, index: int, instance_id: str) -> tuple[Incarnation, ...]:
         """Take the chain as the reconciler does: by pod name and by every id the pod may carry for it."""
@@ -351,9 +356,8 @@ class Policy:
             assignment_epoch=epoch,
         )
 
-    def _fresh(self, instance_id: str, reading: Reading) -> FreshRead:
+    def _fresh(self, reading: Reading) -> FreshRead:
         return FreshRead(
-            instance_id=instance_id,
             is_expected=reading.wanted,
             object_uid=uid_of(reading.object_uid) if reading.object_uid else "",
             resource_version=10**6,

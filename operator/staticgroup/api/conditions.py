@@ -1,7 +1,7 @@
 """State in standard conditions what the operator sees.
 
-The one idea: a condition is built from its reason (`reasons.py`), and lastTransitionTime moves only when the status
-flips, so that a status which says the same compares equal and is not written again.
+The one idea: lastTransitionTime moves only when the status flips, so that a status which says the same compares equal and
+is not written again.
 Sources: KEP-1623 (standard conditions); `meta.SetStatusCondition` of apimachinery; kstatus (Ready, observedGeneration).
 """
 
@@ -11,8 +11,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from staticgroup.api.reasons import REASON_TEXTS, ConditionStatus, ConditionType, Reason
-from staticgroup.api.schema import ApiModel, Generation, Timestamp
+from .reasons import ConditionStatus, ConditionType, Reason
+from .schema import ApiModel, Generation, Timestamp
 
 MESSAGE_LENGTH_MAX: Final = 1024
 CONDITIONS_MAX: Final = 16
@@ -35,60 +35,6 @@ class Condition(ApiModel):
     observed_generation: Generation = Field(description="metadata.generation of the spec that this condition is about.")
 
 
-def condition(
-    kind: ConditionType,
-    reason: Reason,
-    *,
-    observed_generation: int,
-    now: datetime,
-    status: ConditionStatus | None = None,
-    **facts: str | int,
-) -> Condition:
-    """Build a condition from its reason.
-
-    Parameters
-    ----------
-    kind
-        The condition; must be one that the reason belongs to.
-    reason
-        The cause; it brings status and message.
-    observed_generation
-        metadata.generation of the spec in force, from 0.
-    now
-        Aware time, used as lastTransitionTime until `set_condition` decides otherwise.
-    status
-        Only to soften a reason's own status to Unknown.
-    **facts
-        The values of the template's placeholders, all of them and no others.
-
-    Returns
-    -------
-    Condition
-        With a message of at most 1024 characters.
-
-    Raises
-    ------
-    ValueError
-        When reason and condition do not belong together, or a fact is missing or unasked for.
-    """
-    text = REASON_TEXTS[reason]
-    if kind not in text.types:
-        raise ValueError(f"reason {reason} does not belong to condition {kind}")
-    if text.facts() != facts.keys():
-        raise ValueError(f"reason {reason} needs the facts {sorted(text.facts())}, got {sorted(facts)}")
-    if status is not None and status not in {text.status, ConditionStatus.UNKNOWN}:
-        raise ValueError(f"reason {reason} stands for {text.status}, not {status}")
-    message = text.template.format(**facts)
-    return Condition(
-        type=kind,
-        status=status or text.status,
-        reason=reason,
-        message=message if len(message) <= MESSAGE_LENGTH_MAX else message[: MESSAGE_LENGTH_MAX - 1] + "…",
-        last_transition_time=now,
-        observed_generation=observed_generation,
-    )
-
-
 def stated(
     kind: ConditionType,
     reason: Reason,
@@ -103,7 +49,7 @@ def stated(
     Parameters
     ----------
     kind, reason, status
-        As in `condition`, chosen by the caller.
+        Which aspect, for which cause, and its answer.
     message
         What is so, why, and what to do; cut to 1024 characters.
     observed_generation

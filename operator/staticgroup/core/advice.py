@@ -47,7 +47,7 @@ class AdviceVerdict:
         before and is kept. None: the structural estimate holds.
     recommended_ms: what the record recommends, inside all bounds, whether or not it is taken; None when nothing.
     asked_ms: what the record asks for before this operator's own bounds; None without a record.
-    reason, facts: of the condition RecommendationCurrent.
+    reason, cause: of the condition RecommendationCurrent.
     """
 
     fleet_ms: int | None
@@ -56,7 +56,7 @@ class AdviceVerdict:
     record: Recommendation | None = None
     valid_until_ms: int = 0
     reason: Reason
-    facts: tuple[tuple[str, str | int], ...] = ()
+    cause: str = ""
 
 
 def quantised(value_ms: int) -> int:
@@ -84,18 +84,13 @@ def judge_advice(
     present_ms = bounds.clamped_ms(kept_ms) if is_auto and kept_ms is not None else None
     record = advice.record
     if record is None:
-        return AdviceVerdict(fleet_ms=present_ms, reason=advice.reason, facts=_cause(advice.reason, advice.cause))
+        return AdviceVerdict(fleet_ms=present_ms, reason=advice.reason, cause=advice.cause)
     if record.setting is not setting:
         text = f"the record is for {record.setting.value}, the group's protocol reads {setting.value}"
-        return AdviceVerdict(
-            fleet_ms=present_ms, reason=Reason.RECOMMENDATION_ABSENT, facts=_cause(Reason.RECOMMENDATION_ABSENT, text)
-        )
+        return AdviceVerdict(fleet_ms=present_ms, reason=Reason.RECOMMENDATION_ABSENT, cause=text)
     if not bounds.is_feasible:
-        facts: tuple[tuple[str, str | int], ...] = (
-            ("minimum_ms", bounds.minimum_ms),
-            ("maximum_ms", bounds.maximum_ms),
-        )
-        return AdviceVerdict(fleet_ms=None, reason=Reason.RECOMMENDATION_INFEASIBLE, facts=facts)
+        text = f"at least {bounds.minimum_ms} ms, at most {bounds.maximum_ms} ms"
+        return AdviceVerdict(fleet_ms=None, reason=Reason.RECOMMENDATION_INFEASIBLE, cause=text)
     recommended_ms = None if record.recommended_ms is None else bounds.clamped_ms(quantised(record.recommended_ms))
     why_not = _why_not(record, recommended_ms, is_auto=is_auto)
     is_rolled_back = not record.released and RecommendationReason.CANARY_ROLLED_BACK in record.reasons
@@ -108,7 +103,7 @@ def judge_advice(
         record=record,
         valid_until_ms=advice.valid_until_ms,
         reason=reason,
-        facts=_cause(reason, (why_not or _what(record, recommended_ms, advice)) + _beside(advice)),
+        cause=(why_not or _what(record, recommended_ms, advice)) + _beside(advice),
     )
 
 
@@ -143,8 +138,3 @@ def _words(record: Recommendation) -> str:
 
 def _beside(advice: Advice) -> str:
     return f"; a newer snapshot is not used: {advice.cause}" if advice.cause else ""
-
-
-def _cause(reason: Reason, text: str) -> tuple[tuple[str, str | int], ...]:
-    """Give the fact that most reasons need; what has not been looked at yet has none."""
-    return () if reason is Reason.NOT_OBSERVED_YET else (("cause", text),)

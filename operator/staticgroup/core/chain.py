@@ -179,12 +179,14 @@ class ChainVerdict:
 
     Parameters
     ----------
+    sentence, remedy: what the chain shows, and what a person can do about it; "" when nothing.
     incarnations: those that can hold the id, or may.
     ruled_out: live pods of the name that can never hold it; they are no part of the evidence.
     """
 
     clause: ChainClause
-    message: str
+    sentence: str
+    remedy: str = ""
     incarnations: tuple[Incarnation, ...] = ()
     ruled_out: tuple[Incarnation, ...] = ()
 
@@ -218,15 +220,15 @@ def judge(
     ruled_out = tuple(i for i in chain if is_carried and _is_ruled_out(i, instance_id))
     chain = tuple(i for i in chain if i not in ruled_out)
 
-    def verdict(clause: ChainClause, message: str) -> ChainVerdict:
-        return ChainVerdict(clause=clause, message=message, incarnations=chain, ruled_out=ruled_out)
+    def verdict(clause: ChainClause, sentence: str, remedy: str = "") -> ChainVerdict:
+        return ChainVerdict(clause=clause, sentence=sentence, remedy=remedy, incarnations=chain, ruled_out=ruled_out)
 
     if not continuous:
         return verdict(
             ChainClause.GAP,
-            f"a pod of this name may have come and gone unseen ({unseen or 'the pod watch is not complete now'}); the member "
-            "leaves when its session expires, or, if whatever ran unseen in that time has surely ended, by a word: staticgroup "
-            "confirm-gap --list",
+            f"a pod of this name may have come and gone unseen ({unseen or 'the pod watch is not complete now'})",
+            "the member leaves when its session expires, or, if whatever ran unseen in that time has surely ended, by a word: "
+            "staticgroup confirm-gap --list",
         )
     namesakes = [i for i in chain if _is_namesake(i, instance_id)]
     if not namesakes and not is_carried:
@@ -235,8 +237,8 @@ def judge(
         if i.state is IncarnationState.SUSPECT:
             return verdict(
                 ChainClause.SUSPECT,
-                f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}; "
-                f"{way_out(i) if namespace in ('', i.namespace) else _way_out_elsewhere(i)}",
+                f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}",
+                way_out(i) if namespace in ("", i.namespace) else _way_out_elsewhere(i),
             )
     for i in chain:
         if i.state is not IncarnationState.DEAD and i not in namesakes:
@@ -246,7 +248,8 @@ def judge(
         return verdict(
             ChainClause.NAMESAKE,
             f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) carries {min(i.instance_ids)} now, but while a pod of this name lives it is not "
-            "assumed to be without this id; the member leaves when its session expires",
+            "assumed to be without this id",
+            "the member leaves when its session expires",
         )
     others = "".join(f"; pod {i.namespace}/{i.pod_name} (uid {i.uid}) cannot hold this id" for i in ruled_out)
     return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead{others}")

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+STATIC_MEMBER_AWAY_EPOCH = -2
+
 
 class GroupType(StrEnum):
     """Type of the group as ListGroups v5 names it; ABSENT when no such group is listed."""
@@ -39,6 +41,11 @@ class MemberView:
     client_host: str = ""
     member_epoch: int | None = None
     assigned_partitions: int | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """True for a KIP-848 static member that is away on purpose (LEAVE_GROUP_STATIC_MEMBER_EPOCH)."""
+        return self.member_epoch == STATIC_MEMBER_AWAY_EPOCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +80,8 @@ class GroupView:
             return self.state in ("Stable", "Empty")
         if self.state == "Empty":
             return True
-        epochs = {m.member_epoch for m in self.members if m.member_epoch != -2}
+        epochs = {m.member_epoch for m in self.members if not m.is_away}
         return self.group_epoch == self.assignment_epoch and epochs <= {self.group_epoch}
-
-    def holders_of(self, instance_id: str) -> tuple[MemberView, ...]:
-        """Return the members that hold an instance id; the broker allows one, more means a wrong reading."""
-        return tuple(m for m in self.members if m.instance_id == instance_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

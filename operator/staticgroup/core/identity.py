@@ -1,12 +1,77 @@
-"""The ids of one StaticGroup: the present scheme and those of earlier templates."""
+"""The ids of one StaticGroup: the present scheme and those of earlier templates, and the way from an id to its pod and back."""
 
 from __future__ import annotations
 
-from ..api.identifiers import IdScheme, InvalidInstanceIdError, client_suffixes, identity_scope
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from ..api.identifiers import IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
 from ..api.injection import env_suffixes
+from ..api.schema import INT32_MAX
 from ..api.staticgroup import StaticGroup, StaticGroupSpec
-from .membership import Identity
+from .chain import Incarnation
 from .snapshot import History
+
+ORDINAL_DIGITS_MAX = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Every id one StaticGroup may issue or has issued: the present scheme first, then earlier ones."""
+
+    schemes: tuple[IdScheme, ...]
+    is_scoped: bool
+
+    def ordinal_of(self, instance_id: str) -> Ordinal | None:
+        """Return the ordinal an id was made for by any scheme; None when the id is not ours."""
+        for scheme in self.schemes:
+            ordinal = scheme.ordinal_of(instance_id)
+            if ordinal is not None:
+                return ordinal
+        return None
+
+    def is_current(self, instance_id: str) -> bool:
+        """True when the present scheme makes this id."""
+        return bool(self.schemes) and self.schemes[0].ordinal_of(instance_id) is not None
+
+    def expand(self, pod: Incarnation) -> Incarnation:
+        """Add the ids that the client makes by suffixing the ids the pod carries (Streams `-1`, Spring `-0`)."""
+        made: set[str] = set()
+        for scheme in self.schemes:
+            ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name)
+            if ordinal is None:
+                continue
+            for base in _bases(scheme, ordinal) & pod.instance_ids:
+                made.update(base + added for added in scheme.suffixes)
+        return replace(pod, instance_ids=pod.instance_ids | made) if made - pod.instance_ids else pod
+
+    def gives(self, pod: Incarnation) -> bool:
+        """True when a pod carries the ids that the present scheme gives to its name, whatever else it carries."""
+        scheme = self.schemes[0] if self.schemes else None
+        ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
+        return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
+
+    def own_ids(self, pod: Incarnation) -> frozenset[str]:
+        """Return which ids of a pod, whatever its name, a StaticGroup issues or has issued, also before its client suffixes them."""
+        suffixes = {"", *(added for scheme in self.schemes for added in scheme.suffixes)}
+        return frozenset(i for i in pod.instance_ids if any(self.ordinal_of(i + added) is not None for added in suffixes))
+
+    def carried_as(self, instance_id: str) -> frozenset[str]:
+        """Return every id a pod may carry whose process holds `instance_id`: itself, and what the client suffixes."""
+        carried = {instance_id}
+        for scheme in self.schemes:
+            ordinal = scheme.ordinal_of(instance_id)
+            if ordinal is not None:
+                carried |= _bases(scheme, ordinal)
+        return frozenset(carried)
+
+    def pod_name_of(self, instance_id: str) -> str | None:
+        """Return the name of the pod that would carry an id; None when the id is not ours."""
+        for scheme in self.schemes:
+            ordinal = scheme.ordinal_of(instance_id)
+            if ordinal is not None:
+                return f"{scheme.workload_name}-{ordinal}"
+        return None
 
 
 def identity_of(spec: StaticGroupSpec, history: History) -> Identity:
@@ -71,3 +136,21 @@ def scheme_of(spec: StaticGroupSpec, template: str) -> IdScheme:
         env_suffixes=env_suffixes(spec.identity),
         suffixes=suffixes,
     )
+
+
+def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:
+    """Return the ids that the pod of an ordinal carries, before the client appends anything."""
+    bases: set[str] = set()
+    for env_suffix in scheme.env_suffixes:
+        with suppress(InvalidInstanceIdError):  # the broker refuses it, so no member has it
+            bases.add(scheme.base_id(ordinal, env_suffix))
+    return frozenset(bases)
+
+
+def ordinal_of_pod(workload_name: str, pod_name: str) -> Ordinal | None:
+    """Return the ordinal in a StatefulSet pod's name; None when the name is not `<workload_name>-<ordinal>`."""
+    text = pod_name.removeprefix(f"{workload_name}-")
+    if text == pod_name or len(text) > ORDINAL_DIGITS_MAX or not (text.isascii() and text.isdigit()):
+        return None
+    ordinal = int(text)
+    return Ordinal(ordinal) if text == str(ordinal) and ordinal <= INT32_MAX else None  # no StatefulSet writes 02

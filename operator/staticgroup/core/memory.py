@@ -17,7 +17,7 @@ from ..api.staticgroup import StaticGroupSpec
 from .certificate import Certificate, CertificateKind
 from .chain import Incarnation, IncarnationState
 from .checkpoints import LISTED, checkpoint_from, is_sealed, seated
-from .snapshot import History, Injected, RemovalRecord
+from .snapshot import History, Injected, RemovalRecord, SeatMemory
 
 EVIDENCE_MAX = 300
 LONGEST_SESSION_S = 1800.0
@@ -36,7 +36,7 @@ def history_from(status: api.StaticGroupStatus | None, uid: str) -> History:
     issued = status.issued
     return History(
         injected=_injected_from(status.injected),
-        removals=tuple(_record_from(s) for s in status.settling),
+        seats={s.instance_id: SeatMemory(removal=_record_from(s)) for s in status.settling},
         issued_ordinals=Ordinals.parse(issued.ordinals) if issued else Ordinals(),
         templates=tuple(issued.templates) if issued else (),
         continuity=checkpoint_from(status.continuity) if is_sealed(status, uid) else None,

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from .group import LeaveOutcome
+from .group import KafkaProblem, LeaveOutcome
 from .plan import Removal
-from .snapshot import History, RemovalRecord
+from .snapshot import NOTHING_REMEMBERED, History, RemovalRecord, SeatMemory
 
 REMOVALS_MAX = 100
 """Most removals remembered for zombie detection; the oldest settled ones go first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What became of the plan's actions.
+
+    Parameters
+    ----------
+    removals, outcomes: entries of the batch LeaveGroup and the coordinator's answer to each, in order.
+    problem: why nothing could be sent; None when it was sent or nothing was to be sent.
+    observe_only: the plan was not executed because the operator may only observe.
+    """
+
+    removals: tuple[Removal, ...] = ()
+    outcomes: tuple[LeaveOutcome, ...] = ()
+    problem: KafkaProblem | None = None
+    observe_only: bool = False
+
+    @property
+    def removed(self) -> tuple[Removal, ...]:
+        """Removals that the coordinator acknowledged."""
+        return tuple(r for r, o in zip(self.removals, self.outcomes, strict=True) if o is LeaveOutcome.REMOVED)
 
 
 def with_outcomes(
@@ -29,25 +51,25 @@ def with_outcomes(
     describes the group again and decides afresh. UNKNOWN is not "gone": it is also the answer for a group of
     another type (GroupMetadataManager.classicGroupLeave).
     """
-    records = {r.instance_id: r for r in history.removals}
+    seats = dict(history.seats)
     for removal, outcome in zip(removals, outcomes, strict=True):
-        if outcome is not LeaveOutcome.REMOVED:
-            continue
-        i = removal.entry.instance_id
-        records[i] = RemovalRecord(
-            instance_id=i,
-            member_id=removal.entry.member_id,
-            coordinator=coordinator,
-            acknowledged_at_s=now_s,
-            attempts=removal.attempt,
-            pod_uids=frozenset(u.uid for u in removal.chain.incarnations),
-        )
-    return replace(history, removals=_bounded(tuple(records.values())))
+        if outcome is LeaveOutcome.REMOVED:
+            key = removal.entry.instance_id
+            record = RemovalRecord(
+                instance_id=key,
+                member_id=removal.entry.member_id,
+                coordinator=coordinator,
+                acknowledged_at_s=now_s,
+                attempts=removal.attempt,
+                pod_uids=frozenset(u.uid for u in removal.chain.incarnations),
+            )
+            seats[key] = replace(seats.get(key, NOTHING_REMEMBERED), removal=record)
+    return replace(history, seats=_bounded(seats))
 
 
-def _bounded(records: tuple[RemovalRecord, ...]) -> tuple[RemovalRecord, ...]:
+def _bounded(seats: Mapping[str, SeatMemory]) -> Mapping[str, SeatMemory]:
     """Keep the newest records; unsettled ones before settled ones."""
-    if len(records) <= REMOVALS_MAX:
-        return records
+    records = [memory.removal for memory in seats.values() if memory.removal is not None]
     ranked = sorted(records, key=lambda r: (r.settled_at_s is not None, -r.acknowledged_at_s))
-    return tuple(ranked[:REMOVALS_MAX])
+    late = {record.instance_id for record in ranked[REMOVALS_MAX:]}
+    return {key: replace(memory, removal=None) if key in late else memory for key, memory in seats.items()}

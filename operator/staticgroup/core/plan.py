@@ -7,29 +7,30 @@ not issued cannot be removed). The shell executes the actions, or does not (mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
 from ..api.staticgroup import ProtocolChoice, StaticGroupSpec
-from .chain import ChainVerdict, Incarnation, judge
+from .chain import ChainVerdict, Incarnation
 from .continuity import Checkpoint, SpanReason
-from .group import GroupType, GroupView, KafkaProblem, LeaveEntry, MemberView
-from .guards import SAME_MEMBER_READY_S, Candidate, Guard, Held, first_hit
-from .identity import identity_of
+from .findings import Finding
+from .group import GroupType, GroupView, KafkaProblem, LeaveEntry
+from .guards import Candidate, Guard, Hit, first_hit, held
+from .identity import Identity, identity_of, identity_or_none
 from .injection import InjectionPlan, InjectionVerdict, plan_injection
-from .membership import Identity, Membership, classify, pods_without_id
-from .snapshot import EPOCH_UNKNOWN, History, RemovalRecord, Snapshot
+from .roles import role_of
+from .seats import Seat, SeatTable, Standing, departed_seats, expected_ids, lay, pods_without_id
+from .snapshot import EPOCH_UNKNOWN, History, Snapshot
 from .timeouts import TimeoutPlan, plan_timeout
-from .workload import WorkloadView
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""
 ACTIVE_REQUEUE_S = 5.0
 """Poll while members are away or departed members are held."""
 VERIFY_REQUEUE_S = 1.0
-COORDINATOR_CHANGE_SETTLE_S = 2.0
-"""Just after a fail-over a describe may show the state before the last write; believe two, this far apart."""
+READS_MAX = 50
+"""Most departed seats read afresh in one round; the rest take their turn in the next."""
 REASON_LENGTH_MAX = 255
 """The Java client cuts LeaveGroup reasons here (KIP-800)."""
 
@@ -59,17 +60,17 @@ class Plan:
     Parameters
     ----------
     actions: writes to Kafka; the shell executes them unless it may only observe.
-    held: removals that were not planned, each with the guard that holds it.
+    held: removals that were not planned, each with the guard that holds it as its reason.
     history: what is remembered after this round, before the outcomes of the actions.
-    membership: None when the group could not be read.
+    table: None when the group could not be read.
     too_large: why nothing is decided about a workload that calls for too many ids; "" when it does not.
     pods_without_id: pods that run without the id of their ordinal, known whether or not the group could be read.
     requeue_after_s: when to look again if nothing happens before.
     """
 
     actions: tuple[RemoveMembers, ...] = ()
-    held: tuple[Held, ...] = ()
-    membership: Membership | None = None
+    held: tuple[Finding, ...] = ()
+    table: SeatTable | None = None
     pods_without_id: tuple[Incarnation, ...] = ()
     identity: Identity | None = None
     identity_error: str = ""
@@ -120,26 +121,56 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
             timeout=timeout, injection=injection, history=history, identity_error=str(error), summary=str(error)
         )
     except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
-        history = replace(_with_issued(history, snapshot, injection), departed_since_s={})
+        history = _without_departures(_with_issued(history, snapshot, injection))
         return Plan(timeout=timeout, injection=injection, history=history, too_large=str(error), summary=str(error))
     history = _with_issued(history, snapshot, injection)
     bare = pods_without_id(identity, expected, snapshot.pods)
     base = Plan(identity=identity, pods_without_id=bare, timeout=timeout, injection=injection, history=history)
     if isinstance(group, KafkaProblem):
         return replace(base, requeue_after_s=STEADY_REQUEUE_S, summary=group.message)
-    membership = classify(identity, expected, group, snapshot.pods, now_s=now_s)
-    history = _remember(history, snapshot, group, membership, identity, now_s)
-    removals, held = _plan_removals(spec, snapshot, history, group, membership, identity, now_s)
+    table = lay(role_of(spec), identity, expected, snapshot, group, history, now_s)
+    history = replace(history, seats=table.memories())
+    removals, kept = _plan_removals(spec, snapshot, group, table, identity, now_s)
     actions = (RemoveMembers(group_id=group.group_id, removals=removals),) if removals else ()
     return replace(
         base,
         actions=actions,
-        held=held,
-        membership=membership,
+        held=kept,
+        table=table,
         history=history,
-        requeue_after_s=_requeue_after_s(membership, held, history, bool(actions)),
-        summary=_summary(membership, actions, held),
+        requeue_after_s=_requeue_after_s(table, kept, history, bool(actions)),
+        summary=_summary(table, actions, kept),
     )
+
+
+def reads_needed(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float) -> tuple[Seat, ...]:
+    """Return the departed seats to read afresh before a removal can be planned: those whose chain proves the end already.
+
+    Parameters
+    ----------
+    snapshot: with the chains as they are now, before any consistent read.
+
+    Returns
+    -------
+    At most `READS_MAX`, by key.
+    """
+    ripe = (seat for seat in departed(spec, snapshot, history, now_s) if seat.verdict is not None and seat.verdict.is_proven)
+    return tuple(ripe)[:READS_MAX] if _may_leave(snapshot.group) else ()
+
+
+def departed(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float) -> tuple[Seat, ...]:
+    """Return the departed seats of a snapshot, by key; none while it cannot be told which those are."""
+    identity, group = identity_or_none(spec, history), snapshot.group
+    if identity is None or not isinstance(group, GroupView):
+        return ()
+    try:
+        return departed_seats(role_of(spec), identity, snapshot, group, history, now_s)
+    except (InvalidInstanceIdError, TooManyIdsError):
+        return ()  # nothing is decided about such a workload
+
+
+def _may_leave(group: GroupView | KafkaProblem) -> bool:
+    return isinstance(group, GroupView) and group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER)
 
 
 def protocol_of(spec: StaticGroupSpec, group: GroupView | KafkaProblem) -> GroupType | None:
@@ -157,22 +188,6 @@ def protocol_of(spec: StaticGroupSpec, group: GroupView | KafkaProblem) -> Group
     return None
 
 
-def expected_ids(identity: Identity, workload: WorkloadView | None) -> Mapping[str, int]:
-    """Return the ids that a workload's intent calls for, each with its ordinal.
-
-    Parameters
-    ----------
-    workload: as cached or as read consistently; None when it does not exist, and then it calls for none.
-
-    Raises
-    ------
-    InvalidInstanceIdError: an id that the spec makes would be refused by the broker.
-    """
-    if workload is None or workload.is_ending or not identity.schemes:
-        return {}
-    return {str(i): int(o) for i, o in identity.schemes[0].expected_ids(workload.start, workload.replicas).items()}
-
-
 def _with_issued(history: History, snapshot: Snapshot, injection: InjectionPlan) -> History:
     """Remember every ordinal that may have been issued: those wanted now while ids can reach pods."""
     may_issue = injection.verdict in (InjectionVerdict.ACTIVE, InjectionVerdict.OFF_BY_USER)
@@ -181,156 +196,49 @@ def _with_issued(history: History, snapshot: Snapshot, injection: InjectionPlan)
     return replace(history, issued_ordinals=history.issued_ordinals.united(snapshot.workload.ordinals))
 
 
-def _remember(
-    history: History, snapshot: Snapshot, group: GroupView, membership: Membership, identity: Identity, now_s: float
-) -> History:
-    """Carry the memory over one reading: departures, sightings and the verification of removals."""
-    departed = {m.instance_id: m for m in membership.departed if m.instance_id is not None}
-    since = {i: history.departed_since_s.get(i, now_s) for i in departed}
-    return replace(
-        history,
-        departed_since_s=since,
-        sightings=_sightings(history, snapshot.pods, group, membership, now_s),
-        removals=tuple(
-            verified
-            for record in history.removals
-            if record.instance_id not in membership.expected
-            for verified in [_verify(record, group, now_s)]
-        ),
-    )
-
-
-def _sightings(
-    history: History, pods: tuple[Incarnation, ...], group: GroupView, membership: Membership, now_s: float
-) -> Mapping[str, tuple[tuple[str, str, float], ...]]:
-    """Note which member was described while which pod had been Ready for long; at most four a member."""
-    settled = {
-        i: pod.uid
-        for pod in pods
-        if pod.ready_since_s is not None and now_s - pod.ready_since_s >= SAME_MEMBER_READY_S
-        for i in pod.instance_ids
-    }
-    sightings = dict(history.sightings)
-    relevant = set(membership.expected) | {m.instance_id for m in membership.departed}
-    for member in group.members:
-        i = member.instance_id
-        if i is None or i not in relevant or i not in settled:
-            continue
-        seen = tuple(s for s in sightings.get(i, ()) if s[0] == member.member_id)
-        if not any(s[1] == settled[i] for s in seen):
-            sightings[i] = (*seen, (member.member_id, settled[i], now_s))[-4:]
-    return {i: s for i, s in sightings.items() if i in relevant}
-
-
-def _verify(record: RemovalRecord, group: GroupView, now_s: float) -> RemovalRecord:
-    """Advance the verification of one acknowledged removal by one reading (step 7 of the chain).
-
-    Settled means: described as gone, nothing in flight, under the coordinator that acknowledged it, or twice at
-    least two seconds apart under another one. A classic removal is acknowledged before it is durable. A group that
-    expired has no rest to wait for, but a coordinator that has only just loaded may not show a group that exists: its
-    absence, too, is believed at the second reading.
-    """
-    if record.member_id in {m.member_id for m in group.members}:
-        return replace(record, absent_since_s=None, settled_at_s=None)
-    if record.settled_at_s is not None and record.coordinator == group.coordinator:
-        return record
-    if record.coordinator != group.coordinator:
-        return replace(record, coordinator=group.coordinator, absent_since_s=now_s, settled_at_s=None)
-    is_expired = group.group_type is GroupType.ABSENT
-    if not group.is_settled and not is_expired:
-        return record
-    if is_expired and record.absent_since_s is None:
-        return replace(record, absent_since_s=now_s)
-    if record.absent_since_s is not None and now_s - record.absent_since_s < COORDINATOR_CHANGE_SETTLE_S:
-        return record
-    return replace(record, settled_at_s=now_s)
+def _without_departures(history: History) -> History:
+    """Forget since when seats are departed, while nobody can tell which are."""
+    seats = {key: replace(memory, departed_since_s=None) for key, memory in history.seats.items()}
+    return replace(history, seats=seats)
 
 
 def _plan_removals(
-    spec: StaticGroupSpec,
-    snapshot: Snapshot,
-    history: History,
-    group: GroupView,
-    membership: Membership,
-    identity: Identity,
-    now_s: float,
-) -> tuple[tuple[Removal, ...], tuple[Held, ...]]:
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, identity: Identity, now_s: float
+) -> tuple[tuple[Removal, ...], tuple[Finding, ...]]:
     """Run every departed member through the guards; the budget limits the survivors."""
-    removals: list[Removal] = []
-    held: list[Held] = []
-    for member in sorted(membership.departed, key=lambda m: (m.instance_id or "", m.member_id)):
-        candidate = _candidate(spec, snapshot, history, group, membership, identity, member, now_s)
-        hit = first_hit(candidate)
-        if hit is not None:
-            held.append(hit)
+    passed: list[Candidate] = []
+    kept: list[Finding] = []
+    for candidate in _candidates(spec, snapshot, group, table.departed, identity, now_s):
+        finding = first_hit(candidate)
+        if finding is not None:
+            kept.append(finding)
+        else:
+            passed.append(candidate)
+    percent = spec.removal.max_percent_of_group
+    allowed = max(1, len(group.members) * percent // 100)
+    sentence = f"at most {percent} % of the group ({allowed}) leave at once; its turn comes next"
+    late = Hit(Guard.BUDGET, sentence, requeue_after_s=ACTIVE_REQUEUE_S)
+    kept += [held(candidate, late) for candidate in passed[allowed:]]
+    return tuple(_removal(candidate) for candidate in passed[:allowed]), tuple(kept)
+
+
+def _candidates(
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], identity: Identity, now_s: float
+) -> Iterable[Candidate]:
+    for seat in seats:
+        if seat.verdict is None:
             continue
-        removals.append(_removal(candidate))
-    allowed = max(1, len(group.members) * spec.removal.max_percent_of_group // 100)
-    for late in removals[allowed:]:
-        held.append(
-            Held(
-                instance_id=late.entry.instance_id,
-                member_id=late.entry.member_id,
-                guard=Guard.BUDGET,
-                requeue_after_s=ACTIVE_REQUEUE_S,
-                message=f"at most {spec.removal.max_percent_of_group} % of the group ({allowed}) leave at once; its turn comes next",
+        for member in seat.holders:
+            yield Candidate(
+                seat=seat,
+                member=member,
+                chain=seat.verdict,
+                group=group,
+                spec=spec,
+                snapshot=snapshot,
+                is_scoped=identity.is_scoped,
+                now_s=now_s,
             )
-        )
-    return tuple(removals[:allowed]), tuple(held)
-
-
-def _candidate(
-    spec: StaticGroupSpec,
-    snapshot: Snapshot,
-    history: History,
-    group: GroupView,
-    membership: Membership,
-    identity: Identity,
-    member: MemberView,
-    now_s: float,
-) -> Candidate:
-    instance_id = member.instance_id or ""
-    ordinal = identity.ordinal_of(instance_id)
-    verdict = judge(
-        instance_id,
-        snapshot.chains.get(instance_id, ()),
-        continuous=is_continuous(snapshot, history, ordinal),
-        unseen=unseen_by(snapshot, ordinal),
-        namespace=snapshot.namespace,
-    )
-    return Candidate(
-        member=member,
-        instance_id=instance_id,
-        ordinal=ordinal if ordinal is not None else -1,
-        spec=spec,
-        snapshot=snapshot,
-        history=history,
-        group=group,
-        membership=membership,
-        identity=identity,
-        chain=verdict,
-        now_s=now_s,
-    )
-
-
-def is_continuous(snapshot: Snapshot, history: History, ordinal: int | None) -> bool:
-    """Tell whether no pod of an ordinal's name can have come and gone unseen since its ids could first be issued."""
-    known = snapshot.continuity
-    if history.injected is None or ordinal is None or known is None or known.epoch != snapshot.watch_epoch:
-        return False
-    return known.is_unbroken(ordinal)
-
-
-def unseen_by(snapshot: Snapshot, ordinal: int | None) -> str:
-    """Say when pods of an ordinal's name can have come and gone unseen, the last time; "" when nothing is known of that.
-
-    Notes
-    -----
-    The status has them all; in a message they would push out what to do.
-    """
-    spans = snapshot.continuity.spans_of(ordinal) if snapshot.continuity is not None and ordinal is not None else ()
-    others = f" and {len(spans) - 1} times before" if len(spans) > 1 else ""
-    return f"{spans[-1].words}{others}" if spans else ""
 
 
 def _continuity(snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float) -> Checkpoint | None:
@@ -351,39 +259,39 @@ def _continuity(snapshot: Snapshot, history: History, injection: InjectionPlan, 
 def _removal(c: Candidate) -> Removal:
     """Write the compare-and-set removal of a candidate that no guard holds."""
     reason = f"staticgroup {c.snapshot.namespace}/{c.snapshot.name}: {_why(c)}"
-    record = c.history.removal_of(c.instance_id)
+    record = c.seat.memory.removal
     attempt = record.attempts + 1 if record is not None and record.member_id == c.member.member_id else 1
-    entry = LeaveEntry(member_id=c.member.member_id, instance_id=c.instance_id, reason=reason[:REASON_LENGTH_MAX])
-    return Removal(entry=entry, ordinal=c.ordinal, chain=c.chain, attempt=attempt)
+    entry = LeaveEntry(member_id=c.member.member_id, instance_id=c.seat.key, reason=reason[:REASON_LENGTH_MAX])
+    return Removal(entry=entry, ordinal=c.seat.ordinal, chain=c.chain, attempt=attempt)
 
 
 def _why(c: Candidate) -> str:
     """Say why the id is not wanted any more."""
-    workload = c.snapshot.workload
+    workload, ordinal = c.snapshot.workload, c.seat.ordinal
     if workload is None or not workload.replicas or workload.is_ending:
-        return f"workload gone or scaled to zero, ordinal {c.ordinal} ended"
+        return f"workload gone or scaled to zero, ordinal {ordinal} ended"
     last = workload.start + workload.replicas - 1
-    if workload.start <= c.ordinal <= last:
-        return f"ordinal {c.ordinal} has another id"
-    return f"scaled to {workload.start}..{last}, ordinal {c.ordinal} ended"
+    if workload.start <= ordinal <= last:
+        return f"ordinal {ordinal} has another id"
+    return f"scaled to {workload.start}..{last}, ordinal {ordinal} ended"
 
 
-def _requeue_after_s(membership: Membership, held: tuple[Held, ...], history: History, acting: bool) -> float:
+def _requeue_after_s(table: SeatTable, kept: tuple[Finding, ...], history: History, acting: bool) -> float:
     """Return the earliest moment at which looking again without an event can help."""
-    waits = [h.requeue_after_s for h in held if h.requeue_after_s is not None]
+    waits = [finding.requeue_after_s for finding in kept if finding.requeue_after_s is not None]
     if acting or any(r.settled_at_s is None for r in history.removals):
         waits.append(VERIFY_REQUEUE_S)
-    if membership.away or membership.missing or membership.unissued or membership.departed:
+    if any(seat.standing not in (Standing.JOINED, Standing.VACATED) for seat in table.seats):
         waits.append(ACTIVE_REQUEUE_S)
     return max(0.05, min([STEADY_REQUEUE_S, *waits]))
 
 
-def _summary(membership: Membership, actions: tuple[RemoveMembers, ...], held: tuple[Held, ...]) -> str:
+def _summary(table: SeatTable, actions: tuple[RemoveMembers, ...], kept: tuple[Finding, ...]) -> str:
     """Say the round in one line."""
     removing = sum(len(a.removals) for a in actions)
-    parts = [f"{len(membership.joined)} of {len(membership.expected)} expected members joined"]
+    parts = [f"{len(table.of(Standing.JOINED))} of {len(table.wanted)} expected members joined"]
     if removing:
         parts.append(f"removing {removing} departed")
-    if held:
-        parts.append(f"holding {len(held)} back ({held[0].guard.value})")
+    if kept:
+        parts.append(f"holding {len(kept)} back ({kept[0].reason})")
     return ", ".join(parts)

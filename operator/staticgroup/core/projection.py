@@ -7,7 +7,6 @@ Nothing is decided here. The durable parts of the memory (injected, issued, sett
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ..api import status as api
@@ -20,35 +19,16 @@ from .certificate import Certificate
 from .chain import Incarnation
 from .checkpoints import sealed, wire_continuity
 from .exceptions import MESSAGE_MAX, exceptions_of
-from .group import GroupType, GroupView, KafkaProblem, LeaveOutcome
+from .findings.seats import findings_of_seats
+from .group import GroupType, GroupView, KafkaProblem
 from .guards import Guard
 from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
+from .outcomes import Executed
 from .plan import Plan, Removal
+from .seats import Standing
 from .snapshot import Snapshot
 from .statements import conditions_of
 from .timeouts import TimeoutPlan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Executed:
-    """What became of the plan's actions.
-
-    Parameters
-    ----------
-    removals, outcomes: entries of the batch LeaveGroup and the coordinator's answer to each, in order.
-    problem: why nothing could be sent; None when it was sent or nothing was to be sent.
-    observe_only: the plan was not executed because the operator may only observe.
-    """
-
-    removals: tuple[Removal, ...] = ()
-    outcomes: tuple[LeaveOutcome, ...] = ()
-    problem: KafkaProblem | None = None
-    observe_only: bool = False
-
-    @property
-    def removed(self) -> tuple[Removal, ...]:
-        """Removals that the coordinator acknowledged."""
-        return tuple(r for r, o in zip(self.removals, self.outcomes, strict=True) if o is LeaveOutcome.REMOVED)
 
 
 def project(
@@ -91,7 +71,7 @@ def project(
         injected=wire_injected(spec, plan.history.injected),
         issued=wire_issued(plan.history),
         members=_members(plan, previous),
-        exceptions=exceptions_of(plan, snapshot, ledger, previous.exceptions, now),
+        exceptions=exceptions_of(findings_of_seats(plan, snapshot, ledger), previous.exceptions, now),
         ledger=wire_ledger(ledger, needed=_needed(ledger, plan, group)),
         settling=wire_settling(plan.history),
         last_removal=_last_removal(executed, previous, now),
@@ -122,26 +102,26 @@ def _protocol(group: GroupView | KafkaProblem, previous: api.StaticGroupStatus) 
 
 
 def _columns(plan: Plan) -> api.Columns:
-    membership, timeout = plan.membership, plan.timeout
-    members = f"{len(membership.joined)}/{len(membership.expected)}" if membership else None
+    table, timeout = plan.table, plan.timeout
+    members = f"{len(table.of(Standing.JOINED))}/{len(table.wanted)}" if table is not None else None
     effective_ms = timeout.effective_ms if timeout else None
     return api.Columns(members=members, timeout=f"{effective_ms // 1000}s" if effective_ms is not None else None)
 
 
 def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
     """Count; an unreadable group keeps the last counts, the conditions say that they are old."""
-    m = plan.membership
-    if m is None:
+    table = plan.table
+    if table is None:
         return previous.members
-    conflicting = len(m.duplicates) + sum(h.guard is Guard.CONFLICT for h in plan.held)
+    conflicting = len(table.duplicates) + sum(h.reason == Guard.CONFLICT for h in plan.held)
     return api.Members(
-        expected=len(m.expected),
-        joined=len(m.joined),
-        away=len(m.away),
-        missing=len(m.missing),
-        departed=len(m.departed),
-        foreign=len(m.foreign),
-        dynamic=len(m.dynamic),
+        expected=len(table.wanted),
+        joined=len(table.of(Standing.JOINED)),
+        away=len(table.of(Standing.AWAY, Standing.OVERDUE)),
+        missing=len(table.of(Standing.MISSING)),
+        departed=sum(len(seat.holders) for seat in table.departed),
+        foreign=len(table.foreign),
+        dynamic=len(table.dynamic),
         conflicting=conflicting,
     )
 

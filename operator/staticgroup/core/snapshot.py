@@ -23,21 +23,34 @@ EPOCH_UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshRead:
-    """What the API server said about one departed id *after* the group was described.
+    """What the API server said about one departed seat *after* the group was described.
 
     Parameters
     ----------
     is_expected: the workload, read consistently, wants this ordinal.
-    object_uid: uid of the pod object that has the id's pod name; "" when a read by name found none.
+    object_uid: uid of the pod object that has the seat's pod name; "" when a read by name found none.
     resource_version: of that consistent read.
     barrier_passed: the pod watch was brought up to `resource_version` afterwards.
     """
 
-    instance_id: str
     is_expected: bool
     object_uid: str
     resource_version: int
     barrier_passed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What was gathered about one departed seat after the group was described.
+
+    Parameters
+    ----------
+    chain: every incarnation that ever carried its id or has its pod name.
+    fresh: the consistent reads; a seat without them is not acted upon.
+    """
+
+    chain: tuple[Incarnation, ...] = ()
+    fresh: FreshRead | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +64,7 @@ class Snapshot:
     pods: present incarnations that the workload owns, by ordinal name.
     known: every incarnation that the watch has seen under the workload's name, present or gone.
     group: the group as described; a KafkaProblem when it could not be read completely.
-    chains: per departed id, every incarnation that ever carried it or has its pod name.
-    fresh: per departed id, the reads made after the describe; an id without one is not acted upon.
+    evidence: by the key of each departed seat.
     watch_epoch: continuity epoch of the pod watch; "" while the watch is not anchored.
     continuity: for which seats no pod can have come and gone unseen, as of now; None while that is not known.
     cluster_uid: uid of the kube-system namespace.
@@ -71,8 +83,7 @@ class Snapshot:
     bounds: BrokerBounds | None = None
     created_at_s: float = 0.0
     known: tuple[Incarnation, ...] = ()
-    chains: Mapping[str, tuple[Incarnation, ...]] = field(default_factory=dict)
-    fresh: Mapping[str, FreshRead] = field(default_factory=dict)
+    evidence: Mapping[str, Evidence] = field(default_factory=dict)
     watch_epoch: str = ""
     continuity: Checkpoint | None = None
     cluster_uid: str = ""
@@ -120,27 +131,46 @@ class RemovalRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeatMemory:
+    """What is remembered of one seat.
+
+    Parameters
+    ----------
+    departed_since_s: since when it is known to be unwanted; None: it is wanted, or was not looked at. Lost at a restart,
+        which only lengthens holds.
+    sightings: (member_id, uid of the newest incarnation, since_s) in order of first sight; lost at a restart.
+    removal: its acknowledged removal; durable; None when there is none.
+    """
+
+    departed_since_s: float | None = None
+    sightings: tuple[tuple[str, str, float], ...] = ()
+    removal: RemovalRecord | None = None
+
+
+NOTHING_REMEMBERED = SeatMemory()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """What is remembered of earlier rounds.
 
     Parameters
     ----------
-    injected, removals, issued_ordinals, templates: durable, in the StaticGroup's status.
+    injected, issued_ordinals, templates: durable, in the StaticGroup's status.
     continuity: the same as of the last round; durable; None before the first id was issued, or when it was lost.
     fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
-    departed_since_s: per id, since when it is known to be unwanted; lost at a restart, which only lengthens holds.
-    sightings: per id, (member_id, uid of the newest incarnation, since_s) in order of first sight; lost at a restart.
+    seats: by key, of those of which there is something to remember.
     """
 
     injected: Injected | None = None
-    removals: tuple[RemovalRecord, ...] = ()
     issued_ordinals: Ordinals = field(default_factory=Ordinals)
     templates: tuple[str, ...] = ()
     continuity: Checkpoint | None = None
     fleet_timeout_ms: int | None = None
-    departed_since_s: Mapping[str, float] = field(default_factory=dict)
-    sightings: Mapping[str, tuple[tuple[str, str, float], ...]] = field(default_factory=dict)
+    seats: Mapping[str, SeatMemory] = field(default_factory=dict)
 
-    def removal_of(self, instance_id: str) -> RemovalRecord | None:
-        """Return the record of this id's acknowledged removal; None when there is none."""
-        return next((r for r in self.removals if r.instance_id == instance_id), None)
+    @property
+    def removals(self) -> tuple[RemovalRecord, ...]:
+        """The acknowledged removals, oldest first; those of one second by their ids, as a status can keep the order."""
+        records = [memory.removal for memory in self.seats.values() if memory.removal is not None]
+        return tuple(sorted(records, key=lambda r: (int(r.acknowledged_at_s), r.instance_id)))

@@ -215,7 +215,7 @@ def _until_known(judged: AdviceVerdict | None) -> AdviceVerdict | None:
     if judged is None or judged.reason is not Reason.RECOMMENDATION_USED:
         return judged
     text = f"{judged.recommended_ms} ms are recommended, and the group's protocol is not known yet"
-    return replace(judged, reason=Reason.RECOMMENDATION_SHOWN, facts=(("cause", text),))
+    return replace(judged, reason=Reason.RECOMMENDATION_SHOWN, cause=text)
 
 
 def _classic_verdict(
@@ -311,4 +311,4 @@ def _consumer_advice(advice: Advice, spec: SessionTimeout, bounds: BrokerBounds)
     if judged.reason is not Reason.RECOMMENDATION_USED or judged.fleet_ms == bounds.consumer_session_ms:
         return judged
     text = f"set consumer.session.timeout.ms={judged.fleet_ms} on the group"
-    return replace(judged, reason=Reason.RECOMMENDATION_SHOWN, facts=(("cause", text),))
+    return replace(judged, reason=Reason.RECOMMENDATION_SHOWN, cause=text)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..core.chain import Incarnation, IncarnationState, fold, vanish
-from ..core.membership import ordinal_of_pod
+from ..core.identity import ordinal_of_pod
 from ..core.pod import NodeView, PodVersion
 from ..core.words import Word, confirmed, still_holds, taken_back
 from .behind import BEHIND_MAX, stored_position

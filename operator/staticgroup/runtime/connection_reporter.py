@@ -10,8 +10,8 @@ from ..api import names
 from ..api.conditions import Condition, set_condition, stated
 from ..api.kafkaconnection import KafkaConnectionStatus
 from ..api.reasons import ConditionStatus, ConditionType, Reason
+from ..core.findings.kafka import CONNECTION_REASONS
 from ..core.group import KafkaProblem
-from ..core.statements import CONNECTION_REASONS
 from ..kafka.gateway import ClusterFacts, KafkaGateway
 from ..kube.gateway import KubeGateway
 from ..kube.problem import KubeProblem

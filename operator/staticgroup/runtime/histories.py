@@ -25,8 +25,7 @@ from ..core.continuity import (
     first_checkpoint,
     settled_workload,
 )
-from ..core.identity import identity_or_none
-from ..core.membership import Identity, ordinal_of_pod
+from ..core.identity import Identity, identity_or_none, ordinal_of_pod
 from ..core.snapshot import History
 from ..core.workload import WorkloadView
 from ..kube.gateway import KubeGateway

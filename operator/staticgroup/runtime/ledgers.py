@@ -16,8 +16,7 @@ from ..api.status import StaticGroupStatus
 from ..core.chain import Incarnation, IncarnationState, predates
 from ..core.continuity import GapWord, forgetting
 from ..core.group import GroupView
-from ..core.identity import identity_or_none, issued_since_s
-from ..core.membership import ordinal_of_pod
+from ..core.identity import identity_or_none, issued_since_s, ordinal_of_pod
 from ..core.memory import to_remember, unwritten, without_room
 from ..core.plan import Plan
 from ..core.snapshot import Snapshot
@@ -51,13 +50,13 @@ class Ledgers:
     monotonic_s: Callable[[], float]
     _of_nobody_since_s: dict[str, float] = field(default_factory=dict)
 
-    def count_on(self, snapshot: Snapshot, decided: Plan, memory: Memory) -> None:
+    def count_on(self, decided: Plan, memory: Memory) -> None:
         """Remember which ids, as pods carry them, are wanted or held by the reading of a round, if there was one."""
-        identity, m, group = decided.identity, decided.membership, snapshot.group
-        if identity is None or m is None or not isinstance(group, GroupView):
+        identity, table = decided.identity, decided.table
+        if identity is None or table is None:
             return
-        held = {i for i in (member.instance_id for member in group.members) if i and identity.ordinal_of(i) is not None}
-        memory.counted_ids = frozenset(carried for i in held | set(m.expected) for carried in identity.carried_as(i))
+        keys = (seat.key for seat in table.seats if seat.is_wanted or seat.holders)
+        memory.counted_ids = frozenset(carried for key in keys for carried in identity.carried_as(key))
 
     def known(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, words: Iterable[GapWord]
@@ -185,10 +184,10 @@ class Ledgers:
 
     def _needless(self, workload_name: str, snapshot: Snapshot, decided: Plan) -> frozenset[str]:
         """Return the vanished dead incarnations of ids that nobody wants and nobody holds in this group."""
-        group, m, identity = snapshot.group, decided.membership, decided.identity
-        if not isinstance(group, GroupView) or m is None or identity is None or not group.is_settled:
+        group, table, identity = snapshot.group, decided.table, decided.identity
+        if not isinstance(group, GroupView) or table is None or identity is None or not group.is_settled:
             return frozenset()
-        needed = {member.instance_id for member in group.members} | set(m.expected)
+        needed = {member.instance_id for member in group.members} | {seat.key for seat in table.wanted}
         needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}
         return frozenset(
             pod.uid

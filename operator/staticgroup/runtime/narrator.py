@@ -17,8 +17,8 @@ from ..api.status import StaticGroupStatus
 from ..core.chain import Incarnation
 from ..core.continuity import BlindSpan, Checkpoint, GapWord, closed_by_words
 from ..core.group import LeaveOutcome
+from ..core.outcomes import Executed
 from ..core.plan import Plan, Removal
-from ..core.projection import Executed
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
 from .metrics import Metrics
@@ -93,7 +93,8 @@ class Narrator:
     async def held(self, group: StaticGroup, decided: Plan) -> None:
         """Tell a held removal when its guard is new for that id."""
         key = (group.metadata.namespace, group.metadata.name)
-        now_held = {(h.instance_id, h.guard.value): h.message for h in decided.held if h.requeue_after_s is None}
+        lasting = (h for h in decided.held if h.requeue_after_s is None)
+        now_held = {(h.subject.instance_id or "", h.reason): h.text for h in lasting}
         before = self._told.get(key, frozenset())
         for (instance_id, guard), message in sorted(now_held.items()):
             if (instance_id, guard) not in before:
@@ -224,7 +225,7 @@ class Narrator:
         self.metrics.ready.labels(*key).set(1 if ready is not None and ready.status.value == "True" else 0)
         held: dict[str, int] = {}
         for h in decided.held:
-            held[h.guard.value] = held.get(h.guard.value, 0) + 1
+            held[h.reason] = held.get(h.reason, 0) + 1
         for labels in [
             labels for labels in list(self.metrics.held._metrics) if labels[:2] == key and labels[2] not in held
         ]:

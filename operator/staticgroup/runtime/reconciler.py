@@ -22,17 +22,17 @@ from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
-from ..core.chain import Incarnation, judge, predates
+from ..core.chain import Incarnation, predates
 from ..core.checkpoints import sealed, wire_continuity
-from ..core.continuity import Checkpoint, settled_workload
-from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
-from ..core.identity import identity_or_none, issued_since_s
-from ..core.membership import Identity, is_departed
+from ..core.continuity import settled_workload
+from ..core.group import BrokerBounds, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
+from ..core.identity import Identity, identity_or_none, issued_since_s
 from ..core.memory import history_from, wire_ledger
-from ..core.outcomes import with_outcomes
-from ..core.plan import Plan, RemoveMembers, expected_ids, plan
-from ..core.projection import Executed, project
-from ..core.snapshot import FreshRead, Snapshot
+from ..core.outcomes import Executed, with_outcomes
+from ..core.plan import Plan, RemoveMembers, departed, plan, reads_needed
+from ..core.projection import project
+from ..core.seats import Seat, expected_ids, is_departed
+from ..core.snapshot import Evidence, FreshRead, Snapshot
 from ..core.statements import suspended_condition
 from ..core.workload import WorkloadView
 from ..kafka.credentials import ConnectionSettings
@@ -55,8 +55,6 @@ log = logging.getLogger(__name__)
 
 RACE_REQUEUE_S = 1.0
 """After FENCED or a lost answer the group is described again, but two clients that duel for an id set no faster pace."""
-CANDIDATES_MAX = 50
-"""Most departed ids read afresh in one round; the rest take their turn in the next."""
 BOUNDS_MAX_AGE_S = 300.0
 """Bounds are static broker properties; a group's own setting may change, so they are read again now and then."""
 
@@ -207,46 +205,62 @@ class Reconciler:
             self._note_problem(connection_key, described)
         # brokers that did not answer the describe are not asked again in the same round
         bounds = memory.bounds if isinstance(described, KafkaProblem) else await self._bounds(settings, spec, memory)
-        identity = identity_or_none(spec, memory.history)
         workload = await self._workload(namespace, spec.workload_ref.name)
-        departed = _departed_ids(identity, _expected(identity, workload), described)
-        chains = {i: self._chain(identity, group, i) for i in departed} if identity else {}
-        fresh: Mapping[str, FreshRead] = {}
         elsewhere = self.ledgers.is_carried_elsewhere(namespace, spec.workload_ref.name, memory)
         continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled, elsewhere=elsewhere)
-        ripe = [
-            i
-            for i in departed
-            if identity is not None and _is_unbroken(continuity, identity.ordinal_of(i))
-            if judge(i, chains[i], continuous=True).is_proven
-        ]
-        if identity is not None and ripe:
-            workload, fresh = await self._read_afresh(
-                namespace, spec.workload_ref.name, identity, ripe[:CANDIDATES_MAX], workload, memory
-            )  # steps 2, 3
-            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now
         created_at = group.metadata.creation_timestamp
-        known = self.pods.of_workload(namespace, spec.workload_ref.name)
-        return Snapshot(
+        seen = Snapshot(
             namespace=namespace,
             name=name,
             uid=group.metadata.uid,
             metadata_generation=group.metadata.generation,
             created_at_s=created_at.timestamp() if created_at is not None else 0.0,
             workload=workload,
-            pods=_present(identity, known),
-            known=known,
+            pods=(),
             group=described,
             bounds=bounds,
-            chains=chains,
-            fresh=fresh,
             watch_epoch=self.pods.epoch or "",
-            continuity=self.histories.updated(continuity, group, spec, memory.history, memory.settled, elsewhere=elsewhere),
+            continuity=continuity,
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
             policy_served=self.policy_served(),
             advice=self._advice(connection_key, spec),
         )
+        seen = self._with_chains(group, spec, memory, seen, {})
+        needed = reads_needed(spec, seen, memory.history, self.now_s())
+        if needed:
+            workload, fresh = await self._read_afresh(group, spec, needed, workload, memory)  # steps 2, 3
+            seen = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
+        updated = self.histories.updated(
+            continuity, group, spec, memory.history, memory.settled, elsewhere=elsewhere
+        )
+        return replace(
+            seen,
+            watch_epoch=self.pods.epoch or "",
+            continuity=updated,
+            overlaps=self.stores.overlaps((namespace, name)),
+            policy_served=self.policy_served(),
+        )
+
+    def _with_chains(
+        self,
+        group: StaticGroup,
+        spec: StaticGroupSpec,
+        memory: Memory,
+        snapshot: Snapshot,
+        fresh: Mapping[str, FreshRead],
+    ) -> Snapshot:
+        """Add the pods as the watch shows them now, and the chain of each departed seat with what was read of it."""
+        identity = identity_or_none(spec, memory.history)
+        known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
+        snapshot = replace(snapshot, pods=_present(identity, known), known=known)
+        if identity is None:
+            return snapshot
+        evidence = {
+            seat.key: Evidence(chain=self._chain(identity, group, seat), fresh=fresh.get(seat.key))
+            for seat in departed(spec, snapshot, memory.history, self.now_s())
+        }
+        return replace(snapshot, evidence=evidence)
 
     def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
         """Return what the fleet learner recommends; None while recommendations are not read."""
@@ -256,35 +270,33 @@ class Reconciler:
 
     async def _read_afresh(
         self,
-        namespace: str,
-        workload_name: str,
-        identity: Identity,
-        instance_ids: Sequence[str],
+        group: StaticGroup,
+        spec: StaticGroupSpec,
+        seats: Sequence[Seat],
         cached: WorkloadView | None,
         memory: Memory,
     ) -> tuple[WorkloadView | None, dict[str, FreshRead]]:
         """Read intent and pods consistently (step 2), then bring the pod watch up to that read (step 3)."""
+        namespace, identity = group.metadata.namespace, identity_or_none(spec, memory.history)
         position, epoch = self.pods.position(namespace), self.pods.epoch
-        workload = await self.kube.read_workload(namespace, workload_name)
+        workload = await self.kube.read_workload(namespace, spec.workload_ref.name)
         if isinstance(workload, KubeProblem):
             return cached, {}
-        pod_names = {i: identity.pod_name_of(i) or "" for i in instance_ids}
-        reads = await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in dict.fromkeys(pod_names.values())))
-        by_name = dict(zip(dict.fromkeys(pod_names.values()), reads, strict=True))
-        versions = [r.resource_version for r in reads if not isinstance(r, KubeProblem)]
+        names = list(dict.fromkeys(seat.pod_name for seat in seats))
+        by_name = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
+        versions = [r.resource_version for r in by_name.values() if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
         settled = settled_workload(workload)
         if passed and settled is not None and epoch == self.pods.epoch:
             memory.settled = Settled(epoch=epoch, workload=settled)
         expected = _expected(identity, workload)
         fresh: dict[str, FreshRead] = {}
-        for i, pod_name in pod_names.items():
-            read = by_name[pod_name]
+        for seat in seats:
+            read = by_name[seat.pod_name]
             if isinstance(read, KubeProblem):
                 continue
-            fresh[i] = FreshRead(
-                instance_id=i,
-                is_expected=expected is None or not is_departed(identity, expected, i),
+            fresh[seat.key] = FreshRead(
+                is_expected=identity is None or expected is None or not is_departed(identity, expected, seat.key),
                 object_uid=read.version.uid if read.version is not None else "",
                 resource_version=read.resource_version,
                 barrier_passed=passed,
@@ -318,12 +330,11 @@ class Reconciler:
         memory.bounds, memory.bounds_read_at_s = bounds, now_s
         return bounds
 
-    def _chain(self, identity: Identity, group: StaticGroup, instance_id: str) -> tuple[Incarnation, ...]:
-        """Return every incarnation that may hold an id: those of its pod name, and those that carried it anywhere."""
+    def _chain(self, identity: Identity, group: StaticGroup, seat: Seat) -> tuple[Incarnation, ...]:
+        """Return every incarnation that may hold a seat: those of its pod name, and those that carried its id anywhere."""
         namespace = group.metadata.namespace
-        pod_name = identity.pod_name_of(instance_id) or ""
-        carried = sorted(identity.carried_as(instance_id))
-        chain = self.pods.chain(namespace, pod_names=(pod_name,), instance_ids=carried)
+        carried = sorted(identity.carried_as(seat.key))
+        chain = self.pods.chain(namespace, pod_names=(seat.pod_name,), instance_ids=carried)
         elsewhere = (
             i
             for i in self.pods.carriers(carried)
@@ -331,7 +342,7 @@ class Reconciler:
         )
         since_s = issued_since_s(identity, group, cluster_uid=self.cluster_uid)
         found = (*(identity.expand(i) for i in chain), *elsewhere)
-        return tuple(i for i in found if not predates(i, instance_id, issued_since_s=since_s))
+        return tuple(i for i in found if not predates(i, seat.key, issued_since_s=since_s))
 
     # execute ---------------------------------------------------------------------------------------------------
 
@@ -411,7 +422,7 @@ class Reconciler:
         if not self.may_write():
             return False
         self.ledgers.forget_settled(key, spec.workload_ref.name, snapshot, decided, memory)
-        self.ledgers.count_on(snapshot, decided, memory)
+        self.ledgers.count_on(decided, memory)
         known = self.ledgers.known(group, spec, memory, self.histories.words())
         ledger = remembered(known, memory)
         decided = replace(decided, history=memory.history)
@@ -494,11 +505,6 @@ class Reconciler:
             self.connections.distrust(connection_key)
 
 
-def _is_unbroken(continuity: Checkpoint | None, ordinal: int | None) -> bool:
-    """Say what `plan.is_continuous` will, so that only what may be removed is read afresh."""
-    return continuity is not None and ordinal is not None and continuity.is_unbroken(ordinal)
-
-
 def _present(identity: Identity | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:
     """Return the pods that exist, by name, with every id that their clients make of what they carry."""
     present = sorted((p for p in known if p.object_present), key=lambda p: p.pod_name)
@@ -510,18 +516,3 @@ def _expected(identity: Identity | None, workload: WorkloadView | None) -> Mappi
     with suppress(InvalidInstanceIdError, TooManyIdsError):
         return expected_ids(identity, workload) if identity is not None else {}
     return None
-
-
-def _departed_ids(
-    identity: Identity | None, expected: Mapping[str, int] | None, group: GroupView | KafkaProblem
-) -> list[str]:
-    """Return described ids of ours that the workload, as cached, does not want; only where to look closer."""
-    if (
-        identity is None
-        or expected is None
-        or not isinstance(group, GroupView)
-        or group.group_type not in (GroupType.CLASSIC, GroupType.CONSUMER)
-    ):
-        return []
-    ids = {m.instance_id for m in group.members if m.instance_id is not None}
-    return sorted(i for i in ids if is_departed(identity, expected, i))

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from staticgroup.api.conditions import condition, set_condition
+from staticgroup.api.conditions import set_condition, stated
 from staticgroup.api.confirmation import PodEndConfirmation
 from staticgroup.api.gapconfirmation import UNTIL_MESSAGE, WatchGapConfirmation
 from staticgroup.api.kafkaconnection import KafkaConnection
-from staticgroup.api.reasons import ConditionType, Reason
+from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
 from staticgroup.api.staticgroup import StaticGroup
 from staticgroup.api.status import (
     Certificate,
@@ -52,7 +52,9 @@ MINIMAL: dict[str, Any] = {
 
 
 def full_status() -> StaticGroupStatus:
-    ready = condition(ConditionType.READY, Reason.SUSPENDED, observed_generation=3, now=T0)
+    ready = stated(
+        ConditionType.READY, Reason.SUSPENDED, status=ConditionStatus.FALSE, message="so", observed_generation=3, now=T0
+    )
     return StaticGroupStatus(
         observed_generation=3,
         conditions=list(set_condition((), ready, T0)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,16 @@ from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.continuity import Checkpoint
 from staticgroup.core.group import BrokerBounds, GroupType, GroupView, MemberView
 from staticgroup.core.pod import ContainerPhase, ContainerView, NodeView, PodVersion
-from staticgroup.core.snapshot import FreshRead, History, Injected, Snapshot
+from staticgroup.core.snapshot import (
+    NOTHING_REMEMBERED,
+    Evidence,
+    FreshRead,
+    History,
+    Injected,
+    RemovalRecord,
+    SeatMemory,
+    Snapshot,
+)
 from staticgroup.core.workload import ContainerBudget, WorkloadView
 
 NOW_S = 1_800_000_000.0
@@ -149,15 +159,27 @@ def injected(**changes: Any) -> Injected:
     return Injected(**(values | changes))
 
 
-def history(**changes: Any) -> History:
-    return History(
-        **({"injected": injected(), "issued_ordinals": Ordinals.of(range(3)), "departed_since_s": {}} | changes)
-    )
+def history(
+    *,
+    departed_since_s: Mapping[str, float] | None = None,
+    sightings: Mapping[str, tuple[tuple[str, str, float], ...]] | None = None,
+    removals: Sequence[RemovalRecord] = (),
+    **changes: Any,
+) -> History:
+    """What was remembered, said of each seat in turn."""
+    seats: dict[str, SeatMemory] = {}
+    for key, since_s in (departed_since_s or {}).items():
+        seats[key] = SeatMemory(departed_since_s=since_s)
+    for key, seen in (sightings or {}).items():
+        seats[key] = replace(seats.get(key, NOTHING_REMEMBERED), sightings=seen)
+    for record in removals:
+        seats[record.instance_id] = replace(seats.get(record.instance_id, NOTHING_REMEMBERED), removal=record)
+    return History(**({"injected": injected(), "issued_ordinals": Ordinals.of(range(3)), "seats": seats} | changes))
 
 
-def fresh(ordinal: int = 2, **changes: Any) -> FreshRead:
+def fresh(**changes: Any) -> FreshRead:
+    """Nobody wants the ordinal, no pod has the name, and the watch has passed the read."""
     values: dict[str, Any] = {
-        "instance_id": id_of(ordinal),
         "is_expected": False,
         "object_uid": "",
         "resource_version": 120,
@@ -172,8 +194,25 @@ def checkpoint(**changes: Any) -> Checkpoint:
     return Checkpoint(**(values | changes))
 
 
-def departure(**changes: Any) -> Snapshot:
+def evidence(
+    chains: Mapping[str, tuple[Incarnation, ...]], reads: Mapping[str, FreshRead] | None = None
+) -> dict[str, Evidence]:
+    """What was gathered of departed seats; everything was read afresh unless it is said what."""
+    return {
+        key: Evidence(chain=chain, fresh=fresh() if reads is None else reads.get(key))
+        for key, chain in chains.items()
+    }
+
+
+def departure(
+    *,
+    chains: Mapping[str, tuple[Incarnation, ...]] | None = None,
+    fresh: Mapping[str, FreshRead] | None = None,
+    **changes: Any,
+) -> Snapshot:
     """Web was scaled from 3 to 2; web-2 ended with a certificate and its member is still in the group."""
+    if chains is None:
+        chains = {id_of(2): (incarnation(state=IncarnationState.DEAD),)}
     values: dict[str, Any] = {
         "namespace": "shop",
         "name": "orders",
@@ -183,8 +222,7 @@ def departure(**changes: Any) -> Snapshot:
         "pods": (incarnation(0, "u0"), incarnation(1, "u1")),
         "group": group(member(0), member(1), member(2)),
         "bounds": BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000),
-        "chains": {id_of(2): (incarnation(state=IncarnationState.DEAD),)},
-        "fresh": {id_of(2): fresh()},
+        "evidence": evidence(chains, fresh),
         "watch_epoch": EPOCH,
         "continuity": checkpoint(),
         "cluster_uid": "cluster-1",

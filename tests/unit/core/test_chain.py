@@ -138,8 +138,8 @@ def test_live_pod_of_the_name_that_carries_only_other_ids_holds_the_chain_and_is
     verdict = judge(id_of(2), [incarnation(state=DEAD), NAMESAKE], continuous=True)
     assert verdict.clause is ChainClause.NAMESAKE
     assert not verdict.is_proven
-    assert "pod shop/web-2 (uid n2) carries web-2.x.3fa9c1d2 now" in verdict.message
-    assert "leaves when its session expires" in verdict.message
+    assert "pod shop/web-2 (uid n2) carries web-2.x.3fa9c1d2 now" in verdict.sentence
+    assert "leaves when its session expires" in verdict.remedy
 
 
 def test_live_pod_of_the_name_is_named_also_when_the_carrier_is_not_remembered() -> None:
@@ -168,8 +168,8 @@ def test_live_pod_of_the_name_that_can_never_hold_the_id_leaves_the_verdict_to_t
     assert verdict.is_proven
     assert [i.uid for i in verdict.incarnations] == ["u2"]
     assert [i.uid for i in verdict.ruled_out] == ["n2"]
-    assert "1 of 1 incarnations proven dead" in verdict.message
-    assert "pod shop/web-2 (uid n2) cannot hold this id" in verdict.message
+    assert "1 of 1 incarnations proven dead" in verdict.sentence
+    assert "pod shop/web-2 (uid n2) cannot hold this id" in verdict.sentence
 
 
 def test_live_pod_of_the_name_holds_the_chain_unless_it_is_known_from_birth_and_its_ids_are_fixed() -> None:

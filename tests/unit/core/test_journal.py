@@ -14,8 +14,8 @@ from staticgroup.core.chain import ChainVerdict, IncarnationState, judge
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveOutcome
 from staticgroup.core.journal import Fact, Look, Picture, facts_of_round
 from staticgroup.core.journal.group import EPOCHS_MAX, UNSETTLED_MAX_MS
+from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Removal, plan
-from staticgroup.core.projection import Executed
 from staticgroup.core.runs import RETOLD_MS, ContainerRuns, PodRuns, Run, RunChange
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
 

@@ -27,7 +27,7 @@ from staticgroup.core.memory import (
 )
 from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
 from staticgroup.core.plan import plan
-from staticgroup.core.snapshot import History, RemovalRecord
+from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory
 
 from .builders import COORDINATOR, NOW_S, checkpoint, departure, history, id_of, incarnation, injected, spec
 
@@ -61,7 +61,8 @@ records = st.builds(
 @given(st.lists(records, max_size=20, unique_by=lambda r: r.instance_id), st.lists(st.integers(0, 300)))
 def test_history_comes_back_as_it_was_written(removals: list[RemovalRecord], ordinals: list[int]) -> None:
     memory = History(
-        injected=injected(), removals=tuple(removals), issued_ordinals=Ordinals.of(*(range(n, n + 1) for n in ordinals)), templates=("{podName}.3fa9c1d2.old",)
+        injected=injected(), seats={r.instance_id: SeatMemory(removal=r) for r in removals},
+        issued_ordinals=Ordinals.of(*(range(n, n + 1) for n in ordinals)), templates=("{podName}.3fa9c1d2.old",),
     )
     expected = memory if ordinals else replace(memory, issued_ordinals=Ordinals.of(range(1)))
     assert history_from(through_the_api_server(memory), "sg-1") == expected

@@ -17,7 +17,8 @@ from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, Le
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import with_outcomes
 from staticgroup.core.plan import VERIFY_REQUEUE_S, Plan, plan
-from staticgroup.core.snapshot import EPOCH_UNKNOWN, History, RemovalRecord, Snapshot
+from staticgroup.core.seats import Standing
+from staticgroup.core.snapshot import EPOCH_UNKNOWN, History, RemovalRecord, SeatMemory, Snapshot
 from support.recommendations import advices, durations_ms
 
 from .builders import (
@@ -53,8 +54,14 @@ def removed(decided: Plan) -> set[tuple[str, str]]:
 def only_guard(decided: Plan) -> Guard:
     assert not decided.actions
     (held,) = decided.held
-    assert held.message
-    return held.guard
+    assert held.text
+    return Guard(held.reason)
+
+
+def standing(decided: Plan, ordinal: int) -> Standing:
+    assert decided.table is not None
+    (seat,) = (seat for seat in decided.table.seats if seat.ordinal == ordinal)
+    return seat.standing
 
 
 def test_departed_member_with_a_proven_chain_is_removed_by_the_pair_that_was_described() -> None:
@@ -75,7 +82,7 @@ def test_status_of_the_workload_may_be_a_moment_behind_an_end_that_was_seen() ->
     behind = workload(2, status_replicas=3)
     assert planned(departure(workload=behind, known=(gone,))).actions
     long_ago = replace(gone, since_s=NOW_S - 60)
-    assert [h.guard for h in planned(departure(workload=behind, known=(long_ago,))).held] == [Guard.PODS_UNSEEN]
+    assert [h.reason for h in planned(departure(workload=behind, known=(long_ago,))).held] == [Guard.PODS_UNSEEN]
 
 
 def test_nothing_departed_means_an_empty_plan() -> None:
@@ -126,7 +133,7 @@ def test_nothing_departed_means_an_empty_plan() -> None:
 def test_each_doubt_holds_the_removal_under_its_own_name(changes: dict[str, object], guard: Guard | None) -> None:
     decided = planned(departure(**changes))
     assert not decided.actions
-    assert {h.guard for h in decided.held} == {guard or Guard.DUPLICATE}
+    assert {h.reason for h in decided.held} == {guard or Guard.DUPLICATE}
 
 
 def test_certified_pod_object_that_still_exists_does_not_hold() -> None:
@@ -184,7 +191,7 @@ def test_unscoped_id_is_removed_only_on_the_users_word() -> None:
     snapshot = departure(
         group=group(MemberView(member_id="m2", instance_id="web-2")),
         chains={"web-2": (incarnation(state=DEAD, instance_ids=frozenset(ids)),)},
-        fresh={"web-2": fresh(instance_id="web-2")},
+        fresh={"web-2": fresh()},
     )
     template = {"template": "{podName}"}
     assert only_guard(planned(snapshot, history(injected=unscoped), identity=template)) is Guard.UNSCOPED
@@ -202,15 +209,15 @@ def test_foreign_and_dynamic_members_are_counted_and_never_candidates() -> None:
     decided = planned(departure(group=group(member(0), member(1), *others)))
     assert decided.actions == ()
     assert decided.held == ()
-    assert decided.membership is not None
-    assert (len(decided.membership.foreign), len(decided.membership.dynamic)) == (2, 1)
+    assert decided.table is not None
+    assert (len(decided.table.foreign), len(decided.table.dynamic)) == (2, 1)
 
 
 def test_group_that_could_not_be_read_plans_nothing() -> None:
     problem = KafkaProblem(kind=KafkaProblemKind.NOT_AUTHORIZED, message="DESCRIBE on Group 'orders' is missing")
     decided = planned(departure(group=problem))
     assert decided.actions == ()
-    assert decided.membership is None
+    assert decided.table is None
 
 
 @pytest.mark.parametrize("kind", [GroupType.STREAMS, GroupType.SHARE])
@@ -240,7 +247,7 @@ def test_missing_workload_waits_for_its_recreation_before_anything_is_removed() 
 
 def only_guard_all(decided: Plan) -> set[Guard]:
     assert not decided.actions
-    return {h.guard for h in decided.held}
+    return {h.reason for h in decided.held}
 
 
 def test_budget_lets_at_least_one_go_and_the_rest_wait_their_turn() -> None:
@@ -248,11 +255,11 @@ def test_budget_lets_at_least_one_go_and_the_rest_wait_their_turn() -> None:
     snapshot = departure(
         group=group(member(0), member(1), *(member(n) for n in ids)),
         chains={id_of(n): (incarnation(n, f"u{n}", DEAD),) for n in ids},
-        fresh={id_of(n): fresh(n) for n in ids},
+        fresh={id_of(n): fresh() for n in ids},
     )
     decided = planned(snapshot, removal={"maxPercentOfGroup": 1})
     assert len(removed(decided)) == 1
-    assert {h.guard for h in decided.held} == {Guard.BUDGET}
+    assert {h.reason for h in decided.held} == {Guard.BUDGET}
     assert len(removed(planned(snapshot))) == 4
 
 
@@ -262,7 +269,7 @@ def test_batch_removes_all_departed_members_in_one_action() -> None:
         pods=(),
         group=group(member(0), member(1)),
         chains={id_of(n): (incarnation(n, f"u{n}", DEAD),) for n in (0, 1)},
-        fresh={id_of(n): fresh(n) for n in (0, 1)},
+        fresh={id_of(n): fresh() for n in (0, 1)},
     )
     (action,) = planned(snapshot).actions
     assert len(action.removals) == 2
@@ -381,9 +388,9 @@ def test_sightings_are_noted_only_for_pods_that_were_ready_for_long() -> None:
     world = departure(
         workload=workload(3), pods=(incarnation(2, "u2", ready_since_s=NOW_S - 59),), group=group(member(2))
     )
-    assert planned(world).history.sightings == {}
+    assert planned(world).history.seats == {}
     settled = replace(world, pods=(incarnation(2, "u2", ready_since_s=NOW_S - 61),))
-    assert planned(settled).history.sightings == {id_of(2): (("m2", "u2", NOW_S),)}
+    assert planned(settled).history.seats == {id_of(2): SeatMemory(sightings=(("m2", "u2", NOW_S),))}
 
 
 def test_only_an_acknowledged_removal_leaves_a_record() -> None:
@@ -456,7 +463,7 @@ def test_streams_threads_of_a_departed_pod_are_removed_together() -> None:
     snapshot = departure(
         group=group(*(MemberView(member_id=f"m-{t}", instance_id=t) for t in threads)),
         chains=dict.fromkeys(threads, (dead,)),
-        fresh={t: fresh(instance_id=t) for t in threads},
+        fresh={t: fresh() for t in threads},
     )
     assert {i for _, i in removed(planned(snapshot, identity=identity))} == set(threads)
 
@@ -480,7 +487,7 @@ def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(o
         workload=workload(replicas, status_replicas=0),
         group=group(*(member(n) for n in order)),
         chains=chains,
-        fresh={id_of(n): fresh(n) for n in range(6)},
+        fresh={id_of(n): fresh() for n in range(6)},
         pods=(),
     )
     decided = planned(world)
@@ -504,7 +511,7 @@ def test_recommendation_changes_no_removal(told, kept, protocol, policy, states,
         workload=workload(replicas, status_replicas=0),
         group=group(*(member(n) for n in range(6))),
         chains={id_of(n): (incarnation(n, f"u{n}", states[n]),) for n in range(6)},
-        fresh={id_of(n): fresh(n) for n in range(6)},
+        fresh={id_of(n): fresh() for n in range(6)},
         pods=(),
         overlaps=overlaps,
     )
@@ -513,9 +520,8 @@ def test_recommendation_changes_no_removal(told, kept, protocol, policy, states,
     told_so = plan(wishes, replace(world, advice=told), history(fleet_timeout_ms=kept), NOW_S)
     ignored = {"timeout": None, "injection": None, "history": History()}
     assert replace(told_so, **ignored) == replace(without, **ignored)
-    assert told_so.history.removals == without.history.removals
+    assert told_so.history.seats == without.history.seats
     assert told_so.history.issued_ordinals == without.history.issued_ordinals
-    assert told_so.history.departed_since_s == without.history.departed_since_s
 
 
 def test_leave_entry_without_both_ids_cannot_be_made() -> None:
@@ -531,10 +537,10 @@ def test_workload_that_wants_too_many_pods_is_refused_in_words_and_nothing_of_it
         workload=workload(replicas, start=2**31 - 1),
         group=group(member(0), member(beyond)),
         chains={id_of(beyond): (incarnation(beyond, state=DEAD),)},
-        fresh={id_of(beyond): fresh(beyond)},
+        fresh={id_of(beyond): fresh()},
     )
     decided = planned(world)
-    assert (decided.actions, decided.held, decided.membership) == ((), (), None)
+    assert (decided.actions, decided.held, decided.table) == ((), (), None)
     assert f"wants {replicas} pods" in decided.too_large
     assert str(EXPECTED_IDS_MAX) in decided.too_large
     assert decided.summary == decided.too_large
@@ -560,13 +566,13 @@ def test_hold_window_begins_anew_after_a_workload_was_too_large_because_its_ordi
 
 def test_workload_at_the_limit_is_served() -> None:
     served = planned(departure(workload=workload(EXPECTED_IDS_MAX)))
-    assert served.membership is not None
-    assert len(served.membership.expected) == EXPECTED_IDS_MAX
+    assert served.table is not None
+    assert len(served.table.wanted) == EXPECTED_IDS_MAX
 
 
 def test_pod_that_is_not_ready_for_minutes_is_no_restart_any_more() -> None:
     young = incarnation(1, "u1", ready_since_s=None, created_at_s=NOW_S - 299)
     world = departure(pods=(incarnation(0, "u0"), young), group=group(member(0)))
-    assert planned(world).membership.overdue == ()
+    assert standing(planned(world), 1) is Standing.AWAY
     old = replace(young, created_at_s=NOW_S - 301)
-    assert planned(replace(world, pods=(incarnation(0, "u0"), old))).membership.overdue == (id_of(1),)
+    assert standing(planned(replace(world, pods=(incarnation(0, "u0"), old))), 1) is Standing.OVERDUE

@@ -12,8 +12,9 @@ from staticgroup.api.status import EXCEPTIONS_MAX, StaticGroupStatus
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome, MemberView
+from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
-from staticgroup.core.projection import Executed, project
+from staticgroup.core.projection import project
 from staticgroup.core.snapshot import History, Snapshot
 
 from .builders import NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec
@@ -93,7 +94,7 @@ def test_lists_are_bounded_whatever_the_world_holds(foreign: int, dynamic: int, 
 
 def test_most_urgent_exceptions_come_first_so_that_the_bound_cuts_the_harmless_ones() -> None:
     others = [MemberView(member_id=f"f{n}", instance_id=f"other-{n}") for n in range(100)]
-    world = departure(group=group(member(0), member(2), *others), chains=HELD.chains)
+    world = departure(group=group(member(0), member(2), *others), evidence=HELD.evidence)
     kinds = [e.kind.value for e in projected(world, ledger=(incarnation(state=SUSPECT),)).exceptions]
     assert kinds[:3] == ["Missing", "Held", "Suspect"]
     assert set(kinds[3:]) == {"Foreign"}

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from staticgroup.api.conditions import Condition
+from staticgroup.api.reasons import MEANINGS, ConditionStatus, Reason
 from staticgroup.api.staticgroup import StaticGroupSpec
 from staticgroup.core.chain import IncarnationState
+from staticgroup.core.findings.kafka import CONNECTION_REASONS
 from staticgroup.core.group import BrokerBounds, GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import TRANSIENT_GUARDS, Guard
+from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
-from staticgroup.core.projection import Executed
 from staticgroup.core.snapshot import History, Injected, RemovalRecord, Snapshot
-from staticgroup.core.statements import CONNECTION_REASONS, conditions_of
+from staticgroup.core.statements import conditions_of
 
 from .builders import COORDINATOR, NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec, workload
 
@@ -33,7 +35,12 @@ def told(
 ) -> dict[str, Condition]:
     wish = wish or spec()
     decided = plan(wish, snapshot, memory or history(), NOW_S)
-    return {c.type: c for c in conditions_of(wish, snapshot, decided, executed or Executed(), NOW)}
+    conditions = conditions_of(wish, snapshot, decided, executed or Executed(), NOW)
+    for each in conditions:  # a reason stands for one status, which may be softened, and belongs to certain conditions
+        meaning = MEANINGS[Reason(each.reason)]
+        assert each.type in meaning.types
+        assert each.status in (meaning.status, ConditionStatus.UNKNOWN)
+    return {c.type: c for c in conditions}
 
 
 def problem(kind: KafkaProblemKind, message: str = "what happened and what to do") -> KafkaProblem:

@@ -14,6 +14,7 @@ from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState, fold, judge, vanish
 from staticgroup.core.continuity import EVERY_ORDINAL, BlindSpan, GapWord
 from staticgroup.core.exceptions import MESSAGE_MAX, exceptions_of
+from staticgroup.core.findings.seats import findings_of_seats
 from staticgroup.core.guards import Guard
 from staticgroup.core.plan import plan
 from staticgroup.core.words import STATEMENT_MAX, Word, confirmed, gap_word_of, still_holds, taken_back, word_of
@@ -128,7 +129,7 @@ def test_a_resource_without_a_creation_time_confirms_nothing() -> None:
 
 def test_a_departed_member_is_removed_on_the_word_about_its_suspect_and_held_without_it() -> None:
     held = plan(spec(), departure(chains={id_of(2): (SUSPECT,)}), history(), NOW_S)
-    assert [h.guard for h in held.held] == [Guard.CHAIN]
+    assert [h.reason for h in held.held] == [Guard.CHAIN]
     removed = plan(spec(), departure(chains={id_of(2): (confirmed(SUSPECT, [word()]),)}), history(), NOW_S)
     assert [r.entry.instance_id for action in removed.actions for r in action.removals] == [id_of(2)]
 
@@ -137,16 +138,16 @@ def test_an_object_that_is_read_again_holds_the_removal_though_its_end_was_confi
     """The read of the removal may be ahead of the watch, which has not seen the object come back."""
     dead = confirmed(SUSPECT, [word()])
     held = plan(spec(), departure(chains={id_of(2): (dead,)}, fresh={id_of(2): fresh(object_uid="u2")}), history(), NOW_S)
-    assert [h.guard for h in held.held] == [Guard.POD_PRESENT]
+    assert [h.reason for h in held.held] == [Guard.POD_PRESENT]
     assert not held.actions
 
 
 def test_the_message_of_a_suspect_names_the_way_out_however_long_the_cause_is() -> None:
     way_out = "if its process has surely ended: staticgroup -n shop confirm --list"
-    assert judge(id_of(2), [SUSPECT], continuous=True).message.endswith(way_out)
+    assert judge(id_of(2), [SUSPECT], continuous=True).remedy == way_out
     long = replace(SUSPECT, refusal="x" * 400)
     snapshot = departure(chains={id_of(2): (long,)})
-    rows = exceptions_of(plan(spec(), snapshot, history(), NOW_S), snapshot, [long], [], datetime.fromtimestamp(NOW_S, tz=UTC))
+    rows = exceptions_of(findings_of_seats(plan(spec(), snapshot, history(), NOW_S), snapshot, [long]), [], datetime.fromtimestamp(NOW_S, tz=UTC))
     (row,) = (r for r in rows if r.kind == "Suspect")
     assert row.message.endswith(way_out)
     assert len(row.message) == MESSAGE_MAX
@@ -177,7 +178,7 @@ def test_the_message_of_a_gap_keeps_the_way_out_however_often_nobody_looked(time
         BlindSpan(ordinals=EVERY_ORDINAL, since_s=60 * n, until_s=60 * n + 30, reason="MemoryLost") for n in range(times)
     )
     snapshot = departure(continuity=checkpoint(blind=spans))
-    rows = exceptions_of(plan(spec(), snapshot, history(), NOW_S), snapshot, [], [], datetime.fromtimestamp(NOW_S, tz=UTC))
+    rows = exceptions_of(findings_of_seats(plan(spec(), snapshot, history(), NOW_S), snapshot, []), [], datetime.fromtimestamp(NOW_S, tz=UTC))
     (row,) = (r for r in rows if r.reason == "WatchGap")
     assert row.message.endswith("staticgroup confirm-gap --list")
     assert spans[-1].words in row.message

@@ -31,7 +31,7 @@ def test_plan_names_the_guard(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     held = departure(chains={id_of(2): (incarnation(state=IncarnationState.SUSPECT),)})
     write_picture(Picture(spec=spec(), snapshot=held, history=history(), now_s=NOW_S), tmp_path / "p.json")
     assert cli.main(["plan", "-f", str(tmp_path / "p.json")]) == 0
-    assert "by DeathNotProven" in capsys.readouterr().out
+    assert "(DeathNotProven)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", [None, "no json", "{}"])

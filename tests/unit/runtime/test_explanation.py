@@ -35,7 +35,7 @@ def words(snapshot: Snapshot, memory: History | None = None, wish: StaticGroupSp
 
 def test_removal_is_told_with_its_evidence() -> None:
     text = words(departure())
-    assert f"{id_of(2)}: DEPARTED, still held by member m2." in text
+    assert f"{id_of(2)}: Departed, held by member m2." in text
     assert "pod web-2 uid u2: Dead for 5 s; E1: phase Succeeded" in text
     assert f"Plan: {id_of(2)} is removed: 1 of 1 incarnations proven dead." in text
 
@@ -48,13 +48,13 @@ def test_held_removal_is_told_with_its_guard_and_the_suspect() -> None:
     )
     text = words(world)
     assert "pod web-2 uid u9: Suspect for 5 s; its object vanished" in text
-    assert f"Held: {id_of(2)} by DeathNotProven: pod shop/web-2 (uid u9) on node n1 is a suspect" in text
+    assert f"Held: {id_of(2)} (DeathNotProven): pod shop/web-2 (uid u9) on node n1 is a suspect" in text
     assert "is removed" not in text
 
 
 def test_pod_that_still_runs_is_told_apart_from_a_death_that_is_not_proven() -> None:
     text = words(departure(chains={id_of(2): (incarnation(refusal="phase is Running, not Succeeded or Failed"),)}))
-    assert f"Held: {id_of(2)} by PodStillRunning" in text
+    assert f"Held: {id_of(2)} (PodStillRunning)" in text
 
 
 def test_observe_says_would() -> None:
@@ -66,22 +66,24 @@ def test_gap_and_conflict_are_told_before_the_members() -> None:
     text = words(departure(continuity=known, overlaps=("shop/twin",)))
     assert "pods can have come and gone unseen of ordinals 0 and above from 20" in text
     assert "(WatchGap); staticgroup confirm-gap --list says what to do" in text
-    assert "Conflict: shop/twin issue the same ids." in text
+    assert "Ready: False (ConflictingStaticGroups). StaticGroup shop/twin may issue the same ids" in text
 
 
 def test_missing_away_foreign_and_dynamic_members_are_each_told() -> None:
     others = (MemberView(member_id="x", instance_id="other-0"), MemberView(member_id="y", instance_id=None))
     world = departure(pods=(incarnation(0, "u0"), incarnation(1, "u1", ready_since_s=None)), group=group(*others))
     text = words(world)
-    assert f"{id_of(0)}: MISSING" in text
-    assert f"{id_of(1)}: away" in text
-    assert "1 static members are not ours: other-0. Never touched." in text
-    assert "1 members have no group.instance.id" in text
+    assert f"{id_of(0)}: Missing." in text
+    assert f"{id_of(1)}: Overdue." in text
+    assert f"Missing: {id_of(0)} (ReadyButNotJoined): the pod is Ready but its member is not in the group; restart it: kubectl" in text
+    assert "Foreign: other-0 (NotIssuedHere): a static member whose id this StaticGroup never issued" in text
+    assert "Dynamic: the group (NoInstanceId): member y has no group.instance.id" in text
 
 
-def test_unreadable_group_ends_the_explanation_with_its_cause() -> None:
+def test_unreadable_group_is_told_with_its_cause() -> None:
     text = words(departure(group=KafkaProblem(kind=KafkaProblemKind.TLS_FAILED, message="check spec.tls")))
-    assert text.endswith("Group orders: not readable (TlsHandshakeFailed). check spec.tls\n")
+    assert "Group orders: not readable (TlsHandshakeFailed)." in text
+    assert "Connected: False (TlsFailed). check spec.tls" in text
 
 
 def test_missing_workload_and_first_round_are_told() -> None:
@@ -101,5 +103,6 @@ def test_verification_is_told_with_its_attempt() -> None:
 def test_recommendation_is_told_with_what_became_of_it() -> None:
     text = words(replace(departure(), advice=advice()))
     assert "Session timeout: 60 s (Fleet)" in text
-    assert "Recommendation: RecommendationUsed; 60000 ms from 312 stops" in text
+    assert "RecommendationCurrent: True (RecommendationUsed)." in text
+    assert "60000 ms from 312 stops" in text
     assert "Recommendation" not in words(departure())

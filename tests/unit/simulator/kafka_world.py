@@ -86,7 +86,7 @@ class KafkaWorld:
 
     async def member_of(self, instance_id: str) -> str:
         """Return the member id that holds an instance id; "" when nobody does."""
-        holders = (await self.view()).holders_of(instance_id)
+        holders = tuple(m for m in (await self.view()).members if m.instance_id == instance_id)
         return holders[0].member_id if holders else ""
 
     def owner(self, uid: str) -> int:

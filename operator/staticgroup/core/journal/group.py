@@ -120,14 +120,15 @@ def _tell_classic_rebalance(
 
 def tell_holders(teller: Teller, group: GroupView) -> None:
     """Tell ids of ours that another member.id holds now, and remember who holds them."""
-    identity, membership = teller.look.plan.identity, teller.look.plan.membership
-    if identity is None or membership is None:
+    identity, table = teller.look.plan.identity, teller.look.plan.table
+    if identity is None or table is None:
         return
     known, rebalances = teller.picture.holders, teller.picture.rebalances
-    holders = {i: known[i] for i in membership.expected if i in known}
+    holders = {seat.key: known[seat.key] for seat in table.wanted if seat.key in known}
+    duplicates = table.duplicates
     for member in group.members:
         i = member.instance_id
-        if i is None or i in membership.duplicates or identity.ordinal_of(i) is None:
+        if i is None or i in duplicates or identity.ordinal_of(i) is None:
             continue
         before = known.get(i)
         if teller.group_seen_ms is not None and (before is None or before[0] != member.member_id):

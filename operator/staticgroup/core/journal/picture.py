@@ -10,8 +10,8 @@ from typing import Any
 from ...api import journal as api
 from ...api.staticgroup import StaticGroupSpec
 from ..group import GroupType
+from ..outcomes import Executed
 from ..plan import Plan
-from ..projection import Executed
 from ..runs import RunChange
 from ..snapshot import Snapshot
 from ..workload import WorkloadView

@@ -9,7 +9,7 @@ from ...api import journal as api
 from ...api.identifiers import InvalidInstanceIdError, Ordinal
 from ...api.injection import env_entries
 from ...api.staticgroup import StaticGroupSpec
-from ..membership import Identity
+from ..identity import Identity
 from ..runs import RETOLD_MS, RunChange
 from .picture import Teller, short
 

@@ -40,12 +40,11 @@ def tell_states(teller: Teller, group: GroupView) -> None:
 
 def _departed(teller: Teller) -> Iterator[_State]:
     """List the newest end of each departed id whose incarnations are all proven dead."""
-    membership = teller.look.plan.membership
-    for member in membership.departed if membership is not None else ():
-        i = member.instance_id or ""
-        chain = teller.look.snapshot.chains.get(i, ())
-        carriers = [p for p in chain if i in p.instance_ids]
-        if not carriers or any(p.state is not IncarnationState.DEAD for p in chain):
+    table = teller.look.plan.table
+    for seat in table.departed if table is not None else ():
+        i = seat.key
+        carriers = [p for p in seat.chain if i in p.instance_ids]
+        if not carriers or any(p.state is not IncarnationState.DEAD for p in seat.chain):
             continue
         newest = max(carriers, key=lambda p: (p.resource_version, p.uid))
         if newest.certificate is not None:
@@ -105,15 +104,15 @@ def _resurrection(teller: Teller, record: RemovalRecord, attempt: int) -> _State
 def _held(teller: Teller) -> Iterator[_State]:
     """List the departed members that a guard keeps."""
     for held in teller.look.plan.held:
-        member_id = short(held.member_id)
+        member_id = short(held.subject.member_id)
         yield (
-            f"{teller.group_key}/{member_id}/{held.guard.value}/held",
+            f"{teller.group_key}/{member_id}/{held.reason}/held",
             api.RemovalHeld,
             {
-                "instance_id": held.instance_id,
+                "instance_id": held.subject.instance_id,
                 "member_id": member_id,
-                "guard": held.guard.value,
-                "message": short(held.message),
+                "guard": held.reason,
+                "message": short(held.text),
                 "time_lo_ms": teller.group_seen_ms,
                 "time_hi_ms": teller.look.ended_ms,
             },

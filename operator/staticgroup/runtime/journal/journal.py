@@ -22,9 +22,9 @@ from ...api.staticgroup import StaticGroup, StaticGroupSpec
 from ...api.status import StaticGroupStatus
 from ...core.group import GroupView
 from ...core.journal import Look, Picture, facts_of_round
+from ...core.outcomes import Executed
 from ...core.plan import Plan
 from ...core.pod import PodVersion
-from ...core.projection import Executed
 from ...core.runs import RunChange, Told, gone, look
 from ...core.snapshot import Snapshot
 from ...kube.container_runs import pod_runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from staticgroup.api.identifiers import IdScheme
-from staticgroup.core.membership import Identity
+from staticgroup.core.identity import Identity
 
 from .builders import incarnation
 

@@ -1,0 +1,69 @@
+"""Whether the brokers answer, and whether they allow what the spec needs."""
+
+from __future__ import annotations
+
+from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ..group import KafkaProblem, KafkaProblemKind, LeaveOutcome
+from ..outcomes import Executed
+from ..snapshot import Snapshot
+from . import Finding
+
+CONNECTION_REASONS = {
+    KafkaProblemKind.UNREACHABLE: Reason.BROKERS_UNREACHABLE,
+    KafkaProblemKind.TLS_FAILED: Reason.TLS_FAILED,
+    KafkaProblemKind.AUTHENTICATION_FAILED: Reason.AUTHENTICATION_FAILED,
+    KafkaProblemKind.WRONG_CLUSTER: Reason.CLUSTER_ID_MISMATCH,
+    KafkaProblemKind.BROKER_TOO_OLD: Reason.BROKER_TOO_OLD,
+    KafkaProblemKind.COORDINATOR_UNAVAILABLE: Reason.COORDINATOR_UNAVAILABLE,
+    KafkaProblemKind.UNEXPECTED_ANSWER: Reason.COORDINATOR_UNAVAILABLE,
+    KafkaProblemKind.ANSWER_TOO_LARGE: Reason.COORDINATOR_UNAVAILABLE,
+    KafkaProblemKind.UNSUPPORTED_GROUP: Reason.COORDINATOR_UNAVAILABLE,
+    KafkaProblemKind.ADDRESS_REFUSED: Reason.ADDRESS_REFUSED,
+    KafkaProblemKind.SECRET_MISSING: Reason.SECRET_NOT_FOUND,
+    KafkaProblemKind.SECRET_INVALID: Reason.SECRET_KEY_MISSING,
+    KafkaProblemKind.CONNECTION_MISSING: Reason.CONNECTION_NOT_FOUND,
+    KafkaProblemKind.CONNECTION_INVALID: Reason.CONNECTION_NOT_FOUND,
+}
+_ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP)
+
+
+def connected(snapshot: Snapshot, executed: Executed) -> Finding:
+    """Say whether the brokers answer."""
+    problem = snapshot.group if isinstance(snapshot.group, KafkaProblem) else executed.problem
+    kind = ConditionType.CONNECTED
+    if problem is not None and problem.kind not in _ABOUT_RIGHTS:
+        return Finding(kind=kind, reason=CONNECTION_REASONS[problem.kind], sentence=problem.message)
+    status = ConditionStatus.TRUE
+    return Finding(kind=kind, reason=Reason.BROKERS_REACHABLE, status=status, sentence="The brokers answer.")
+
+
+def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
+    """Say whether the connection's principal has every right that the spec needs."""
+    group, kind = snapshot.group, ConditionType.AUTHORIZED
+    if isinstance(group, KafkaProblem) and group.kind not in _ABOUT_RIGHTS:
+        return Finding(
+            kind=kind,
+            reason=Reason.NOT_OBSERVED_YET,
+            status=ConditionStatus.UNKNOWN,
+            sentence="Not known while the brokers do not answer: see Connected.",
+        )
+    if isinstance(group, KafkaProblem) and group.kind is KafkaProblemKind.NOT_AUTHORIZED:
+        is_topic = "topic" in group.missing_acl.lower()
+        reason = Reason.DESCRIBE_TOPIC_DENIED if is_topic else Reason.DESCRIBE_GROUP_DENIED
+        return Finding(kind=kind, reason=reason, sentence=group.message)
+    problem = executed.problem
+    if problem is not None and problem.kind is KafkaProblemKind.NOT_AUTHORIZED:
+        return Finding(kind=kind, reason=Reason.READ_GROUP_DENIED, sentence=problem.message)
+    if LeaveOutcome.NOT_AUTHORIZED in executed.outcomes and not isinstance(group, KafkaProblem):
+        return Finding(
+            kind=kind,
+            reason=Reason.READ_GROUP_DENIED,
+            sentence="LeaveGroup was refused.",
+            remedy=f"Allow READ on Group '{group.group_id}' to the connection's principal, or set spec.mode to Observe.",
+        )
+    return Finding(
+        kind=kind,
+        reason=Reason.RIGHTS_SUFFICIENT,
+        status=ConditionStatus.TRUE,
+        sentence="The principal holds every right that the spec needs.",
+    )

@@ -1,0 +1,94 @@
+"""Whether the group is the one that the spec speaks of, and every expected member is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.staticgroup import ProtocolChoice, StaticGroupSpec
+from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
+from ..plan import Plan
+from ..roles import role_of
+from ..seats import Seat, SeatTable, Standing
+from ..snapshot import Snapshot
+from . import Finding
+from .workload import TOO_LARGE
+
+_KIND = ConditionType.MEMBERSHIP_COMPLETE
+
+
+def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
+    """Say whether every expected member is in the group."""
+    group, table = snapshot.group, plan.table
+    if isinstance(group, KafkaProblem) and group.kind is KafkaProblemKind.UNSUPPORTED_GROUP:
+        return Finding(kind=_KIND, reason=Reason.PROTOCOL_MISMATCH, sentence=group.message)
+    if plan.too_large or not isinstance(group, GroupView) or table is None:
+        sentence = TOO_LARGE if plan.too_large else "The members cannot be listed: see the conditions Connected and Authorized."
+        return Finding(kind=_KIND, reason=Reason.MEMBERSHIP_UNKNOWN, status=ConditionStatus.UNKNOWN, sentence=sentence)
+    sentence = f"All {len(table.wanted)} expected members are in the group."
+    return (
+        _wrong_group(spec, group)
+        or _absent_members(group, table)
+        or Finding(kind=_KIND, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
+    )
+
+
+def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
+    """Say that the group is not the one the spec speaks of; None when it may be."""
+    role = role_of(spec)
+    wanted = {ProtocolChoice.CLASSIC: GroupType.CLASSIC, ProtocolChoice.CONSUMER: GroupType.CONSUMER}.get(spec.protocol)
+    if wanted is not None and group.members and group.group_type is not wanted:
+        return Finding(
+            kind=_KIND,
+            reason=Reason.PROTOCOL_MISMATCH,
+            sentence=f"Group {group.group_id} is of type {group.group_type.value}, spec.protocol expects {spec.protocol.value}.",
+            remedy=f"Set spec.protocol to Auto or to what the {role.plural} use.",
+        )
+    if not role.may_be_in(group):
+        sentence = f"Group {group.group_id} is a group of protocol type {group.protocol_type}, not of {role.plural}."
+        return Finding(kind=_KIND, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy="Correct spec.groupId.")
+    return None
+
+
+def _absent_members(group: GroupView, table: SeatTable) -> Finding | None:
+    """Say which expected members are not in the group, the most telling cause first; None when all are."""
+    if group.group_type is GroupType.ABSENT and table.wanted:
+        return Finding(
+            kind=_KIND,
+            reason=Reason.GROUP_NOT_FOUND,
+            sentence=f"The brokers know no group {group.group_id}.",
+            remedy="It appears when the first consumer joins; if consumers run, compare their group.id with spec.groupId.",
+        )
+    found = ((standing, table.of(standing)) for standing in (Standing.UNISSUED, Standing.MISSING, Standing.OVERDUE))
+    lasting = next(((standing, seats) for standing, seats in found if seats), None)
+    if lasting is not None:
+        return _lasting(*lasting, of=len(table.wanted))
+    away = table.of(Standing.AWAY)
+    if away:
+        return Finding(
+            kind=_KIND,
+            reason=Reason.MEMBERS_AWAY,
+            sentence=f"{len(away)} of {len(table.wanted)} members are away while their pods restart.",
+            remedy="Nothing to do unless it outlasts the session timeout.",
+            is_transient=True,
+        )
+    return None
+
+
+def _lasting(standing: Standing, seats: Sequence[Seat], *, of: int) -> Finding:
+    """Say why members are not in the group that do not come by themselves."""
+    pod, many = seats[0].pod_name, f"{len(seats)} of {of} members"
+    sentence, remedy = {
+        Standing.UNISSUED: (
+            f"{many} cannot be told apart, because their pods run without the id they should have: see Injected.", ""
+        ),
+        Standing.MISSING: (
+            f"{many} are not in the group though their pods are Ready, such as {pod}.",
+            "A fenced client does not come back by itself: restart that pod.",
+        ),
+        Standing.OVERDUE: (
+            f"{many} are not in the group, and their pods have not become Ready for minutes, such as {pod}.",
+            f"Look at it with kubectl describe pod {pod}.",
+        ),
+    }[standing]
+    return Finding(kind=_KIND, reason=Reason.MEMBERS_MISSING, sentence=sentence, remedy=remedy)

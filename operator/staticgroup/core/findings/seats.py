@@ -1,0 +1,73 @@
+"""What is not as it should be with one id, pod or member: most urgent first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...api.status import ExceptionKind
+from ..chain import Incarnation, IncarnationState, way_out
+from ..plan import Plan
+from ..seats import Standing
+from ..snapshot import Snapshot
+from . import Finding, Subject
+
+
+def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnation]) -> Iterator[Finding]:
+    """Yield a finding for each id or pod that a person may have to look at.
+
+    Parameters
+    ----------
+    ledger: incarnations whose fate is remembered; the suspects among them are told.
+    """
+    yield from _pods_to_restart(plan, snapshot)
+    yield from plan.held
+    for suspect in ledger:
+        if suspect.state is IncarnationState.SUSPECT:
+            yield Finding(
+                kind=ExceptionKind.SUSPECT,
+                reason="DeathNotProven",
+                sentence=f"uid {suspect.uid} on node {suspect.node_name or 'unknown'}: {suspect.refusal}",
+                remedy=way_out(suspect),
+                subject=Subject(pod_name=suspect.pod_name),
+            )
+    yield from _outsiders(plan)
+
+
+def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield pods that a person has to restart, each with the command."""
+    namespace = snapshot.namespace
+    for seat in plan.table.of(Standing.MISSING) if plan.table is not None else ():
+        yield Finding(
+            kind=ExceptionKind.MISSING,
+            reason="ReadyButNotJoined",
+            sentence="the pod is Ready but its member is not in the group",
+            remedy=f"restart it: kubectl -n {namespace} delete pod {seat.pod_name}",
+            subject=Subject(instance_id=seat.key, pod_name=seat.pod_name),
+        )
+    for pod in plan.pods_without_id:
+        workload = snapshot.workload.name if snapshot.workload else pod.pod_name.rpartition("-")[0]
+        yield Finding(
+            kind=ExceptionKind.WITHOUT_ID,
+            reason="StartedWithoutId",
+            sentence="runs without its id",
+            remedy=f"give it one: kubectl -n {namespace} rollout restart statefulset/{workload}",
+            subject=Subject(pod_name=pod.pod_name),
+        )
+
+
+def _outsiders(plan: Plan) -> Iterator[Finding]:
+    """Yield members that are not ours."""
+    for member in plan.table.foreign if plan.table is not None else ():
+        yield Finding(
+            kind=ExceptionKind.FOREIGN,
+            reason="NotIssuedHere",
+            sentence="a static member whose id this StaticGroup never issued; never touched",
+            subject=Subject(instance_id=member.instance_id, member_id=member.member_id),
+        )
+    for member in plan.table.dynamic if plan.table is not None else ():
+        yield Finding(
+            kind=ExceptionKind.DYNAMIC,
+            reason="NoInstanceId",
+            sentence=f"member {member.member_id[:120]} has no group.instance.id; never touched",
+            subject=Subject(member_id=member.member_id),
+        )

@@ -1,0 +1,99 @@
+"""Whether the workload is there, its pods carry their ids, and the session timeout outlasts their restarts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...api import names
+from ...api.injection import follows_annotation
+from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.staticgroup import StaticGroupSpec
+from ..chain import IncarnationState
+from ..injection import InjectionPlan, InjectionVerdict
+from ..plan import Plan
+from ..snapshot import Snapshot
+from ..timeouts import TimeoutVerdict
+from . import Finding, ended
+
+TOO_LARGE: Final = "Not looked at for a workload of this size: see WorkloadFound."
+_UNKNOWN, _TRUE = ConditionStatus.UNKNOWN, ConditionStatus.TRUE
+
+
+def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
+    """Say whether the StatefulSet is there and can be served."""
+    kind, name = ConditionType.WORKLOAD_FOUND, f"StatefulSet {snapshot.namespace}/{spec.workload_ref.name}"
+    if snapshot.workload is None:
+        remedy = "Create it or correct spec.workloadRef.name."
+        return Finding(kind=kind, reason=Reason.WORKLOAD_NOT_FOUND, sentence=f"{name} does not exist.", remedy=remedy)
+    if plan.too_large:
+        return Finding(
+            kind=kind,
+            reason=Reason.WORKLOAD_TOO_LARGE,
+            sentence=f"StatefulSet {plan.too_large}. Nothing is decided about it: departed members leave when their session expires.",
+            remedy="Lower spec.replicas of the StatefulSet or spec.identity.membersPerPod, or divide the consumers among several "
+            "StatefulSets with a StaticGroup each.",
+        )
+    sentence = f"{name} exists and wants {snapshot.workload.replicas} pods."
+    return Finding(kind=kind, reason=Reason.WORKLOAD_EXISTS, status=_TRUE, sentence=sentence)
+
+
+def injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
+    """Say whether the pods carry the ids that are issued to them."""
+    kind, injection = ConditionType.INJECTED, plan.injection
+    if plan.identity_error or (injection is not None and injection.verdict is InjectionVerdict.INVALID):
+        cause = plan.identity_error or (injection.message if injection else "")
+        sentence = f"The ids of this spec cannot be issued: {cause}."
+        return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy="Correct spec.identity.")
+    if injection is None or injection.verdict is InjectionVerdict.WAITING:
+        sentence = "Ids are issued once the pod watch is complete."
+        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=sentence)
+    if plan.too_large:
+        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=TOO_LARGE)
+    if injection.verdict is InjectionVerdict.NOT_SERVED:
+        return Finding(kind=kind, reason=Reason.POLICY_NOT_SERVED, sentence=f"{injection.message}.")
+    if plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY:
+        return _pods_without_id(snapshot, plan)
+    if injection.verdict is InjectionVerdict.ACTIVE:
+        live = sum(p.state is IncarnationState.LIVE for p in snapshot.pods)
+        sentence = f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, injection)}"
+        return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
+    sentence = f"Nothing is injected: {injection.message}."
+    return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
+
+
+def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
+    without, workload = plan.pods_without_id, snapshot.workload.name if snapshot.workload else ""
+    return Finding(
+        kind=ConditionType.INJECTED,
+        reason=Reason.PODS_WITHOUT_ID,
+        sentence=f"{len(without)} pods run without the id they should have, such as {without[0].pod_name}: they were created "
+        "before the injection was in force or set another id.",
+        remedy=f"Give them one: kubectl -n {snapshot.namespace} rollout restart statefulset/{workload}",
+    )
+
+
+def _annotation_note(spec: StaticGroupSpec, injection: InjectionPlan) -> str:
+    """Say that the ids can be edited where they can; nothing where they are composed of the pod's name."""
+    if injection.injected is None or not follows_annotation(spec.identity, injection.injected.id_template):
+        return ""
+    return (
+        f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container starts: "
+        "do not edit it. A copy of a pod may keep it, so a gap of the pod watch leaves every seat in doubt."
+    )
+
+
+def timeout_sufficient(plan: Plan) -> Finding:
+    """Say whether the session timeout outlasts a restart."""
+    t, kind = plan.timeout, ConditionType.TIMEOUT_SUFFICIENT
+    if t is None or t.verdict in (TimeoutVerdict.UNKNOWN, TimeoutVerdict.BOUNDS_UNREADABLE):
+        sentence = ended(t.message if t else "The session timeout in force is not known yet.")
+        return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=sentence)
+    if t.verdict is TimeoutVerdict.SUFFICIENT:
+        needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart is estimated to take"
+        if t.is_from_fleet:
+            needed = f"reaches the {-(-t.need_ms // 1000)} s that the fleet learner recommends"
+        sentence = f"The session timeout of {(t.effective_ms or 0) // 1000} s {needed}."
+        return Finding(kind=kind, reason=Reason.TIMEOUT_FITS, status=_TRUE, sentence=sentence)
+    is_below = t.verdict is TimeoutVerdict.BELOW_NEED
+    reason = Reason.TIMEOUT_BELOW_NEED if is_below else Reason.BROKER_BOUND_TOO_LOW
+    return Finding(kind=kind, reason=reason, sentence=ended(t.message))

@@ -1,0 +1,359 @@
+"""The table of seats: who should be in the group, who is, and what is known of both.
+
+A seat is one place in the group that this StaticGroup has issued an id for. It is wanted (its ordinal is one of the
+workload's) or departed (a member holds it though nobody wants it). A wanted seat that no healthy member holds is away (its pod
+restarts, which is what sessions are for) or missing (its pod is Ready for a while and nobody holds the id, as with a client
+that was fenced and never says so). Members without a seat are foreign (static, but not of our shape) or dynamic (no id).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from .chain import ChainVerdict, Incarnation, IncarnationState, judge
+from .group import GroupType, GroupView, MemberView
+from .identity import Identity
+from .roles import Role
+from .snapshot import NOTHING_REMEMBERED, Evidence, FreshRead, History, RemovalRecord, SeatMemory, Snapshot
+from .workload import WorkloadView
+
+MISSING_AFTER_READY_S = 30.0
+"""A Ready pod gets this long to join before its member counts as missing: librdkafka joins within 1-3 s, and a
+KIP-848 join may wait one heartbeat of every other member."""
+OVERDUE_AFTER_S = 300.0
+"""A pod that is this old and still not Ready is no restart any more: unschedulable, no image, or crash-looping."""
+SAME_MEMBER_READY_S = 60.0
+"""A pod that is Ready this long has joined; a member seen under two such pods belongs to neither."""
+COORDINATOR_CHANGE_SETTLE_S = 2.0
+"""Just after a fail-over a describe may show the state before the last write; believe two, this far apart."""
+SIGHTINGS_MAX = 4
+
+
+class Standing(StrEnum):
+    """How a seat stands, each in exactly one way."""
+
+    JOINED = "Joined"
+    AWAY = "Away"
+    OVERDUE = "Overdue"
+    """Away, and its pod has existed for so long that no restart explains it."""
+    MISSING = "Missing"
+    UNISSUED = "Unissued"
+    """Its pod runs without the id, so that nobody can hold it yet."""
+    DEPARTED = "Departed"
+    VACATED = "Vacated"
+    """Nobody wants it and its member was removed, which is remembered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One place in the group.
+
+    Parameters
+    ----------
+    key: the id that its holder shows. ordinal: -1 for the memory of an id that no template makes any more.
+    pod_name: of the pod that would carry the id; "" likewise.
+    holders: described members that hold it; the broker allows one, more is a reading on which nothing is decided.
+    memory: as of this reading.
+    verdict: of a departed seat, whether every process that can hold it is proven dead; None for others.
+    """
+
+    key: str
+    ordinal: int
+    pod_name: str
+    standing: Standing
+    holders: tuple[MemberView, ...] = ()
+    memory: SeatMemory = NOTHING_REMEMBERED
+    evidence: Evidence | None = None
+    verdict: ChainVerdict | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """True while the workload calls for it."""
+        return self.standing not in (Standing.DEPARTED, Standing.VACATED)
+
+    @property
+    def fresh(self) -> FreshRead | None:
+        """The reads made after the describe; None when this seat was not read this round."""
+        return self.evidence.fresh if self.evidence is not None else None
+
+    @property
+    def chain(self) -> tuple[Incarnation, ...]:
+        """Every incarnation that may hold the id, as taken this round."""
+        return self.evidence.chain if self.evidence is not None else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeatTable:
+    """Every seat of one StaticGroup, as one complete reading of the group shows it.
+
+    Parameters
+    ----------
+    seats: wanted ones by ordinal, then departed and vacated ones by key.
+    foreign: static members whose id this StaticGroup never issued. dynamic: members without an id.
+    """
+
+    seats: tuple[Seat, ...] = ()
+    foreign: tuple[MemberView, ...] = ()
+    dynamic: tuple[MemberView, ...] = ()
+
+    def of(self, *standings: Standing) -> tuple[Seat, ...]:
+        """Return the seats that stand in one of these ways."""
+        return tuple(seat for seat in self.seats if seat.standing in standings)
+
+    @property
+    def wanted(self) -> tuple[Seat, ...]:
+        """The seats that the workload calls for."""
+        return tuple(seat for seat in self.seats if seat.is_wanted)
+
+    @property
+    def departed(self) -> tuple[Seat, ...]:
+        """The seats that somebody holds and nobody wants."""
+        return self.of(Standing.DEPARTED)
+
+    @property
+    def duplicates(self) -> frozenset[str]:
+        """Keys that more than one described member holds."""
+        return frozenset(seat.key for seat in self.seats if len(seat.holders) > 1)
+
+    def memories(self) -> Mapping[str, SeatMemory]:
+        """Return what is to be remembered of the seats."""
+        return {seat.key: seat.memory for seat in self.seats if seat.memory != NOTHING_REMEMBERED}
+
+
+def lay(
+    role: Role, identity: Identity, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
+    now_s: float,
+) -> SeatTable:
+    """Lay the table of one reading.
+
+    Parameters
+    ----------
+    expected: see `expected_ids`. group: read completely. history: of earlier rounds. now_s: seconds since the Unix epoch.
+    """
+    held: dict[str, list[MemberView]] = {}
+    for member in group.members:
+        key = role.key_of(member)
+        if key is not None:
+            held.setdefault(key, []).append(member)
+    reading = _Reading(group, snapshot, history, now_s)
+    bare = {p.pod_name for p in pods_without_id(identity, expected, snapshot.pods)}
+    seats = [
+        reading.wanted(key, ordinal, f"{identity.schemes[0].workload_name}-{ordinal}", held.get(key, ()), bare)
+        for key, ordinal in expected.items()
+    ]
+    seats += _departed(identity, expected, held, reading)
+    seats += _vacated(identity, expected, held, reading)
+    foreign = (m for key in sorted(held) if key not in expected and identity.ordinal_of(key) is None for m in _sorted(held[key]))
+    dynamic = sorted((m for m in group.members if role.key_of(m) is None), key=lambda m: m.member_id)
+    return SeatTable(seats=tuple(seats), foreign=tuple(foreign), dynamic=tuple(dynamic))
+
+
+def departed_seats(
+    role: Role, identity: Identity, snapshot: Snapshot, group: GroupView, history: History, now_s: float
+) -> tuple[Seat, ...]:
+    """Return only the departed seats of `lay`, judged by the evidence that is there so far.
+
+    Raises
+    ------
+    InvalidInstanceIdError, TooManyIdsError: see `expected_ids`.
+    """
+    expected = expected_ids(identity, snapshot.workload)
+    held: dict[str, list[MemberView]] = {}
+    for member in group.members:
+        key = role.key_of(member)
+        if key is not None and key not in expected:
+            held.setdefault(key, []).append(member)
+    return tuple(_departed(identity, expected, held, _Reading(group, snapshot, history, now_s)))
+
+
+def expected_ids(identity: Identity, workload: WorkloadView | None) -> Mapping[str, int]:
+    """Return the ids that a workload's intent calls for, each with its ordinal.
+
+    Parameters
+    ----------
+    workload: as cached or as read consistently; None when it does not exist, and then it calls for none.
+
+    Raises
+    ------
+    InvalidInstanceIdError: an id that the spec makes would be refused by the broker.
+    TooManyIdsError: the workload calls for more ids than a StaticGroup serves.
+    """
+    if workload is None or workload.is_ending or not identity.schemes:
+        return {}
+    return {str(i): int(o) for i, o in identity.schemes[0].expected_ids(workload.start, workload.replicas).items()}
+
+
+def is_departed(identity: Identity, expected: Mapping[str, int], instance_id: str) -> bool:
+    """True for an id that this StaticGroup may have issued and that the workload does not call for (any more)."""
+    return instance_id not in expected and identity.ordinal_of(instance_id) is not None
+
+
+def pods_without_id(
+    identity: Identity, expected: Mapping[str, int], pods: Sequence[Incarnation]
+) -> tuple[Incarnation, ...]:
+    """Return the live pods of wanted ordinals that carry no id the present scheme makes."""
+    wanted_names = {f"{identity.schemes[0].workload_name}-{ordinal}" for ordinal in expected.values()}
+    return tuple(p for p in pods if p.pod_name in wanted_names and _lacks_id(identity, p))
+
+
+def is_continuous(snapshot: Snapshot, history: History, ordinal: int | None) -> bool:
+    """Tell whether no pod of an ordinal's name can have come and gone unseen since its ids could first be issued."""
+    known = snapshot.continuity
+    if history.injected is None or ordinal is None or known is None or known.epoch != snapshot.watch_epoch:
+        return False
+    return known.is_unbroken(ordinal)
+
+
+def unseen_by(snapshot: Snapshot, ordinal: int | None) -> str:
+    """Say when pods of an ordinal's name can have come and gone unseen, the last time; "" when nothing is known of that.
+
+    Notes
+    -----
+    The status has them all; in a message they would push out what to do.
+    """
+    spans = snapshot.continuity.spans_of(ordinal) if snapshot.continuity is not None and ordinal is not None else ()
+    others = f" and {len(spans) - 1} times before" if len(spans) > 1 else ""
+    return f"{spans[-1].words}{others}" if spans else ""
+
+
+class _Reading:
+    """One reading of the group, asked seat by seat."""
+
+    def __init__(self, group: GroupView, snapshot: Snapshot, history: History, now_s: float) -> None:
+        self.group, self.snapshot, self.history, self.now_s = group, snapshot, history, now_s
+        self._member_ids = {m.member_id for m in group.members}
+        self._by_id = {i: pod for pod in snapshot.pods for i in pod.instance_ids if pod.state is IncarnationState.LIVE}
+        self._settled_uids = {
+            i: pod.uid
+            for pod in snapshot.pods
+            if pod.ready_since_s is not None and now_s - pod.ready_since_s >= SAME_MEMBER_READY_S
+            for i in pod.instance_ids
+        }
+
+    def wanted(
+        self, key: str, ordinal: int, pod_name: str, holders: Sequence[MemberView], bare: set[str]
+    ) -> Seat:
+        """Return a seat that the workload calls for; a removal of before is forgotten."""
+        before = self.history.seats.get(key, NOTHING_REMEMBERED)
+        sightings = self._sightings(key, before, holders)
+        memory = before
+        if before.departed_since_s is not None or before.removal is not None or sightings is not before.sightings:
+            memory = SeatMemory(sightings=sightings)
+        standing = self._standing(key, pod_name in bare, holders)
+        return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=standing, holders=tuple(holders), memory=memory)
+
+    def _standing(self, key: str, is_bare: bool, holders: Sequence[MemberView]) -> Standing:
+        pod = self._by_id.get(key)
+        if holders and not holders[0].is_away:
+            return Standing.JOINED
+        if not holders and self._ready_for_s(pod) >= MISSING_AFTER_READY_S:
+            return Standing.MISSING
+        if not holders and is_bare:
+            return Standing.UNISSUED
+        is_overdue = not holders and pod is not None and self.now_s - pod.created_at_s >= OVERDUE_AFTER_S
+        return Standing.OVERDUE if is_overdue else Standing.AWAY
+
+    def _ready_for_s(self, pod: Incarnation | None) -> float:
+        """Return how long a pod has been Ready without being deleted; a negative number when it is not."""
+        if pod is None or pod.ready_since_s is None or pod.is_deleting:
+            return -1.0
+        return self.now_s - pod.ready_since_s
+
+    def departed(self, key: str, ordinal: int, pod_name: str, holders: Sequence[MemberView]) -> Seat:
+        """Return a seat that somebody holds and nobody wants, judged by what was gathered of it."""
+        before = self.history.seats.get(key, NOTHING_REMEMBERED)
+        evidence = self.snapshot.evidence.get(key)
+        return Seat(
+            key=key,
+            ordinal=ordinal,
+            pod_name=pod_name,
+            standing=Standing.DEPARTED,
+            holders=tuple(_sorted(holders)),
+            evidence=evidence,
+            memory=SeatMemory(
+                departed_since_s=self.now_s if before.departed_since_s is None else before.departed_since_s,
+                sightings=self._sightings(key, before, holders),
+                removal=self._verified(before.removal),
+            ),
+            verdict=judge(
+                key,
+                evidence.chain if evidence is not None else (),
+                continuous=is_continuous(self.snapshot, self.history, ordinal),
+                unseen=unseen_by(self.snapshot, ordinal),
+                namespace=self.snapshot.namespace,
+            ),
+        )
+
+    def vacated(self, key: str, ordinal: int, pod_name: str, record: RemovalRecord) -> Seat:
+        """Return a seat that was removed and is not wanted again."""
+        memory = SeatMemory(removal=self._verified(record))
+        return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=Standing.VACATED, memory=memory)
+
+    def _sightings(
+        self, key: str, before: SeatMemory, holders: Iterable[MemberView]
+    ) -> tuple[tuple[str, str, float], ...]:
+        """Note which member was described while which pod had been Ready for long."""
+        sightings, uid = before.sightings, self._settled_uids.get(key)
+        for member in holders if uid is not None else ():
+            seen = tuple(s for s in sightings if s[0] == member.member_id)
+            if uid is not None and not any(s[1] == uid for s in seen):
+                sightings = (*seen, (member.member_id, uid, self.now_s))[-SIGHTINGS_MAX:]
+        return sightings
+
+    def _verified(self, record: RemovalRecord | None) -> RemovalRecord | None:
+        """Advance the verification of an acknowledged removal by one reading (step 7 of the chain).
+
+        Settled means: described as gone, nothing in flight, under the coordinator that acknowledged it, or twice at
+        least two seconds apart under another one. A classic removal is acknowledged before it is durable. A group that
+        expired has no rest to wait for, but a coordinator that has only just loaded may not show a group that exists: its
+        absence, too, is believed at the second reading.
+        """
+        group, now_s = self.group, self.now_s
+        if record is None:
+            return None
+        if record.member_id in self._member_ids:
+            return replace(record, absent_since_s=None, settled_at_s=None)
+        if record.settled_at_s is not None and record.coordinator == group.coordinator:
+            return record
+        if record.coordinator != group.coordinator:
+            return replace(record, coordinator=group.coordinator, absent_since_s=now_s, settled_at_s=None)
+        is_expired = group.group_type is GroupType.ABSENT
+        if not group.is_settled and not is_expired:
+            return record
+        if is_expired and record.absent_since_s is None:
+            return replace(record, absent_since_s=now_s)
+        if record.absent_since_s is not None and now_s - record.absent_since_s < COORDINATOR_CHANGE_SETTLE_S:
+            return record
+        return replace(record, settled_at_s=now_s)
+
+
+def _departed(
+    identity: Identity, expected: Mapping[str, int], held: Mapping[str, Sequence[MemberView]], reading: _Reading
+) -> Iterable[Seat]:
+    for key in sorted(held):
+        ordinal = identity.ordinal_of(key) if is_departed(identity, expected, key) else None
+        if ordinal is not None:
+            yield reading.departed(key, int(ordinal), identity.pod_name_of(key) or "", held[key])
+
+
+def _vacated(
+    identity: Identity, expected: Mapping[str, int], held: Mapping[str, Sequence[MemberView]], reading: _Reading
+) -> Iterable[Seat]:
+    for key, memory in sorted(reading.history.seats.items()):
+        ordinal = identity.ordinal_of(key)
+        if memory.removal is not None and key not in expected and (key not in held or ordinal is None):
+            pod_name = identity.pod_name_of(key) or ""
+            yield reading.vacated(key, int(ordinal) if ordinal is not None else -1, pod_name, memory.removal)
+
+
+def _sorted(members: Iterable[MemberView]) -> list[MemberView]:
+    return sorted(members, key=lambda m: m.member_id)
+
+
+def _lacks_id(identity: Identity, pod: Incarnation) -> bool:
+    """True for a live pod that carries no id the present scheme makes."""
+    if pod.state is not IncarnationState.LIVE or pod.is_deleting:
+        return False
+    return not any(identity.is_current(i) for i in pod.instance_ids)
