@@ -79,6 +79,7 @@ class Reason(StrEnum):
     MEMBERS_AWAY = "MembersAway"
     MEMBERS_MISSING = "MembersMissing"
     GROUP_NOT_FOUND = "GroupNotFound"
+    SUFFIX_MISMATCH = "SuffixMismatch"
     PROTOCOL_MISMATCH = "ProtocolMismatch"
     MEMBERSHIP_UNKNOWN = "MembershipUnknown"
     # TimeoutSufficient
@@ -293,6 +294,11 @@ _MEMBERSHIP_TEXTS: Final[Mapping[Reason, ReasonText]] = {
     Reason.GROUP_NOT_FOUND: _no(
         "The brokers know no group {group_id}. It appears when the first consumer joins; if consumers run, compare "
         "their group.id with spec.groupId.",
+        _T.MEMBERSHIP_COMPLETE,
+    ),
+    Reason.SUFFIX_MISMATCH: _no(
+        "{count} members nearly match, such as {instance_id} for pod {pod}: {cause}. Set {remedy}. Until then they count as foreign "
+        "and are not removed when their pods have ended.",
         _T.MEMBERSHIP_COMPLETE,
     ),
     Reason.PROTOCOL_MISMATCH: _no(

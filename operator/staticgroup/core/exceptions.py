@@ -73,12 +73,14 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Row]:
     namespace = snapshot.namespace
     for i in plan.membership.missing if plan.membership and plan.identity else ():
         pod = plan.identity.pod_name_of(i) if plan.identity else None
-        message = (
-            f"the pod is Ready but its member is not in the group; restart it: kubectl -n {namespace} delete pod {pod}"
+        near = plan.suffix.for_pod(pod) if plan.suffix else None
+        reason, message = (
+            "ReadyButNotJoined",
+            f"the pod is Ready but its member is not in the group; restart it: kubectl -n {namespace} delete pod {pod}",
         )
-        yield Row(
-            kind=api.ExceptionKind.MISSING, instance_id=i, pod_name=pod, reason="ReadyButNotJoined", message=message
-        )
+        if near is not None and plan.suffix is not None:
+            reason, message = "UnknownSuffix", f"set {plan.suffix.remedy}; a member of its pod holds {near.instance_id}"
+        yield Row(kind=api.ExceptionKind.MISSING, instance_id=i, pod_name=pod, reason=reason, message=message)
     for p in plan.pods_without_id:
         workload = snapshot.workload.name if snapshot.workload else p.pod_name.rpartition("-")[0]
         message = f"runs without its id; give it one: kubectl -n {namespace} rollout restart statefulset/{workload}"
@@ -88,8 +90,12 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Row]:
 def _outsiders(plan: Plan) -> Iterator[Row]:
     """Yield members that are not ours."""
     for f in plan.membership.foreign if plan.membership else ():
-        message = "a static member whose id this StaticGroup never issued; never touched"
-        yield Row(kind=api.ExceptionKind.FOREIGN, instance_id=f.instance_id, reason="NotIssuedHere", message=message)
+        near = plan.suffix.of(f.instance_id) if plan.suffix else None
+        reason, pod, message = "NotIssuedHere", None, "a static member whose id this StaticGroup never issued; never touched"
+        if near is not None and plan.suffix is not None:
+            reason, pod = "UnknownSuffix", near.pod_name
+            message = f"set {plan.suffix.remedy}; it is the id of this pod but for what the client appends, never touched until then"
+        yield Row(kind=api.ExceptionKind.FOREIGN, instance_id=f.instance_id, pod_name=pod, reason=reason, message=message)
     for d in plan.membership.dynamic if plan.membership else ():
         message = f"member {d.member_id[:120]} has no group.instance.id; never touched"
         yield Row(kind=api.ExceptionKind.DYNAMIC, reason="NoInstanceId", message=message)

@@ -20,6 +20,7 @@ from .identity import identity_of
 from .injection import InjectionPlan, InjectionVerdict, plan_injection
 from .membership import Identity, Membership, classify, pods_without_id
 from .snapshot import EPOCH_UNKNOWN, History, RemovalRecord, Snapshot
+from .suffixes import SuffixFinding, suffix_finding
 from .timeouts import TimeoutPlan, plan_timeout
 from .workload import WorkloadView
 
@@ -64,6 +65,7 @@ class Plan:
     membership: None when the group could not be read.
     too_large: why nothing is decided about a workload that calls for too many ids; "" when it does not.
     pods_without_id: pods that run without the id of their ordinal, known whether or not the group could be read.
+    suffix: foreign members that hold an id of ours but for what their client appends; None when there are none.
     requeue_after_s: when to look again if nothing happens before.
     """
 
@@ -71,6 +73,7 @@ class Plan:
     held: tuple[Held, ...] = ()
     membership: Membership | None = None
     pods_without_id: tuple[Incarnation, ...] = ()
+    suffix: SuffixFinding | None = None
     identity: Identity | None = None
     identity_error: str = ""
     too_large: str = ""
@@ -136,6 +139,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         actions=actions,
         held=held,
         membership=membership,
+        suffix=suffix_finding(spec.identity, history.injected, identity, membership),
         history=history,
         requeue_after_s=_requeue_after_s(membership, held, history, bool(actions)),
         summary=_summary(membership, actions, held),

@@ -24,6 +24,7 @@ from .injection import InjectionPlan, InjectionVerdict
 from .membership import Membership
 from .plan import Plan
 from .snapshot import Snapshot
+from .suffixes import SuffixFinding, unheeded_suffix
 from .timeouts import TimeoutVerdict
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def _injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, now: dateti
             _T.INJECTED,
             Reason.IDS_INJECTED,
             ConditionStatus.TRUE,
-            f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, injection)}",
+            f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, injection)}{_suffix_note(spec, plan)}",
             snapshot,
             now,
         )
@@ -236,7 +237,7 @@ def _injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, now: dateti
         _T.INJECTED,
         Reason.INJECTION_OFF,
         ConditionStatus.TRUE,
-        f"Nothing is injected: {injection.message}.",
+        f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}",
         snapshot,
         now,
     )
@@ -252,6 +253,14 @@ def _annotation_note(spec: StaticGroupSpec, injection: InjectionPlan) -> str:
     )
 
 
+def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:
+    """Say that the preset's client appends what nobody expects; nothing where members show that it does not."""
+    if plan.membership is not None and plan.membership.joined:
+        return ""
+    note = unheeded_suffix(spec.identity, plan.history.injected)
+    return f" {note}" if note else ""
+
+
 def _membership(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
     group, m, kind = snapshot.group, plan.membership, _T.MEMBERSHIP_COMPLETE
     if isinstance(group, KafkaProblem) and group.kind is KafkaProblemKind.UNSUPPORTED_GROUP:
@@ -260,9 +269,11 @@ def _membership(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, now: date
         return _say(kind, Reason.MEMBERSHIP_UNKNOWN, ConditionStatus.UNKNOWN, _TOO_LARGE, snapshot, now)
     if not isinstance(group, GroupView) or m is None:
         return condition(kind, Reason.MEMBERSHIP_UNKNOWN, observed_generation=snapshot.metadata_generation, now=now)
-    fault = _wrong_group(spec, group) or _absent_members(group, m, plan)
+    fault = _wrong_group(spec, group) or (None if plan.suffix else _absent_members(group, m, plan))
     if fault is not None:
         return _say(kind, fault[0], ConditionStatus.FALSE, fault[1], snapshot, now)
+    if plan.suffix is not None:
+        return _wrong_suffix(plan.suffix, snapshot, now)
     message = f"All {len(m.expected)} expected members are in the group."
     return _say(kind, Reason.ALL_MEMBERS_JOINED, ConditionStatus.TRUE, message, snapshot, now)
 
@@ -280,6 +291,22 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> tuple[Reason, str] 
             f"Group {group.group_id} is a group of protocol type {group.protocol_type}, not of consumers. Correct spec.groupId."
         )
     return None
+
+
+def _wrong_suffix(found: SuffixFinding, snapshot: Snapshot, now: datetime) -> Condition:
+    """Say that members hold our ids but for what their client appends."""
+    first = found.nearly[0]
+    return condition(
+        _T.MEMBERSHIP_COMPLETE,
+        Reason.SUFFIX_MISMATCH,
+        observed_generation=snapshot.metadata_generation,
+        now=now,
+        count=len(found.nearly),
+        instance_id=first.instance_id,
+        pod=first.pod_name,
+        cause=found.cause,
+        remedy=found.remedy,
+    )
 
 
 def _absent_members(group: GroupView, m: Membership, plan: Plan) -> tuple[Reason, str] | None:

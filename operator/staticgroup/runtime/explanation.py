@@ -66,6 +66,14 @@ def _continuity(snapshot: Snapshot) -> str:
     return f"pods can have come and gone unseen of {blind}; staticgroup confirm-gap --list says what to do"
 
 
+def _missing(instance_id: str, decided: Plan) -> str:
+    pod_name = decided.identity.pod_name_of(instance_id) if decided.identity else None
+    near = decided.suffix.for_pod(pod_name) if decided.suffix else None
+    if near is not None:
+        return f"A member of its pod holds {near.instance_id}, see below."
+    return "Its pod is Ready but nobody holds the id; restart the pod."
+
+
 def _members(snapshot: Snapshot, group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:
     yield f"Group {group.group_id}: {group.group_type.value}, {group.state}, {len(group.members)} members, coordinator {group.coordinator}."
     m = decided.membership
@@ -77,7 +85,7 @@ def _members(snapshot: Snapshot, group: GroupView, decided: Plan, now_s: float) 
         elif instance_id in m.unissued:
             yield f"  {instance_id}: not held, its pod runs without the id."
         elif instance_id in m.missing:
-            yield f"  {instance_id}: MISSING. Its pod is Ready but nobody holds the id; restart the pod."
+            yield f"  {instance_id}: MISSING. {_missing(instance_id, decided)}"
         else:
             yield f"  {instance_id}: away, its pod is restarting."
     for member in m.departed:
@@ -86,6 +94,8 @@ def _members(snapshot: Snapshot, group: GroupView, decided: Plan, now_s: float) 
             yield f"      {_incarnation(incarnation, now_s)}"
     if m.foreign:
         yield f"  {len(m.foreign)} static members are not ours: {', '.join(str(f.instance_id) for f in m.foreign[:5])}{' ...' if len(m.foreign) > 5 else ''}. Never touched."
+    if decided.suffix is not None:
+        yield f"  {len(decided.suffix.nearly)} of them nearly match: {decided.suffix.cause}. Set {decided.suffix.remedy}."
     if m.dynamic:
         yield f"  {len(m.dynamic)} members have no group.instance.id. Never touched."
     for pod in decided.pods_without_id:

@@ -126,7 +126,7 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
             "template": "{podName}.{scope}",
             "exclusive": False,
             "membersPerPod": 1,
-            "suffix": "None",
+            "suffix": "Auto",
             "preset": "Generic",
             "env": [],
             "method": "Auto",
