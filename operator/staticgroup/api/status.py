@@ -166,7 +166,7 @@ class Injected(ApiModel):
         description="Session timeout that the next pod receives, in milliseconds; null: none is injected.",
         json_schema_extra=NULLABLE,
     )
-    # Absent, not false: the digest over a status that was written before the field was known must not change.
+    # Absent, not false: what was written before the field was known means the same, and is written again unchanged.
     suffix_follows_preset: bool | None = Field(
         None,
         description="True: suffix Auto stands for what the preset's client appends. Absent: it stands for nothing, because "

@@ -110,8 +110,10 @@ async def test_preset_that_changes_on_a_live_group_removes_nobody_and_settles_wi
     assert (members.joined, members.foreign, world.left) == (PODS, PODS, [])
 
 
-def test_digest_over_a_status_of_before_is_what_it_was() -> None:
-    """A field that is not there must not count, or every seat would be blind after an upgrade."""
+@pytest.mark.parametrize("marker", [{}, {"suffixFollowsPreset": True}])
+def test_digest_over_a_status_is_what_it_was_before_the_suffix_could_follow_the_preset(marker: Json) -> None:
+    """An operator from before does not read the field, so it must not count, or every seat would be blind after an upgrade
+    or a rollback."""
     status = StaticGroupStatus.model_validate(
         {
             "injected": {
@@ -122,6 +124,7 @@ def test_digest_over_a_status_of_before_is_what_it_was() -> None:
                 "ids": [{"annotation": "staticgroup.io/instance-id", "suffix": ""}],
                 "env": [{"container": "", "name": "ID", "annotation": "staticgroup.io/instance-id"}],
             }
+            | marker
         }
     )
     assert digest_of(status) == "4ca30d5fbd75c92fa68bf75f3486e394"
