@@ -67,7 +67,7 @@ def suffix_finding(
     -----
     The scope is in nobody else's ids. Without it, and where the ordinal ends an id, a pod of another workload or a copy of
     one of ours may be called like one of ours and more (`web-1-0`, `web-1-debug`), so there a member counts only where the
-    seat that it would take is not filled.
+    pod whose seat it would take has been Ready for a while and nobody holds it.
     """
     nearly: list[NearMatch] = []
     for member in membership.foreign:
@@ -76,7 +76,7 @@ def suffix_finding(
             if found is None or found[0] > INT32_MAX:  # no StatefulSet has such an ordinal
                 continue
             is_ours = identity.is_scoped and not scheme.template.endswith("}")
-            if is_ours or _has_room(membership, found[0]):
+            if is_ours or _is_missing(membership, found[0]):
                 name = f"{scheme.workload_name}-{found[0]}"
                 nearly.append(NearMatch(instance_id=member.instance_id or "", pod_name=name, appended=found[1]))
                 break
@@ -111,9 +111,9 @@ def unheeded_suffix(wish: IdentitySpec, injected: Injected | None) -> str:
     )
 
 
-def _has_room(membership: Membership, ordinal: int) -> bool:
-    """True when an id of a wanted ordinal is held by nobody."""
-    return any(o == ordinal and i not in membership.joined for i, o in membership.expected.items())
+def _is_missing(membership: Membership, ordinal: int) -> bool:
+    """True when an id of an ordinal is held by nobody though its pod is Ready."""
+    return any(membership.expected[i] == ordinal for i in membership.missing)
 
 
 def _remedy(wish: IdentitySpec, style: SuffixStyle, near: set[str], seen: set[str]) -> str:

@@ -323,12 +323,18 @@ def test_member_of_somebody_else_is_no_near_match(text: str) -> None:
     assert decide(spec(), seen(*ids(""), text)).suffix is None
 
 
-@pytest.mark.parametrize(("held", "is_near"), [(("web-0", "web-1"), False), (("web-0",), True)])
-def test_without_a_scope_only_a_seat_that_is_not_filled_can_be_nearly_matched(held: tuple[str, ...], is_near: bool) -> None:
-    """web-1-0 may be the first pod of a StatefulSet web-1."""
+@pytest.mark.parametrize(
+    ("held", "ready_s", "is_near"), [(("web-0", "web-1"), 500, False), (("web-0",), 500, True), (("web-0",), 5, False)]
+)
+def test_without_a_scope_only_a_seat_that_is_missing_can_be_nearly_matched(
+    held: tuple[str, ...], ready_s: int, is_near: bool
+) -> None:
+    """web-1-0 may be the first pod of a StatefulSet web-1, and web-1 be about to join."""
     wish = spec(identity={"template": "{podName}", "exclusive": True})
     memory = history(injected=injected(id_template="{podName}"))
-    pods = tuple(incarnation(n, f"u{n}", instance_ids=frozenset({f"web-{n}"})) for n in range(2))
+    pods = tuple(
+        incarnation(n, f"u{n}", instance_ids=frozenset({f"web-{n}"}), ready_since_s=NOW_S - ready_s) for n in range(2)
+    )
     reason = told(wish, seen(*held, "web-1-0", pods=pods), memory)["MembershipComplete"][1]
     assert (reason == "SuffixMismatch") is is_near
 
