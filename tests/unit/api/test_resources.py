@@ -65,6 +65,7 @@ def full_status() -> StaticGroupStatus:
             method=InjectedMethod.POLICY,
             id_template="{podName}.3fa9c1d2",
             session_timeout_ms=45_000,
+            suffix_follows_preset=True,
             ids=[InjectedId(annotation="staticgroup.io/instance-id", suffix="")],
             env=[InjectedEnv(container="", name="ID", annotation="staticgroup.io/instance-id")],
         ),
