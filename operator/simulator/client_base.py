@@ -187,6 +187,6 @@ class Consumer(ABC):
 
 def _instance_id(process: ContainerProcess, settings: ConsumerSettings, number: int) -> str | None:
     given = settings.instance_id or process.environment.get(settings.instance_id_variable) or None
-    if given is None or settings.threads == 1:
+    if given is None or (settings.threads == 1 and not settings.always_numbers):
         return given
-    return f"{given}-{settings.first_thread + number - 1}"
+    return f"{given}-{settings.first_thread + max(number, 1) - 1}"

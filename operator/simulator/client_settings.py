@@ -77,7 +77,7 @@ class ConsumerSettings:
     ----------
     protocol: group.protocol.
     instance_id: group.instance.id; None: the value of the environment variable, and dynamic when that is not set.
-    threads: 1: the id as it is; more: `{id}-{n}` for n from `first_thread` (Streams 1, Spring 0).
+    threads: 1: the id as it is, unless `always_numbers`; more: `{id}-{n}` for n from `first_thread` (Streams 1, Spring 0).
     session_timeout_ms: classic only, unless the environment variable says otherwise.
     heartbeat_s: classic only; None: a third of the session timeout.
     close: what a static member does when it is closed. default: nothing (classic) or epoch -2 (KIP-848); leave: it
@@ -96,6 +96,7 @@ class ConsumerSettings:
     session_timeout_variable: str = "KAFKA_SESSION_TIMEOUT_MS"
     threads: int = 1
     first_thread: int = 1
+    always_numbers: bool = False
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
     heartbeat_s: float | None = None

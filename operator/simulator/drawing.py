@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from coordinator_model.settings import BrokerSettings
 from staticgroup.api.identifiers import SuffixStyle
-from staticgroup.api.identity import InjectionMethod, Preset
+from staticgroup.api.identity import IMPLIED_SUFFIXES, InjectionMethod, Preset
 from staticgroup.api.staticgroup import Mode, ProtocolChoice, RemovalPolicy, TimeoutMode
 
 from .objects import Json
@@ -32,7 +32,13 @@ PRESETS = {
     Preset.KAFKA_STREAMS: 1.0,
     Preset.CUSTOM: 1.0,
 }
-SUFFIXES = {SuffixStyle.NONE: 6.0, SuffixStyle.STREAMS: 1.0, SuffixStyle.SPRING: 0.7, SuffixStyle.CUSTOM: 0.5}
+SUFFIXES = {
+    SuffixStyle.NONE: 4.0,
+    SuffixStyle.AUTO: 2.0,
+    SuffixStyle.STREAMS: 1.0,
+    SuffixStyle.SPRING: 0.7,
+    SuffixStyle.CUSTOM: 0.5,
+}
 PROTOCOLS = {ProtocolChoice.AUTO: 1.0, ProtocolChoice.CLASSIC: 2.0, ProtocolChoice.CONSUMER: 1.0}
 TIMEOUTS = {TimeoutMode.FIXED: 3.0, TimeoutMode.AUTO: 1.0}
 POLICIES = {RemovalPolicy.WHEN_DEAD: 19.0, RemovalPolicy.NEVER: 1.0}
@@ -132,8 +138,8 @@ def draw_world(rng: Random) -> Drawn:
 def draw_team(rng: Random, *, protocol: str, session_s: int, has_policy: bool, has_label: bool) -> Team:
     """Draw what the first team writes."""
     suffix = pick(rng, SUFFIXES)
-    threads = 1 if suffix is SuffixStyle.NONE else 2
     method, preset = pick(rng, METHODS), pick(rng, PRESETS)
+    threads = _threads(rng, suffix, preset)
     mode = pick(rng, MODES)
     if method is InjectionMethod.NONE or not has_policy:
         is_by_hand = rng.random() < 0.95
@@ -178,6 +184,13 @@ def draw_team(rng: Random, *, protocol: str, session_s: int, has_policy: bool, h
         is_by_hand=is_by_hand,
         threads=threads,
     )
+
+
+def _threads(rng: Random, suffix: SuffixStyle, preset: Preset) -> int:
+    """Draw how many members a pod has; what numbers its members does so with one of them, too."""
+    if suffix is SuffixStyle.AUTO:
+        return rng.randint(1, 2) if preset in IMPLIED_SUFFIXES else 1
+    return 1 if suffix is SuffixStyle.NONE else 2
 
 
 def _protocol(rng: Random, protocol: str) -> ProtocolChoice:

@@ -85,9 +85,11 @@ class GroupLife:
 
 
 def client_suffixes(identity: Json) -> list[str]:
-    """Return what the client appends, by `identity.suffix` and its companions."""
+    """Return what the client appends, by `identity.suffix` and its companions, to ids that were not issued before."""
     count = int(identity.get("membersPerPod") or 1)
-    style = identity.get("suffix") or "None"
+    style = identity.get("suffix") or "Auto"
+    if style == "Auto":
+        style = {"SpringBoot": "Spring", "KafkaStreams": "Streams"}.get(identity.get("preset") or "Generic", "None")
     if style == "Streams":
         return [f"-{n}" for n in range(1, count + 1)]
     if style == "Spring":

@@ -148,7 +148,7 @@ def program(
 ) -> ContainerSettings:
     """Return what a team's container runs: one consumer of the group, with as many threads as the pod has members."""
     entry = team.variables
-    first = team.suffixes[0].removeprefix("-") if team.threads > 1 else "1"
+    first = team.suffixes[0].removeprefix("-")
     consumer = ConsumerSettings(
         group_id=GROUP,
         topics=(TOPIC,),
@@ -158,6 +158,7 @@ def program(
         session_timeout_variable=entry.session_timeout_name,
         threads=team.threads,
         first_thread=int(first) if first.isdigit() else 1,
+        always_numbers=team.suffixes != [""],
         session_timeout_ms=session_timeout_s * 1000,
         heartbeat_s=heartbeat_s,
     )

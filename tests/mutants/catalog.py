@@ -52,6 +52,7 @@ _CHAIN = ("tests/unit/core/test_chain.py",)
 _WORDS = ("tests/unit/core/test_words.py",)
 _PLAN = ("tests/unit/core/test_plan.py",)
 _MEMORY = ("tests/unit/core/test_memory.py",)
+_SUFFIXES = ("tests/unit/core/test_suffixes.py",)
 _HISTORIES = (
     "tests/unit/core/test_continuity.py",
     "tests/unit/runtime/test_gaps.py",
@@ -394,6 +395,18 @@ _CHAINS = (
         "core/injection.py",
         _PLAN,
         ("return EPOCH_UNKNOWN if _is_carried(spec, snapshot, scope, template) else", "return"),
+    ),
+    _mutant(
+        "lost memory beside carriers of ids that their client appends to taken for a beginning",
+        "core/injection.py",
+        _SUFFIXES,
+        ('added = {"", *scheme.suffixes}', 'added = {""}'),
+    ),
+    _mutant(
+        "default of today in force where ids were issued with that of before",
+        "api/injection.py",
+        _SUFFIXES,
+        ("return before is None or identity.preset not in IMPLIED_SUFFIXES", "return True"),
     ),
     _mutant(
         "ids issued before the watch is anchored",

@@ -38,6 +38,7 @@ def crowded_status() -> api.StaticGroupStatus:
             method=api.InjectedMethod.POLICY,
             id_template="{podName}.3fa9c1d2",
             session_timeout_ms=45_000,
+            suffix_follows_preset=True,
             ids=[
                 api.InjectedId(annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", suffix=f"-{n}")
                 for n in range(api.INJECTED_IDS_MAX)

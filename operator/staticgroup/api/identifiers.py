@@ -23,6 +23,7 @@ EXPECTED_IDS_MAX = 10_000
 _LEGAL_INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ORDINAL = re.compile(r"0|[1-9][0-9]*")
+_REST = r"(?P<rest>(?:[._-][a-zA-Z0-9._-]*)?)"
 PLACEHOLDERS = frozenset({"podName", "ordinal", "namespace", "workloadName", "groupName", "scope"})
 PER_POD_PLACEHOLDERS = frozenset({"podName", "ordinal"})
 SEPARATORS = "._-"
@@ -42,8 +43,9 @@ class AmbiguousIdentityError(ValueError):
 
 
 class SuffixStyle(StrEnum):
-    """Name what the client library itself appends to the id it is given."""
+    """Name what the client library itself appends to the id it is given; Auto leaves it to the preset."""
 
+    AUTO = "Auto"
     NONE = "None"
     STREAMS = "Streams"
     SPRING = "Spring"
@@ -158,7 +160,8 @@ def client_suffixes(style: SuffixStyle, members_per_pod: int, custom: Sequence[s
     Parameters
     ----------
     style
-        Kafka Streams appends `-1`..`-N` (N stream threads), Spring `-0`..`-(N-1)` (N = concurrency).
+        Kafka Streams appends `-1`..`-N` (N stream threads), Spring `-0`..`-(N-1)` (N = concurrency). Not Auto, which
+        only the preset resolves, see `injection.suffix_in_force`.
     members_per_pod
         1..64; how many members one injected id becomes.
     custom
@@ -169,12 +172,20 @@ def client_suffixes(style: SuffixStyle, members_per_pod: int, custom: Sequence[s
     tuple[str, ...]
         `("",)` when the client uses the id as it is.
 
+    Raises
+    ------
+    ValueError
+        For Auto.
+
     Notes
     -----
-    `StreamThread.create` (thread index from 1); Spring's `ConcurrentMessageListenerContainer` with
-    `alwaysClientIdSuffix` (index from 0, also at concurrency 1).
+    `StreamsConfig.getMainConsumerConfigs` (thread index from 1, also with one thread); Spring's
+    `ConcurrentMessageListenerContainer` with `alwaysClientIdSuffix` (index from 0, also at concurrency 1) and
+    `KafkaMessageListenerContainer.checkGroupInstance`, which appends it to the id too.
     """
     match style:
+        case SuffixStyle.AUTO:
+            raise ValueError("suffix Auto says nothing by itself: resolve it by the preset first")
         case SuffixStyle.NONE:
             return ("",)
         case SuffixStyle.STREAMS:
@@ -212,6 +223,7 @@ class IdScheme:
     suffixes: tuple[str, ...] = ("",)
     _combined: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _with_rest: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         combined = tuple(own + added for own in self.env_suffixes for added in self.suffixes)
@@ -221,7 +233,10 @@ class IdScheme:
         if bare:
             raise AmbiguousIdentityError(f"suffix {bare[0]!r} must begin with one of '.', '_', '-'")
         object.__setattr__(self, "_combined", combined)
-        object.__setattr__(self, "_pattern", _inverse(self.template, self.workload_name, combined))
+        object.__setattr__(self, "_pattern", _inverse(self.template, self.workload_name, _any_of(combined)))
+        # The longest first: of "" and "-orders" the second explains web-0-orders-0 better.
+        own = _any_of(sorted(self.env_suffixes, key=len, reverse=True))
+        object.__setattr__(self, "_with_rest", _inverse(self.template, self.workload_name, own + _REST))
 
     def base_id(self, ordinal: Ordinal, env_suffix: str = "") -> InstanceId:
         """Render the id that is injected, before the client appends anything.
@@ -313,8 +328,30 @@ class IdScheme:
         found = self._pattern.fullmatch(instance_id)
         return Ordinal(int(found["ordinal"])) if found else None
 
+    def appended_to(self, instance_id: str) -> tuple[Ordinal, str] | None:
+        """Split an id into the one that a pod is given and whatever a client appended, expected or not.
 
-def _inverse(template: str, workload_name: str, suffixes: Iterable[str]) -> re.Pattern[str]:
+        Parameters
+        ----------
+        instance_id
+            Any text, for instance from a described member.
+
+        Returns
+        -------
+        tuple[Ordinal, str] | None
+            The ordinal of the pod, and what was appended: empty, or a separator and more. None when no pod is given an id
+            that this one begins with.
+        """
+        found = self._with_rest.fullmatch(instance_id)
+        return (Ordinal(int(found["ordinal"])), found["rest"]) if found else None
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    """Write the pattern that one of the texts fits."""
+    return f"(?:{'|'.join(re.escape(text) for text in texts)})"
+
+
+def _inverse(template: str, workload_name: str, suffix_pattern: str) -> re.Pattern[str]:
     """Compile the template into the pattern of its ids; a repeated placeholder must repeat the same ordinal."""
     parts: list[str] = []
     ordinal = f"(?P<ordinal>{_ORDINAL.pattern})"
@@ -324,5 +361,4 @@ def _inverse(template: str, workload_name: str, suffixes: Iterable[str]) -> re.P
             continue
         parts.append((f"{re.escape(workload_name)}-" if text == "{podName}" else "") + ordinal)
         ordinal = "(?P=ordinal)"
-    alternatives = "|".join(re.escape(suffix) for suffix in suffixes)
-    return re.compile("".join(parts) + f"(?:{alternatives})")
+    return re.compile("".join(parts) + suffix_pattern)

@@ -4,7 +4,9 @@ The one idea: whatever would give two consumers one id is refused by the API ser
 the message. Sources: KIP-345; StreamsConfig (client suffix from 1); Spring Kafka's concurrent container (from 0).
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, StringConstraints
@@ -30,6 +32,16 @@ class Preset(StrEnum):
     QUARKUS = "Quarkus"
     KAFKA_STREAMS = "KafkaStreams"
     CUSTOM = "Custom"
+
+
+IMPLIED_SUFFIXES: Final[Mapping[Preset, SuffixStyle]] = MappingProxyType(
+    {Preset.SPRING_BOOT: SuffixStyle.SPRING, Preset.KAFKA_STREAMS: SuffixStyle.STREAMS}
+)
+"""What the client of a preset appends to the id it is given, also when a pod has only one member; the others append nothing.
+
+Sources: see `identifiers.client_suffixes`. SmallRye's Kafka connector, which Quarkus uses, and librdkafka hand the id on as
+it is.
+"""
 
 
 class InjectionMethod(StrEnum):
@@ -65,6 +77,7 @@ class EnvEntry(ApiModel):
     )
 
 
+_HAS_IMPLIED_SUFFIX: Final = f"self.preset in [{', '.join(repr(preset.value) for preset in IMPLIED_SUFFIXES)}]"
 _SAME_CONTAINER = "(has(e.container) ? e.container : '') == (has(f.container) ? f.container : '')"
 
 
@@ -92,6 +105,13 @@ class Identity(ApiModel):
                 field_path=".membersPerPod",
             ),
             rule(
+                f"self.suffix != 'Auto' || self.membersPerPod == 1 || {_HAS_IMPLIED_SUFFIX}",
+                "spec.identity.membersPerPod must be 1 while suffix is Auto and the preset's client appends nothing, or the "
+                "members of a pod would share one id: set spec.identity.suffix to what the client appends (Streams or Spring "
+                "where it numbers its members), or list the consumers in spec.identity.env",
+                field_path=".membersPerPod",
+            ),
+            rule(
                 "self.suffix != 'Custom' || (has(self.customSuffixes) && "
                 "size(self.customSuffixes) == self.membersPerPod)",
                 "spec.identity.customSuffixes must list one suffix for each of spec.identity.membersPerPod members "
@@ -114,7 +134,7 @@ class Identity(ApiModel):
                 reason="FieldValueRequired",
             ),
             rule(
-                "size(self.env) == 0 || !(self.preset in ['SpringBoot', 'KafkaStreams'])",
+                f"size(self.env) == 0 || !({_HAS_IMPLIED_SUFFIX})",
                 "spec.identity.env replaces the preset's variables, and its default names are not those of this "
                 "preset: name the variables in full and set spec.identity.preset to Custom",
                 field_path=".env",
@@ -174,9 +194,11 @@ class Identity(ApiModel):
         "Spring's concurrency. Default 1. Must match the client, or its extra members count as foreign.",
     )
     suffix: SuffixStyle = Field(
-        SuffixStyle.NONE,
-        description="What the client itself appends to the id. None (default): nothing; Streams: -1 to -N; Spring: -0 "
-        "to -(N-1); Custom: customSuffixes. N is membersPerPod.",
+        SuffixStyle.AUTO,
+        description="What the client itself appends to the id. Auto (default): what the client of preset appends, Spring for "
+        "SpringBoot, Streams for KafkaStreams, else nothing; None: nothing; Streams: -1 to -N; Spring: -0 to -(N-1); Custom: "
+        "customSuffixes. N is membersPerPod. A StaticGroup that issued its ids with None keeps to it under Auto, see "
+        "status.injected.suffixFollowsPreset.",
     )
     custom_suffixes: (
         Annotated[

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from staticgroup.api import names
-from staticgroup.api.identity import EnvEntry, Identity, Preset
+from staticgroup.api.identifiers import SuffixStyle
+from staticgroup.api.identity import IMPLIED_SUFFIXES, EnvEntry, Identity, Preset
 from staticgroup.api.status import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod
 
 
@@ -120,6 +121,53 @@ def env_suffixes(identity: Identity) -> tuple[str, ...]:
     return tuple(entry.suffix for entry in env_entries(identity))
 
 
+def suffix_follows_preset(identity: Identity, before: bool | None) -> bool:
+    """Tell whether suffix Auto stands for what the preset's client appends, or for nothing.
+
+    Parameters
+    ----------
+    identity
+        Of the spec.
+    before
+        What `status.injected.suffixFollowsPreset` says, False where it is absent; None while no id was issued.
+
+    Returns
+    -------
+    bool
+        False where ids were issued with suffix None and nothing else was asked for since. None was the default once, and
+        an API server applies today's default to whoever leaves the field out: a manifest that is replaced, or taken over
+        by server-side apply, would otherwise give other ids to members that run.
+
+    Notes
+    -----
+    The answer may be asked again of itself: with it as `before`, it is the same.
+    """
+    if before or identity.members_per_pod > 1:  # several members of a pod cannot have been issued one id
+        return True
+    if identity.suffix is SuffixStyle.AUTO:
+        return before is None or identity.preset not in IMPLIED_SUFFIXES
+    return identity.suffix is not SuffixStyle.NONE
+
+
+def suffix_in_force(identity: Identity, before: bool | None) -> SuffixStyle:
+    """Resolve what the client appends to the id it is given.
+
+    Parameters
+    ----------
+    identity, before
+        See `suffix_follows_preset`.
+
+    Returns
+    -------
+    SuffixStyle
+        Never Auto.
+    """
+    if identity.suffix is not SuffixStyle.AUTO:
+        return identity.suffix
+    implied = IMPLIED_SUFFIXES.get(identity.preset, SuffixStyle.NONE)
+    return implied if suffix_follows_preset(identity, before) else SuffixStyle.NONE
+
+
 def follows_annotation(identity: Identity, id_template: str) -> bool:
     """Tell whether a pod's id changes when somebody edits the pod's annotations and a container starts again.
 
@@ -158,6 +206,7 @@ def injected(
     watch_epoch: str,
     id_template: str,
     session_timeout_ms: int | None,
+    suffix_follows_preset: bool = False,
 ) -> Injected:
     """Resolve the spec into what the admission policy injects.
 
@@ -175,6 +224,8 @@ def injected(
         See `identifiers.resolve_template`.
     session_timeout_ms
         In milliseconds, from 1; None: not injected (KIP-848 clients refuse to start with one).
+    suffix_follows_preset
+        See the function of that name.
 
     Returns
     -------
@@ -201,6 +252,7 @@ def injected(
         method=method,
         id_template=id_template,
         session_timeout_ms=session_timeout_ms,
+        suffix_follows_preset=suffix_follows_preset or None,
         ids=[InjectedId(annotation=names.instance_id_annotation(e.suffix), suffix=e.suffix) for e in entries],
         env=variables,
     )

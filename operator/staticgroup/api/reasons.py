@@ -75,6 +75,7 @@ class Reason(StrEnum):
     MEMBERS_AWAY = "MembersAway"
     MEMBERS_MISSING = "MembersMissing"
     GROUP_NOT_FOUND = "GroupNotFound"
+    SUFFIX_MISMATCH = "SuffixMismatch"
     PROTOCOL_MISMATCH = "ProtocolMismatch"
     MEMBERSHIP_UNKNOWN = "MembershipUnknown"
     # TimeoutSufficient
@@ -161,6 +162,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.MEMBERS_AWAY: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERS_MISSING: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.GROUP_NOT_FOUND: _no(_T.MEMBERSHIP_COMPLETE),
+        Reason.SUFFIX_MISMATCH: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.PROTOCOL_MISMATCH: _no(_T.READY, _T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERSHIP_UNKNOWN: _unknown(_T.MEMBERSHIP_COMPLETE, _T.REMOVAL_SETTLED),
         Reason.TIMEOUT_FITS: _yes(_T.TIMEOUT_SUFFICIENT),

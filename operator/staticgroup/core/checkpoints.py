@@ -68,10 +68,18 @@ def is_sealed(status: StaticGroupStatus | None, uid: str) -> bool:
 
 
 def digest_of(status: StaticGroupStatus) -> str:
-    """Return 32 hex digits over the durable parts of a status, whatever order and form the API server keeps them in."""
+    """Return 32 hex digits over the durable parts of a status, whatever order and form the API server keeps them in.
+
+    Notes
+    -----
+    `suffixFollowsPreset` does not count: an operator from before it was known does not read it and has to go on from this
+    status all the same. Whoever changes it makes members foreign or expected; what proves their end stays as it is.
+    """
     wire = status.to_wire()
     parts = {name: wire.get(name) for name in _DURABLE}
     parts["continuity"] = {k: v for k, v in (parts["continuity"] or {}).items() if k != "digest"}
+    if parts["injected"] is not None:
+        parts["injected"] = {k: v for k, v in parts["injected"].items() if k != "suffixFollowsPreset"}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ..api.identifiers import IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
-from ..api.injection import env_suffixes
+from ..api.injection import env_suffixes, suffix_in_force
 from ..api.schema import INT32_MAX
 from ..api.staticgroup import StaticGroup, StaticGroupSpec
 from .chain import Incarnation
@@ -90,7 +90,7 @@ def identity_of(spec: StaticGroupSpec, history: History) -> Identity:
     if injected is None:
         return Identity(schemes=(), is_scoped=False)
     templates = [injected.id_template, *(t for t in history.templates if t != injected.id_template)]
-    schemes = tuple(scheme_of(spec, t) for t in templates)
+    schemes = tuple(scheme_of(spec, t, injected.suffix_follows_preset) for t in templates)
     return Identity(schemes=schemes, is_scoped=bool(injected.scope) and all(injected.scope in t for t in templates))
 
 
@@ -116,19 +116,22 @@ def issued_since_s(identity: Identity, group: StaticGroup, *, cluster_uid: str) 
     return created.timestamp() if created is not None and is_own else 0.0
 
 
-def scheme_of(spec: StaticGroupSpec, template: str) -> IdScheme:
+def scheme_of(spec: StaticGroupSpec, template: str, suffix_follows_preset: bool | None) -> IdScheme:
     """Return the ids that a spec makes of one resolved template.
 
     Parameters
     ----------
     template: with only `{podName}` and `{ordinal}` left, see `resolve_template`.
+    suffix_follows_preset: as remembered; None while no id was issued.
 
     Raises
     ------
     AmbiguousIdentityError: two members of a pod would carry the same id.
     """
     suffixes = client_suffixes(
-        spec.identity.suffix, spec.identity.members_per_pod, tuple(spec.identity.custom_suffixes or ())
+        suffix_in_force(spec.identity, suffix_follows_preset),
+        spec.identity.members_per_pod,
+        tuple(spec.identity.custom_suffixes or ()),
     )
     return IdScheme(
         template=template,

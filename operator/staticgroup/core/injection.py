@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, identity_scope, resolve_template
 from ..api.identity import InjectionMethod
+from ..api.injection import suffix_follows_preset
 from ..api.staticgroup import Mode, StaticGroupSpec
 from .group import GroupView
 from .identity import scheme_of
@@ -89,6 +90,9 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         method=InjectionMethod.POLICY.value if injects else InjectionMethod.NONE.value,
         id_template=template,
         session_timeout_ms=_timeout_ms(timeout, before),
+        suffix_follows_preset=suffix_follows_preset(
+            spec.identity, before.suffix_follows_preset if before is not None else None
+        ),
     )
     templates = history.templates
     if before is not None and before.id_template != template:
@@ -122,11 +126,12 @@ def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template:
         held = {m.instance_id for m in members if m.instance_id is not None}
         return any(scope in i for i in held.union(*(p.instance_ids for p in snapshot.known)))
     try:
-        scheme = scheme_of(spec, template)
+        scheme = scheme_of(spec, template, None)
     except AmbiguousIdentityError:
         return False  # nothing is decided about such ids
     younger = [p for p in snapshot.known if p.created_at_s > snapshot.created_at_s]
-    return any(scheme.ordinal_of(i) is not None for p in younger for i in p.instance_ids)
+    added = {"", *scheme.suffixes}  # a pod carries the id that its client appends to
+    return any(scheme.ordinal_of(i + a) is not None for p in younger for i in p.instance_ids for a in added)
 
 
 def _timeout_ms(timeout: TimeoutPlan, before: Injected | None) -> int | None:

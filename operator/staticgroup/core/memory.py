@@ -94,6 +94,7 @@ def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> api.Injec
         watch_epoch=injected.watch_epoch,
         id_template=injected.id_template,
         session_timeout_ms=injected.session_timeout_ms,
+        suffix_follows_preset=injected.suffix_follows_preset,
     )
 
 
@@ -268,6 +269,7 @@ def _injected_from(injected: api.Injected | None) -> Injected | None:
         method=injected.method.value,
         id_template=injected.id_template,
         session_timeout_ms=injected.session_timeout_ms,
+        suffix_follows_preset=bool(injected.suffix_follows_preset),
     )
 
 

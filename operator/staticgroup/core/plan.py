@@ -22,6 +22,7 @@ from .injection import InjectionPlan, InjectionVerdict, plan_injection
 from .roles import role_of
 from .seats import Seat, SeatTable, Standing, departed_seats, expected_ids, lay, pods_without_id
 from .snapshot import EPOCH_UNKNOWN, History, Snapshot
+from .suffixes import SuffixMismatch, suffix_mismatch
 from .timeouts import TimeoutPlan, plan_timeout
 
 STEADY_REQUEUE_S = 30.0
@@ -65,6 +66,7 @@ class Plan:
     table: None when the group could not be read.
     too_large: why nothing is decided about a workload that calls for too many ids; "" when it does not.
     pods_without_id: pods that run without the id of their ordinal, known whether or not the group could be read.
+    suffix: foreign members that hold an id of ours but for what their client appends; None when there are none.
     requeue_after_s: when to look again if nothing happens before.
     """
 
@@ -72,6 +74,7 @@ class Plan:
     held: tuple[Finding, ...] = ()
     table: SeatTable | None = None
     pods_without_id: tuple[Incarnation, ...] = ()
+    suffix: SuffixMismatch | None = None
     identity: Identity | None = None
     identity_error: str = ""
     too_large: str = ""
@@ -137,6 +140,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         actions=actions,
         held=kept,
         table=table,
+        suffix=suffix_mismatch(spec.identity, history.injected, identity, table),
         history=history,
         requeue_after_s=_requeue_after_s(table, kept, history, bool(actions)),
         summary=_summary(table, actions, kept),

@@ -98,6 +98,7 @@ class Injected:
 
     Nothing is injected while it is absent, so no id exists before the pod watch was anchored: `watch_epoch` is
     the continuity epoch from which on every pod that can carry an id of this StaticGroup has been seen.
+    `suffix_follows_preset`: see `api.injection`.
     """
 
     scope: str
@@ -105,6 +106,7 @@ class Injected:
     method: str
     id_template: str
     session_timeout_ms: int | None
+    suffix_follows_preset: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

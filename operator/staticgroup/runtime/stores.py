@@ -258,6 +258,7 @@ def _schemes(group: StaticGroup) -> tuple[IdScheme, ...]:
             )
         )
     try:
-        return tuple(scheme_of(spec, t) for t in dict.fromkeys(templates))
+        follows = bool(injected.suffix_follows_preset) if injected is not None else None
+        return tuple(scheme_of(spec, t, follows) for t in dict.fromkeys(templates))
     except AmbiguousIdentityError:
         return ()

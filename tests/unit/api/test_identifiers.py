@@ -94,6 +94,47 @@ def test_streams_counts_from_one_and_spring_from_zero() -> None:
     assert client_suffixes(SuffixStyle.CUSTOM, 2, ["-in", "-out"]) == ("-in", "-out")
 
 
+def test_both_append_it_to_a_single_member_too() -> None:
+    """StreamsConfig.getMainConsumerConfigs; ConcurrentMessageListenerContainer.alwaysClientIdSuffix, which is true."""
+    assert client_suffixes(SuffixStyle.STREAMS, 1) == ("-1",)
+    assert client_suffixes(SuffixStyle.SPRING, 1) == ("-0",)
+
+
+def test_auto_says_nothing_by_itself() -> None:
+    with pytest.raises(ValueError, match="resolve it by the preset"):
+        client_suffixes(SuffixStyle.AUTO, 1)
+
+
+@given(scheme=schemes(), ordinal=st.integers(0, 2**31 - 1), rest=st.from_regex(r"(?:[._-][a-zA-Z0-9._-]{0,9})?", fullmatch=True))
+def test_whatever_a_client_appends_the_pod_is_found_by_the_id_that_it_was_given(
+    scheme: IdScheme, ordinal: int, rest: str
+) -> None:
+    for env_suffix in scheme.env_suffixes:
+        found = scheme.appended_to(scheme.base_id(Ordinal(ordinal), env_suffix) + rest)
+        assert found is not None
+        assert found[0] == ordinal
+        assert (env_suffix + rest).endswith(found[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("web-1.s", (1, "")),
+        ("web-1.s-0", (1, "-0")),
+        ("web-1.s-a", (1, "")),
+        ("web-1.s-a-0", (1, "-0")),
+        ("web-1.s-a.b_c", (1, ".b_c")),
+        ("web-1.sx", None),
+        ("web-01.s-0", None),
+        ("xweb-1.s-0", None),
+        ("web-1", None),
+    ],
+)
+def test_id_is_split_into_what_the_pod_was_given_and_what_was_appended(text: str, found: tuple[int, str] | None) -> None:
+    scheme = IdScheme(template="{podName}.s", workload_name="web", env_suffixes=("", "-a"))
+    assert scheme.appended_to(text) == found
+
+
 def test_expected_ids_cover_the_range_from_start_with_every_suffix() -> None:
     """KEP-3335: ordinals are [start, start + replicas)."""
     scheme = IdScheme(

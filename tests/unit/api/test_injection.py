@@ -3,8 +3,18 @@
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
+from staticgroup.api.identifiers import SuffixStyle
 from staticgroup.api.identity import EnvEntry, Identity, Preset
-from staticgroup.api.injection import EnvNames, env_entries, env_names, env_suffixes, follows_annotation, injected
+from staticgroup.api.injection import (
+    EnvNames,
+    env_entries,
+    env_names,
+    env_suffixes,
+    follows_annotation,
+    injected,
+    suffix_follows_preset,
+    suffix_in_force,
+)
 from staticgroup.api.names import instance_id_annotation
 from staticgroup.api.status import Injected, InjectedEnv, InjectedId, InjectedMethod
 
@@ -172,3 +182,37 @@ def test_status_of_the_previous_version_is_read_as_one_whose_variables_read_anno
     assert Injected.model_validate(wire).env[0] == InjectedEnv(
         container="", name="KAFKA_GROUP_INSTANCE_ID", annotation=ID
     )
+
+
+@pytest.mark.parametrize("before", [None, False, True])
+@pytest.mark.parametrize("members_per_pod", [1, 2])
+@pytest.mark.parametrize("style", list(SuffixStyle))
+@pytest.mark.parametrize("preset", list(Preset))
+def test_what_auto_stands_for_does_not_change_by_being_remembered(
+    preset: Preset, style: SuffixStyle, members_per_pod: int, before: bool | None
+) -> None:
+    """Rounds that know the answer and rounds that do not yet must read the same ids."""
+    identity = Identity(preset=preset, suffix=style, members_per_pod=members_per_pod)
+    after = suffix_follows_preset(identity, before)
+    assert suffix_follows_preset(identity, after) is after
+    assert suffix_in_force(identity, after) is suffix_in_force(identity, before)
+    assert suffix_in_force(identity, before) is not SuffixStyle.AUTO
+    assert style in (SuffixStyle.AUTO, suffix_in_force(identity, before))
+
+
+def test_that_auto_follows_the_preset_is_written_only_where_it_does() -> None:
+    """A status that was written before the field was known must be written again without a difference."""
+
+    def wire(follows: bool) -> dict[str, object]:
+        return injected(
+            Identity(),
+            method=InjectedMethod.POLICY,
+            scope="3fa9c1d2",
+            watch_epoch="7",
+            id_template="{podName}.3fa9c1d2",
+            session_timeout_ms=None,
+            suffix_follows_preset=follows,
+        ).to_wire()
+
+    assert wire(True) == wire(False) | {"suffixFollowsPreset": True}
+    assert "suffixFollowsPreset" not in wire(False)

@@ -17,7 +17,7 @@ from simulator.drawing import Arrival, Drawn, Rivalry, draw_world
 from simulator.issued_ids import GroupLife, scope_of
 from simulator.teams import GROUP, static_group
 from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scope, resolve_template
-from staticgroup.api.injection import env_suffixes
+from staticgroup.api.injection import env_suffixes, suffix_in_force
 from staticgroup.api.staticgroup import StaticGroup, StaticGroupSpec
 
 WORLDS = 3000
@@ -133,7 +133,8 @@ def test_ids_of_the_ground_truth_are_those_of_the_product(drawn: list[Drawn]) ->
             template = resolve_template(
                 identity.template, namespace=place[0], workload_name=team.workload, group_name=place[1], scope=scope
             )
-            suffixes = client_suffixes(identity.suffix, identity.members_per_pod, identity.custom_suffixes or ())
+            style = suffix_in_force(identity, None)
+            suffixes = client_suffixes(style, identity.members_per_pod, identity.custom_suffixes or ())
             scheme = IdScheme(
                 template=template,
                 workload_name=team.workload,

@@ -11,6 +11,7 @@ from ..plan import Plan
 from ..roles import role_of
 from ..seats import Seat, SeatTable, Standing
 from ..snapshot import Snapshot
+from ..suffixes import SuffixMismatch
 from . import Finding
 from .workload import TOO_LARGE
 
@@ -28,6 +29,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
     sentence = f"All {len(table.wanted)} expected members are in the group."
     return (
         _wrong_group(spec, group)
+        or _wrong_suffix(plan.suffix)
         or _absent_members(group, table)
         or Finding(kind=_KIND, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
     )
@@ -48,6 +50,19 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
         sentence = f"Group {group.group_id} is a group of protocol type {group.protocol_type}, not of {role.plural}."
         return Finding(kind=_KIND, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy="Correct spec.groupId.")
     return None
+
+
+def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
+    """Say that members hold our ids but for what their client appends; None when none does."""
+    if found is None:
+        return None
+    first = found.nearly[0]
+    return Finding(
+        kind=_KIND,
+        reason=Reason.SUFFIX_MISMATCH,
+        sentence=f"{len(found.nearly)} members nearly match, such as {first.instance_id} for pod {first.pod_name}: {found.cause}.",
+        remedy=f"Set {found.remedy}. Until then they count as foreign and are not removed when their pods have ended.",
+    )
 
 
 def _absent_members(group: GroupView, table: SeatTable) -> Finding | None:

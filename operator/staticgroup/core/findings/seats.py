@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from ...api.status import ExceptionKind
 from ..chain import Incarnation, IncarnationState, way_out
@@ -10,6 +11,8 @@ from ..plan import Plan
 from ..seats import Standing
 from ..snapshot import Snapshot
 from . import Finding, Subject
+
+UNKNOWN_SUFFIX: Final = "UnknownSuffix"
 
 
 def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnation]) -> Iterator[Finding]:
@@ -37,13 +40,14 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield pods that a person has to restart, each with the command."""
     namespace = snapshot.namespace
     for seat in plan.table.of(Standing.MISSING) if plan.table is not None else ():
-        yield Finding(
-            kind=ExceptionKind.MISSING,
-            reason="ReadyButNotJoined",
-            sentence="the pod is Ready but its member is not in the group",
-            remedy=f"restart it: kubectl -n {namespace} delete pod {seat.pod_name}",
-            subject=Subject(instance_id=seat.key, pod_name=seat.pod_name),
-        )
+        near = plan.suffix.for_pod(seat.pod_name) if plan.suffix is not None else None
+        reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
+        remedy = f"restart it: kubectl -n {namespace} delete pod {seat.pod_name}"
+        if near is not None and plan.suffix is not None:
+            reason, sentence = UNKNOWN_SUFFIX, f"set {plan.suffix.remedy}"
+            remedy = f"a member of its pod holds {near.instance_id}"
+        subject = Subject(instance_id=seat.key, pod_name=seat.pod_name)
+        yield Finding(kind=ExceptionKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
     for pod in plan.pods_without_id:
         workload = snapshot.workload.name if snapshot.workload else pod.pod_name.rpartition("-")[0]
         yield Finding(
@@ -58,12 +62,15 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
 def _outsiders(plan: Plan) -> Iterator[Finding]:
     """Yield members that are not ours."""
     for member in plan.table.foreign if plan.table is not None else ():
-        yield Finding(
-            kind=ExceptionKind.FOREIGN,
-            reason="NotIssuedHere",
-            sentence="a static member whose id this StaticGroup never issued; never touched",
-            subject=Subject(instance_id=member.instance_id, member_id=member.member_id),
-        )
+        near = plan.suffix.of(member.instance_id) if plan.suffix is not None else None
+        reason, sentence = "NotIssuedHere", "a static member whose id this StaticGroup never issued; never touched"
+        if near is not None and plan.suffix is not None:
+            reason, sentence = UNKNOWN_SUFFIX, (
+                f"set {plan.suffix.remedy}; it is the id of this pod but for what the client appends, never touched until then"
+            )
+        pod_name = near.pod_name if near is not None else None
+        subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)
+        yield Finding(kind=ExceptionKind.FOREIGN, reason=reason, sentence=sentence, subject=subject)
     for member in plan.table.dynamic if plan.table is not None else ():
         yield Finding(
             kind=ExceptionKind.DYNAMIC,

@@ -11,7 +11,9 @@ from ...api.staticgroup import StaticGroupSpec
 from ..chain import IncarnationState
 from ..injection import InjectionPlan, InjectionVerdict
 from ..plan import Plan
+from ..seats import Standing
 from ..snapshot import Snapshot
+from ..suffixes import unheeded_suffix
 from ..timeouts import TimeoutVerdict
 from . import Finding, ended
 
@@ -55,9 +57,9 @@ def injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
         return _pods_without_id(snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
         live = sum(p.state is IncarnationState.LIVE for p in snapshot.pods)
-        sentence = f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, injection)}"
+        sentence = f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, injection)}{_suffix_note(spec, plan)}"
         return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
-    sentence = f"Nothing is injected: {injection.message}."
+    sentence = f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}"
     return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
 
 
@@ -80,6 +82,14 @@ def _annotation_note(spec: StaticGroupSpec, injection: InjectionPlan) -> str:
         f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container starts: "
         "do not edit it. A copy of a pod may keep it, so a gap of the pod watch leaves every seat in doubt."
     )
+
+
+def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:
+    """Say that the preset's client appends what nobody expects; nothing where members show that it does not."""
+    if plan.table is not None and plan.table.of(Standing.JOINED):
+        return ""
+    note = unheeded_suffix(spec.identity, plan.history.injected)
+    return f" {note}" if note else ""
 
 
 def timeout_sufficient(plan: Plan) -> Finding:

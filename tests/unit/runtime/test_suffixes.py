@@ -1,0 +1,186 @@
+"""A preset alone is enough, upgrades give nobody other ids, and StaticGroups that can make one id find each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticgroup.api.status import StaticGroupStatus
+from staticgroup.core.checkpoints import digest_of
+from staticgroup.runtime.stores import Stores
+
+from .world import World, static_group
+
+PODS = 3
+Json = dict[str, Any]
+
+
+async def started(world: World, *appended: str) -> World:
+    """Pods start with the ids they are given; their clients append to them."""
+    world.scale(PODS)
+    await world.round()
+    for ordinal in range(PODS):
+        world.start(ordinal, joins=False)
+        for text in appended:
+            world.kafka.join(world.id_of(ordinal) + text)
+    world.now_s += 300
+    await world.settled(2)
+    return world
+
+
+async def scaled_down(world: World) -> set[str]:
+    """End the last pod and return which ids have left."""
+    world.scale(PODS - 1)
+    world.end(PODS - 1)
+    await world.settled()
+    return {instance_id.removeprefix(world.id_of(PODS - 1)) for _, instance_id in world.left}
+
+
+@pytest.mark.parametrize(
+    ("identity", "appended"),
+    [
+        ({"preset": "SpringBoot"}, ("-0",)),
+        ({"preset": "SpringBoot", "membersPerPod": 3}, ("-0", "-1", "-2")),
+        ({"preset": "KafkaStreams"}, ("-1",)),
+        ({"preset": "KafkaStreams", "membersPerPod": 2}, ("-1", "-2")),
+        ({"preset": "SpringBoot", "suffix": "None"}, ("",)),
+    ],
+)
+async def test_every_member_of_a_preset_alone_is_known_and_leaves_with_its_pod(
+    identity: Json, appended: tuple[str, ...]
+) -> None:
+    world = await started(World(identity=identity), *appended)
+    members = world.status.members
+    assert members is not None
+    assert (members.expected, members.joined, members.foreign, members.missing) == (
+        PODS * len(appended),
+        PODS * len(appended),
+        0,
+        0,
+    )
+    assert world.condition("Ready")[0] == "True"
+    assert await scaled_down(world) == set(appended)
+
+
+@pytest.mark.parametrize("changes", [{"suffix": "None"}, {}, {"suffix": "Auto"}])
+async def test_upgrade_gives_nobody_other_ids_whatever_becomes_of_the_stored_default(changes: Json) -> None:
+    """The API server stored None at creation. A manifest without the field that is replaced, or taken over by server-side
+    apply, gets today's default; the operator restarts in the middle."""
+    world = await started(World(identity={"preset": "SpringBoot", "suffix": "None"}), "")
+    assert world.status.injected is not None
+    assert world.status.injected.suffix_follows_preset is None
+    world.declare(static_group(generation=2, identity={"preset": "SpringBoot"} | changes))
+    world.restart()
+    await world.settled(2)
+    members = world.status.members
+    assert members is not None
+    assert (members.joined, members.foreign, members.departed) == (PODS, 0, 0)
+    assert world.left == []
+    assert await scaled_down(world) == {""}
+
+
+async def test_upgrade_of_a_group_that_never_worked_names_the_field_and_setting_it_ends_it() -> None:
+    """A preset alone, before: every member foreign, every seat missing, and nothing was ever removed."""
+    world = await started(World(identity={"preset": "SpringBoot", "suffix": "None"}), "-0")
+    state, reason, message = world.condition("MembershipComplete")
+    assert (state, reason) == ("False", "SuffixMismatch")
+    assert "Set spec.identity.suffix to Spring." in message
+    assert await scaled_down(world) == set()
+    world.declare(static_group(generation=2, identity={"preset": "SpringBoot", "suffix": "Spring"}))
+    await world.settled()
+    assert world.condition("Ready")[0] == "True"
+    assert [i for _, i in world.left] == [f"{world.id_of(PODS - 1)}-0"]
+
+
+async def test_preset_that_changes_on_a_live_group_removes_nobody_and_settles_with_the_roll() -> None:
+    world = await started(World(), "")
+    world.declare(static_group(generation=2, identity={"preset": "SpringBoot"}))
+    await world.settled(2)
+    assert world.condition("MembershipComplete")[1] == "SuffixMismatch"
+    assert "roll the StatefulSet" in world.condition("MembershipComplete")[2]
+    for ordinal in range(PODS):
+        world.end(ordinal)
+        world.start(ordinal, f"new-{ordinal}", joins=False)
+        world.kafka.join(f"{world.id_of(ordinal)}-0")
+    world.now_s += 300
+    await world.settled(2)
+    members = world.status.members
+    assert members is not None
+    assert (members.joined, members.foreign, world.left) == (PODS, PODS, [])
+
+
+@pytest.mark.parametrize("marker", [{}, {"suffixFollowsPreset": True}])
+def test_digest_over_a_status_is_what_it_was_before_the_suffix_could_follow_the_preset(marker: Json) -> None:
+    """An operator from before does not read the field, so it must not count, or every seat would be blind after an upgrade
+    or a rollback."""
+    status = StaticGroupStatus.model_validate(
+        {
+            "injected": {
+                "scope": "3fa9c1d2",
+                "watchEpoch": "e1",
+                "method": "Policy",
+                "idTemplate": "{podName}.3fa9c1d2",
+                "ids": [{"annotation": "staticgroup.io/instance-id", "suffix": ""}],
+                "env": [{"container": "", "name": "ID", "annotation": "staticgroup.io/instance-id"}],
+            }
+            | marker
+        }
+    )
+    assert digest_of(status) == "4ca30d5fbd75c92fa68bf75f3486e394"
+
+
+def store_of(**groups: Json) -> Stores:
+    stores = Stores()
+    for name, (spec, status) in groups.items():
+        body = static_group(f"uid-{name}", **spec) | ({"status": status} if status else {})
+        body["metadata"]["name"] = name
+        stores.put_group(("shop", name), body)
+    return stores
+
+
+def unscoped(workload: str, **identity: Any) -> Json:
+    return {"workloadRef": {"name": workload}, "identity": {"template": "{podName}", "exclusive": True} | identity}
+
+
+def issued(*, follows: bool = False) -> Json:
+    injected = {
+        "scope": "3fa9c1d2",
+        "watchEpoch": "e1",
+        "method": "Policy",
+        "idTemplate": "{podName}",
+        "ids": [{"annotation": "staticgroup.io/instance-id", "suffix": ""}],
+        "env": [],
+    }
+    return {"injected": injected | ({"suffixFollowsPreset": True} if follows else {})}
+
+
+@pytest.mark.parametrize(
+    ("identity", "status", "meets"),
+    [
+        ({"preset": "SpringBoot"}, None, True),
+        ({"preset": "SpringBoot"}, issued(follows=True), True),
+        ({"preset": "SpringBoot"}, issued(), False),
+        ({"preset": "SpringBoot", "suffix": "None"}, issued(follows=True), False),
+        ({"preset": "SpringBoot", "suffix": "Spring"}, issued(), True),
+        ({"preset": "KafkaStreams"}, None, True),
+        ({"preset": "KafkaStreams", "suffix": "None"}, None, False),
+        ({"preset": "Generic"}, None, False),
+    ],
+)
+def test_ids_that_a_preset_makes_are_compared_with_those_of_others(
+    identity: Json, status: Json | None, meets: bool
+) -> None:
+    """Pod 0 of the set web makes web-0-0 or web-0-1, and so do pods 0 and 1 of the set web-0 without any suffix."""
+    stores = store_of(spring=(unscoped("web", **identity), status), twin=(unscoped("web-0"), None))
+    assert (stores.overlaps(("shop", "spring")) == ("shop/twin",)) is meets
+    assert (stores.overlaps(("shop", "twin")) == ("shop/spring",)) is meets
+
+
+def test_two_staticgroups_of_a_workload_may_have_presets_of_their_own_and_still_share_an_annotation() -> None:
+    """The variables differ, and so do the suffixes; what the pod carries is one annotation."""
+    spring = {"identity": {"preset": "SpringBoot"}}
+    streams = {"identity": {"preset": "KafkaStreams"}, "groupId": "enrichment"}
+    assert store_of(spring=(spring, None), streams=(streams, None)).overlaps(("shop", "spring")) == ("shop/streams",)
+    custom = {"identity": {"preset": "Custom", "env": [{"suffix": "-b", "instanceIdName": "B"}]}, "groupId": "audit"}
+    assert store_of(spring=(spring, None), audit=(custom, None)).overlaps(("shop", "spring")) == ()
