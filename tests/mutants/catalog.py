@@ -935,15 +935,15 @@ _ORDER = tuple(
         (
             "describe last",
             (
-                "            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now\n",
-                "            chains = {i: self._chain(identity, group, i) for i in departed}\n"
+                "            chains = self._chains(group, intent, described)  # step 4: only now\n",
+                "            chains = self._chains(group, intent, described)\n"
                 "            described = await self.kafka.describe(settings, spec.group_id)\n",
             ),
         ),
         (
             "chains taken before the barrier",
             (
-                "            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now\n",
+                "            chains = self._chains(group, intent, described)  # step 4: only now\n",
                 "",
             ),
         ),
@@ -996,6 +996,35 @@ _ORDER = tuple(
             ),
         ),
         ("status written although nothing changed", ("        if status == memory.status and not memory.is_unsure:\n", "        if False:\n")),
+    )
+)
+
+_DEPARTED = tuple(
+    _mutant(name, path, ("tests/unit/runtime/test_departed.py",), *changes)
+    for path, name, *changes in (
+        (
+            "runtime/reconciler.py",
+            "departed as before the consistent read",
+            (
+                "            intent = intent_of(spec, picture, memory.history)\n            chains",
+                "            chains",
+            ),
+        ),
+        (
+            "runtime/reconciler.py",
+            "read afresh in the round that acknowledges the ids",
+            ("if not is_served or memory.history.injected is None or continuity", "if not is_served or continuity"),
+        ),
+        (
+            "core/intent.py",
+            "departed by the ids of the round before",
+            ("replace(history, injected=injection.injected, templates=injection.templates)", "history"),
+        ),
+        (
+            "core/plan.py",
+            "lost memory counts from the next round on",
+            ("    if snapshot.continuity is not None and injection", "    if False and injection"),
+        ),
     )
 )
 
@@ -1505,6 +1534,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_RECOMMENDATIONS,
     *_SEATS,
     *_ORDER,
+    *_DEPARTED,
     *_REMEMBERED,
     *_EDGES,
     *_SHELL,

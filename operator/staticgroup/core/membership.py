@@ -162,7 +162,7 @@ def classify(
         overdue=tuple(i for i in away if i in by_id and now_s - by_id[i].created_at_s >= OVERDUE_AFTER_S),
         missing=missing,
         unissued=unissued,
-        departed=tuple(m for m in statics if is_departed(identity, expected, m.instance_id or "")),
+        departed=departed_members(identity, expected, group),
         foreign=tuple(
             m for m in statics if m.instance_id not in expected and identity.ordinal_of(m.instance_id or "") is None
         ),
@@ -174,6 +174,12 @@ def classify(
 def is_departed(identity: Identity, expected: Mapping[str, int], instance_id: str) -> bool:
     """True for an id that this StaticGroup may have issued and that the workload does not call for (any more)."""
     return instance_id not in expected and identity.ordinal_of(instance_id) is not None
+
+
+def departed_members(identity: Identity, expected: Mapping[str, int], group: GroupView) -> tuple[MemberView, ...]:
+    """Return the described members whose id is departed, by id and then by member id; of a group of whatever type."""
+    found = (m for m in group.members if is_departed(identity, expected, m.instance_id or ""))
+    return tuple(sorted(found, key=lambda m: (m.instance_id or "", m.member_id)))
 
 
 def pods_without_id(

@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
-from ..api.staticgroup import ProtocolChoice, StaticGroupSpec
+from ..api.staticgroup import StaticGroupSpec
 from .chain import ChainVerdict, Incarnation, judge
 from .continuity import Checkpoint, SpanReason
 from .group import GroupType, GroupView, KafkaProblem, LeaveEntry, MemberView
 from .guards import SAME_MEMBER_READY_S, Candidate, Guard, Held, first_hit
 from .identity import identity_of
-from .injection import InjectionPlan, InjectionVerdict, plan_injection
+from .injection import InjectionPlan, InjectionVerdict
+from .intent import expected_ids, next_pods
 from .membership import Identity, Membership, classify, pods_without_id
 from .snapshot import EPOCH_UNKNOWN, History, RemovalRecord, Snapshot
-from .timeouts import TimeoutPlan, plan_timeout
-from .workload import WorkloadView
+from .timeouts import TimeoutPlan
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""
@@ -95,16 +95,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     A Plan; never raises for anything the world can show.
     """
     group = snapshot.group
-    protocol = protocol_of(spec, group)
-    timeout = plan_timeout(
-        spec.session_timeout,
-        snapshot.workload,
-        protocol,
-        snapshot.bounds,
-        advice=snapshot.advice,
-        kept_ms=history.fleet_timeout_ms,
-    )
-    injection = plan_injection(spec, snapshot, history, timeout)
+    timeout, injection = next_pods(spec, snapshot, history)
     history = replace(
         history,
         injected=injection.injected,
@@ -112,6 +103,8 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         continuity=_continuity(snapshot, history, injection, now_s),
         fleet_timeout_ms=timeout.fleet_ms,
     )
+    if snapshot.continuity is not None and injection.injected is not None:
+        snapshot = replace(snapshot, continuity=history.continuity)  # a lost memory counts from this round on
     try:
         identity = identity_of(spec, history)
         expected = expected_ids(identity, snapshot.workload)
@@ -140,37 +133,6 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         requeue_after_s=_requeue_after_s(membership, held, history, bool(actions)),
         summary=_summary(membership, actions, held),
     )
-
-
-def protocol_of(spec: StaticGroupSpec, group: GroupView | KafkaProblem) -> GroupType | None:
-    """Return the protocol that decides where the session timeout goes; None while it is unknown.
-
-    The group itself wins over `Auto`; an empty classic group says nothing, because a joiner of the other protocol
-    converts it.
-    """
-    if spec.protocol is ProtocolChoice.CLASSIC:
-        return GroupType.CLASSIC
-    if spec.protocol is ProtocolChoice.CONSUMER:
-        return GroupType.CONSUMER
-    if isinstance(group, GroupView) and group.members and group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER):
-        return group.group_type
-    return None
-
-
-def expected_ids(identity: Identity, workload: WorkloadView | None) -> Mapping[str, int]:
-    """Return the ids that a workload's intent calls for, each with its ordinal.
-
-    Parameters
-    ----------
-    workload: as cached or as read consistently; None when it does not exist, and then it calls for none.
-
-    Raises
-    ------
-    InvalidInstanceIdError: an id that the spec makes would be refused by the broker.
-    """
-    if workload is None or workload.is_ending or not identity.schemes:
-        return {}
-    return {str(i): int(o) for i, o in identity.schemes[0].expected_ids(workload.start, workload.replicas).items()}
 
 
 def _with_issued(history: History, snapshot: Snapshot, injection: InjectionPlan) -> History:

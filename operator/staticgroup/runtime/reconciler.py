@@ -26,11 +26,12 @@ from ..core.chain import Incarnation, judge, predates
 from ..core.checkpoints import sealed, wire_continuity
 from ..core.continuity import Checkpoint, settled_workload
 from ..core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
-from ..core.identity import identity_or_none, issued_since_s
+from ..core.identity import issued_since_s
+from ..core.intent import Intent, expected_ids, intent_of
 from ..core.membership import Identity, is_departed
 from ..core.memory import history_from, wire_ledger
 from ..core.outcomes import with_outcomes
-from ..core.plan import Plan, RemoveMembers, expected_ids, plan
+from ..core.plan import Plan, RemoveMembers, plan
 from ..core.projection import Executed, project
 from ..core.snapshot import FreshRead, Snapshot
 from ..core.statements import suspended_condition
@@ -197,7 +198,7 @@ class Reconciler:
 
     async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> Snapshot:
         """Take one frozen picture, in the order that the safety argument needs."""
-        namespace, name = group.metadata.namespace, group.metadata.name
+        namespace = group.metadata.namespace
         connection_key = (namespace, spec.connection_ref.name)
         settings = await self.connections.settings(connection_key)
         described: GroupView | KafkaProblem = (
@@ -207,26 +208,39 @@ class Reconciler:
             self._note_problem(connection_key, described)
         # brokers that did not answer the describe are not asked again in the same round
         bounds = memory.bounds if isinstance(described, KafkaProblem) else await self._bounds(settings, spec, memory)
-        identity = identity_or_none(spec, memory.history)
         workload = await self._workload(namespace, spec.workload_ref.name)
-        departed = _departed_ids(identity, _expected(identity, workload), described)
-        chains = {i: self._chain(identity, group, i) for i in departed} if identity else {}
-        fresh: Mapping[str, FreshRead] = {}
         elsewhere = self.ledgers.is_carried_elsewhere(namespace, spec.workload_ref.name, memory)
         continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled, elsewhere=elsewhere)
-        ripe = [
-            i
-            for i in departed
-            if identity is not None and _is_unbroken(continuity, identity.ordinal_of(i))
-            if judge(i, chains[i], continuous=True).is_proven
-        ]
-        if identity is not None and ripe:
+        picture = self._picture(group, spec, described, bounds, workload)
+        intent = intent_of(spec, picture, memory.history)
+        chains = self._chains(group, intent, described)
+        fresh: Mapping[str, FreshRead] = {}
+        if intent is not None and (ripe := _ripe(intent, chains, picture, continuity, memory)):
             workload, fresh = await self._read_afresh(
-                namespace, spec.workload_ref.name, identity, ripe[:CANDIDATES_MAX], workload, memory
+                namespace, spec.workload_ref.name, intent.identity, ripe[:CANDIDATES_MAX], workload, memory
             )  # steps 2, 3
-            chains = {i: self._chain(identity, group, i) for i in departed}  # step 4: only now
+            picture = self._picture(group, spec, described, bounds, workload)
+            intent = intent_of(spec, picture, memory.history)
+            chains = self._chains(group, intent, described)  # step 4: only now
+        return replace(
+            picture,
+            pods=_present(intent.identity if intent is not None else None, picture.known),
+            chains=chains,
+            fresh=fresh,
+            continuity=self.histories.updated(continuity, group, spec, memory.history, memory.settled, elsewhere=elsewhere),
+        )
+
+    def _picture(
+        self,
+        group: StaticGroup,
+        spec: StaticGroupSpec,
+        described: GroupView | KafkaProblem,
+        bounds: BrokerBounds | None,
+        workload: WorkloadView | None,
+    ) -> Snapshot:
+        """Gather all that is known without asking anybody; what is said of single ids is added to it."""
+        namespace, name = group.metadata.namespace, group.metadata.name
         created_at = group.metadata.creation_timestamp
-        known = self.pods.of_workload(namespace, spec.workload_ref.name)
         return Snapshot(
             namespace=namespace,
             name=name,
@@ -234,18 +248,15 @@ class Reconciler:
             metadata_generation=group.metadata.generation,
             created_at_s=created_at.timestamp() if created_at is not None else 0.0,
             workload=workload,
-            pods=_present(identity, known),
-            known=known,
+            pods=(),
+            known=self.pods.of_workload(namespace, spec.workload_ref.name),
             group=described,
             bounds=bounds,
-            chains=chains,
-            fresh=fresh,
             watch_epoch=self.pods.epoch or "",
-            continuity=self.histories.updated(continuity, group, spec, memory.history, memory.settled, elsewhere=elsewhere),
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
             policy_served=self.policy_served(),
-            advice=self._advice(connection_key, spec),
+            advice=self._advice((namespace, spec.connection_ref.name), spec),
         )
 
     def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
@@ -317,6 +328,12 @@ class Reconciler:
             return memory.bounds
         memory.bounds, memory.bounds_read_at_s = bounds, now_s
         return bounds
+
+    def _chains(
+        self, group: StaticGroup, intent: Intent | None, described: GroupView | KafkaProblem
+    ) -> dict[str, tuple[Incarnation, ...]]:
+        """Return the chain of every described id that is departed."""
+        return {i: self._chain(intent.identity, group, i) for i in intent.departed_ids(described)} if intent else {}
 
     def _chain(self, identity: Identity, group: StaticGroup, instance_id: str) -> tuple[Incarnation, ...]:
         """Return every incarnation that may hold an id: those of its pod name, and those that carried it anywhere."""
@@ -494,9 +511,26 @@ class Reconciler:
             self.connections.distrust(connection_key)
 
 
-def _is_unbroken(continuity: Checkpoint | None, ordinal: int | None) -> bool:
-    """Say what `plan.is_continuous` will, so that only what may be removed is read afresh."""
-    return continuity is not None and ordinal is not None and continuity.is_unbroken(ordinal)
+def _ripe(
+    intent: Intent,
+    chains: Mapping[str, tuple[Incarnation, ...]],
+    picture: Snapshot,
+    continuity: Checkpoint | None,
+    memory: Memory,
+) -> list[str]:
+    """Return the departed ids that might be removed now, so that only these are read afresh.
+
+    Notes
+    -----
+    Those that are acknowledged only in this round are none of them: no status has named them yet.
+    """
+    described = picture.group
+    is_served = isinstance(described, GroupView) and described.group_type in (GroupType.CLASSIC, GroupType.CONSUMER)
+    if not is_served or memory.history.injected is None or continuity is None:
+        return []
+    ordinals = {i: intent.identity.ordinal_of(i) for i in chains}
+    unbroken = (i for i, ordinal in ordinals.items() if ordinal is not None and continuity.is_unbroken(ordinal))
+    return [i for i in unbroken if judge(i, chains[i], continuous=True).is_proven]
 
 
 def _present(identity: Identity | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:
@@ -505,23 +539,8 @@ def _present(identity: Identity | None, known: Sequence[Incarnation]) -> tuple[I
     return tuple(identity.expand(p) if identity else p for p in present)
 
 
-def _expected(identity: Identity | None, workload: WorkloadView | None) -> Mapping[str, int] | None:
+def _expected(identity: Identity, workload: WorkloadView | None) -> Mapping[str, int] | None:
     """Return the ids that the workload calls for; None when they cannot be told, and then nothing is planned."""
     with suppress(InvalidInstanceIdError, TooManyIdsError):
-        return expected_ids(identity, workload) if identity is not None else {}
+        return expected_ids(identity, workload)
     return None
-
-
-def _departed_ids(
-    identity: Identity | None, expected: Mapping[str, int] | None, group: GroupView | KafkaProblem
-) -> list[str]:
-    """Return described ids of ours that the workload, as cached, does not want; only where to look closer."""
-    if (
-        identity is None
-        or expected is None
-        or not isinstance(group, GroupView)
-        or group.group_type not in (GroupType.CLASSIC, GroupType.CONSUMER)
-    ):
-        return []
-    ids = {m.instance_id for m in group.members if m.instance_id is not None}
-    return sorted(i for i in ids if is_departed(identity, expected, i))
