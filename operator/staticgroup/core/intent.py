@@ -81,9 +81,10 @@ def protocol_of(spec: StaticGroupSpec, group: GroupView | KafkaProblem) -> Group
         return GroupType.CLASSIC
     if spec.protocol is ProtocolChoice.CONSUMER:
         return GroupType.CONSUMER
-    if isinstance(group, GroupView) and group.members and group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER):
-        return group.group_type
-    return None
+    if not isinstance(group, GroupView) or not group.members:
+        return None
+    told = group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS)
+    return group.group_type if told else None
 
 
 def expected_ids(identity: Identity, workload: WorkloadView | None) -> Mapping[str, int]:

@@ -17,8 +17,9 @@ from .continuity import Checkpoint, SpanReason
 from .group import GroupType, GroupView, KafkaProblem, LeaveEntry, MemberView
 from .guards import SAME_MEMBER_READY_S, Candidate, Guard, Held, first_hit
 from .identity import identity_of
+from .in_force import judged
 from .injection import InjectionPlan, InjectionVerdict
-from .intent import expected_ids, next_pods
+from .intent import expected_ids, next_pods, protocol_of
 from .membership import Identity, Membership, classify, pods_without_id
 from .snapshot import EPOCH_UNKNOWN, History, RemovalRecord, Snapshot
 from .timeouts import TimeoutPlan
@@ -96,6 +97,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     """
     group = snapshot.group
     timeout, injection = next_pods(spec, snapshot, history)
+    timeout = judged(spec, snapshot, timeout, injection, protocol_of(spec, group))
     history = replace(
         history,
         injected=injection.injected,

@@ -24,7 +24,7 @@ from .injection import InjectionPlan, InjectionVerdict
 from .membership import Membership
 from .plan import Plan
 from .snapshot import Snapshot
-from .timeouts import TimeoutVerdict
+from .timeouts import TimeoutPlan, TimeoutVerdict, seconds
 
 if TYPE_CHECKING:
     from .projection import Executed
@@ -316,6 +316,8 @@ def _absent_members(group: GroupView, m: Membership, plan: Plan) -> tuple[Reason
 
 def _timeout(snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
     t, kind = plan.timeout, _T.TIMEOUT_SUFFICIENT
+    if plan.too_large:
+        return _say(kind, Reason.TIMEOUT_UNKNOWN, ConditionStatus.UNKNOWN, _TOO_LARGE, snapshot, now)
     if t is None or t.verdict in (TimeoutVerdict.UNKNOWN, TimeoutVerdict.BOUNDS_UNREADABLE):
         message = t.message if t else "The session timeout in force is not known yet."
         return _say(kind, Reason.TIMEOUT_UNKNOWN, ConditionStatus.UNKNOWN, _sentence(message), snapshot, now)
@@ -323,20 +325,25 @@ def _timeout(snapshot: Snapshot, plan: Plan, now: datetime) -> Condition:
         needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart is estimated to take"
         if t.is_from_fleet:
             needed = f"reaches the {-(-t.need_ms // 1000)} s that the fleet learner recommends"
-        return _say(
-            kind,
-            Reason.TIMEOUT_FITS,
-            ConditionStatus.TRUE,
-            f"The session timeout of {(t.effective_ms or 0) // 1000} s {needed}.",
-            snapshot,
-            now,
-        )
+        return _say(kind, Reason.TIMEOUT_FITS, ConditionStatus.TRUE, _sentence(_timeout_that_fits(t, needed)), snapshot, now)
     reasons = {
         TimeoutVerdict.OUTSIDE_BROKER_BOUNDS: Reason.BROKER_BOUND_TOO_LOW,
         TimeoutVerdict.GROUP_CONFIG_TOO_SHORT: Reason.BROKER_BOUND_TOO_LOW,
         TimeoutVerdict.BELOW_NEED: Reason.TIMEOUT_BELOW_NEED,
     }
     return _say(kind, reasons[t.verdict], ConditionStatus.FALSE, _sentence(t.message), snapshot, now)
+
+
+def _timeout_that_fits(t: TimeoutPlan, needed: str) -> str:
+    """Say which session timeouts hold, that they suffice, and which one comes with the next restart if it is another."""
+    shortest_ms, longest_ms, next_ms = t.in_force.shortest_ms, t.in_force.longest_ms, t.next_ms
+    if shortest_ms is None or longest_ms is None:
+        return f"There is no pod now; the next ones get {seconds(next_ms or 0)}, which {needed}"
+    others = f"; pods get {seconds(next_ms)} with their next restart" if next_ms is not None and (
+        shortest_ms, longest_ms) != (next_ms, next_ms) else ""
+    if shortest_ms == longest_ms:
+        return f"The session timeout of {seconds(shortest_ms)} {needed}{others}"
+    return f"The shortest session timeout of the pods, {seconds(shortest_ms)}, {needed}{others}"
 
 
 def _recommendation(snapshot: Snapshot, plan: Plan, now: datetime) -> tuple[Condition, ...]:
