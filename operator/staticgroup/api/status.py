@@ -415,7 +415,7 @@ class StaticGroupStatus(ApiModel):
     last_confirmed_removal: ConfirmedRemoval | None = Field(
         None, description="The latest removal that rests on a person's word."
     )
-    timeout: Timeout | None = Field(None, description="The session timeout: in force, needed, allowed.")
+    timeout: Timeout | None = Field(None, description="The session timeouts: in force, to come, needed, allowed.")
     continuity: Continuity | None = Field(
         None, description="For which seats no pod can have come and gone unseen; absent before ids are issued."
     )
