@@ -275,6 +275,8 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
         "group.max.session.timeout.ms": settings.group_max_session_timeout_ms,
         "group.consumer.min.session.timeout.ms": settings.consumer_min_session_timeout_ms,
         "group.consumer.max.session.timeout.ms": settings.consumer_max_session_timeout_ms,
+        "group.streams.min.session.timeout.ms": settings.streams_min_session_timeout_ms,
+        "group.streams.max.session.timeout.ms": settings.streams_max_session_timeout_ms,
     }
     refused: dict[int, int] = {}
     if (exchange.principal, "DESCRIBE_CONFIGS") in cluster.denied:
@@ -287,7 +289,11 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
         if resource.resource_type == BROKER_RESOURCE:
             return dict(broker_values)
         stored = cluster.group_configs.get(resource.resource_name, {})
-        return {"consumer.session.timeout.ms": settings.consumer_session_timeout_ms, **stored}
+        return {
+            "consumer.session.timeout.ms": settings.consumer_session_timeout_ms,
+            "streams.session.timeout.ms": settings.streams_session_timeout_ms,
+            **stored,
+        }
 
     def result(resource: Any) -> Any:
         code = refused.get(resource.resource_type, Code.NONE)

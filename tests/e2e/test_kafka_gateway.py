@@ -275,13 +275,17 @@ async def test_many_groups_are_read_together(
 async def test_bounds_are_the_brokers_and_the_group_setting_is_clamped(plain: Brokers, gateway: KioGateway) -> None:
     admin = BrokerAdmin(plain.bootstrap)
     admin.alter_group("tuned", {"consumer.session.timeout.ms": "7000"})
-    assert await gateway.bounds(settings_of(plain), "tuned") == BrokerBounds(
+    tuned = await gateway.bounds(settings_of(plain), "tuned")
+    assert isinstance(tuned, BrokerBounds)
+    assert replace(tuned, streams_min_ms=None, streams_max_ms=None, streams_session_ms=None) == BrokerBounds(
         classic_min_ms=500,
         classic_max_ms=1800000,
         consumer_min_ms=1000,
         consumer_max_ms=600000,
         consumer_session_ms=7000,
     )
+    streams_ms = (tuned.streams_min_ms or 0, tuned.streams_session_ms or 0, tuned.streams_max_ms or 0)
+    assert 0 < streams_ms[0] <= streams_ms[1] <= streams_ms[2]
     untouched = await gateway.bounds(settings_of(plain), "untouched")
     assert isinstance(untouched, BrokerBounds)
     assert untouched.consumer_session_ms == 5000

@@ -213,5 +213,11 @@ def test_session_beyond_the_brokers_bounds_is_named_with_the_setting_to_change(n
     classic.stage.apply(classic.stateful_set(1))
     classic.await_joined(1)
     classic.stage.apply(classic.static_group(sessionTimeout={"mode": "Fixed", "seconds": 120}))
+    # What holds is judged: the pod that runs was started with 6 s.
+    message, _ = await_reason(classic, "TimeoutSufficient", "TimeoutBelowNeed")
+    assert "120000 ms" in message
+    assert (classic.status() or {})["columns"]["timeout"] == "6s→120s"
+    classic.stage.kubectl("delete", "pod", f"{classic.name}-0", "-n", classic.name, "--wait=false")
     await_reason(classic, "TimeoutSufficient", "TimeoutFits")
+    assert (classic.status() or {})["columns"]["timeout"] == "120s"
     record("session beyond the brokers' bounds", classic_named_s=classic_s, consumer_named_s=modern_s)

@@ -60,6 +60,7 @@ _HISTORIES = (
     "tests/unit/kube/test_incarnation_book.py",
 )
 _TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
+_HOLDS = ("tests/unit/core/test_in_force.py",)
 _ROUNDS = ("tests/unit/runtime/test_reconciler.py", "tests/unit/runtime/test_reconciler_memory.py")
 _QUEUE = ("tests/unit/runtime/test_work_queue.py",)
 _FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
@@ -1013,6 +1014,104 @@ _ORDER = tuple(
     )
 )
 
+_IN_FORCE = tuple(
+    _mutant(name, path, tests, *changes)
+    for path, tests, name, *changes in (
+        (
+            "core/in_force.py",
+            _HOLDS,
+            "session timeout of the next pods told as what holds",
+            ("        shortest_ms=min(shown, default=None),\n", "        shortest_ms=timeout.inject_ms,\n"),
+        ),
+        (
+            "core/in_force.py",
+            _HOLDS,
+            "pods that show no session timeout taken to have the injected one",
+            ("        unknown=len(silent) + unseen,\n", ""),
+        ),
+        (
+            "core/in_force.py",
+            _HOLDS,
+            "pods out of sight taken for none",
+            ("    unseen = _unseen(snapshot)\n", "    unseen = 0\n"),
+        ),
+        (
+            "core/in_force.py",
+            _HOLDS,
+            "pods started with too little not judged",
+            ("    if shortest_ms is not None and shortest_ms < t.need_ms:\n", "    if False:\n"),
+        ),
+        (
+            "core/in_force.py",
+            _HOLDS,
+            "injected although the method says no",
+            ("if injected is not None and _injects(injection) and", "if injected is not None and"),
+        ),
+        (
+            "core/in_force.py",
+            _HOLDS,
+            "classic pods left in a consumer group not told",
+            ("held = {timeout.group_ms} | (shown if _of_template(spec, snapshot) is None else set())", "held = {timeout.group_ms}"),
+        ),
+        (
+            "core/chain.py",
+            _HOLDS,
+            "edited annotation taken for what the process started with",
+            ("base.session_timeouts_ms if is_under_way else version", "version"),
+        ),
+        (
+            "kube/translate/session_timeouts.py",
+            ("tests/unit/kube/test_translate.py",),
+            "session timeout that no client takes believed",
+            ("    return int(text) if 0 < int(text) <= TIMEOUT_MS_MAX else None\n", "    return int(text)\n"),
+        ),
+        (
+            "runtime/pace.py",
+            ("tests/unit/runtime/test_pace.py",),
+            "every pod's session timeout written at once",
+            ('    held = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0}\n', "    held: dict[str, int] = {}\n"),
+        ),
+        (
+            "runtime/journal/journal.py",
+            ("tests/unit/runtime/journal/test_journal.py",),
+            "status of the version before told as another session timeout",
+            (
+                "before.timeout.next_ms if before.timeout.next_ms is not None else before.timeout.effective_ms",
+                "before.timeout.next_ms",
+            ),
+        ),
+    )
+)
+
+_DEPARTED = tuple(
+    _mutant(name, path, ("tests/unit/runtime/test_departed.py",), *changes)
+    for path, name, *changes in (
+        (
+            "runtime/reconciler.py",
+            "departed as before the consistent read",
+            (
+                "replace(seen, workload=workload), fresh)  # step 4: only now\n",
+                "seen, fresh)\n            seen = replace(seen, workload=workload)\n",
+            ),
+        ),
+        (
+            "core/seats.py",
+            "read afresh in the round that acknowledges the ids",
+            ("    if history.injected is None or ordinal is None", "    if ordinal is None"),
+        ),
+        (
+            "core/intent.py",
+            "departed by the ids of the round before",
+            ("replace(history, injected=injection.injected, templates=injection.templates)", "history"),
+        ),
+        (
+            "core/plan.py",
+            "lost memory counts from the next round on",
+            ("    if snapshot.continuity is not None and injection", "    if False and injection"),
+        ),
+    )
+)
+
 _REMEMBERED = tuple(
     _mutant(name, "runtime/memories.py", _ROUNDS + _CUT, *changes)
     for name, *changes in (
@@ -1519,6 +1618,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *_RECOMMENDATIONS,
     *_SEATS,
     *_ORDER,
+    *_DEPARTED,
+    *_IN_FORCE,
     *_REMEMBERED,
     *_EDGES,
     *_SHELL,

@@ -44,7 +44,7 @@ _GROUP_COLUMNS: Final[tuple[Column, ...]] = (
     ("Expected", "integer", ".status.members.expected", "Members that the replicas call for.", 0),
     ("Joined", "integer", ".status.members.joined", "Expected members in the group.", 0),
     ("Departed", "integer", ".status.members.departed", "Members no longer wanted.", 0),
-    ("Timeout", "string", ".status.columns.timeout", "Session timeout in force.", 0),
+    ("Timeout", "string", ".status.columns.timeout", "Session timeout in force, and the next pods' after an arrow when it differs.", 0),
     ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether all is well.", 0),
     ("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Cause of Ready.", 1),
     ("Age", "date", ".metadata.creationTimestamp", "Time since creation.", 0),

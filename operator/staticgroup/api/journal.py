@@ -114,7 +114,7 @@ class _ContainerChange(GroupData):
     rollout_id: Text = Field("", description="controller-revision-hash of the pod.")
     reason: Text = Field("", description="Reason of the container state, or Deleted, Evicted or Unknown.")
     session_timeout_ms: DurationMs | None = Field(
-        None, description="Session timeout in force for this process, in milliseconds; null while unknown."
+        None, description="Session timeout that this process was started with, or its group's (KIP-848), in milliseconds; null while unknown."
     )
 
 
@@ -226,7 +226,7 @@ class WorkloadScaled(GroupData):
 
 
 class TimeoutChanged(GroupData):
-    """Say that another session timeout is in force: for the next pods (classic) or the group (KIP-848)."""
+    """Say that the next pods get another session timeout (classic), or that the group has another one (KIP-848)."""
 
     noun = "timeout.changed"
 

@@ -117,7 +117,9 @@ class Columns(ApiModel):
         None, description="Joined and expected members, such as 3/4."
     )
     timeout: Annotated[str, StringConstraints(max_length=64)] | None = Field(
-        None, description="The session timeout in force, such as 60s; with an arrow when another one is on its way."
+        None,
+        description="The session timeout in force, such as 60s; with an arrow when the next pods get another one, such "
+        "as 125s→300s; with ? for pods that show none.",
     )
 
 
@@ -336,10 +338,28 @@ class Recommended(ApiModel):
 
 
 class Timeout(ApiModel):
-    """Report the session timeout and where it comes from."""
+    """Report the session timeouts that hold, the one that comes, and where that comes from."""
 
     effective_ms: TimeoutMs | None = Field(
-        None, description="Session timeout in force, in milliseconds; null while unknown.", json_schema_extra=NULLABLE
+        None,
+        description="Shortest session timeout in force, in milliseconds: of a classic group over its live pods, each with "
+        "what it was started with; else the group's setting at the broker. Null while none is known.",
+        json_schema_extra=NULLABLE,
+    )
+    effective_max_ms: TimeoutMs | None = Field(
+        None,
+        description="Longest session timeout in force, in milliseconds; another one than effectiveMs while pods that were "
+        "started with different ones live.",
+        json_schema_extra=NULLABLE,
+    )
+    next_ms: TimeoutMs | None = Field(
+        None,
+        description="Session timeout that the next pods get, in milliseconds: what is injected, else what the pod template "
+        "sets; of a KIP-848 or Streams group its setting at the broker. Null when unknown.",
+        json_schema_extra=NULLABLE,
+    )
+    unknown_pods: Count = Field(
+        0, description="Live pods that show no session timeout in their environment; effectiveMs is not about them."
     )
     recommended: Recommended | None = Field(None, description="What the workload needs.", json_schema_extra=NULLABLE)
     samples: Count = Field(0, description="Measured restarts behind the recommendation; 0 for a structural estimate.")
@@ -401,7 +421,7 @@ class StaticGroupStatus(ApiModel):
     last_confirmed_removal: ConfirmedRemoval | None = Field(
         None, description="The latest removal that rests on a person's word."
     )
-    timeout: Timeout | None = Field(None, description="The session timeout: in force, needed, allowed.")
+    timeout: Timeout | None = Field(None, description="The session timeouts: in force, to come, needed, allowed.")
     continuity: Continuity | None = Field(
         None, description="For which seats no pod can have come and gone unseen; absent before ids are issued."
     )

@@ -49,6 +49,7 @@ class Incarnation:
     runs_known: whatever is not among `started_containers` never ran.
     ids_are_fixed: in every version that was folded; see `PodVersion`.
     started_containers: names of the containers of which any version showed a run; they only accumulate.
+    session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
     """
 
     namespace: str
@@ -72,6 +73,7 @@ class Incarnation:
     created_at_s: float = 0.0
     restarts: int = 0
     ids_are_fixed: bool = False
+    session_timeouts_ms: tuple[int, ...] = ()
 
 
 def fold(
@@ -90,7 +92,7 @@ def fold(
     Notes
     -----
     A certificate is stable: later versions never take it back, but for a word, since the object exists after all. Ids
-    only accumulate.
+    only accumulate. A session timeout may follow an annotation, which a container reads when it starts.
     """
     base = known or Incarnation(
         namespace=version.namespace,
@@ -105,8 +107,10 @@ def fold(
         created_at_s=version.created_at_s,
         ids_are_fixed=version.ids_are_fixed,
     )
+    is_under_way = bool(base.started_containers) and version.restart_count <= base.restarts
     seen = replace(
         base,
+        session_timeouts_ms=base.session_timeouts_ms if is_under_way else version.session_timeouts_ms,
         instance_ids=base.instance_ids | version.instance_ids,
         node_name=version.node_name or base.node_name,
         resource_version=max(base.resource_version, version.resource_version),

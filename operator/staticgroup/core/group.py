@@ -94,6 +94,7 @@ class BrokerBounds:
     consumer_min_ms, consumer_max_ms: group.consumer.min/max.session.timeout.ms.
     consumer_session_ms: the group's effective consumer.session.timeout.ms (GROUP config), clamped as the
         coordinator clamps it (4.4).
+    streams_min_ms, streams_max_ms, streams_session_ms: the same of group.streams.* and streams.session.timeout.ms (4.1).
     problems: why fields are None, one for each right that is missing; empty when all was read.
     """
 
@@ -102,6 +103,9 @@ class BrokerBounds:
     consumer_min_ms: int | None = None
     consumer_max_ms: int | None = None
     consumer_session_ms: int | None = None
+    streams_min_ms: int | None = None
+    streams_max_ms: int | None = None
+    streams_session_ms: int | None = None
     problems: tuple[KafkaProblem, ...] = ()
 
 

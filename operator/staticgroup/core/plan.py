@@ -11,19 +11,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
-from ..api.staticgroup import ProtocolChoice, StaticGroupSpec
+from ..api.staticgroup import StaticGroupSpec
 from .chain import ChainVerdict, Incarnation
 from .continuity import Checkpoint, SpanReason
 from .findings import Finding
 from .group import GroupType, GroupView, KafkaProblem, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held
-from .identity import Identity, identity_of, identity_or_none
-from .injection import InjectionPlan, InjectionVerdict, plan_injection
+from .identity import Identity, identity_of
+from .in_force import judged
+from .injection import InjectionPlan, InjectionVerdict
+from .intent import expected_ids, intent_of, next_pods, protocol_of
 from .roles import role_of
-from .seats import Seat, SeatTable, Standing, departed_seats, expected_ids, lay, pods_without_id
+from .seats import Seat, SeatTable, Standing, departed_seats, lay, pods_without_id
 from .snapshot import EPOCH_UNKNOWN, History, Snapshot
 from .suffixes import SuffixMismatch, suffix_mismatch
-from .timeouts import TimeoutPlan, plan_timeout
+from .timeouts import TimeoutPlan
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""
@@ -99,16 +101,8 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     A Plan; never raises for anything the world can show.
     """
     group = snapshot.group
-    protocol = protocol_of(spec, group)
-    timeout = plan_timeout(
-        spec.session_timeout,
-        snapshot.workload,
-        protocol,
-        snapshot.bounds,
-        advice=snapshot.advice,
-        kept_ms=history.fleet_timeout_ms,
-    )
-    injection = plan_injection(spec, snapshot, history, timeout)
+    timeout, injection = next_pods(spec, snapshot, history)
+    timeout = judged(spec, snapshot, timeout, injection, protocol_of(spec, group))
     history = replace(
         history,
         injected=injection.injected,
@@ -116,6 +110,8 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         continuity=_continuity(snapshot, history, injection, now_s),
         fleet_timeout_ms=timeout.fleet_ms,
     )
+    if snapshot.continuity is not None and injection.injected is not None:
+        snapshot = replace(snapshot, continuity=history.continuity)  # a lost memory counts from this round on
     try:
         identity = identity_of(spec, history)
         expected = expected_ids(identity, snapshot.workload)
@@ -163,33 +159,15 @@ def reads_needed(spec: StaticGroupSpec, snapshot: Snapshot, history: History, no
 
 
 def departed(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float) -> tuple[Seat, ...]:
-    """Return the departed seats of a snapshot, by key; none while it cannot be told which those are."""
-    identity, group = identity_or_none(spec, history), snapshot.group
-    if identity is None or not isinstance(group, GroupView):
+    """Return the departed seats that `plan` will find, by key; none while it decides nothing about members."""
+    intent, group = intent_of(spec, snapshot, history), snapshot.group
+    if intent is None or not isinstance(group, GroupView):
         return ()
-    try:
-        return departed_seats(role_of(spec), identity, snapshot, group, history, now_s)
-    except (InvalidInstanceIdError, TooManyIdsError):
-        return ()  # nothing is decided about such a workload
+    return departed_seats(role_of(spec), intent.identity, intent.expected, snapshot, group, history, now_s)
 
 
 def _may_leave(group: GroupView | KafkaProblem) -> bool:
     return isinstance(group, GroupView) and group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER)
-
-
-def protocol_of(spec: StaticGroupSpec, group: GroupView | KafkaProblem) -> GroupType | None:
-    """Return the protocol that decides where the session timeout goes; None while it is unknown.
-
-    The group itself wins over `Auto`; an empty classic group says nothing, because a joiner of the other protocol
-    converts it.
-    """
-    if spec.protocol is ProtocolChoice.CLASSIC:
-        return GroupType.CLASSIC
-    if spec.protocol is ProtocolChoice.CONSUMER:
-        return GroupType.CONSUMER
-    if isinstance(group, GroupView) and group.members and group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER):
-        return group.group_type
-    return None
 
 
 def _with_issued(history: History, snapshot: Snapshot, injection: InjectionPlan) -> History:

@@ -70,6 +70,8 @@ class PodVersion:
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
     ids_are_fixed: it has ids in its environment, and each of them comes from what nobody can change while the pod
         lives: literals, metadata.name, metadata.namespace and metadata.uid. An annotation that repeats one changes nothing.
+    session_timeouts_ms: every session.timeout.ms that it shows, in its environment or else its annotation, ascending;
+        empty when it shows none.
     """
 
     namespace: str
@@ -94,6 +96,7 @@ class PodVersion:
     restart_count: int = 0
     instance_ids: frozenset[str] = frozenset()
     ids_are_fixed: bool = False
+    session_timeouts_ms: tuple[int, ...] = ()
 
     @property
     def is_terminal(self) -> bool:

@@ -28,7 +28,7 @@ from .plan import Plan, Removal
 from .seats import Standing
 from .snapshot import Snapshot
 from .statements import conditions_of
-from .timeouts import TimeoutPlan
+from .timeouts import TimeoutPlan, in_short
 
 
 def project(
@@ -104,8 +104,7 @@ def _protocol(group: GroupView | KafkaProblem, previous: api.StaticGroupStatus) 
 def _columns(plan: Plan) -> api.Columns:
     table, timeout = plan.table, plan.timeout
     members = f"{len(table.of(Standing.JOINED))}/{len(table.wanted)}" if table is not None else None
-    effective_ms = timeout.effective_ms if timeout else None
-    return api.Columns(members=members, timeout=f"{effective_ms // 1000}s" if effective_ms is not None else None)
+    return api.Columns(members=members, timeout=in_short(timeout) if timeout is not None else None)
 
 
 def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
@@ -172,7 +171,10 @@ def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
         return previous.timeout
     recommended, samples = _recommended(t, previous.timeout)
     return api.Timeout(
-        effective_ms=t.effective_ms,
+        effective_ms=t.in_force.shortest_ms,
+        effective_max_ms=t.in_force.longest_ms,
+        next_ms=t.next_ms,
+        unknown_pods=min(t.in_force.unknown, INT32_MAX),
         recommended=recommended,
         samples=samples,
         source=api.TimeoutSource(t.source.value),

@@ -46,7 +46,7 @@ class PodRuns:
     Parameters
     ----------
     rollout_id: its controller-revision-hash.
-    session_timeout_ms: what was injected; None when nothing was.
+    session_timeout_ms: the shortest that this version shows; None when it shows none.
     deletion_asked_ms: when its deletion was asked for, the API server's clock; None while it was not.
     """
 

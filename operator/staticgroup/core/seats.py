@@ -17,7 +17,6 @@ from .group import GroupType, GroupView, MemberView
 from .identity import Identity
 from .roles import Role
 from .snapshot import NOTHING_REMEMBERED, Evidence, FreshRead, History, RemovalRecord, SeatMemory, Snapshot
-from .workload import WorkloadView
 
 MISSING_AFTER_READY_S = 30.0
 """A Ready pod gets this long to join before its member counts as missing: librdkafka joins within 1-3 s, and a
@@ -130,7 +129,7 @@ def lay(
 
     Parameters
     ----------
-    expected: see `expected_ids`. group: read completely. history: of earlier rounds. now_s: seconds since the Unix epoch.
+    expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds. now_s: seconds since the Unix epoch.
     """
     held: dict[str, list[MemberView]] = {}
     for member in group.members:
@@ -151,38 +150,16 @@ def lay(
 
 
 def departed_seats(
-    role: Role, identity: Identity, snapshot: Snapshot, group: GroupView, history: History, now_s: float
+    role: Role, identity: Identity, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
+    now_s: float,
 ) -> tuple[Seat, ...]:
-    """Return only the departed seats of `lay`, judged by the evidence that is there so far.
-
-    Raises
-    ------
-    InvalidInstanceIdError, TooManyIdsError: see `expected_ids`.
-    """
-    expected = expected_ids(identity, snapshot.workload)
+    """Return only the departed seats of `lay`, judged by the evidence that is there so far; parameters as there."""
     held: dict[str, list[MemberView]] = {}
     for member in group.members:
         key = role.key_of(member)
         if key is not None and key not in expected:
             held.setdefault(key, []).append(member)
     return tuple(_departed(identity, expected, held, _Reading(group, snapshot, history, now_s)))
-
-
-def expected_ids(identity: Identity, workload: WorkloadView | None) -> Mapping[str, int]:
-    """Return the ids that a workload's intent calls for, each with its ordinal.
-
-    Parameters
-    ----------
-    workload: as cached or as read consistently; None when it does not exist, and then it calls for none.
-
-    Raises
-    ------
-    InvalidInstanceIdError: an id that the spec makes would be refused by the broker.
-    TooManyIdsError: the workload calls for more ids than a StaticGroup serves.
-    """
-    if workload is None or workload.is_ending or not identity.schemes:
-        return {}
-    return {str(i): int(o) for i, o in identity.schemes[0].expected_ids(workload.start, workload.replicas).items()}
 
 
 def is_departed(identity: Identity, expected: Mapping[str, int], instance_id: str) -> bool:

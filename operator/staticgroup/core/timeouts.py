@@ -1,4 +1,4 @@
-"""Session timeouts: how long a pod may be away, and what the broker lets us ask for.
+"""Session timeouts: how long a pod may be away, and what the broker lets us ask for; what holds now is in `in_force`.
 
 Without history the need is estimated from the structure of the pod template; in mode Auto the fleet learner's
 recommendation takes its place, inside every bound. The number goes into the next pods of a classic group by injection;
@@ -53,13 +53,34 @@ class TimeoutVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """The session timeouts that hold now.
+
+    Parameters
+    ----------
+    shortest_ms, longest_ms: over the live pods, or the group's own; None when none is known.
+    pods: how many pods live, seen or reported by the StatefulSet.
+    unknown: of how many of them it is not known.
+    such_as: name of one of these that was seen; "" when none was.
+    """
+
+    shortest_ms: int | None = None
+    longest_ms: int | None = None
+    pods: int = 0
+    unknown: int = 0
+    such_as: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutPlan:
     """The timeout of one group.
 
     Parameters
     ----------
     inject_ms: value for the next pods; None where it must not be injected (KIP-848, or unknown protocol).
-    effective_ms: what holds now; None when unknown.
+    group_ms: the group's own setting at the broker (KIP-848, streams); None for a classic group, or when unknown.
+    in_force: what holds now.
+    next_ms: what the next pods get: what is injected, or else their template, or the group's own; None when unknown.
     need_ms: what the timeout must reach: the estimated time away of one restart, without headroom, or what the
         fleet learner recommends.
     target_ms: structural need with headroom, before any bound.
@@ -69,7 +90,7 @@ class TimeoutPlan:
     """
 
     inject_ms: int | None
-    effective_ms: int | None
+    group_ms: int | None = None
     need_ms: int
     target_ms: int
     source: TimeoutSource
@@ -79,6 +100,8 @@ class TimeoutPlan:
     broker_max_ms: int | None = None
     structural_ms: int
     advice: AdviceVerdict | None = None
+    in_force: InForce = InForce()
+    next_ms: int | None = None
 
     @property
     def is_from_fleet(self) -> bool:
@@ -89,6 +112,30 @@ class TimeoutPlan:
     def fleet_ms(self) -> int | None:
         """The fleet's value that classic pods get and that is kept when recommendations fail; None: it is not used."""
         return self.advice.fleet_ms if self.advice is not None and self.source is TimeoutSource.FLEET else None
+
+
+def seconds(value_ms: int) -> str:
+    """Return milliseconds as people read them, such as 125 s or 90.5 s."""
+    return f"{value_ms / 1000:g} s"
+
+
+def in_short(t: TimeoutPlan) -> str | None:
+    """Return what holds and what the next pods get, such as 125s, 125s→300s or ?→125s; None when neither is known.
+
+    Notes
+    -----
+    With an arrow only where they differ. Of pods that differ among themselves those are named that have not yet what the
+    next ones get.
+    """
+    held = sorted({t.in_force.shortest_ms, t.in_force.longest_ms} - {None, t.next_ms})  # type: ignore[type-var]
+    others = "-".join(f"{value_ms / 1000:g}s" for value_ms in held if value_ms is not None)
+    if t.in_force.unknown:
+        others = "?" if t.next_ms is not None or others else ""
+    if t.next_ms is None:
+        return others or None
+    if not others and t.in_force.shortest_ms is not None:
+        return f"{t.next_ms / 1000:g}s"
+    return f"{others}→{t.next_ms / 1000:g}s"
 
 
 def structural_need_ms(workload: WorkloadView | None, *, heartbeat_interval_s: int = HEARTBEAT_INTERVAL_S) -> int:
@@ -125,17 +172,17 @@ def plan_timeout(
     advice: Advice | None = None,
     kept_ms: int | None = None,
 ) -> TimeoutPlan:
-    """Choose the session timeout of the next pods and judge the one that holds.
+    """Choose the session timeout of the next pods and judge it; `in_force.judged` adds what holds.
 
     Parameters
     ----------
-    group_type: CLASSIC or CONSUMER once the protocol is known; None while it is not.
+    group_type: CLASSIC, CONSUMER or STREAMS once the protocol is known; None while it is not.
     bounds: what the broker reports now; None or None-fields when it could not be read.
     advice: what the fleet learner's recommendations say of the group; None while they are not read.
     kept_ms: the fleet's value in use, which holds on while there is advice but no record to use; None: none is.
     """
-    if group_type is GroupType.CONSUMER:
-        return _judge_consumer(spec, workload, bounds or BrokerBounds(), advice)
+    if group_type in (GroupType.CONSUMER, GroupType.STREAMS):
+        return _judge_group(spec, workload, group_type, bounds or BrokerBounds(), advice)
     return _plan_classic(spec, workload, group_type, bounds or BrokerBounds(), advice, kept_ms)
 
 
@@ -181,7 +228,6 @@ def _plan_classic(
     )
     return TimeoutPlan(
         inject_ms=chosen_ms if group_type is GroupType.CLASSIC else None,
-        effective_ms=chosen_ms if group_type is GroupType.CLASSIC else None,
         need_ms=need_ms,
         target_ms=target_ms,
         source=TimeoutSource.FIXED if is_fixed else TimeoutSource.FLEET if is_fleet else TimeoutSource.STRUCTURAL,
@@ -246,7 +292,7 @@ def _classic_verdict(
             fix = f"raise {field_name} to at least {-(-need_ms // 1000)}"
         return (
             TimeoutVerdict.BELOW_NEED,
-            f"{_need(need_ms, is_fleet=is_fleet)} but its session ends after {chosen_ms} ms; {fix}",
+            f"{need_words(need_ms, is_fleet=is_fleet)} but the next pods get {chosen_ms} ms; {fix}",
         )
     if not readable:
         return TimeoutVerdict.BOUNDS_UNREADABLE, (
@@ -256,27 +302,37 @@ def _classic_verdict(
     return TimeoutVerdict.SUFFICIENT, ""
 
 
-def _need(need_ms: int, *, is_fleet: bool) -> str:
+def need_words(need_ms: int, *, is_fleet: bool) -> str:
+    """Say what a session timeout must reach, and who says so."""
     if is_fleet:
         return f"the fleet learner recommends that a member may be away for {need_ms} ms"
     return f"a restart may keep a member away for {need_ms} ms"
 
 
-def _judge_consumer(
-    spec: SessionTimeout, workload: WorkloadView | None, bounds: BrokerBounds, advice: Advice | None
+def _judge_group(
+    spec: SessionTimeout,
+    workload: WorkloadView | None,
+    group_type: GroupType,
+    bounds: BrokerBounds,
+    advice: Advice | None,
 ) -> TimeoutPlan:
-    """Judge the value of a KIP-848 group; clients of such groups refuse to start with session.timeout.ms set."""
+    """Judge a group's own value (KIP-848, KIP-1071); clients of such groups refuse to start with session.timeout.ms set."""
+    kind = "streams" if group_type is GroupType.STREAMS else "consumer"
+    if group_type is GroupType.STREAMS:
+        min_ms, max_ms, holds_ms = bounds.streams_min_ms, bounds.streams_max_ms, bounds.streams_session_ms
+        judged = None if advice is None else _streams_advice()
+    else:
+        min_ms, max_ms, holds_ms = bounds.consumer_min_ms, bounds.consumer_max_ms, bounds.consumer_session_ms
+        judged = None if advice is None else _consumer_advice(advice, spec, bounds)
     structural_ms = need_ms = structural_need_ms(workload, heartbeat_interval_s=CONSUMER_HEARTBEAT_INTERVAL_S)
     target_ms = need_ms * (100 + spec.headroom_percent) // 100
-    holds_ms = bounds.consumer_session_ms
-    judged = None if advice is None else _consumer_advice(advice, spec, bounds)
     is_fleet = judged is not None and judged.fleet_ms is not None
     if judged is not None and judged.fleet_ms is not None:
         need_ms = judged.fleet_ms
     if holds_ms is None:
         verdict, message = (
             TimeoutVerdict.BOUNDS_UNREADABLE,
-            "consumer.session.timeout.ms of the group is not known; once the brokers answer, this needs DESCRIBE_CONFIGS on the "
+            f"{kind}.session.timeout.ms of the group is not known; once the brokers answer, this needs DESCRIBE_CONFIGS on the "
             "Group resource",
         )
     elif holds_ms >= need_ms:
@@ -284,24 +340,30 @@ def _judge_consumer(
     else:
         verdict = TimeoutVerdict.GROUP_CONFIG_TOO_SHORT
         message = (
-            f"{_need(need_ms, is_fleet=is_fleet)} but the group's session ends after {holds_ms} ms; "
+            f"{need_words(need_ms, is_fleet=is_fleet)} but the group's session ends after {holds_ms} ms; "
         )
-        if bounds.consumer_max_ms is not None and need_ms > bounds.consumer_max_ms:
-            message += f"raise group.consumer.max.session.timeout.ms on the brokers to at least {need_ms} (needs a broker restart), then "
-        message += f"set consumer.session.timeout.ms={need_ms} on the group"
+        if max_ms is not None and need_ms > max_ms:
+            message += f"raise group.{kind}.max.session.timeout.ms on the brokers to at least {need_ms} (needs a broker restart), then "
+        message += f"set {kind}.session.timeout.ms={need_ms} on the group"
     return TimeoutPlan(
         inject_ms=None,
-        effective_ms=holds_ms,
+        group_ms=holds_ms,
         need_ms=need_ms,
         target_ms=target_ms,
         source=TimeoutSource.BROKER,
         verdict=verdict,
         message=message,
-        broker_min_ms=bounds.consumer_min_ms,
-        broker_max_ms=bounds.consumer_max_ms,
+        broker_min_ms=min_ms,
+        broker_max_ms=max_ms,
         structural_ms=structural_ms,
         advice=judged,
     )
+
+
+def _streams_advice() -> AdviceVerdict:
+    """Say that no recommendation is for a group of this type, whatever the snapshot has."""
+    text = "no recommendation is made for a Streams group, which reads streams.session.timeout.ms"
+    return AdviceVerdict(fleet_ms=None, reason=Reason.RECOMMENDATION_ABSENT, cause=text)
 
 
 def _consumer_advice(advice: Advice, spec: SessionTimeout, bounds: BrokerBounds) -> AdviceVerdict:

@@ -18,8 +18,10 @@ from staticgroup.kafka.wire import Api
 
 _CLASSIC_MIN, _CLASSIC_MAX = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
 _CONSUMER_MIN, _CONSUMER_MAX = "group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"
-BROKER_KEYS = (_CLASSIC_MIN, _CLASSIC_MAX, _CONSUMER_MIN, _CONSUMER_MAX)
+_STREAMS_MIN, _STREAMS_MAX = "group.streams.min.session.timeout.ms", "group.streams.max.session.timeout.ms"
+BROKER_KEYS = (_CLASSIC_MIN, _CLASSIC_MAX, _CONSUMER_MIN, _CONSUMER_MAX, _STREAMS_MIN, _STREAMS_MAX)
 GROUP_KEY = "consumer.session.timeout.ms"
+_STREAMS_KEY = "streams.session.timeout.ms"
 
 
 async def read_bounds(
@@ -28,7 +30,7 @@ async def read_bounds(
     """Read the bounds; None where the broker does not serve or show them, with the missing rights in `problems`."""
     wanted: dict[tuple[int, str], Sequence[str]] = {(wire.BROKER_RESOURCE, str(node.node_id)): BROKER_KEYS}
     if Api.CONSUMER_GROUP_DESCRIBE in connection.versions:  # older brokers do not know resources of type GROUP
-        wanted[(wire.GROUP_RESOURCE, group_id)] = (GROUP_KEY,)
+        wanted[(wire.GROUP_RESOURCE, group_id)] = (GROUP_KEY, _STREAMS_KEY)
     answers = await connection.call(wire.describe_configs(wanted), deadline_s)
     problems = tuple(
         problem_of(Api.DESCRIBE_CONFIGS, a.error_code, group_id=group_id, principal=principal)
@@ -36,12 +38,16 @@ async def read_bounds(
         if a.error_code != Code.NONE
     )
     consumer_min_ms, consumer_max_ms = _number(answers, _CONSUMER_MIN), _number(answers, _CONSUMER_MAX)
+    streams_min_ms, streams_max_ms = _number(answers, _STREAMS_MIN), _number(answers, _STREAMS_MAX)
     return BrokerBounds(
         classic_min_ms=_number(answers, _CLASSIC_MIN),
         classic_max_ms=_number(answers, _CLASSIC_MAX),
         consumer_min_ms=consumer_min_ms,
         consumer_max_ms=consumer_max_ms,
         consumer_session_ms=_clamped(_number(answers, GROUP_KEY), consumer_min_ms, consumer_max_ms),
+        streams_min_ms=streams_min_ms,
+        streams_max_ms=streams_max_ms,
+        streams_session_ms=_clamped(_number(answers, _STREAMS_KEY), streams_min_ms, streams_max_ms),
         problems=problems,
     )
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from sys import intern
 from typing import Any
 
-from ..api.names import REVISION_LABEL, SESSION_TIMEOUT_ANNOTATION
+from ..api.names import REVISION_LABEL
 from ..core.pod import PodVersion
 from ..core.runs import ContainerRuns, PodRuns, Run
 
@@ -27,7 +27,6 @@ def pod_runs(raw: object, version: PodVersion) -> PodRuns:
     version: what `translate.pod_version` made of the same object.
     """
     metadata, status, spec = (_part(raw, key) for key in ("metadata", "status", "spec"))
-    timeout = _part(metadata, "annotations").get(SESSION_TIMEOUT_ANNOTATION)
     first = next((c.get("name") for c in _parts(spec, "containers")), None)
     return PodRuns(
         namespace=version.namespace,
@@ -36,7 +35,7 @@ def pod_runs(raw: object, version: PodVersion) -> PodRuns:
         node_name=version.node_name,
         rollout_id=intern(_text(_part(metadata, "labels"), REVISION_LABEL)),
         instance_ids=tuple(sorted(version.instance_ids)),
-        session_timeout_ms=int(timeout) if isinstance(timeout, str) and timeout.isdecimal() else None,
+        session_timeout_ms=min(version.session_timeouts_ms, default=None),
         deletion_asked_ms=_deletion_asked_ms(metadata, version),
         is_evicted=bool(version.disruption_reason) or status.get("reason") == "Evicted",
         containers=tuple(

@@ -24,6 +24,12 @@ def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+@lru_cache(maxsize=1024)
+def _shared_numbers(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Return one and the same tuple for equal ones, as for the session timeouts of all pods of a workload."""
+    return numbers
+
+
 def _packed(texts: frozenset[str]) -> str | tuple[str, ...]:
     """Keep a set of texts as what costs least: mostly it holds one, which then stands for itself."""
     return next(iter(texts)) if len(texts) == 1 else tuple(sorted(texts))
@@ -45,7 +51,7 @@ class PodRecord:
     __slots__ = (
         "_flags", "_ids", "_started", "certificate", "created_at_s", "dropped_until", "namespace", "node_name",
         "owner_name", "pod_name", "ready_since_s", "refusal", "refusal_reason", "resource_version", "restarts", "seen_in",
-        "since_s", "uid",
+        "session_timeouts_ms", "since_s", "uid",
     )
 
     def __init__(self, incarnation: Incarnation, owner_name: str = "") -> None:
@@ -71,6 +77,7 @@ class PodRecord:
         self.ready_since_s = incarnation.ready_since_s
         self.created_at_s = incarnation.created_at_s
         self.restarts = incarnation.restarts
+        self.session_timeouts_ms = _shared_numbers(incarnation.session_timeouts_ms)
         self._flags = (
             _STATES.index(incarnation.state)
             | (_PRESENT if incarnation.object_present else 0)
@@ -112,7 +119,7 @@ class PodRecord:
             from_birth=bool(flags & _FROM_BIRTH), started_containers=frozenset(_unpacked(self._started)),
             runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s, is_deleting=bool(flags & _DELETING),
             created_at_s=self.created_at_s,
-            restarts=self.restarts, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN),
+            restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN),
         )
 
 

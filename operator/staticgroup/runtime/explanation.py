@@ -13,6 +13,7 @@ from ..core.outcomes import Executed
 from ..core.plan import Plan
 from ..core.snapshot import Snapshot
 from ..core.statements import findings_of_round
+from ..core.timeouts import TimeoutPlan, seconds
 
 FINDINGS_MAX = 100
 
@@ -48,8 +49,23 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
         yield f"Identity: {injected.id_template}, injected by {injected.method}; {_continuity(snapshot)}."
     if decided.timeout is not None:
         t = decided.timeout
-        effective = f"{t.effective_ms / 1000:g} s" if t.effective_ms is not None else "unknown"
-        yield f"Session timeout: {effective} ({t.source.value}), a restart is estimated to take {t.structural_ms / 1000:g} s."
+        yield f"Session timeout: {_timeouts(t)} ({t.source.value}), a restart is estimated to take {seconds(t.structural_ms)}."
+
+
+def _timeouts(t: TimeoutPlan) -> str:
+    """Say what holds, and what the next pods get if that is another one."""
+    shortest_ms, longest_ms, unknown = t.in_force.shortest_ms, t.in_force.longest_ms, t.in_force.unknown
+    if shortest_ms is None or longest_ms is None:
+        held = "unknown" if unknown else "none in force"
+    elif shortest_ms == longest_ms:
+        held = seconds(shortest_ms)
+    else:
+        held = f"{seconds(shortest_ms)} to {seconds(longest_ms)}"
+    if unknown and shortest_ms is not None:
+        held += f", unknown of {unknown} of {t.in_force.pods} pods"
+    if t.next_ms is None or (not unknown and shortest_ms == longest_ms == t.next_ms):
+        return held
+    return f"{held}; the next pods get {seconds(t.next_ms)}"
 
 
 def _continuity(snapshot: Snapshot) -> str:

@@ -36,13 +36,21 @@ def can_wait(before: StaticGroupStatus | None, after: StaticGroupStatus) -> bool
     """
     if before is None or _ready(before) != _ready(after) or _blind(before) != _blind(after):
         return False
-    fields = StaticGroupStatus.model_fields.keys() - _PROGRESS
+    if _next_timeout(before) != _next_timeout(after):
+        return False
+    fields = StaticGroupStatus.model_fields.keys() - _PROGRESS - {"timeout"}
     return all(getattr(before, name) == getattr(after, name) for name in fields)
 
 
 def _blind(status: StaticGroupStatus) -> object:
     known = status.continuity
     return (known.timeline, known.blind) if known is not None else None
+
+
+def _next_timeout(status: StaticGroupStatus) -> object:
+    """Return what is told of the session timeout but for what the pods that live hold, which changes with every pod."""
+    held = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0}
+    return status.timeout.model_copy(update=held) if status.timeout is not None else None
 
 
 def _ready(status: StaticGroupStatus) -> str:

@@ -13,12 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from ..api.conditions import set_condition
-from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
 from ..core.advice import Advice
@@ -26,12 +24,13 @@ from ..core.chain import Incarnation, predates
 from ..core.checkpoints import sealed, wire_continuity
 from ..core.continuity import settled_workload
 from ..core.group import BrokerBounds, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
-from ..core.identity import Identity, identity_or_none, issued_since_s
+from ..core.identity import Identity, issued_since_s
+from ..core.intent import intent_of
 from ..core.memory import history_from, wire_ledger
 from ..core.outcomes import Executed, with_outcomes
 from ..core.plan import Plan, RemoveMembers, departed, plan, reads_needed
 from ..core.projection import project
-from ..core.seats import Seat, expected_ids, is_departed
+from ..core.seats import Seat, is_departed
 from ..core.snapshot import Evidence, FreshRead, Snapshot
 from ..core.statements import suspended_condition
 from ..core.workload import WorkloadView
@@ -229,7 +228,7 @@ class Reconciler:
         seen = self._with_chains(group, spec, memory, seen, {})
         needed = reads_needed(spec, seen, memory.history, self.now_s())
         if needed:
-            workload, fresh = await self._read_afresh(group, spec, needed, workload, memory)  # steps 2, 3
+            workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
             seen = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
         updated = self.histories.updated(
             continuity, group, spec, memory.history, memory.settled, elsewhere=elsewhere
@@ -251,9 +250,10 @@ class Reconciler:
         fresh: Mapping[str, FreshRead],
     ) -> Snapshot:
         """Add the pods as the watch shows them now, and the chain of each departed seat with what was read of it."""
-        identity = identity_or_none(spec, memory.history)
-        known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
-        snapshot = replace(snapshot, pods=_present(identity, known), known=known)
+        snapshot = replace(snapshot, known=self.pods.of_workload(snapshot.namespace, spec.workload_ref.name))
+        intent = intent_of(spec, snapshot, memory.history)
+        identity = intent.identity if intent is not None else None
+        snapshot = replace(snapshot, pods=_present(identity, snapshot.known))
         if identity is None:
             return snapshot
         evidence = {
@@ -273,15 +273,15 @@ class Reconciler:
         group: StaticGroup,
         spec: StaticGroupSpec,
         seats: Sequence[Seat],
-        cached: WorkloadView | None,
+        seen: Snapshot,
         memory: Memory,
     ) -> tuple[WorkloadView | None, dict[str, FreshRead]]:
         """Read intent and pods consistently (step 2), then bring the pod watch up to that read (step 3)."""
-        namespace, identity = group.metadata.namespace, identity_or_none(spec, memory.history)
+        namespace = group.metadata.namespace
         position, epoch = self.pods.position(namespace), self.pods.epoch
         workload = await self.kube.read_workload(namespace, spec.workload_ref.name)
         if isinstance(workload, KubeProblem):
-            return cached, {}
+            return seen.workload, {}
         names = list(dict.fromkeys(seat.pod_name for seat in seats))
         by_name = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
         versions = [r.resource_version for r in by_name.values() if not isinstance(r, KubeProblem)]
@@ -289,14 +289,14 @@ class Reconciler:
         settled = settled_workload(workload)
         if passed and settled is not None and epoch == self.pods.epoch:
             memory.settled = Settled(epoch=epoch, workload=settled)
-        expected = _expected(identity, workload)
+        intent = intent_of(spec, replace(seen, workload=workload), memory.history)
         fresh: dict[str, FreshRead] = {}
         for seat in seats:
             read = by_name[seat.pod_name]
             if isinstance(read, KubeProblem):
                 continue
             fresh[seat.key] = FreshRead(
-                is_expected=identity is None or expected is None or not is_departed(identity, expected, seat.key),
+                is_expected=intent is None or not is_departed(intent.identity, intent.expected, seat.key),
                 object_uid=read.version.uid if read.version is not None else "",
                 resource_version=read.resource_version,
                 barrier_passed=passed,
@@ -509,10 +509,3 @@ def _present(identity: Identity | None, known: Sequence[Incarnation]) -> tuple[I
     """Return the pods that exist, by name, with every id that their clients make of what they carry."""
     present = sorted((p for p in known if p.object_present), key=lambda p: p.pod_name)
     return tuple(identity.expand(p) if identity else p for p in present)
-
-
-def _expected(identity: Identity | None, workload: WorkloadView | None) -> Mapping[str, int] | None:
-    """Return the ids that the workload calls for; None when they cannot be told, and then nothing is planned."""
-    with suppress(InvalidInstanceIdError, TooManyIdsError):
-        return expected_ids(identity, workload) if identity is not None else {}
-    return None

@@ -28,6 +28,8 @@ from staticgroup.core.workload import ContainerBudget, WorkloadView
 NOW_S = 1_800_000_000.0
 SCOPE = "3fa9c1d2"
 EPOCH = "a1b2c3d4a1b2c3d4"
+SESSION_TIMEOUT_MS = 110_000
+"""What is injected for `workload`: 30 + 20 + 20 + 3 s and headroom, rounded up to 5 s."""
 COORDINATOR = "1@10.0.0.1:9092"
 NODE = NodeView(name="n1", uid="node-1", boot_id="b1", machine_id="m1", kubelet_version="v1.36.3", kubelet_minor=36)
 
@@ -76,6 +78,7 @@ def pod_version(ordinal: int = 2, uid: str = "u2", resource_version: int = 100, 
         "required": (running(),),
         "started_containers": frozenset({"app"}),
         "instance_ids": frozenset({id_of(ordinal)}),
+        "session_timeouts_ms": (SESSION_TIMEOUT_MS,),
     }
     return PodVersion(**(values | changes))
 
@@ -102,6 +105,7 @@ def incarnation(
         "since_s": NOW_S - 5,
         "resource_version": 100 + ordinal,
         "started_containers": frozenset({"app"}),
+        "session_timeouts_ms": (SESSION_TIMEOUT_MS,),
         "runs": state is IncarnationState.LIVE,
         "ready_since_s": NOW_S - 500 if state is IncarnationState.LIVE else None,
         "created_at_s": NOW_S - 600,
@@ -154,7 +158,7 @@ def injected(**changes: Any) -> Injected:
         "watch_epoch": EPOCH,
         "method": "Policy",
         "id_template": f"{{podName}}.{SCOPE}",
-        "session_timeout_ms": 120_000,
+        "session_timeout_ms": SESSION_TIMEOUT_MS,
     }
     return Injected(**(values | changes))
 

@@ -57,7 +57,7 @@ class Observer:
                     "executed": Executed(),
                     "began_ms": self.now_ms,
                     "ended_ms": self.now_ms + 100,
-                    "timeout_before_ms": decided.timeout.effective_ms if decided.timeout else None,
+                    "timeout_before_ms": (decided.timeout.inject_ms or decided.timeout.group_ms) if decided.timeout else None,
                 }
                 | changes
             ),
@@ -533,6 +533,13 @@ def test_timeout_of_a_kip848_member_is_the_groups() -> None:
     bounds = replace(running().bounds or None, consumer_session_ms=50_000)  # type: ignore[type-var]
     (fact,) = Observer().look(running(group=kip848(3), bounds=bounds), runs=[change()], spec=consumer)
     assert fact.data.model_dump()["session_timeout_ms"] == 50_000
+
+
+def test_timeout_of_a_classic_member_that_shows_none_is_not_known() -> None:
+    """What the next pods get is not what this process was started with."""
+    silent = replace(change(), pod=replace(change().pod, session_timeout_ms=None))
+    (fact,) = Observer().look(running(), runs=[silent])
+    assert fact.data.model_dump()["session_timeout_ms"] is None
 
 
 def test_runs_that_waited_too_long_are_not_told() -> None:

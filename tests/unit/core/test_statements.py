@@ -71,6 +71,7 @@ def test_conditions_of_a_workload_that_is_too_large_claim_nothing_and_name_the_o
     assert unknown == {
         "Injected": "NotObservedYet",
         "MembershipComplete": "MembershipUnknown",
+        "TimeoutSufficient": "TimeoutUnknown",
         "RemovalSettled": "MembershipUnknown",
     }
     assert all("see WorkloadFound" in conditions[kind].message for kind in unknown)

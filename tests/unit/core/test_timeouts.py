@@ -60,7 +60,7 @@ def test_injected_value_is_always_inside_the_brokers_bounds(wish, view, bounds) 
     chosen = plan_timeout(wish, view, GroupType.CLASSIC, BrokerBounds(classic_min_ms=low, classic_max_ms=high))
     assert chosen.inject_ms is not None
     assert low <= chosen.inject_ms <= high
-    assert chosen.effective_ms == chosen.inject_ms
+    assert chosen.group_ms is None
 
 
 @settings(deadline=None)
@@ -81,8 +81,21 @@ def test_kip_848_clients_never_get_a_session_timeout(wish, view, session, maximu
     held = BrokerBounds(classic_min_ms=1, classic_max_ms=10**6, consumer_session_ms=session, consumer_max_ms=maximum)
     chosen = plan_timeout(wish, view, GroupType.CONSUMER, held)
     assert chosen.inject_ms is None
-    assert chosen.effective_ms == session
+    assert chosen.group_ms == session
     assert chosen.source is TimeoutSource.BROKER
+
+
+@settings(deadline=None)
+@given(wish=wishes, view=workloads, session=st.none() | st.integers(1, 3_600_000), told=st.none() | advices)
+def test_streams_groups_are_judged_by_their_own_setting(wish, view, session, told) -> None:
+    """KIP-1071: streams.session.timeout.ms is a setting of the group, as consumer.session.timeout.ms is."""
+    held = BrokerBounds(consumer_session_ms=1, streams_session_ms=session, streams_min_ms=1, streams_max_ms=60_000)
+    chosen = plan_timeout(wish, view, GroupType.STREAMS, held, advice=told)
+    assert (chosen.inject_ms, chosen.group_ms, chosen.broker_max_ms) == (None, session, 60_000)
+    assert "consumer.session" not in chosen.message
+    if session is not None and session < chosen.need_ms:
+        assert f"streams.session.timeout.ms={chosen.need_ms}" in chosen.message
+    assert (chosen.advice is None) == (told is None)
 
 
 @settings(deadline=None)
@@ -195,7 +208,7 @@ def test_a_recommendation_injects_nothing_into_kip_848_clients(told, kept, wish,
     """ConsumerConfig refuses session.timeout.ms with group.protocol=consumer: the client would not start."""
     held = BrokerBounds(consumer_session_ms=session, consumer_max_ms=high)
     chosen = plan_timeout(wish, workload(2), GroupType.CONSUMER, held, advice=told, kept_ms=kept)
-    assert (chosen.inject_ms, chosen.effective_ms, chosen.fleet_ms) == (None, session, None)
+    assert (chosen.inject_ms, chosen.group_ms, chosen.fleet_ms) == (None, session, None)
     assert chosen.source is TimeoutSource.BROKER
 
 

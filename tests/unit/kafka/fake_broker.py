@@ -327,6 +327,9 @@ class FakeBroker:
             "group.consumer.min.session.timeout.ms": "45000",
             "group.consumer.max.session.timeout.ms": "60000",
             "consumer.session.timeout.ms": "500000",
+            "group.streams.min.session.timeout.ms": "45000",
+            "group.streams.max.session.timeout.ms": "60000",
+            "streams.session.timeout.ms": "45000",
         }
         rows = tuple(self.configs(r, version, 0, values) for r in request.resources)
         return respond(Api.DESCRIBE_CONFIGS, version, results=rows)

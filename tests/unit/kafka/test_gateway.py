@@ -614,6 +614,9 @@ async def test_bounds_are_read_and_the_group_setting_clamped(gateway: KioGateway
         consumer_min_ms=45000,
         consumer_max_ms=60000,
         consumer_session_ms=60000,
+        streams_min_ms=45000,
+        streams_max_ms=60000,
+        streams_session_ms=45000,
     )
 
 

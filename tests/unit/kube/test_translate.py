@@ -122,6 +122,59 @@ def read(field_path: str) -> dict[str, Any]:
     return {"valueFrom": {"fieldRef": {"fieldPath": field_path}}}
 
 
+ANNOTATED = "staticgroup.io/session-timeout-ms"
+INJECTED = {"name": "KAFKA_SESSION_TIMEOUT_MS", **read(f"metadata.annotations['{ANNOTATED}']")}
+
+
+@pytest.mark.parametrize(
+    ("containers", "annotation", "expected"),
+    [
+        ([[INJECTED]], "125000", (125_000,)),
+        ([[{"name": "T", **read(f"metadata.annotations['{ANNOTATED}']")}]], "125000", (125_000,)),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "60000"}]], None, (60_000,)),
+        ([[{"name": "kafka_session_timeout_ms", "value": "60000"}]], None, (60_000,)),
+        ([[{"name": "SPRING_KAFKA_CONSUMER_PROPERTIES_SESSION_TIMEOUT_MS", "value": "60000"}]], None, (60_000,)),
+        ([[{"name": "T", "value": "60000"}, {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "$(T)"}]], None, (60_000,)),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "60000"}]], "125000", (60_000,)),
+        ([[INJECTED, {"name": "ZOOKEEPER_SESSION_TIMEOUT_MS", "value": "6000"}]], "125000", (125_000,)),
+        ([[INJECTED], [{"name": "A_SESSION_TIMEOUT_MS", "value": "60000"}]], "125000", (60_000, 125_000)),
+        ([[INJECTED], [INJECTED], []], "125000", (125_000,)),
+        ([[INJECTED]], None, ()),
+        ([[INJECTED]], "soon", ()),
+        ([[]], "125000", (125_000,)),
+        ([[]], None, ()),
+        ([[]], "", ()),
+        ([[]], 125_000, ()),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "1m"}]], None, ()),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "-1"}]], None, ()),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "0"}]], None, ()),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "86400001"}]], None, ()),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "9" * 5_000}]], None, ()),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "٣٠٠٠٠"}]], None, ()),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS"}]], None, ()),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]], None, ()),
+        ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]], "1000", ()),
+    ],
+)
+def test_session_timeouts_are_those_that_the_containers_show(
+    containers: list[Any], annotation: Any, expected: tuple[int, ...]
+) -> None:
+    raw = pod()
+    if annotation is not None:
+        raw["metadata"]["annotations"][ANNOTATED] = annotation
+    raw["spec"]["containers"] = [{"name": f"c{n}", "env": env} for n, env in enumerate(containers)]
+    assert version(raw).session_timeouts_ms == expected
+
+
+def test_sidecars_show_a_session_timeout_and_init_containers_that_end_do_not() -> None:
+    raw = pod()
+    raw["spec"]["initContainers"] = [
+        {"name": "migrate", "env": [{"name": "A_SESSION_TIMEOUT_MS", "value": "1000"}]},
+        {"name": "side", "restartPolicy": "Always", "env": [{"name": "A_SESSION_TIMEOUT_MS", "value": "2000"}]},
+    ]
+    assert version(raw).session_timeouts_ms == (2_000,)
+
+
 NAME = {"name": "POD", **read("metadata.name")}
 COMPOSED = {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "$(POD).1a2b3c4d"}
 

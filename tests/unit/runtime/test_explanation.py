@@ -102,7 +102,7 @@ def test_verification_is_told_with_its_attempt() -> None:
 
 def test_recommendation_is_told_with_what_became_of_it() -> None:
     text = words(replace(departure(), advice=advice()))
-    assert "Session timeout: 60 s (Fleet)" in text
+    assert "Session timeout: 110 s; the next pods get 60 s (Fleet)" in text
     assert "RecommendationCurrent: True (RecommendationUsed)." in text
     assert "60000 ms from 312 stops" in text
     assert "Recommendation" not in words(departure())

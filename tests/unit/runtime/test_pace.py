@@ -89,6 +89,22 @@ async def test_roll_changes_nothing_that_cannot_wait() -> None:
     assert all(can_wait(before, after) for before, after in pairs)
 
 
+async def test_roll_to_another_session_timeout_waits_and_the_new_number_does_not() -> None:
+    world = await World().started()
+    before = world.status
+    world.declare(static_group(sessionTimeout={"mode": "Fixed", "seconds": 300}))
+    await world.round()
+    assert not can_wait(before, world.status)
+    before = world.status
+    world.end(2)
+    world.start(2, "next-2", session_timeouts_ms=(300_000,))
+    await world.round()
+    assert before.timeout is not None
+    assert world.status.timeout is not None
+    assert (before.timeout.effective_max_ms, world.status.timeout.effective_max_ms) == (110_000, 300_000)
+    assert can_wait(before, world.status)
+
+
 async def test_what_somebody_waits_for_cannot() -> None:
     world = await World().started()
     assert not can_wait(None, world.status)

@@ -539,7 +539,10 @@ async def test_status_shows_the_recommendation_and_the_next_pod_gets_it(tmp_path
     assert status.injected.session_timeout_ms == 60_000
     assert status.timeout is not None
     assert status.timeout.to_wire() == {
-        "effectiveMs": 60_000,
+        "effectiveMs": 110_000,  # what its pods were started with
+        "effectiveMaxMs": 110_000,
+        "nextMs": 60_000,
+        "unknownPods": 0,
         "recommended": {
             "lowerMs": 50_000,
             "targetMs": 60_000,

@@ -271,6 +271,9 @@ def test_bounds_are_those_of_the_brokers_and_of_the_group() -> None:
             consumer_min_ms=45_000,
             consumer_max_ms=60_000,
             consumer_session_ms=60_000,
+            streams_min_ms=45_000,
+            streams_max_ms=60_000,
+            streams_session_ms=45_000,
         )
 
     simulate(story)

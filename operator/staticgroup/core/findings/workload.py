@@ -14,7 +14,7 @@ from ..plan import Plan
 from ..seats import Standing
 from ..snapshot import Snapshot
 from ..suffixes import unheeded_suffix
-from ..timeouts import TimeoutVerdict
+from ..timeouts import TimeoutPlan, TimeoutVerdict, seconds
 from . import Finding, ended
 
 TOO_LARGE: Final = "Not looked at for a workload of this size: see WorkloadFound."
@@ -95,6 +95,8 @@ def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:
 def timeout_sufficient(plan: Plan) -> Finding:
     """Say whether the session timeout outlasts a restart."""
     t, kind = plan.timeout, ConditionType.TIMEOUT_SUFFICIENT
+    if plan.too_large:
+        return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=TOO_LARGE)
     if t is None or t.verdict in (TimeoutVerdict.UNKNOWN, TimeoutVerdict.BOUNDS_UNREADABLE):
         sentence = ended(t.message if t else "The session timeout in force is not known yet.")
         return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=sentence)
@@ -102,8 +104,19 @@ def timeout_sufficient(plan: Plan) -> Finding:
         needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart is estimated to take"
         if t.is_from_fleet:
             needed = f"reaches the {-(-t.need_ms // 1000)} s that the fleet learner recommends"
-        sentence = f"The session timeout of {(t.effective_ms or 0) // 1000} s {needed}."
-        return Finding(kind=kind, reason=Reason.TIMEOUT_FITS, status=_TRUE, sentence=sentence)
+        return Finding(kind=kind, reason=Reason.TIMEOUT_FITS, status=_TRUE, sentence=ended(_timeout_that_fits(t, needed)))
     is_below = t.verdict is TimeoutVerdict.BELOW_NEED
     reason = Reason.TIMEOUT_BELOW_NEED if is_below else Reason.BROKER_BOUND_TOO_LOW
     return Finding(kind=kind, reason=reason, sentence=ended(t.message))
+
+
+def _timeout_that_fits(t: TimeoutPlan, needed: str) -> str:
+    """Say which session timeouts hold, that they suffice, and which one comes with the next restart if it is another."""
+    shortest_ms, longest_ms, next_ms = t.in_force.shortest_ms, t.in_force.longest_ms, t.next_ms
+    if shortest_ms is None or longest_ms is None:
+        return f"There is no pod now; the next ones get {seconds(next_ms or 0)}, which {needed}"
+    others = f"; pods get {seconds(next_ms)} with their next restart" if next_ms is not None and (
+        shortest_ms, longest_ms) != (next_ms, next_ms) else ""
+    if shortest_ms == longest_ms:
+        return f"The session timeout of {seconds(shortest_ms)} {needed}{others}"
+    return f"The shortest session timeout of the pods, {seconds(shortest_ms)}, {needed}{others}"

@@ -26,8 +26,8 @@ def tell_runs(teller: Teller) -> None:
 
 def _tell_run(teller: Teller, change: RunChange, instance_id: str) -> None:
     pod, timeout = change.pod, teller.look.plan.timeout
-    effective_ms = timeout.effective_ms if timeout is not None else None
-    injected_ms = pod.session_timeout_ms if teller.picture.protocol != api.Protocol.CONSUMER.value else None
+    group_ms = timeout.group_ms if timeout is not None else None
+    own_ms = pod.session_timeout_ms if teller.picture.protocol != api.Protocol.CONSUMER.value else None
     teller.tell(
         f"{pod.uid}/{change.restart_count}/{instance_id}/{'up' if change.is_up else 'down'}",
         api.MemberUp if change.is_up else api.MemberDown,
@@ -43,7 +43,7 @@ def _tell_run(teller: Teller, change: RunChange, instance_id: str) -> None:
         image_digest=short(change.container.image_digest),
         rollout_id=short(pod.rollout_id),
         reason=short(change.reason),
-        session_timeout_ms=injected_ms if injected_ms is not None else effective_ms,
+        session_timeout_ms=own_ms if own_ms is not None else group_ms,
     )
 
 

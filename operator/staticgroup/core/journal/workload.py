@@ -70,9 +70,11 @@ def _tell_of_workload(teller: Teller, fact_id: str, data_type: type[api.GroupDat
 
 
 def tell_timeout(teller: Teller) -> None:
-    """Tell another session timeout than the status had."""
+    """Tell another session timeout for the next pods, or of the group, than the status had."""
     timeout, before_ms = teller.look.plan.timeout, teller.look.timeout_before_ms
-    after_ms = timeout.effective_ms if timeout is not None else None
+    after_ms = None
+    if timeout is not None:
+        after_ms = timeout.inject_ms if timeout.inject_ms is not None else timeout.group_ms
     if timeout is None or after_ms is None or after_ms == before_ms:
         return
     generation = teller.look.snapshot.metadata_generation

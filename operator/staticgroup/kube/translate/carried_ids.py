@@ -52,7 +52,7 @@ def _environment_ids(
     """
     for kind in ("containers", "initContainers", "ephemeralContainers"):
         for container in objects_of(spec, kind, "spec"):
-            for name, value, is_fixed in _resolved_env(container, metadata):
+            for name, value, is_fixed in resolved_env(container, metadata):
                 if name in env_names or "INSTANCE_ID" in name.upper() or value in annotated:
                     yield value or "", is_fixed
             if objects_of(container, "envFrom", f"spec.{kind}[]"):
@@ -67,7 +67,7 @@ def _is_legal_id(candidate: object) -> bool:
     return True
 
 
-def _resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str | None, bool]]:
+def resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str | None, bool]]:
     """Yield the variables in order, each with its value and whether it is fixed; later ones may refer to earlier ones.
 
     A value longer than an id may be counts as unknown, None: whatever refers to it is too long as well, or is not what

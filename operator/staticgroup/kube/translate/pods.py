@@ -9,6 +9,7 @@ from sys import intern
 from ...api.names import POD_INDEX_LABEL
 from ...core.pod import ContainerPhase, ContainerView, OwnerView, PodVersion
 from .carried_ids import carried_ids
+from .session_timeouts import session_timeouts_ms
 from .shape import (
     Json,
     MalformedObject,
@@ -78,6 +79,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         restart_count=sum(whole_of(entry, "restartCount", "status") for kind in statuses for entry in statuses[kind]),
         instance_ids=instance_ids,
         ids_are_fixed=ids_are_fixed,
+        session_timeouts_ms=session_timeouts_ms(metadata, spec),
     )
 
 

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 
 from ...api import journal as api
 from ...api.staticgroup import StaticGroup, StaticGroupSpec
-from ...api.status import StaticGroupStatus
+from ...api.status import StaticGroupStatus, TimeoutSource
 from ...core.group import GroupView
 from ...core.journal import Look, Picture, facts_of_round
 from ...core.outcomes import Executed
@@ -197,7 +197,6 @@ class Journal:
         cluster_id = self._stores.kafka_cluster_id((key[0], told.spec.connection_ref.name))
         if cluster_id is None:
             return  # told once the cluster's name is known: facts of one group must not have two subjects
-        before = told.before.timeout if told.before is not None else None
         picture, facts = facts_of_round(
             self._pictures.get(key),
             Look(
@@ -209,7 +208,7 @@ class Journal:
                 executed=told.executed,
                 began_ms=int(told.began_s * 1000),
                 ended_ms=self._now_ms(),
-                timeout_before_ms=before.effective_ms if before is not None else None,
+                timeout_before_ms=_timeout_before_ms(told.before),
                 runs=tuple(self._pending.get(key, ())),
             ),
         )
@@ -277,3 +276,19 @@ class Journal:
 
     def _now_ms(self) -> int:
         return int(self._now_s() * 1000)
+
+
+def _timeout_before_ms(before: StaticGroupStatus | None) -> int | None:
+    """Return the session timeout that the next pods got, or the group had, by a status of this version or of an earlier one.
+
+    Notes
+    -----
+    Earlier ones called it `effectiveMs`; what is injected stands in `status.injected` in all of them.
+    """
+    if before is None:
+        return None
+    if before.injected is not None and before.injected.session_timeout_ms is not None:
+        return before.injected.session_timeout_ms
+    if before.timeout is None or before.timeout.source is not TimeoutSource.BROKER:
+        return None
+    return before.timeout.next_ms if before.timeout.next_ms is not None else before.timeout.effective_ms

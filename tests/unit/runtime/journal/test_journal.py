@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from staticgroup.api import names
 from staticgroup.api.journal import CoverageBeat, Data, Record, read
+from staticgroup.core.group import BrokerBounds, GroupType
 from staticgroup.core.pod import PodVersion
 from staticgroup.kube.translate import pod_version
 from staticgroup.runtime.journal import Journal, MemorySink
@@ -15,7 +17,7 @@ from staticgroup.runtime.journal.journal import PENDING_AGE_MS
 from staticgroup.runtime.metrics import Metrics
 from unit.kube.raw_objects import at, pod
 
-from ..world import CANARY, UNREACHABLE, World, kafka_connection
+from ..world import CANARY, KEY, UNREACHABLE, World, kafka_connection, static_group
 
 CONNECTION = ("shop", "kafka")
 
@@ -84,6 +86,29 @@ async def test_scale_down_is_told_by_a_whole_round() -> None:
     assert removed.source == "/k8s/k8s-1/ns/shop/staticgroup/orders"
     assert removed.partitionkey == "kc-1/orders"
     assert removed.subject == f"kc-1/orders/{told.world.id_of(2)}"
+
+
+@pytest.mark.parametrize("protocol", [GroupType.CLASSIC, GroupType.CONSUMER])
+async def test_session_timeout_of_a_status_of_the_version_before_is_no_news(protocol: GroupType) -> None:
+    """That version called what the next pods get, or what the group has, effectiveMs; nextMs was not there."""
+    told = Told()
+    world = told.world
+    world.kafka.broker_bounds = BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000, consumer_session_ms=90_000)
+    world.kafka.group_type = protocol
+    world.declare(static_group(protocol=protocol.value))
+    await world.started()
+    assert told.nouns().count("timeout.changed") == 1
+    body = world.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)]
+    body["status"]["timeout"]["effectiveMs"] = body["status"]["timeout"].pop("nextMs")
+    for added in ("effectiveMaxMs", "unknownPods"):
+        body["status"]["timeout"].pop(added, None)
+    world.stores.put_group(KEY, body)
+    world.restart()
+    world.reconciler.journal = told.process("op-2", (told.sink,))
+    await world.settled(2)
+    assert told.nouns().count("timeout.changed") == 1
+    assert world.status.timeout is not None
+    assert world.status.timeout.next_ms == (110_000 if protocol is GroupType.CLASSIC else 90_000)
 
 
 async def test_records_are_numbered_without_holes() -> None:

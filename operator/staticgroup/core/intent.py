@@ -1,0 +1,97 @@
+"""What is wanted: the ids that the workload calls for, and so who is departed; what the next pods receive for it.
+
+Decided here once. The plan acts on it, and the reconciler asks before it reads, so that there is a chain for every
+seat that the plan finds departed, and none is told to have had no pod because nobody has looked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..api.staticgroup import ProtocolChoice, StaticGroupSpec
+from .group import GroupType, GroupView, KafkaProblem
+from .identity import Identity, identity_of
+from .injection import InjectionPlan, plan_injection
+from .snapshot import History, Snapshot
+from .timeouts import TimeoutPlan, plan_timeout
+from .workload import WorkloadView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """Which ids are wanted, among all that a StaticGroup may issue or has issued.
+
+    Parameters
+    ----------
+    expected: ids that the workload calls for, each with its ordinal.
+    """
+
+    identity: Identity
+    expected: Mapping[str, int]
+
+
+def intent_of(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> Intent | None:
+    """Return by what `plan` will tell who is departed; the chains and reads of the picture do not matter.
+
+    Parameters
+    ----------
+    history: as `plan` takes it; ids that are acknowledged only in this round count too, and so does an edited template.
+
+    Returns
+    -------
+    None where `plan` decides nothing about members: no id may be issued yet, or the ids cannot be made.
+    """
+    _, injection = next_pods(spec, snapshot, history)
+    history = replace(history, injected=injection.injected, templates=injection.templates)
+    try:
+        identity = identity_of(spec, history)
+        expected = expected_ids(identity, snapshot.workload)
+    except ValueError:  # too many ids, ids that a broker refuses, ids that cannot be told apart
+        return None
+    return Intent(identity=identity, expected=expected) if identity.schemes else None
+
+
+def next_pods(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> tuple[TimeoutPlan, InjectionPlan]:
+    """Decide the session timeout, and what the injection writes into the next pods."""
+    timeout = plan_timeout(
+        spec.session_timeout,
+        snapshot.workload,
+        protocol_of(spec, snapshot.group),
+        snapshot.bounds,
+        advice=snapshot.advice,
+        kept_ms=history.fleet_timeout_ms,
+    )
+    return timeout, plan_injection(spec, snapshot, history, timeout)
+
+
+def protocol_of(spec: StaticGroupSpec, group: GroupView | KafkaProblem) -> GroupType | None:
+    """Return the protocol that decides where the session timeout goes; None while it is unknown.
+
+    The group itself wins over `Auto`; an empty classic group says nothing, because a joiner of the other protocol
+    converts it.
+    """
+    if spec.protocol is ProtocolChoice.CLASSIC:
+        return GroupType.CLASSIC
+    if spec.protocol is ProtocolChoice.CONSUMER:
+        return GroupType.CONSUMER
+    if not isinstance(group, GroupView) or not group.members:
+        return None
+    told = group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS)
+    return group.group_type if told else None
+
+
+def expected_ids(identity: Identity, workload: WorkloadView | None) -> Mapping[str, int]:
+    """Return the ids that a workload's intent calls for, each with its ordinal.
+
+    Parameters
+    ----------
+    workload: as cached or as read consistently; None when it does not exist, and then it calls for none.
+
+    Raises
+    ------
+    InvalidInstanceIdError: an id that the spec makes would be refused by the broker.
+    """
+    if workload is None or workload.is_ending or not identity.schemes:
+        return {}
+    return {str(i): int(o) for i, o in identity.schemes[0].expected_ids(workload.start, workload.replicas).items()}

@@ -1,0 +1,69 @@
+"""The session timeouts that a pod's containers start with, as its environment shows them, or else its annotation.
+
+A variable tells one when it reads the annotation that the injection writes, or when its name says SESSION_TIMEOUT_MS, as
+those of all presets do. What an application sets in its code or reads from a file is not seen.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ...api.names import SESSION_TIMEOUT_ANNOTATION
+from ...api.schema import TIMEOUT_MS_MAX
+from .carried_ids import resolved_env
+from .shape import Json, object_of, objects_of, text_of
+
+_NAMED: Final = "SESSION_TIMEOUT_MS"
+_INJECTED: Final = f"metadata.annotations['{SESSION_TIMEOUT_ANNOTATION}']"
+_DIGITS_MAX: Final = len(str(TIMEOUT_MS_MAX))
+
+
+def session_timeouts_ms(metadata: Json, spec: Json) -> tuple[int, ...]:
+    """Collect what the containers and sidecars of a pod show as their session timeout.
+
+    Returns
+    -------
+    tuple[int, ...]
+        In milliseconds, ascending, each once; empty when none is shown. Of a container that shows several, those that are
+        injected count.
+    """
+    found: set[int] = set()
+    shows_any = False
+    for container in _lasting(spec):
+        shown = list(_shown(container, metadata))
+        shows_any = shows_any or bool(shown)
+        injected = [value for value, is_injected in shown if is_injected]
+        found.update(value for value in injected or [value for value, _ in shown] if value is not None)
+    if not shows_any:
+        annotated = _milliseconds(object_of(metadata, "annotations", "metadata").get(SESSION_TIMEOUT_ANNOTATION))
+        return () if annotated is None else (annotated,)
+    return tuple(sorted(found))
+
+
+def _lasting(spec: Json) -> Iterator[Json]:
+    """Yield the containers in which a member may live: containers and sidecars."""
+    yield from objects_of(spec, "containers", "spec")
+    yield from (c for c in objects_of(spec, "initContainers", "spec") if c.get("restartPolicy") == "Always")
+
+
+def _shown(container: Json, metadata: Json) -> Iterator[tuple[int | None, bool]]:
+    """Yield each variable that tells a session timeout: its value, and whether it is the injected one."""
+    path = "spec.containers[].env[]"
+    entries = objects_of(container, "env", "spec.containers[]")
+    telling = [(_NAMED in text_of(entry, "name", path).upper(), _field(entry) == _INJECTED) for entry in entries]
+    if not any(is_named or is_injected for is_named, is_injected in telling):
+        return
+    for (is_named, is_injected), (_, value, _) in zip(telling, resolved_env(container, metadata), strict=True):
+        if is_named or is_injected:
+            yield _milliseconds(value), is_injected
+
+
+def _field(entry: Json) -> str:
+    reference = object_of(object_of(entry, "valueFrom", "spec.containers[].env[]"), "fieldRef", "valueFrom")
+    return text_of(reference, "fieldPath", "fieldRef")
+
+
+def _milliseconds(text: object) -> int | None:
+    """Read a session timeout; None for what no client takes as one."""
+    if not isinstance(text, str) or not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
+        return None
+    return int(text) if 0 < int(text) <= TIMEOUT_MS_MAX else None

@@ -1,0 +1,279 @@
+"""The session timeout that holds is the pods' own, or the group's at the broker; what the next pods get is another thing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from staticgroup.api.status import StaticGroupStatus
+from staticgroup.core.chain import IncarnationState, fold
+from staticgroup.core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind
+from staticgroup.core.outcomes import Executed
+from staticgroup.core.plan import plan
+from staticgroup.core.projection import project
+from staticgroup.core.snapshot import Snapshot
+from staticgroup.core.workload import ContainerBudget
+
+from .builders import NODE, NOW_S, departure, group, history, incarnation, injected, member, pod_version, spec, workload
+
+WIDE = BrokerBounds(
+    classic_min_ms=6_000, classic_max_ms=1_800_000, consumer_min_ms=45_000, consumer_max_ms=120_000,
+    consumer_session_ms=45_000, streams_min_ms=45_000, streams_max_ms=60_000, streams_session_ms=50_000,
+)  # fmt: skip
+NEXT_MS = 125_000
+NEED_MS = 83_000
+START = ContainerBudget(name="app", startup_budget_s=30)
+
+
+def world(*timeouts_ms: int | tuple[int, ...] | None, **changes: Any) -> Snapshot:
+    """Return as many pods that run, each with the session timeout that it shows; None: it shows none."""
+    shown = [() if t is None else t if isinstance(t, tuple) else (t,) for t in timeouts_ms]
+    values: dict[str, Any] = {
+        "workload": workload(len(shown), containers=(START,)),
+        "pods": tuple(incarnation(n, f"u{n}", session_timeouts_ms=t) for n, t in enumerate(shown)),
+        "group": group(*(member(n) for n in range(len(shown)))),
+        "bounds": WIDE,
+        "chains": {},
+        "fresh": {},
+    }
+    return departure(**(values | changes))
+
+
+def status_of(snapshot: Snapshot, **wish: Any) -> StaticGroupStatus:
+    spec_ = spec(**wish)
+    decided = plan(spec_, snapshot, history(injected=injected(session_timeout_ms=NEXT_MS)), NOW_S)
+    return project(spec_, snapshot, decided, Executed(), (), None, datetime.fromtimestamp(NOW_S, tz=UTC))
+
+
+def shown(snapshot: Snapshot, **wish: Any) -> tuple[int | None, int | None, int | None, int, str | None]:
+    """Return shortest, longest, next, how many pods are not known, and the column."""
+    status = status_of(snapshot, **wish)
+    assert status.timeout is not None
+    assert status.columns is not None
+    t = status.timeout
+    return t.effective_ms, t.effective_max_ms, t.next_ms, t.unknown_pods, status.columns.timeout
+
+
+def judged(snapshot: Snapshot, **wish: Any) -> tuple[str, str, str]:
+    (found,) = (c for c in status_of(snapshot, **wish).conditions if c.type == "TimeoutSufficient")
+    return found.status.value, found.reason, found.message
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ((NEXT_MS, NEXT_MS), (NEXT_MS, NEXT_MS, NEXT_MS, 0, "125s")),
+        ((300_000, 300_000), (300_000, 300_000, NEXT_MS, 0, "300s→125s")),
+        ((60_000, 60_000), (60_000, 60_000, NEXT_MS, 0, "60s→125s")),
+        ((60_000, NEXT_MS), (60_000, NEXT_MS, NEXT_MS, 0, "60s→125s")),
+        ((NEXT_MS, 300_000), (NEXT_MS, 300_000, NEXT_MS, 0, "300s→125s")),
+        ((60_000, 300_000), (60_000, 300_000, NEXT_MS, 0, "60s-300s→125s")),
+        ((90_500,), (90_500, 90_500, NEXT_MS, 0, "90.5s→125s")),
+        ((), (None, None, NEXT_MS, 0, "→125s")),
+        ((None, None), (None, None, NEXT_MS, 2, "?→125s")),
+        ((60_000, None), (60_000, 60_000, NEXT_MS, 1, "?→125s")),
+        (((60_000, 90_000), NEXT_MS), (60_000, NEXT_MS, NEXT_MS, 0, "60s→125s")),
+    ],
+)
+def test_status_names_what_holds_and_what_the_next_pods_get(pods, expected) -> None:
+    assert shown(world(*pods)) == expected
+
+
+def test_pod_that_has_ended_holds_nothing_and_one_that_ends_holds_its_own() -> None:
+    dead = incarnation(0, "u0", state=IncarnationState.DEAD, object_present=True, session_timeouts_ms=(60_000,))
+    ending = incarnation(1, "u1", is_deleting=True, session_timeouts_ms=(90_000,))
+    assert shown(world(pods=(dead, ending)))[:2] == (90_000, 90_000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "pods", "expected"),
+    [
+        (GroupType.CONSUMER, (None, None), (45_000, 45_000, 45_000, 0, "45s")),
+        (GroupType.STREAMS, (None, None), (50_000, 50_000, 50_000, 0, "50s")),
+        (GroupType.CONSUMER, (NEXT_MS, None), (45_000, NEXT_MS, 45_000, 0, "125s→45s")),
+    ],
+)
+def test_kip_848_and_streams_groups_hold_what_the_broker_has_beside_pods_that_still_have_their_own(kind, pods, expected) -> None:
+    described = group(*(member(n, member_epoch=3) for n in range(2)), group_type=kind, group_epoch=3, assignment_epoch=3)
+    assert shown(world(*pods, group=described), protocol="Auto") == expected
+
+
+def test_variable_that_the_template_sets_for_a_kip_848_client_is_in_force_nowhere() -> None:
+    template = ContainerBudget(
+        name="app", env_names=("KAFKA_SESSION_TIMEOUT_MS",), env_values=(("KAFKA_SESSION_TIMEOUT_MS", "30000"),)
+    )
+    described = group(member(0), group_type=GroupType.CONSUMER)
+    found = world(30_000, group=described, workload=workload(1, containers=(template,)))
+    assert shown(found, protocol="Auto") == (45_000, 45_000, 45_000, 0, "45s")
+
+
+def test_group_setting_that_cannot_be_read_is_not_replaced_by_what_pods_show() -> None:
+    described = group(member(0), group_type=GroupType.CONSUMER)
+    assert shown(world(60_000, group=described, bounds=None), protocol="Auto") == (None, None, None, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("wish", "template", "expected"),
+    [
+        ({"mode": "Observe"}, (), (60_000, 60_000, None, 0, "60s")),
+        ({"identity": {"method": "None"}}, (), (60_000, 60_000, None, 0, "60s")),
+        ({"identity": {"method": "None"}}, (("KAFKA_SESSION_TIMEOUT_MS", "90000"),), (60_000, 60_000, 90_000, 0, "60s→90s")),
+        ({"mode": "Observe"}, (("KAFKA_SESSION_TIMEOUT_MS", "60000"),), (60_000, 60_000, 60_000, 0, "60s")),
+        ({"mode": "Observe"}, (("KAFKA_SESSION_TIMEOUT_MS", "a minute"),), (60_000, 60_000, None, 0, "60s")),
+        ({"identity": {"env": [{"instanceIdName": "ID", "sessionTimeoutName": ""}]}}, (), (60_000, 60_000, None, 1, "?")),
+    ],
+)
+def test_where_nothing_is_injected_the_next_pods_get_what_the_template_says(wish, template, expected) -> None:
+    container = ContainerBudget(name="app", env_names=tuple(n for n, _ in template), env_values=template, startup_budget_s=30)
+    assert shown(world(60_000, workload=workload(1, containers=(container,))), **wish) == expected
+
+
+def test_protocol_that_is_not_known_yet_leaves_what_pods_show_and_what_is_injected_still() -> None:
+    found = world(60_000, group=group(group_type=GroupType.ABSENT))
+    assert shown(found, protocol="Auto") == (60_000, 60_000, NEXT_MS, 0, "60s→125s")
+    assert judged(found, protocol="Auto")[:2] == ("Unknown", "TimeoutUnknown")
+
+
+@pytest.mark.parametrize("changes", [{"watch_epoch": ""}, {"pods": ()}])  # before the first LIST; malformed or out of sight
+def test_pods_that_cannot_be_seen_are_not_taken_for_none(changes) -> None:
+    found = world(60_000, 60_000, **changes)
+    assert shown(found)[0] is None
+    assert shown(found)[3] == 2
+    assert judged(found)[:2] == ("Unknown", "TimeoutUnknown")
+
+
+@pytest.mark.parametrize(
+    ("pods", "wish", "status", "reason", "words"),
+    [
+        ((NEXT_MS,), {}, "True", "TimeoutFits", ["125 s outlasts the 83 s"]),
+        ((300_000,), {}, "True", "TimeoutFits", ["300 s outlasts the 83 s", "get 125 s"]),
+        ((90_000, 300_000), {}, "True", "TimeoutFits", ["90 s", "get 125 s"]),
+        ((), {}, "True", "TimeoutFits", ["no pod now", "125 s"]),
+        ((60_000, NEXT_MS), {}, "False", "TimeoutBelowNeed", ["60000 ms", "83000 ms", "125000 ms", "restart"]),
+        ((NEXT_MS,), {"sessionTimeout": {"maxSeconds": 40}}, "False", "TimeoutBelowNeed", ["maxSeconds to at least 83"]),
+        ((60_000,), {"sessionTimeout": {"maxSeconds": 40}}, "False", "TimeoutBelowNeed", ["maxSeconds to at least 83"]),
+        ((NEXT_MS, None), {}, "Unknown", "TimeoutUnknown", ["1 of 2 pods", "web-1", "125000 ms"]),
+        ((60_000, None), {}, "False", "TimeoutBelowNeed", ["60000 ms"]),
+        ((None,), {"mode": "Observe"}, "Unknown", "TimeoutUnknown", ["Observe"]),
+        ((60_000,), {"mode": "Observe"}, "False", "TimeoutBelowNeed", ["60000 ms", "at least 83000"]),
+        ((NEXT_MS,), {"mode": "Observe"}, "True", "TimeoutFits", ["125 s"]),
+        ((), {"mode": "Observe"}, "Unknown", "TimeoutUnknown", ["no pod now"]),
+        ((NEXT_MS,), {"identity": {"method": "None"}, "sessionTimeout": {"maxSeconds": 40}}, "True", "TimeoutFits", ["125 s"]),
+        ((60_000,), {"identity": {"method": "None"}}, "False", "TimeoutBelowNeed", ["60000 ms", "at least 83000"]),
+    ],
+)
+def test_what_holds_is_judged(pods, wish, status, reason, words) -> None:
+    found = judged(world(*pods), **wish)
+    assert found[:2] == (status, reason)
+    assert [w for w in words if w not in found[2]] == [], found[2]
+
+
+def test_template_that_sets_too_little_is_named_before_it_is_rolled_out() -> None:
+    container = ContainerBudget(
+        name="app", env_names=("KAFKA_SESSION_TIMEOUT_MS",), env_values=(("KAFKA_SESSION_TIMEOUT_MS", "30000"),), startup_budget_s=30
+    )
+    found = judged(world(NEXT_MS, workload=workload(1, containers=(container,))), identity={"method": "None"})
+    assert found[:2] == ("False", "TimeoutBelowNeed")
+    assert "30000 ms" in found[2]
+
+
+def test_classic_pod_left_in_a_consumer_group_is_judged_too() -> None:
+    bounds = BrokerBounds(consumer_min_ms=45_000, consumer_max_ms=900_000, consumer_session_ms=600_000)
+    described = group(member(0), member(1), group_type=GroupType.CONSUMER)
+    found = judged(world(60_000, None, group=described, bounds=bounds), protocol="Auto")
+    assert found[:2] == ("False", "TimeoutBelowNeed")
+    assert "60000 ms" in found[2]
+
+
+def test_pod_that_went_a_moment_before_the_statefulset_says_so_is_no_pod_out_of_sight() -> None:
+    gone = incarnation(1, "u1", state=IncarnationState.DEAD)
+    found = world(NEXT_MS, NEXT_MS, pods=(incarnation(0, "u0", session_timeouts_ms=(NEXT_MS,)),), known=(gone,))
+    assert shown(found) == (NEXT_MS, NEXT_MS, NEXT_MS, 0, "125s")
+
+
+def test_message_holds_no_count_of_time() -> None:
+    first = status_of(world(60_000, None))
+    assert status_of(world(60_000, None)) == first
+
+
+@given(
+    st.lists(st.none() | st.integers(1, 1_800_000), max_size=4),
+    st.sampled_from(list(GroupType)) | st.none(),
+    st.sampled_from(["Auto", "Classic", "Consumer"]),
+    st.sampled_from([{}, {"mode": "Observe"}, {"identity": {"method": "None"}}, {"sessionTimeout": {"mode": "Fixed", "seconds": 600}}]),
+    st.none() | st.just(WIDE) | st.just(BrokerBounds()),
+)
+def test_every_world_is_told_in_a_status_that_the_resource_takes(pods, kind, protocol, wish, bounds) -> None:
+    described: GroupView | KafkaProblem = (
+        KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
+        if kind is None
+        else group(*(member(n) for n in range(len(pods))), group_type=kind)
+    )
+    status = status_of(world(*pods, group=described, bounds=bounds), protocol=protocol, **wish)
+    t, columns = status.timeout, status.columns
+    assert StaticGroupStatus.model_validate(status.to_wire()) == status
+    assert t is not None
+    assert columns is not None
+    assert (t.effective_ms is None) == (t.effective_max_ms is None)
+    assert t.effective_ms is None or t.effective_max_ms is None or t.effective_ms <= t.effective_max_ms
+    is_even = t.unknown_pods == 0 and t.effective_ms is not None and {t.effective_ms, t.effective_max_ms} <= {t.next_ms, t.effective_ms}
+    if t.next_ms is not None and is_even and t.effective_ms == t.next_ms:
+        assert "→" not in (columns.timeout or "")
+    (found,) = (c for c in status.conditions if c.type == "TimeoutSufficient")
+    if found.status.value == "True":
+        assert t.effective_ms is not None or t.next_ms is not None
+        assert t.unknown_pods == 0
+
+
+# what a pod was started with ---------------------------------------------------------------------------------------------
+
+
+def test_edited_annotation_counts_only_once_a_container_has_started_again() -> None:
+    started = pod_version(session_timeouts_ms=(60_000,))
+    life = fold(None, started, NODE, from_birth=True, now_s=NOW_S)
+    edited = pod_version(resource_version=105, session_timeouts_ms=(90_000,))
+    life = fold(life, edited, NODE, from_birth=True, now_s=NOW_S)
+    assert life.session_timeouts_ms == (60_000,)
+    again = pod_version(resource_version=106, session_timeouts_ms=(90_000,), restart_count=1)
+    assert fold(life, again, NODE, from_birth=True, now_s=NOW_S).session_timeouts_ms == (90_000,)
+
+
+def test_annotation_that_is_edited_before_anything_ran_counts() -> None:
+    created = pod_version(session_timeouts_ms=(60_000,), required=(), started_containers=frozenset())
+    life = fold(None, created, NODE, from_birth=True, now_s=NOW_S)
+    started = pod_version(resource_version=105, session_timeouts_ms=(90_000,))
+    assert fold(life, started, NODE, from_birth=True, now_s=NOW_S).session_timeouts_ms == (90_000,)
+
+
+# an upgrade -------------------------------------------------------------------------------------------------------------
+
+
+def test_status_of_the_version_before_is_read_and_replaced() -> None:
+    """Its effectiveMs was the value of the next pods."""
+    before = StaticGroupStatus.model_validate(
+        {
+            "columns": {"members": "2/2", "timeout": "125s"},
+            "injected": {
+                "scope": "3fa9c1d2", "watchEpoch": "a1b2c3d4a1b2c3d4", "method": "Policy", "idTemplate": "{podName}.3fa9c1d2",
+                "sessionTimeoutMs": NEXT_MS, "ids": [{"annotation": "staticgroup.io/instance-id", "suffix": ""}], "env": [],
+            },
+            "timeout": {
+                "effectiveMs": NEXT_MS, "samples": 0, "source": "Structural", "brokerMinMs": 6_000, "brokerMaxMs": 1_800_000,
+                "recommended": {
+                    "lowerMs": NEED_MS, "targetMs": NEXT_MS, "upperMs": 124_500, "uncappedMs": 124_500, "source": "Structural",
+                },
+            },
+        }
+    )  # fmt: skip
+    assert before.timeout is not None
+    assert (before.timeout.effective_ms, before.timeout.effective_max_ms, before.timeout.next_ms) == (NEXT_MS, None, None)
+    wish, snapshot = spec(), world(60_000, NEXT_MS)
+    decided = plan(wish, snapshot, history(injected=injected(session_timeout_ms=NEXT_MS)), NOW_S)
+    after = project(wish, snapshot, decided, Executed(), (), before, datetime.fromtimestamp(NOW_S, tz=UTC))
+    assert after.timeout is not None
+    assert (after.timeout.effective_ms, after.timeout.effective_max_ms, after.timeout.next_ms) == (60_000, NEXT_MS, NEXT_MS)
+    assert after.timeout.recommended == before.timeout.recommended

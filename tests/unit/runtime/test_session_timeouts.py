@@ -1,0 +1,100 @@
+"""The session timeout from round to round: what holds follows the pods, what comes follows the spec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticgroup.core.group import BrokerBounds, GroupType
+from support.fake_gateways import FakeKafka
+from unit.runtime.world import World, static_group
+
+
+def told(world: World) -> tuple[Any, ...]:
+    """Return shortest, longest, next, how many are not known, the column, and the reason."""
+    t, columns = world.status.timeout, world.status.columns
+    assert t is not None
+    assert columns is not None
+    reason = world.condition("TimeoutSufficient")[1]
+    return t.effective_ms, t.effective_max_ms, t.next_ms, t.unknown_pods, columns.timeout, reason
+
+
+def replaced(world: World, ordinal: int, *timeouts_ms: int) -> None:
+    world.end(ordinal)
+    world.start(ordinal, f"next-{ordinal}", session_timeouts_ms=timeouts_ms)
+
+
+async def test_a_changed_number_comes_pod_by_pod() -> None:
+    world = await World().started()
+    assert told(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
+    world.declare(static_group(generation=2, sessionTimeout={"mode": "Fixed", "seconds": 300}))
+    await world.round()
+    assert told(world) == (110_000, 110_000, 300_000, 0, "110s→300s", "TimeoutFits")
+    for ordinal in (2, 1):
+        replaced(world, ordinal, 300_000)
+        await world.round()
+        assert told(world) == (110_000, 300_000, 300_000, 0, "110s→300s", "TimeoutFits")
+    replaced(world, 0, 300_000)
+    await world.round()
+    assert told(world) == (300_000, 300_000, 300_000, 0, "300s", "TimeoutFits")
+
+
+async def test_too_little_is_short_until_the_last_pod_that_has_it_is_gone() -> None:
+    world = World()
+    world.scale(3)
+    await world.round()
+    for ordinal in range(3):
+        world.start(ordinal, session_timeouts_ms=(45_000,))
+    await world.settled(2)
+    assert told(world) == (45_000, 45_000, 110_000, 0, "45s→110s", "TimeoutBelowNeed")
+    for ordinal in range(3):
+        assert told(world)[5] == "TimeoutBelowNeed"
+        replaced(world, ordinal, 110_000)
+        await world.round()
+    assert told(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
+
+
+async def test_pods_from_before_the_injection_are_not_taken_to_have_it() -> None:
+    world = World()
+    world.scale(2)
+    for ordinal in range(2):
+        world.template = "web-{ordinal}.{ordinal}"
+        world.start(ordinal, session_timeouts_ms=(), instance_ids=frozenset(), joins=False)
+    await world.settled(2)
+    assert told(world) == (None, None, 110_000, 2, "?→110s", "TimeoutUnknown")
+    assert "web-0" in world.condition("TimeoutSufficient")[2]
+
+
+@pytest.mark.parametrize("mode", ["Observe", "Manage"])
+async def test_scaled_to_zero_nothing_holds(mode: str) -> None:
+    world = await World(mode=mode).started()
+    world.scale(0)
+    for ordinal in range(3):
+        world.end(ordinal)
+    await world.settled(2)
+    manages = mode == "Manage"
+    expected = (None, None, 110_000 if manages else None, 0, "→110s" if manages else None)
+    assert told(world) == (*expected, "TimeoutFits" if manages else "TimeoutUnknown")
+
+
+async def test_migration_to_the_consumer_protocol_is_told_pod_by_pod() -> None:
+    """Auto: the first client of the new protocol converts the group; the others stay classic members until they restart."""
+    world = World(protocol="Auto")
+    world.kafka = world.reconciler.kafka = FakeKafka(journal=world.journal)
+    world.kafka.broker_bounds = BrokerBounds(
+        classic_min_ms=6_000, classic_max_ms=1_800_000, consumer_min_ms=45_000, consumer_max_ms=120_000,
+        consumer_session_ms=90_000,
+    )  # fmt: skip
+    await world.started()
+    assert told(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
+    world.kafka.group_type = GroupType.CONSUMER
+    for ordinal in (2, 1):
+        replaced(world, ordinal)
+        await world.round()
+        assert told(world) == (90_000, 110_000, 90_000, 0, "110s→90s", "TimeoutFits")
+    replaced(world, 0)
+    await world.round()
+    assert told(world) == (90_000, 90_000, 90_000, 0, "90s", "TimeoutFits")
+    assert world.status.injected is not None
+    assert world.status.injected.session_timeout_ms is None
