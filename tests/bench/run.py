@@ -36,7 +36,7 @@ from staticgroup.core.chain import IncarnationState
 from staticgroup.core.memory import to_remember
 from staticgroup.core.plan import plan
 from staticgroup.core.projection import Executed, project
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.translate import pod_version
 from support import roll
 from support.tar_pits import SCENES, p99, play

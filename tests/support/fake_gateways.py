@@ -30,11 +30,11 @@ from staticgroup.core.workload import WorkloadView
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts
 from staticgroup.kafka.rights import GroupRights
-from staticgroup.kube.behind import Lineage
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import PodRead
-from staticgroup.kube.incarnation_book import IncarnationBook
-from staticgroup.kube.name_continuity import NameContinuity
+from staticgroup.kube.pods.behind import Lineage
+from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.pods.names import NameContinuity
 from staticgroup.kube.problem import KubeProblem, problem_of
 
 Json = dict[str, Any]

@@ -19,11 +19,11 @@ from typing import Any
 from simulator.loop import run
 from staticgroup.api import names
 from staticgroup.core.pod import PodVersion
-from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
-from staticgroup.kube.pod_store import PodStore, PodStoreHooks
+from staticgroup.kube.pods.continuity import Continuity
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks
 from staticgroup.kube.problem import KubeProblem, problem_of
-from staticgroup.runtime.connections import Connections
+from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.histories import Histories
 from staticgroup.runtime.memories import Memories
 from staticgroup.runtime.metrics import Metrics

@@ -7,7 +7,7 @@ from typing import Any
 
 from staticgroup.core import certificate, plan
 from staticgroup.core.chain import IncarnationState
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods.book import IncarnationBook
 
 from .faults import (
     Patch,

@@ -11,7 +11,7 @@ from staticgroup.core import certificate, chain, guards, memory, plan
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
 from staticgroup.core.pod import ContainerPhase, PodVersion
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.translate import pods
 
 Patch = tuple[object, str, Any]

@@ -15,8 +15,8 @@ from unittest.mock import patch
 from staticgroup.core import certificate, chain, memory, plan
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.pod import PodVersion
-from staticgroup.kube import incarnation_book
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods import book as incarnation_book
+from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.translate import pods
 
 from .faults import (

@@ -21,7 +21,8 @@ from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.pod import NodeView, PodVersion
 from staticgroup.core.snapshot import FreshRead, History, Injected, Snapshot
 from staticgroup.core.workload import WorkloadView
-from staticgroup.kube import incarnation_book, translate
+from staticgroup.kube import translate
+from staticgroup.kube.pods import book as incarnation_book
 
 from .objects import NAMESPACE, ORDINAL, POD_NAME, WORKLOAD, Pod, node_name, raw_node, raw_pod, uid_of
 from .questions import (

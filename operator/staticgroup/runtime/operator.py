@@ -19,16 +19,16 @@ from ..api import names
 from ..api.status import Writer
 from ..core.memory import ledger_from
 from ..kafka.gateway import KafkaGateway, KioGateway
-from ..kube.continuity import Continuity
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.node_store import NodeStore
 from ..kube.object_stream import ObjectStream, Tell
-from ..kube.pod_store import PodStore, PodStoreSettings
+from ..kube.pods.continuity import Continuity
+from ..kube.pods.store import PodStore, PodStoreSettings
 from ..kube.problem import KubeProblem, KubeProblemKind
 from ..kube.transport import STATEFULSETS, Resource, Transport
-from .connection_reporter import ConnectionReporter
 from .connections import Connections
+from .connections.reporter import ConnectionReporter
 from .histories import Histories
 from .journal import Journal, Sink
 from .journal.sinks import sinks_of
@@ -36,9 +36,9 @@ from .listener import Listener
 from .memories import Memories
 from .metrics import Metrics
 from .narrator import Narrator
+from .process.settings import Settings
 from .recommendations import recommendations_of
 from .reconciler import Reconciler
-from .settings import Settings
 from .stores import Stores
 from .words import Words
 from .work_queue import WorkQueue

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from staticgroup.core.chain import IncarnationState
-from staticgroup.kube.continuity import Continuity
+from staticgroup.kube.pods.continuity import Continuity
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually, pod
 from unit.kube.test_pod_store import World, following

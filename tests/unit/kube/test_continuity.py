@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.kube.behind import BEHIND_MAX
-from staticgroup.kube.continuity import SINCE_MAX, Continuity, continued
+from staticgroup.kube.pods.behind import BEHIND_MAX
+from staticgroup.kube.pods.continuity import SINCE_MAX, Continuity, continued
 
 WEB, BILL = ("shop", "web"), ("bills", "bill")
 

@@ -6,7 +6,7 @@ import pytest
 
 from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods.book import IncarnationBook
 from unit.kube.raw_objects import born, ended, pod, running, unknown, waiting, wrote
 from unit.kube.test_incarnation_book import at_version, make_book, see
 

@@ -12,8 +12,8 @@ from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.memory import to_remember
 from staticgroup.core.pod import NodeView, PodVersion
 from staticgroup.core.words import Word
-from staticgroup.kube.behind import FRESH_S
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods.behind import FRESH_S
+from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.translate import pod_version
 from unit.kube.raw_objects import NODE, at, born, composed, ended, finished, pod, running
 

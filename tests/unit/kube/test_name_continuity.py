@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.kube.name_continuity import EPOCHS_MAX, Name, NameContinuity, Sighting
+from staticgroup.kube.pods.names import EPOCHS_MAX, Name, NameContinuity, Sighting
 
 
 def name(ordinal: int = 0, namespace: str = "shop", workload: str = "web") -> Name:

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from staticgroup.core.chain import IncarnationState
-from staticgroup.kube.continuity import Continuity
-from staticgroup.kube.pod_stream import Gap
+from staticgroup.kube.pods.continuity import Continuity
+from staticgroup.kube.pods.stream import Gap
 from support.fake_apiserver import FakeApiServer
 from unit.core.builders import incarnation
 from unit.kube.raw_objects import composed, eventually, finished, pod

@@ -14,9 +14,9 @@ from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.pod import NodeView
 from staticgroup.kube import transport as transport_module
-from staticgroup.kube.continuity import Continuity
-from staticgroup.kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
-from staticgroup.kube.pod_stream import Gap
+from staticgroup.kube.pods.continuity import Continuity
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pods.stream import Gap
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
 from support.long_drills import by_length

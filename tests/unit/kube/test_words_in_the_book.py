@@ -8,7 +8,7 @@ import pytest
 from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.words import Word
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods.book import IncarnationBook
 from unit.kube.raw_objects import NODE, finished, pod
 
 from .test_incarnation_book import at_version

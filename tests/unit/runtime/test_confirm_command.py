@@ -10,7 +10,8 @@ import pytest
 
 from staticgroup import cli
 from staticgroup.kube.transport import connect
-from staticgroup.runtime import confirm_command, kube_client
+from staticgroup.runtime.commands import confirm as confirm_command
+from staticgroup.runtime.process import kube_client
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import pod
 

@@ -10,7 +10,8 @@ import pytest
 
 from staticgroup import cli
 from staticgroup.kube.transport import connect
-from staticgroup.runtime import confirm_gap_command, kube_client
+from staticgroup.runtime.commands import confirm_gap as confirm_gap_command
+from staticgroup.runtime.process import kube_client
 from support.fake_apiserver import FakeApiServer
 
 from .world import static_group

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticgroup.kafka.credentials import ConnectionSettings
-from staticgroup.runtime.connections import Connections
+from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.stores import Stores
 
 KEY = ("shop", "kafka")

@@ -9,9 +9,9 @@ import pytest
 
 from staticgroup.api import crd
 from staticgroup.kube.transport import connect
-from staticgroup.runtime.doctor import Finding, findings
+from staticgroup.runtime.commands.doctor import Finding, findings
 from staticgroup.runtime.operator import Operator
-from staticgroup.runtime.settings import Settings
+from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
 from support.fake_gateways import FakeKafka
 

@@ -10,7 +10,7 @@ from staticgroup.core.continuity import SpanReason
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
-from staticgroup.runtime.explanation import explained
+from staticgroup.runtime.commands.explanation import explained
 from support.recommendations import advice
 from unit.core.builders import (
     COORDINATOR,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import kopf
 import pytest
 
-from staticgroup.runtime.handlers import register
+from staticgroup.runtime.process.handlers import register
 
 
 @pytest.fixture

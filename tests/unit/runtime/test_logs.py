@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.runtime import logs
+from staticgroup.runtime.process import logs
 
 SECRET = "p4ss-canary"
 

@@ -16,8 +16,8 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.memory import ledger_from
 from staticgroup.core.snapshot import History, Injected
 from staticgroup.core.words import Word
-from staticgroup.kube.behind import Lineage
-from staticgroup.kube.continuity import Continuity
+from staticgroup.kube.pods.behind import Lineage
+from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.histories import Histories
 from support.fake_apiserver import FakeApiServer

@@ -11,8 +11,8 @@ from staticgroup.core.chain import IncarnationState
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import RemovalRecord, Snapshot
-from staticgroup.runtime import picture as picture_module
-from staticgroup.runtime.picture import Picture, PictureError, read_picture, write_picture
+from staticgroup.runtime.commands import picture as picture_module
+from staticgroup.runtime.commands.picture import Picture, PictureError, read_picture, write_picture
 from unit.core.builders import COORDINATOR, NOW_S, departure, group, history, id_of, incarnation, member, spec
 
 from .world import CANARY, KEY, World

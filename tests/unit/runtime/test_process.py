@@ -14,8 +14,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from staticgroup.runtime import logs, process
-from staticgroup.runtime.settings import Settings
+from staticgroup.runtime.process import logs
+from staticgroup.runtime.process import run as process
+from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 

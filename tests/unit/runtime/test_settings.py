@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from staticgroup.runtime.settings import Settings, SettingsError, from_environment
+from staticgroup.runtime.process.settings import Settings, SettingsError, from_environment
 
 
 def test_empty_environment_gives_the_defaults() -> None:

@@ -12,7 +12,7 @@ from staticgroup.core.continuity import GapWord
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.memory import ledger_from
 from staticgroup.core.pod import PodVersion
-from staticgroup.runtime.connections import Connections
+from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.histories import Histories
 from staticgroup.runtime.memories import Memories
 from staticgroup.runtime.metrics import Metrics

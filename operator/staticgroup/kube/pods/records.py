@@ -10,8 +10,8 @@ from functools import lru_cache
 from sys import intern
 from typing import Final
 
-from ..core.certificate import Certificate
-from ..core.chain import Incarnation, IncarnationState
+from ...core.certificate import Certificate
+from ...core.chain import Incarnation, IncarnationState
 
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3

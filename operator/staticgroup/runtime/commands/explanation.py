@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..api.staticgroup import Mode, StaticGroupSpec
-from ..core.chain import Incarnation
-from ..core.group import GroupView, KafkaProblem
-from ..core.plan import Plan
-from ..core.snapshot import Snapshot
+from ...api.staticgroup import Mode, StaticGroupSpec
+from ...core.chain import Incarnation
+from ...core.group import GroupView, KafkaProblem
+from ...core.plan import Plan
+from ...core.snapshot import Snapshot
 
 
 def explained(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: float) -> str:

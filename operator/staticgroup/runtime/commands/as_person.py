@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from kubernetes.aio.config import ConfigException
 
-from ..kube.problem import KubeProblem, KubeProblemKind
-from ..kube.transport import SELF_REVIEWS, Transport
-from . import kube_client
+from ...kube.problem import KubeProblem, KubeProblemKind
+from ...kube.transport import SELF_REVIEWS, Transport
+from ..process import kube_client
 
 STATEMENT_TO_FILL = "why this is sure"
 """What a printed command has in place of the statement."""

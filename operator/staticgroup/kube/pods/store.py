@@ -19,18 +19,18 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from ..core.chain import Incarnation
-from ..core.pod import PodVersion
-from ..core.words import Word
+from ...core.chain import Incarnation
+from ...core.pod import PodVersion
+from ...core.words import Word
+from ..pages import PAGE_LIMIT
+from ..problem import KubeProblem
+from ..translate import MalformedObject, pod_version
+from ..transport import Transport
 from .behind import BEHIND_MAX, Lineage
+from .book import GONE_MAX, Change, CountedOn, IncarnationBook, IsManaged, NodeOf
 from .continuity import Continuity, Workload
-from .incarnation_book import GONE_MAX, Change, CountedOn, IncarnationBook, IsManaged, NodeOf
-from .name_continuity import EPOCHS_MAX, NameContinuity
-from .pages import PAGE_LIMIT
-from .pod_stream import STALL_TIMEOUT_S, Gap, Listing, PodStream
-from .problem import KubeProblem
-from .translate import MalformedObject, pod_version
-from .transport import Transport
+from .names import EPOCHS_MAX, NameContinuity
+from .stream import STALL_TIMEOUT_S, Gap, Listing, PodStream
 
 _log = logging.getLogger(__name__)
 

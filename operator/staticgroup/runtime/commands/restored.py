@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from ..api.confirmation import Author, Statement
-from ..api.schema import ApiModel
-from ..kube.lease import RESTORED_ANNOTATION, RESTORED_BY_ANNOTATION
-from ..kube.problem import KubeProblem, KubeProblemKind
-from ..kube.transport import LEASES, Json, Transport
+from ...api.confirmation import Author, Statement
+from ...api.schema import ApiModel
+from ...kube.lease import RESTORED_ANNOTATION, RESTORED_BY_ANNOTATION
+from ...kube.problem import KubeProblem, KubeProblemKind
+from ...kube.transport import LEASES, Json, Transport
+from ..stores import violations
 from .as_person import Refused, caller, plain, time_text, with_transport
-from .stores import violations
 
 ATTEMPTS_MAX = 10
 """The holder writes the Lease every two seconds; losing against it more often than this is another fault."""

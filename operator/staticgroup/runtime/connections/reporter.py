@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ..api import names
-from ..api.conditions import Condition, set_condition, stated
-from ..api.kafkaconnection import KafkaConnectionStatus
-from ..api.reasons import ConditionStatus, ConditionType, Reason
-from ..core.group import KafkaProblem
-from ..core.statements import CONNECTION_REASONS
-from ..kafka.gateway import ClusterFacts, KafkaGateway
-from ..kube.gateway import KubeGateway
-from ..kube.problem import KubeProblem
+from ...api import names
+from ...api.conditions import Condition, set_condition, stated
+from ...api.kafkaconnection import KafkaConnectionStatus
+from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...core.group import KafkaProblem
+from ...core.statements import CONNECTION_REASONS
+from ...kafka.gateway import ClusterFacts, KafkaGateway
+from ...kube.gateway import KubeGateway
+from ...kube.problem import KubeProblem
+from ..stores import Stores
+from ..work_queue import Key, Outcome
 from .connections import Connections
-from .stores import Stores
-from .work_queue import Key, Outcome
 
 PROBE_EVERY_S = 60.0
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import kopf
 
-from ..api import names
-from ..kube.outage import RETRY_MAX_S
+from ...api import names
+from ...kube.outage import RETRY_MAX_S
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 
-from ..kube.transport import Transport, connect
+from ...kube.transport import Transport, connect
 
 
 async def connected() -> Transport:

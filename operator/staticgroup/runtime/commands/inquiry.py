@@ -10,16 +10,16 @@ import asyncio
 import sys
 from pathlib import Path
 
-from ..api import names
-from ..api.staticgroup import StaticGroup
-from ..core.memory import history_from
-from ..core.plan import plan
-from ..kube.problem import KubeProblem
-from . import kube_client, logs
+from ...api import names
+from ...api.staticgroup import StaticGroup
+from ...core.memory import history_from
+from ...core.plan import plan
+from ...kube.problem import KubeProblem
+from ..operator import Operator
+from ..process import kube_client, logs
+from ..process.settings import Settings
 from .explanation import explained
-from .operator import Operator
 from .picture import Picture, write_picture
-from .settings import Settings
 
 ANCHOR_TIMEOUT_S = 60.0
 

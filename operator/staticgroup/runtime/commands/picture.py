@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..api.staticgroup import StaticGroupSpec
-from ..core.snapshot import History, Snapshot
-from .stores import violations
+from ...api.staticgroup import StaticGroupSpec
+from ...core.snapshot import History, Snapshot
+from ..stores import violations
 
 PICTURE_BYTES_MAX = 16 * 1024 * 1024
 

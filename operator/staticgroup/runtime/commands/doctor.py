@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from ..api import names
-from ..api.kafkaconnection import KafkaConnection
-from ..api.served import UPGRADE_CRDS, lacking, status_schema
-from ..api.staticgroup import StaticGroup
-from ..core.group import KafkaProblem
-from ..kafka.credentials import ConnectionSettings
-from ..kube.problem import KubeProblem
-from . import kube_client, logs
-from .operator import Operator
-from .settings import Settings
+from ...api import names
+from ...api.kafkaconnection import KafkaConnection
+from ...api.served import UPGRADE_CRDS, lacking, status_schema
+from ...api.staticgroup import StaticGroup
+from ...core.group import KafkaProblem
+from ...kafka.credentials import ConnectionSettings
+from ...kube.problem import KubeProblem
+from ..operator import Operator
+from ..process import kube_client, logs
+from ..process.settings import Settings
 
 POLICY_MINOR = 36
 

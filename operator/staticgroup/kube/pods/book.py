@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..core.chain import Incarnation, IncarnationState, fold, vanish
-from ..core.membership import ordinal_of_pod
-from ..core.pod import NodeView, PodVersion
-from ..core.words import Word, confirmed, still_holds, taken_back
+from ...core.chain import Incarnation, IncarnationState, fold, vanish
+from ...core.membership import ordinal_of_pod
+from ...core.pod import NodeView, PodVersion
+from ...core.words import Word, confirmed, still_holds, taken_back
 from .behind import BEHIND_MAX, stored_position
 from .continuity import Workload
-from .name_continuity import Name, Sighting
-from .pod_records import PodRecord, PodRecords
+from .names import Name, Sighting
+from .records import PodRecord, PodRecords
 
 GONE_MAX: Final = 20_000
 """Most vanished incarnations kept that belong to no StaticGroup."""

@@ -13,17 +13,17 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from ..api import names
-from ..api.gapconfirmation import WatchGapConfirmation
-from ..api.staticgroup import StaticGroup
-from ..core.checkpoints import checkpoint_from
-from ..core.continuity import BlindSpan, GapWord, SpanReason
-from ..core.words import gap_word_of
-from ..kube.gateway import AioKubeGateway
-from ..kube.problem import KubeProblem, KubeProblemKind
-from ..kube.transport import Resource, Transport
+from ...api import names
+from ...api.gapconfirmation import WatchGapConfirmation
+from ...api.staticgroup import StaticGroup
+from ...core.checkpoints import checkpoint_from
+from ...core.continuity import BlindSpan, GapWord, SpanReason
+from ...core.words import gap_word_of
+from ...kube.gateway import AioKubeGateway
+from ...kube.problem import KubeProblem, KubeProblemKind
+from ...kube.transport import Resource, Transport
+from ..stores import violations
 from .as_person import STATEMENT_TO_FILL, Refused, caller, plain, refuse_placeholder, time_text, with_transport
-from .stores import violations
 
 CONFIRMATIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.GAP_CONFIRMATION_PLURAL)
 MEANING = (

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from ..api import names
-from ..api.confirmation import PodEndConfirmation
-from ..api.staticgroup import StaticGroup
-from ..api.status import Incarnation, IncarnationState
-from ..kube.gateway import AioKubeGateway
-from ..kube.problem import KubeProblem, KubeProblemKind
-from ..kube.transport import Resource, Transport
+from ...api import names
+from ...api.confirmation import PodEndConfirmation
+from ...api.staticgroup import StaticGroup
+from ...api.status import Incarnation, IncarnationState
+from ...kube.gateway import AioKubeGateway
+from ...kube.problem import KubeProblem, KubeProblemKind
+from ...kube.transport import Resource, Transport
+from ..stores import violations
 from .as_person import STATEMENT_TO_FILL, Refused, caller, plain, refuse_placeholder, time_text, with_transport
-from .stores import violations
 
 CONFIRMATIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.CONFIRMATION_PLURAL)
 SHOWN_MAX = 20

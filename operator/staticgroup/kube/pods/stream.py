@@ -28,14 +28,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, Protocol
 
-from ..api.names import INSTANCE_ID_ANNOTATION
-from ..core.pod import PodVersion
+from ...api.names import INSTANCE_ID_ANNOTATION
+from ...core.pod import PodVersion
+from ..outage import Backoff
+from ..pages import PAGE_LIMIT, PageLimit, pages
+from ..problem import KubeProblem
+from ..translate import MalformedObject
+from ..transport import CONNECTION_ERRORS, PODS, Transport, is_gone
 from .look_back import lost_events
-from .outage import Backoff
-from .pages import PAGE_LIMIT, PageLimit, pages
-from .problem import KubeProblem
-from .translate import MalformedObject
-from .transport import CONNECTION_ERRORS, PODS, Transport, is_gone
 
 SERVER_TIMEOUT_S: Final = 300
 STALL_TIMEOUT_S: Final = 75.0

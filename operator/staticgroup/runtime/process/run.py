@@ -14,10 +14,10 @@ from typing import Any
 
 import kopf
 
+from ..operator import Operator
 from . import kube_client, logs
 from .handlers import register
 from .health import HealthServer
-from .operator import Operator
 from .settings import Settings
 
 log = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..core.group import KafkaProblem, KafkaProblemKind
-from ..kafka.credentials import ConnectionSettings, resolve, secret_names
-from ..kube.gateway import KubeGateway
-from ..kube.problem import KubeProblem
-from .stores import Stores
-from .work_queue import Key
+from ...core.group import KafkaProblem, KafkaProblemKind
+from ...kafka.credentials import ConnectionSettings, resolve, secret_names
+from ...kube.gateway import KubeGateway
+from ...kube.problem import KubeProblem
+from ..stores import Stores
+from ..work_queue import Key
 
 RETIRED_MAX = 64
 """Settings whose secrets were rotated away and may still appear in a late log line."""
