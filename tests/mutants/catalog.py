@@ -515,7 +515,7 @@ _DURABLE = (
     ),
     _mutant(
         "suspect of another name holds no position",
-        "kube/pods/book.py",
+        "kube/pods/unwritten.py",
         _OTHER_NAMES,
         ("return sorted((record.namespace, name) for name, is_unwritten in self._counts(record).items() if is_unwritten)", "return []"),
     ),
@@ -575,9 +575,9 @@ _DURABLE = (
     ),
     _mutant(
         "suspects of other names purged",
-        "kube/pods/book.py",
+        "kube/pods/unwritten.py",
         _ODD,
-        (" and not self._counts(record):", ":"),
+        (" or bool(self._counts(record))", ""),
     ),
     _mutant(
         "suspects durable when no session can be left",
@@ -617,13 +617,13 @@ _DURABLE = (
     ),
     _mutant(
         "position goes back for a StaticGroup that is new",
-        "kube/pods/store.py",
+        "kube/pods/handover.py",
         _ODD,
         ("= max(position, self._passed.get(scope, 0))", "= position"),
     ),
     _mutant(
         "each replica has its own timeline after a restore that was told",
-        "kube/pods/store.py",
+        "kube/pods/epochs.py",
         _ODD,
         ("        if not self._is_rewinding:\n            # The same", "        if False:\n            # The same"),
     ),
@@ -1096,7 +1096,7 @@ _EDGES = (
     ),
     _mutant(
         "state that moved on counts as durable",
-        "kube/pods/book.py",
+        "kube/pods/unwritten.py",
         _BOOK,
         ("        if record is not None and record.state is not written.state:\n            return False\n", ""),
     ),
@@ -1164,13 +1164,13 @@ _EDGES = (
         "barrier passes over a gap",
         "kube/pods/store.py",
         _STORE,
-        ("        return passed and self._epoch == epoch\n", "        return passed\n"),
+        ("        return passed and self.epoch == epoch\n", "        return passed\n"),
     ),
     _mutant(
         "barrier without a bookmark passes",
         "kube/pods/store.py",
         _STORE,
-        ("        return passed and self._epoch == epoch\n", "        return self._epoch == epoch\n"),
+        ("        return passed and self.epoch == epoch\n", "        return self.epoch == epoch\n"),
     ),
     _mutant(
         "instance-only leave encoded",

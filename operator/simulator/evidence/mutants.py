@@ -16,7 +16,7 @@ from staticgroup.core import certificate, chain, memory, plan
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.pod import PodVersion
 from staticgroup.kube.pods import book as incarnation_book
-from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.pods.unwritten import UnwrittenEnds
 from staticgroup.kube.translate import pods
 
 from .faults import (
@@ -227,7 +227,7 @@ MUTANTS = (
         "position",
         "the stored position passes ends that are in no ledger",
         "restart",
-        (IncarnationBook, "durable_position", uncapped),
+        (UnwrittenEnds, "durable_position", uncapped),
     ),
     _mutant(
         "evidence lost",

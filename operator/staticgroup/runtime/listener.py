@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from ..core.chain import Incarnation
 from ..core.pod import PodVersion
 from ..kube.node_store import NodeStore
-from ..kube.pods.store import PodStore, PodStoreHooks
+from ..kube.pods.hooks import PodStoreHooks
+from ..kube.pods.store import PodStore
 from ..kube.translate import MalformedObject, workload_view
 from .connections import Connections
 from .connections.reporter import ConnectionReporter

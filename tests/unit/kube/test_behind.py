@@ -89,7 +89,7 @@ async def test_restart_without_the_history_is_a_gap_of_that_workload_alone(serve
 async def test_workload_that_is_gone_meanwhile_is_nobodys_gap(server: FakeApiServer) -> None:
     stored = await troubled(server)
     server.compacted = stored.behind[WEB] + 1
-    async with following(server, resume=stored, seed=2, is_managed=False) as world:
+    async with following(server, resume=stored, seed=2, is_managed=lambda: False) as world:
         assert (world.store.epoch, world.gaps, dict(world.store.behind_workloads)) == (stored.epoch, [], {})
 
 

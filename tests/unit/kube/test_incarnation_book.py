@@ -241,9 +241,9 @@ def test_position_stays_below_an_end_of_a_managed_pod_until_it_is_durable() -> N
     book = make_book()
     see(book, pod(), 5)
     suspect = see(book, pod(), 7, deleted=True)
-    assert book.durable_position("", 20) == 6
-    assert book.mark_durable(suspect)
-    assert book.durable_position("", 20) == 20
+    assert book.unwritten.durable_position("", 20) == 6
+    assert book.unwritten.mark_durable(suspect)
+    assert book.unwritten.durable_position("", 20) == 20
 
 
 def test_writing_an_outdated_state_does_not_make_the_new_one_durable() -> None:
@@ -252,14 +252,14 @@ def test_writing_an_outdated_state_does_not_make_the_new_one_durable() -> None:
     (absent,) = book.take_absent("", {}, 2)
     suspect = absent.record.incarnation()
     see(book, born(), 3, deleted=True)
-    assert not book.mark_durable(suspect)
-    assert book.durable_position("", 20) == 2
+    assert not book.unwritten.mark_durable(suspect)
+    assert book.unwritten.durable_position("", 20) == 2
 
 
 def test_unmanaged_ends_do_not_hold_the_position() -> None:
     book = make_book(is_managed=lambda namespace, name: False)
     see(book, pod(), 7, deleted=True)
-    assert book.durable_position("", 20) == 20
+    assert book.unwritten.durable_position("", 20) == 20
 
 
 def test_ledger_of_an_earlier_process_is_kept_and_an_unknown_live_entry_becomes_a_suspect() -> None:
@@ -271,7 +271,7 @@ def test_ledger_of_an_earlier_process_is_kept_and_an_unknown_live_entry_becomes_
     book = make_book()
     book.merge([live, suspect, dead], complete_until=lambda namespace: 0)
     book.take_absent("", {}, 10)
-    chain = {i.uid: i.state for i in book.chain("shop", ["web-0"], [])}
+    chain = {i.uid: i.state for i in book.records.chain("shop", ["web-0"], [])}
     assert chain == {"a": IncarnationState.SUSPECT, "b": IncarnationState.SUSPECT, "c": IncarnationState.DEAD}
 
 
@@ -283,7 +283,7 @@ def test_ledger_entry_ahead_of_the_watch_is_not_taken_for_gone() -> None:
     assert see(book, pod(), 9).state is IncarnationState.LIVE
     behind = make_book()
     behind.merge([live], complete_until=lambda namespace: 9)
-    assert [i.state for i in behind.chain("shop", ["web-0"], [])] == [IncarnationState.SUSPECT]
+    assert [i.state for i in behind.records.chain("shop", ["web-0"], [])] == [IncarnationState.SUSPECT]
 
 
 def test_purge_drops_the_dead_of_nobody_first_and_then_the_suspects() -> None:
@@ -314,7 +314,7 @@ def test_present_incarnation_is_not_forgotten_and_a_vanished_one_leaves_every_in
     assert not book.forget("uid-0")
     see(book, pod(), 2, deleted=True)
     assert book.forget("uid-0")
-    assert book.chain("shop", ["web-0"], ["web-0.1a2b3c4d"]) == ()
+    assert book.records.chain("shop", ["web-0"], ["web-0.1a2b3c4d"]) == ()
 
 
 # -- dead incarnations of one name
@@ -336,7 +336,7 @@ def test_memory_stays_flat_over_a_thousand_rolls(is_managed: bool) -> None:
         for name in ("web-0", "web-1", "web-2"):
             rolled(book, number, name=name, instance_id=f"{name}.s")
     assert sorted(r.uid for r in book.records.in_scope("")) == ["web-0-1000", "web-1-1000", "web-2-1000"]
-    assert len(book._gone) == len(book._undurable) == 3
+    assert len(book.gone) == len(book.unwritten.versions) == 3
     assert book._awaiting_node == {}
 
 
@@ -365,7 +365,7 @@ def test_suspects_of_managed_names_outlive_every_roll() -> None:
     for number in range(1, 200):
         rolled(book, number)
         book.purge()
-    assert [i.uid for i in book.chain("shop", ["web-0"], [])] == ["lost", "web-0-199"]
+    assert [i.uid for i in book.records.chain("shop", ["web-0"], [])] == ["lost", "web-0-199"]
 
 
 def test_late_delivery_of_a_dropped_incarnation_does_not_bring_it_back() -> None:
@@ -384,7 +384,7 @@ def test_after_a_restore_an_old_number_is_not_taken_for_an_old_version() -> None
         rolled(book, number)
     book.forget_versions(0)
     see(book, pod(uid="anew"), 5)
-    assert {i.uid for i in book.chain("shop", ["web-0"], [])} == {"anew", "web-0-3"}
+    assert {i.uid for i in book.records.chain("shop", ["web-0"], [])} == {"anew", "web-0-3"}
 
 
 def test_end_that_is_certified_late_leaves_the_newest_in_place() -> None:
@@ -501,21 +501,21 @@ def test_position_waits_for_an_end_that_has_just_been_seen_and_then_leaves_its_w
     world = Moving()
     world.dies("web", 7)
     world.dies("bill", 9)
-    assert world.book.stored_position("", 20) == (6, {})
+    assert world.book.unwritten.stored_position("", 20) == (6, {})
     world.now_s += FRESH_S
-    assert world.book.stored_position("", 20) == (20, {("shop", "web"): 6, ("shop", "bill"): 8})
+    assert world.book.unwritten.stored_position("", 20) == (20, {("shop", "web"): 6, ("shop", "bill"): 8})
     world.dies("web", 25)
     world.dies("new", 26)
-    assert world.book.stored_position("", 30) == (25, {("shop", "web"): 6, ("shop", "bill"): 8})
-    assert world.book.stored_position("other", 30) == (30, {})
+    assert world.book.unwritten.stored_position("", 30) == (25, {("shop", "web"): 6, ("shop", "bill"): 8})
+    assert world.book.unwritten.stored_position("other", 30) == (30, {})
 
 
 def test_workload_whose_end_is_durable_is_behind_no_more() -> None:
     world = Moving()
     suspect = world.dies("web", 7)
     world.now_s += FRESH_S
-    assert world.book.mark_durable(suspect)
-    assert world.book.stored_position("", 20) == (20, {})
+    assert world.book.unwritten.mark_durable(suspect)
+    assert world.book.unwritten.stored_position("", 20) == (20, {})
 
 
 def test_end_that_nobody_will_write_any_more_leaves_the_list() -> None:
@@ -524,7 +524,7 @@ def test_end_that_nobody_will_write_any_more_leaves_the_list() -> None:
     world.dies("web", 7)
     world.now_s += FRESH_S
     world.managed = lambda ns, n: False
-    assert world.book.stored_position("", 20) == (20, {})
+    assert world.book.unwritten.stored_position("", 20) == (20, {})
 
 
 def test_staticgroup_that_is_new_leaves_only_its_own_workload_behind() -> None:
@@ -532,7 +532,7 @@ def test_staticgroup_that_is_new_leaves_only_its_own_workload_behind() -> None:
     world.dies("web", 7)
     world.now_s += 3600
     world.managed = lambda ns, n: True
-    assert world.book.stored_position("", 20) == (20, {("shop", "web"): 6})
+    assert world.book.unwritten.stored_position("", 20) == (20, {("shop", "web"): 6})
 
 
 def test_list_that_is_full_keeps_the_position_below_those_that_have_no_room() -> None:
@@ -541,15 +541,15 @@ def test_list_that_is_full_keeps_the_position_below_those_that_have_no_room() ->
     for n in range(5):
         world.dies(f"w{n}", 10 * (n + 1))
     world.now_s += FRESH_S
-    assert world.book.stored_position("", 99, room=3) == (39, {("shop", "w0"): 9, ("shop", "w1"): 19, ("shop", "w2"): 29})
-    assert world.book.stored_position("", 99, room=5)[0] == 99
+    assert world.book.unwritten.stored_position("", 99, room=3) == (39, {("shop", "w0"): 9, ("shop", "w1"): 19, ("shop", "w2"): 29})
+    assert world.book.unwritten.stored_position("", 99, room=5)[0] == 99
 
 
 def test_clock_that_goes_back_does_not_keep_the_position() -> None:
     world = Moving()
     world.dies("web", 7)
     world.now_s -= 3600
-    assert world.book.stored_position("", 20) == (20, {("shop", "web"): 6})
+    assert world.book.unwritten.stored_position("", 20) == (20, {("shop", "web"): 6})
 
 
 @settings(deadline=None, max_examples=200)
@@ -563,13 +563,13 @@ def test_every_end_up_to_the_stored_position_is_durable_or_above_the_position_of
         world.now_s += seconds
         ends.append((f"w{workload}", version, world.dies(f"w{workload}", version)))
         if is_written:
-            world.book.mark_durable(ends[-1][2])
-        position, behind = world.book.stored_position("", version, room=room)
+            world.book.unwritten.mark_durable(ends[-1][2])
+        position, behind = world.book.unwritten.stored_position("", version, room=room)
         assert len(behind) <= room
         for name, ended_at, incarnation in ends:
             durable_to = min(position, behind.get(("shop", name), position))
-            assert world.book.is_durable(incarnation.uid) or ended_at > durable_to
-        assert world.book.durable_position("", version) == min([position, *behind.values()])
+            assert world.book.unwritten.is_durable(incarnation.uid) or ended_at > durable_to
+        assert world.book.unwritten.durable_position("", version) == min([position, *behind.values()])
 
 
 def test_word_stays_beside_the_proven_end_of_a_later_pod_of_the_name() -> None:
@@ -581,6 +581,6 @@ def test_word_stays_beside_the_proven_end_of_a_later_pod_of_the_name() -> None:
     see(book, finished(uid="uid-1"), 5, deleted=True)
     word = Word(namespace="shop", pod_name="web-0", pod_uid="uid-0", said_by="alice", statement="seen off", said_at_s=60.0)
     assert [c.record.uid for c in book.hear([word])] == ["uid-0"]
-    chain = book.chain("shop", ["web-0"], ())
+    chain = book.records.chain("shop", ["web-0"], ())
     assert [(i.uid, i.certificate.said_by if i.certificate else "") for i in chain] == [("uid-0", "alice"), ("uid-1", "")]
     assert {i.uid for i in to_remember(chain)} == {"uid-0", "uid-1"}

@@ -10,7 +10,7 @@ import pytest
 
 from staticgroup.core.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
-from staticgroup.kube.pods.stream import Gap
+from staticgroup.kube.pods.sink import Gap
 from support.fake_apiserver import FakeApiServer
 from unit.core.builders import incarnation
 from unit.kube.raw_objects import composed, eventually, finished, pod
@@ -31,10 +31,8 @@ async def test_stored_time_never_passes_an_end_that_is_not_durable(server: FakeA
     says nothing of what ended before it.
     """
     server.put(pod())
-    async with following(server) as world:
-        now = [1000.0]
-        world.store._now_s = lambda: now[0]
-        world.store._book._now_s = lambda: now[0]
+    now = [1000.0]
+    async with following(server, now_s=lambda: now[0]) as world:
         server.remove("shop", "web-0")
         await eventually(lambda: world.state() is IncarnationState.SUSPECT)
         now[0] = 1700.0
@@ -114,8 +112,7 @@ async def test_position_does_not_go_back_when_many_staticgroups_are_made(server:
     for number in range(70):
         server.put(composed(pod(f"team{number}-0", uid=f"a{number}")))
     now = [50.0]
-    async with following(server, now_s=lambda: now[0]) as world:
-        world.store._book._is_managed = lambda namespace, name: is_onboarded[0]
+    async with following(server, now_s=lambda: now[0], is_managed=lambda: is_onboarded[0]) as world:
         for number in range(70):
             server.put(composed(finished(f"team{number}-0", uid=f"a{number}")))
             server.remove("shop", f"team{number}-0")

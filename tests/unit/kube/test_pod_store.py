@@ -15,8 +15,9 @@ from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.pod import NodeView
 from staticgroup.kube import transport as transport_module
 from staticgroup.kube.pods.continuity import Continuity
-from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
-from staticgroup.kube.pods.stream import Gap
+from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pods.sink import Gap
+from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
 from support.long_drills import by_length
@@ -48,14 +49,14 @@ class World:
 @asynccontextmanager
 async def following(
     server: FakeApiServer, *, resume: Continuity | None = None, merged: Iterable[Incarnation] = (), seed: int = 1,
-    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: bool = True,
+    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: Callable[[], bool] = lambda: True,
     sleep: Callable[[float], Any] = asyncio.sleep, now_s: Callable[[], float] = lambda: 50.0, **settings_: Any,
 ) -> AsyncIterator[World]:
     transport = connect(server.configuration())
     nodes = {"node-a": NODE}
     world: World
     hooks = PodStoreHooks(
-        node_of=nodes.get, is_managed=lambda namespace, name: is_managed,
+        node_of=nodes.get, is_managed=lambda namespace, name: is_managed(),
         on_change=lambda *key: world.changes.append(key), on_gap=lambda reason: world.gaps.append(reason),  # noqa: PLW0108 - world is made below
         on_uncertified=lambda reason: world.uncertified.append(reason),  # noqa: PLW0108
     )
@@ -245,7 +246,7 @@ async def test_standby_with_an_unbroken_watch_keeps_its_history_beyond_a_gap_of_
 
 
 async def test_forgotten_suspects_of_nobody_are_no_gap(server: FakeApiServer) -> None:
-    async with following(server, gone_max=20, is_managed=False) as world:
+    async with following(server, gone_max=20, is_managed=lambda: False) as world:
         epoch = world.store.epoch
         for number in range(60):
             server.put(pod(f"job-{number}", uid=f"j{number}", instance_id=None))

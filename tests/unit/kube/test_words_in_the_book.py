@@ -85,14 +85,14 @@ def test_a_word_that_is_deleted_takes_nothing_back(book: Book) -> None:
 
 
 def test_a_word_is_no_obstacle_to_the_durable_position_because_it_is_listed_again(book: Book) -> None:
-    assert book.mark_durable(book.pod)
+    assert book.unwritten.mark_durable(book.pod)
     book.hear([word()])
-    assert book.durable_position("", 500) == 500
+    assert book.unwritten.durable_position("", 500) == 500
 
 
 def test_a_suspicion_that_is_not_durable_stays_so_when_it_is_closed(book: Book) -> None:
     book.hear([word()])
-    assert book.durable_position("", 500) == 1
+    assert book.unwritten.durable_position("", 500) == 1
 
 
 def test_the_object_of_a_confirmed_end_that_is_watched_again_lives(book: Book) -> None:

@@ -111,4 +111,4 @@ async def test_new_staticgroup_does_not_inherit_a_full_ledger(was_there: bool) -
     assert world.status.ledger is None
     await depart(world, 2, "new-2")
     assert left(world) == [world.id_of(2)]
-    assert all(world.pods.book.is_durable(f"lost-{n:03}") for n in range(INCARNATIONS_MAX + 1)), "nobody waits for them"
+    assert all(world.pods.book.unwritten.is_durable(f"lost-{n:03}") for n in range(INCARNATIONS_MAX + 1)), "nobody waits for them"

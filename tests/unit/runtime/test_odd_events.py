@@ -92,7 +92,7 @@ async def test_staticgroup_that_cannot_be_read_for_a_while_keeps_its_history() -
     await world.settled(3)
     readable = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
     world.stores.put_group(KEY, readable | {"spec": readable["spec"] | {"protocol": "Newer"}})
-    world.pods.book._is_managed = lambda namespace, name: bool(world.stores.groups_of_workload(namespace, "web"))
+    world.pods.is_managed = lambda namespace, name: bool(world.stores.groups_of_workload(namespace, "web"))
     await world.round()
     world.scale(3)
     world.start(2, "u2b", joins=False)

@@ -28,7 +28,7 @@ async def test_suspect_under_another_name_survives_a_restart(method: str) -> Non
     `kubectl debug web-2 --copy-to=canary-0 --keep-annotations` does it where the template holds {ordinal}.
     """
     world = await World(identity={"method": method}).started()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.kafka.join(world.id_of(2), LIVING)
     force_delete(world, "canary-0")
@@ -46,7 +46,7 @@ async def test_suspect_under_another_name_survives_a_restart(method: str) -> Non
 async def test_suspect_under_another_name_survives_a_restart_while_the_group_cannot_be_read(trouble: str) -> None:
     """As above, but before the operator restarts nobody can say who holds which id: brokers are away, or `spec.suspend`."""
     world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.kafka.join(world.id_of(2), LIVING)
     force_delete(world, "canary-0")
@@ -70,20 +70,20 @@ async def test_suspect_under_another_name_survives_a_restart_while_the_group_can
 async def test_suspect_under_another_name_that_no_status_holds_yet_is_found_again_by_the_next_operator(when: str) -> None:
     """The operator ends before the round that would have written the suspect; its end is after the stored position."""
     world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.kafka.join(world.id_of(2), LIVING)
     await world.settled(2)
     if when != "between two rounds":
         world.restart()
-        world.pods.book._is_managed = managed
+        world.pods.is_managed = managed
     if when == "before the brokers answer":
         world.kafka.problems["describe"] = UNREACHABLE
         await world.settled(2)
     force_delete(world, "canary-0")
     world.start(1, "u1b")  # something later that moves the position on
     world.restart()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     world.kafka.problems.clear()
     await world.settled(2)
     world.scale(2)
@@ -95,15 +95,15 @@ async def test_suspect_under_another_name_that_no_status_holds_yet_is_found_agai
 async def test_suspect_of_another_name_waits_for_nobody_who_does_not_count_on_its_ids() -> None:
     """Once the group was read and the status is written, the position passes it; and ids of nobody never hold it."""
     world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     for name, uid, instance_id in (("canary-0", "stray", world.id_of(2)), ("other-0", "nobodys", "others-0")):
         start_as(world, name, uid, {instance_id})
         world.kube.resource_version += 1
         force_delete(world, name)
     position = world.kube.resource_version
-    assert world.pods.book.durable_position("shop", position) < position
+    assert world.pods.book.unwritten.durable_position("shop", position) < position
     await world.settled(2)
-    assert world.pods.book.durable_position("shop", position) == position
+    assert world.pods.book.unwritten.durable_position("shop", position) == position
 
 
 @pytest.mark.parametrize("suffix", [None, "Streams"])
@@ -114,7 +114,7 @@ async def test_suspended_staticgroup_is_behind_a_suspect_only_where_it_issues_it
     carried = {"ours": {world.id_of(2)}, "others": {"payments-2"}}
     world.declare(static_group(generation=2, suspend=True, identity=identity))
     world.restart()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     await world.settled(2)
     for uid, ids in carried.items():
         start_as(world, f"{uid}-0", uid, ids)
@@ -126,7 +126,7 @@ async def test_suspended_staticgroup_is_behind_a_suspect_only_where_it_issues_it
 async def test_staticgroup_that_cannot_be_read_counts_on_every_suspect_of_its_namespace() -> None:
     """A newer CRD allows what this operator does not know; whoever can read it again goes on from its status."""
     world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     body = static_group(generation=2, protocol="Newer")
     world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body))
@@ -137,7 +137,7 @@ async def test_staticgroup_that_cannot_be_read_counts_on_every_suspect_of_its_na
 async def test_suspect_of_nobody_is_somebodys_once_its_id_is_wanted() -> None:
     """Nobody wants the id of web-3 when a pod that carries it is lost; then the StatefulSet is scaled up, and down again."""
     world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     start_as(world, "canary-0", "stray", {world.id_of(3)})
     force_delete(world, "canary-0")
     stray = world.pods.get("stray")
@@ -168,7 +168,7 @@ async def test_suspects_of_nobody_cost_a_renewal_of_the_lease_little(monkeypatch
         world.reconciler.memories._by_key["shop", f"group-{number}"] = Memory(
             uid=f"sg-{number}", history=History(), status=None, shown=None, resource_version="1", counted_ids=frozenset()
         )
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     for number in range(40):
         start_as(world, f"job-{number}", f"job-{number}", {f"payments-{number}"})
         force_delete(world, f"job-{number}")
@@ -178,7 +178,7 @@ async def test_suspects_of_nobody_cost_a_renewal_of_the_lease_little(monkeypatch
         type(world.reconciler.ledgers), "_counts_on", lambda *a: (asked.append(a[1][1]), counts_on(*a))[1]
     )
     for _ in range(5):
-        world.pods.book.stored_position("", world.kube.resource_version)
+        world.pods.book.unwritten.stored_position("", world.kube.resource_version)
         world.now_s += 2
     assert 0 < len(asked) <= 40 * 51
 
@@ -279,7 +279,7 @@ async def test_suspect_under_another_name_that_no_status_names_yet(trouble: str)
     """As above, but the copy is lost while the group cannot be read, or right before the operator crashes."""
     spec: dict[str, Any] = {"identity": {"method": "None"}}
     world = await World(**spec).started()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.kafka.join(world.id_of(2), LIVING)
     await world.settled(3)
@@ -382,8 +382,9 @@ async def test_suspect_under_another_name_is_not_purged() -> None:
     A suspect that carries an id of a StaticGroup under another name counts as nobody's.
     """
     world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
-    world.pods.book._gone_max = world.pods.book._gone_limit = 10
+    world.pods.is_managed = managed
+    gone = world.pods.book.gone
+    gone._gone_max = gone._gone_limit = 10
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.kafka.join(world.id_of(2), LIVING)
     force_delete(world, "canary-0")

@@ -61,7 +61,7 @@ async def test_status_restored_onto_a_new_object_tells_nothing_of_the_time_in_be
     await world.settled(3)
     status, instance_id = world.kube.objects["staticgroups", *KEY]["status"], world.id_of(2)
     world.delete_group()
-    world.pods.book._is_managed = lambda namespace, name: False
+    world.pods.is_managed = lambda namespace, name: False
     world.now_s += 300
     world.scale(3)
     start_as(world, "web-2", "u2b", {instance_id})
@@ -134,7 +134,7 @@ async def test_suspects_of_a_status_that_was_put_over_ours_are_kept_while_the_gr
     A replica that was paused writes late; the brokers are away; then the operator restarts.
     """
     world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     mine = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.kafka.join(world.id_of(2), LIVING)

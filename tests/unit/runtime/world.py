@@ -84,9 +84,13 @@ class World:
         self.scale(2)
 
     def _new_pods(self, epoch: str = "epoch-1") -> FakePods:
-        pods = FakePods(journal=self.journal, now_s=lambda: self.now_s, nodes={"n1": NODE}, epoch=epoch)
-        pods.book._counted_on = lambda suspect: self.reconciler.ledgers.counting_on(suspect)  # noqa: PLW0108 - it is made later
-        return pods
+        return FakePods(
+            journal=self.journal,
+            now_s=lambda: self.now_s,
+            nodes={"n1": NODE},
+            epoch=epoch,
+            counted_on=lambda suspect: self.reconciler.ledgers.counting_on(suspect),  # noqa: PLW0108 - it is made later
+        )
 
     def _new_reconciler(self) -> Reconciler:
         metrics = Metrics()

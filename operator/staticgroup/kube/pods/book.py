@@ -13,26 +13,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...core.chain import Incarnation, IncarnationState, fold, vanish
-from ...core.membership import ordinal_of_pod
 from ...core.pod import NodeView, PodVersion
 from ...core.words import Word, confirmed, still_holds, taken_back
-from .behind import BEHIND_MAX, stored_position
-from .continuity import Workload
+from .behind import IsManaged
+from .contradictions import absent, belies
+from .gone import GONE_MAX, Gone, superseded
 from .names import Name, Sighting
 from .records import PodRecord, PodRecords
+from .unwritten import CountedOn, UnwrittenEnds
 
-GONE_MAX: Final = 20_000
-"""Most vanished incarnations kept that belong to no StaticGroup."""
 AWAITING_NODE_MAX: Final = 10_000
-NEWEST: Final = 2**63
-"""Above every resourceVersion."""
-DEAD_PER_NAME_MAX: Final = 4
-"""Most vanished dead incarnations kept of one pod name: the newest, and those that carried other ids than the newer."""
 
 NodeOf = Callable[[str], NodeView | None]
-IsManaged = Callable[[str, str], bool]
-CountedOn = Callable[[Incarnation], Mapping[str, bool]]
-"""Names of the StatefulSets whose StaticGroups count on a suspect of any other name, and whether it must still be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,23 +52,13 @@ def _sighting(record: PodRecord) -> Sighting:
     return Sighting(uid=record.uid, restarts=record.restarts, ids_are_fixed=record.ids_are_fixed)
 
 
-def _belies(record: PodRecord, version: PodVersion) -> bool:
-    """True for a version that lives on after an end that others have certified: it was of another timeline.
-
-    Notes
-    -----
-    On one timeline a terminal phase is never left. Where this process has seen the end itself, see `comes_back`.
-    """
-    proof = record.certificate
-    is_proof = proof is not None and not proof.is_word and record.seen_in < 0
-    return is_proof and proof is not None and proof.resource_version < version.resource_version and not version.is_terminal
-
-
 class IncarnationBook:
     """All incarnations of all streams.
 
     Attributes
     ----------
+    records: what is known of each incarnation.
+    unwritten: the ends that no status holds yet. gone: what has vanished, and how much of it is kept.
     eras: the gaps of each scope of the watch, counted, so that each record can tell between which its object was seen.
     is_resumed: the watch goes on from where that of another process ended.
 
@@ -94,16 +76,13 @@ class IncarnationBook:
         counted_on: CountedOn = lambda suspect: {}, gone_max: int = GONE_MAX,
     ) -> None:
         self.records = PodRecords()
+        self.gone = Gone(gone_max)
+        self.unwritten = UnwrittenEnds(self.records, now_s=now_s, is_managed=is_managed, counted_on=counted_on)
         self.eras: dict[str, int] = {}
         self.is_resumed = False
         self._node_of = node_of
         self._now_s = now_s
         self._is_managed = is_managed
-        self._counted_on = counted_on
-        self._gone_max = gone_max
-        self._gone_limit = gone_max
-        self._gone: dict[str, None] = {}
-        self._undurable: dict[str, int] = {}
         self._awaiting_node: dict[str, PodVersion] = {}
         self._words: dict[str, tuple[Word, ...]] = {}
 
@@ -140,7 +119,7 @@ class IncarnationBook:
             for newer in self.records.named(version.namespace, version.name):
                 if version.resource_version <= newer.dropped_until:
                     return Change(record=newer, is_visible=False)
-        if record is not None and _belies(record, version) and not is_deleted:
+        if record is not None and belies(record, version) and not is_deleted:
             self.records.put(replace(record.incarnation(), certificate=None, state=IncarnationState.LIVE))
         before = record.incarnation() if record else None
         if before is not None and version.resource_version <= before.resource_version:
@@ -209,15 +188,12 @@ class IncarnationBook:
         self, before: Incarnation | None, after: Incarnation, *, owner_name: str, resource_version: int
     ) -> Change:
         record = self.records.put(after, owner_name)
-        if after.object_present:
-            self._gone.pop(after.uid, None)
-        else:
-            self._gone[after.uid] = None
+        self.gone.note(after.uid, is_gone=not after.object_present)
         has_new_state = before is None or before.state is not after.state
         if has_new_state and after.state is not IncarnationState.LIVE:
-            self._undurable[after.uid] = resource_version
+            self.unwritten.versions[after.uid] = resource_version
         elif after.state is IncarnationState.LIVE:
-            self._undurable.pop(after.uid, None)
+            self.unwritten.versions.pop(after.uid, None)
         if after.state is IncarnationState.DEAD:
             self._drop_superseded(record)
         is_new_suspect = has_new_state and after.state is IncarnationState.SUSPECT
@@ -255,30 +231,8 @@ class IncarnationBook:
         return True
 
     def _drop_superseded(self, dead: PodRecord) -> None:
-        """Drop the vanished dead incarnations of a name that a newer dead one makes needless.
-
-        Notes
-        -----
-        A chain needs that every carrier is dead and that one was seen with the id: of several dead ones the newest
-        says it all. An older one stays while it alone carried an id, as the last pod of an earlier template did.
-        Names are unique, so every version of a dropped incarnation, and of those before it, is older than the last
-        one that was folded of it: what is delivered again up to there is not news (`PodRecord.dropped_until`).
-        """
-        newest_first = sorted(
-            (r for r in self.records.named(dead.namespace, dead.pod_name) if r.state is IncarnationState.DEAD),
-            key=lambda r: (r.resource_version, r.uid), reverse=True,
-        )
-        shown: set[str] = set()
-        kept = 0
-        for record in newest_first:
-            is_witness = not kept or (kept < DEAD_PER_NAME_MAX and not shown.issuperset(record.instance_ids))
-            is_word = record.certificate is not None and record.certificate.is_word  # a removal that rests on it names it
-            if is_witness or record.object_present or is_word:
-                shown.update(record.instance_ids)
-                kept += 1
-                continue
-            newest = newest_first[0]
-            newest.dropped_until = max(newest.dropped_until, record.dropped_until, record.resource_version)
+        """Drop the vanished dead incarnations of a name that a newer dead one makes needless."""
+        for record in superseded(self.records.named(dead.namespace, dead.pod_name)):
             self._drop(record)
 
     def take_after_restore(self, version: PodVersion) -> Change:
@@ -300,7 +254,7 @@ class IncarnationBook:
         """Start comparing versions anew, because the resourceVersion counter went back to `resource_version`."""
         for record in self.records.in_scope(""):
             record.resource_version = record.dropped_until = 0
-        self._undurable = dict.fromkeys(self._undurable, resource_version)
+        self.unwritten.forget_versions(resource_version)
 
     def take_absent(self, scope: str, listed: Mapping[str, int], resource_version: int) -> list[Change]:
         """Record as vanished what a complete LIST does not show.
@@ -311,9 +265,8 @@ class IncarnationBook:
         listed: uid to resourceVersion, everything the LIST showed.
         resource_version: of the LIST; what was seen in a newer version is left alone.
         """
-        absent = [r for r in self._present_until(scope, resource_version) if r.uid not in listed]
         changes = []
-        for record in absent:
+        for record in absent(self.records, scope, listed, resource_version):
             before = record.incarnation()
             after = vanish(before, now_s=self._now_s())
             changes.append(self._store(before, after, owner_name="", resource_version=resource_version))
@@ -327,50 +280,6 @@ class IncarnationBook:
         """Return the name of each of these objects, as they are known now."""
         found = (self.records.get(uid) for uid in uids)
         return {(r.namespace, r.pod_name): _sighting(r) for r in found if r is not None}
-
-    def _present_until(self, scope: str, resource_version: int) -> Iterable[PodRecord]:
-        return (
-            r for r in self.records.in_scope(scope) if r.object_present and r.resource_version <= resource_version
-        )
-
-    def contradiction(self, scope: str, listed: Mapping[str, int], resource_version: int) -> str:
-        """Compare a complete LIST at `resource_version` with the book, which must have seen everything up to it.
-
-        Returns
-        -------
-        What the watch must have missed, in words; "" when LIST and book agree.
-        """
-        for uid, listed_version in listed.items():
-            record = self.records.get(uid)
-            if record is None:
-                return f"a LIST shows pod uid {uid}, which the watch never delivered"
-            if record.resource_version < listed_version:
-                return (f"a LIST shows pod {record.namespace}/{record.pod_name} at resourceVersion {listed_version}, "
-                        f"the watch stopped at {record.resource_version}")
-        for record in self._present_until(scope, resource_version):
-            if record.uid not in listed:
-                return (f"a LIST no longer shows pod {record.namespace}/{record.pod_name}, "
-                        "whose end the watch never delivered")
-        return ""
-
-    def comes_back(self, version: PodVersion) -> str:
-        """Tell whether a version shows a pod that this process saw gone, or saw ended, to live again.
-
-        Returns
-        -------
-        What happened, in words, which no API server can show that did not go back in time: a uid never comes back, and a
-        terminal phase is never left. "" when nothing of the kind did.
-        """
-        record = self.records.get(version.uid)
-        if record is None or record.seen_in < 0 or version.is_terminal or version.resource_version <= record.resource_version:
-            return ""
-        if not record.object_present:
-            return f"pod {version.namespace}/{version.name} (uid {version.uid}) is back after its deletion"
-        certificate = record.certificate
-        is_proof = certificate is not None and not certificate.is_word
-        if is_proof and certificate is not None and certificate.resource_version < version.resource_version:
-            return f"pod {version.namespace}/{version.name} (uid {version.uid}) runs after its end was certified"
-        return ""
 
     def take_node(self, node_name: str) -> list[Change]:
         """Judge again the terminal versions that waited for the facts of this node."""
@@ -416,7 +325,7 @@ class IncarnationBook:
     def _store_merged(self, incarnation: Incarnation) -> None:
         record = self.records.put(incarnation)
         if not incarnation.object_present:
-            self._gone[incarnation.uid] = None
+            self.gone.note(incarnation.uid, is_gone=True)
         if incarnation.state is IncarnationState.DEAD:
             self._drop_superseded(record)
         self._apply_words(record)
@@ -436,114 +345,10 @@ class IncarnationBook:
 
     def _drop(self, record: PodRecord) -> None:
         self.records.remove(record)
-        self._gone.pop(record.uid, None)
-        self._undurable.pop(record.uid, None)
+        self.gone.note(record.uid, is_gone=False)
+        self.unwritten.versions.pop(record.uid, None)
         self._awaiting_node.pop(record.uid, None)
 
     def purge(self) -> None:
-        """Bound the vanished incarnations that belong to no StaticGroup, the oldest first, the dead before suspects.
-
-        Notes
-        -----
-        A suspect of nobody may be forgotten. A StaticGroup that is made later issues ids with a scope that was never
-        carried, or its user swears that no process from before holds one of its ids (`identity.exclusive`).
-        """
-        if len(self._gone) <= self._gone_limit:
-            return
-        target = self._gone_max * 9 // 10
-        for state in (IncarnationState.DEAD, IncarnationState.SUSPECT):
-            for uid in list(self._gone):
-                if len(self._gone) <= target:
-                    break
-                record = self.records.get(uid)
-                if record is None or record.state is not state:
-                    continue
-                if not self._is_managed(record.namespace, record.pod_name) and not self._counts(record):
-                    self._drop(record)
-        # Managed ones are never dropped; do not scan them again at each event.
-        self._gone_limit = max(self._gone_max, len(self._gone) * 11 // 10)
-
-    def mark_durable(self, written: Incarnation) -> bool:
-        """Note that this state of an incarnation was written to a StaticGroup's status.
-
-        Returns
-        -------
-        False when the incarnation has moved on since, so that another write is due.
-        """
-        record = self.records.get(written.uid)
-        if record is not None and record.state is not written.state:
-            return False
-        self._undurable.pop(written.uid, None)
-        return True
-
-    def is_durable(self, uid: str) -> bool:
-        """True unless the incarnation entered SUSPECT or DEAD and that was not written yet."""
-        return uid not in self._undurable
-
-    def durable_position(self, scope: str, position: int) -> int:
-        """Cap a position just below the oldest end of a managed pod that is not durable yet.
-
-        Notes
-        -----
-        A restart resumes from the stored position: everything after it is replayed, everything before it must be
-        in a status.
-        """
-        return max(0, min((position, *(version - 1 for _, version, _ in self._ends(scope, position)))))
-
-    def stored_position(self, scope: str, position: int, *, room: int = BEHIND_MAX) -> tuple[int, dict[Workload, int]]:
-        """Cap a position below the ends that have just been seen, and list the workloads with older ones; see `behind`."""
-        return stored_position(self._ends(scope, position), position, now_s=self._now_s(), room=room)
-
-    def _ends(self, scope: str, position: int) -> Iterable[tuple[Workload, int, float]]:
-        """Yield workload, resourceVersion and time of each end of a managed pod up to a position that is not durable."""
-        for uid, resource_version in self._undurable.items():
-            record = self.records.get(uid) if resource_version <= position else None
-            if record is None or (scope and record.namespace != scope):
-                continue
-            for workload in self._workloads(record):
-                yield workload, resource_version, record.since_s
-
-    def _workloads(self, record: PodRecord) -> list[Workload]:
-        """Return the StatefulSets whose StaticGroups must know of the end of a pod: by its name, or by an id that it carried."""
-        if self._is_managed(record.namespace, record.pod_name):
-            return [(record.namespace, record.pod_name.rpartition("-")[0])]
-        return sorted((record.namespace, name) for name, is_unwritten in self._counts(record).items() if is_unwritten)
-
-    def _counts(self, record: PodRecord) -> Mapping[str, bool]:
-        is_suspect = record.state is IncarnationState.SUSPECT and bool(record.instance_ids)
-        return self._counted_on(record.incarnation()) if is_suspect else {}
-
-    def oldest_unwritten_s(self) -> float | None:
-        """Return when the first end of a managed pod was seen that no status holds yet, seconds since the Unix epoch."""
-        return min((since_s for _, _, since_s in self._ends("", NEWEST)), default=None)
-
-    def take_durable(self, scope: str, position: int, behind: Mapping[Workload, int]) -> None:
-        """Note that another process has written every end of a scope up to a position, of some workloads up to their own."""
-        for workloads, resource_version, uid in [
-            (self._workloads(record), version, uid)
-            for uid, version in self._undurable.items()
-            if (record := self.records.get(uid)) is not None and scope in ("", record.namespace)
-        ]:
-            if resource_version <= min((position, *(behind.get(workload, position) for workload in workloads))):
-                del self._undurable[uid]
-
-    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation of any namespace that ever carried one of the ids, each once."""
-        found = {r.uid: r for i in instance_ids for r in self.records.carrying_anywhere(i)}
-        return tuple(sorted((r.incarnation() for r in found.values()), key=lambda i: (i.resource_version, i.uid)))
-
-    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation that ever carried one of the ids and has no name that the StatefulSet gives, each once."""
-        found = {
-            r.uid: r
-            for i in instance_ids
-            for r in self.records.carrying(namespace, i)
-            if ordinal_of_pod(workload_name, r.pod_name) is None
-        }
-        return tuple(sorted((r.incarnation() for r in found.values()), key=lambda i: (i.resource_version, i.uid)))
-
-    def chain(self, namespace: str, pod_names: Iterable[str], instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation that has one of the names or ever carried one of the ids, each once."""
-        found = {r.uid: r for name in pod_names for r in self.records.named(namespace, name)}
-        found.update((r.uid, r) for i in instance_ids for r in self.records.carrying(namespace, i))
-        return tuple(sorted((r.incarnation() for r in found.values()), key=lambda i: (i.resource_version, i.uid)))
+        """Bound the vanished incarnations that belong to no StaticGroup; see `Gone.purge`."""
+        self.gone.purge(self.records, is_needed=self.unwritten.is_counted_on, drop=self._drop)

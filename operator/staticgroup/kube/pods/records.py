@@ -5,13 +5,14 @@ bytes). A record keeps the same facts packed: flags in one integer, a single id 
 interned. Both indexes point at the record itself, not at its uid.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from sys import intern
 from typing import Final
 
 from ...core.certificate import Certificate
 from ...core.chain import Incarnation, IncarnationState
+from ...core.membership import ordinal_of_pod
 
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3
@@ -164,6 +165,11 @@ def _workload_key(record: PodRecord) -> tuple[str, str]:
     return record.namespace, record.pod_name.rpartition("-")[0]
 
 
+def oldest_first(records: Iterable[PodRecord]) -> tuple[Incarnation, ...]:
+    """Unpack records in the order of their versions."""
+    return tuple(sorted((r.incarnation() for r in records), key=lambda i: (i.resource_version, i.uid)))
+
+
 class PodRecords:
     """All records with their indexes, always in step with each other."""
 
@@ -230,3 +236,24 @@ class PodRecords:
     def in_scope(self, namespace: str) -> Iterator[PodRecord]:
         """Iterate over a namespace's records, or all of them for ""."""
         return self._by_name.all_of(namespace) if namespace else iter(self._by_uid.values())
+
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation of any namespace that ever carried one of the ids, each once."""
+        found = {r.uid: r for i in instance_ids for r in self.carrying_anywhere(i)}
+        return oldest_first(found.values())
+
+    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation that ever carried one of the ids and has no name that the StatefulSet gives, each once."""
+        found = {
+            r.uid: r
+            for i in instance_ids
+            for r in self.carrying(namespace, i)
+            if ordinal_of_pod(workload_name, r.pod_name) is None
+        }
+        return oldest_first(found.values())
+
+    def chain(self, namespace: str, pod_names: Iterable[str], instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation that has one of the names or ever carried one of the ids, each once."""
+        found = {r.uid: r for name in pod_names for r in self.named(namespace, name)}
+        found.update((r.uid, r) for i in instance_ids for r in self.carrying(namespace, i))
+        return oldest_first(found.values())

@@ -1,8 +1,6 @@
 """Follow the pods of one scope without losing an event, or say that one may be lost.
 
-All pods are watched, without a label selector, and those that cannot sit on a seat are dropped on arrival by their name.
-A selector would leave blind spots just where harm begins: a pod whose label was never there (made by hand, or by a
-controller before 1.28) or was taken off; and it shows a label edit as a deletion.
+All pods are watched, without a label selector, and those that cannot sit on a seat are dropped on arrival (`seat_filter`).
 
 One scope is one namespace or all of them; it has one position: every event up to that resourceVersion has been
 folded. A watch resumed from the position is continuous, however often and for whatever reason the connection broke.
@@ -22,13 +20,10 @@ has passed r, so its true end, if it lies in the replay, was folded first.
 """
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from ...api.names import INSTANCE_ID_ANNOTATION
 from ...core.pod import PodVersion
 from ..outage import Backoff
 from ..pages import PAGE_LIMIT, PageLimit, pages
@@ -36,108 +31,16 @@ from ..problem import KubeProblem
 from ..translate import MalformedObject
 from ..transport import CONNECTION_ERRORS, PODS, Transport, is_gone
 from .look_back import lost_events
+from .position import Position
+from .replay import Replay
+from .seat_filter import may_hold_a_seat
+from .sink import Gap, Listing, PodSink
 
 SERVER_TIMEOUT_S: Final = 300
 STALL_TIMEOUT_S: Final = 75.0
 """The API server sends a bookmark about every 60 s and its watch cache keeps events for 75 s."""
-REPLAY_SERVER_TIMEOUT_S: Final = 3
-"""Shortest watch that brings a bookmark: seen after 0.4-1.7 s; with 2 s or less none comes."""
-REPLAY_SLACK_S: Final = 3.0
 
 Json = dict[str, Any]
-
-_SEAT_NAME: Final = re.compile(r".+-(?:0|[1-9][0-9]*)")
-
-
-def may_hold_a_seat(raw: object) -> bool:
-    """True for a pod with a name as StatefulSets give them, or with an id of whatever kind; and for what has no name.
-
-    Parameters
-    ----------
-    raw: decoded JSON of a Pod, possibly unreadable.
-    """
-    metadata = raw.get("metadata") if isinstance(raw, dict) else None
-    if not isinstance(metadata, dict):
-        return True
-    name, annotations = metadata.get("name"), metadata.get("annotations")
-    if not isinstance(name, str) or _SEAT_NAME.fullmatch(name):
-        return True
-    if isinstance(annotations, dict) and any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations):
-        return True
-    return any("INSTANCE_ID" in name.upper() for name in _variables(raw))
-
-
-def _variables(raw: Any) -> Iterator[str]:
-    """Yield the names of the environment variables of a pod's containers."""
-    spec = raw.get("spec") if isinstance(raw, dict) else None
-    for kind in ("containers", "initContainers", "ephemeralContainers"):
-        for container in (spec.get(kind) or ()) if isinstance(spec, dict) else ():
-            for variable in (container.get("env") or ()) if isinstance(container, dict) else ():
-                if isinstance(variable, dict) and isinstance(variable.get("name"), str):
-                    yield variable["name"]
-
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """Why the watch is not continuous any more.
-
-    Parameters
-    ----------
-    is_restore: resourceVersions went backwards.
-    is_expired: the API server no longer has the events; another one may.
-    """
-
-    reason: str
-    is_restore: bool = False
-    is_expired: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """One complete, consistent LIST; `versions` maps each uid to its resourceVersion."""
-
-    resource_version: int
-    versions: dict[str, int]
-
-
-class PodSink(Protocol):
-    """What a stream feeds; all methods are synchronous, so a version is folded before the position moves."""
-
-    def translate(self, raw: object) -> PodVersion | MalformedObject:
-        """Translate a raw pod."""
-
-    def take_event(self, stream: "PodStream", version: PodVersion, *, is_deleted: bool) -> None:
-        """Fold a version that a watch delivered."""
-
-    def take_listed(self, version: PodVersion, *, is_restore: bool) -> None:
-        """Fold a version that a LIST showed."""
-
-    def take_absent(self, scope: str, listing: Listing) -> None:
-        """Record as vanished what a complete LIST does not show."""
-
-    def contradiction(self, scope: str, listing: Listing) -> str:
-        """Compare a LIST with what was folded; "" when they agree."""
-
-    def stored_maximum(self) -> int:
-        """Return the highest resourceVersion in the durable ledger, 0 when it is empty or void."""
-
-    def gap_opened(self, stream: "PodStream", gap: Gap, *, was_anchored: bool) -> None:
-        """Hear that continuity is lost; the stream anchors itself anew."""
-
-    def gap_closed(self, scope: str, listing: Listing) -> None:
-        """Hear what a complete LIST shows after a gap, once its versions are folded."""
-
-    def gap_healed(self, scope: str) -> None:
-        """Hear that every event of the latest gap was folded after all."""
-    def skipped(self, stream: "PodStream") -> None:
-        """Hear that only what lies after the stored position was delivered, because what lies before it is gone."""
-
-    def version_counter_reset(self, resource_version: int) -> None:
-        """Hear that resourceVersions start again from here."""
-
-    def anchored(self, stream: "PodStream") -> None:
-        """Hear that the stream is complete and continuous from now on."""
 
 
 class PodStream:
@@ -160,10 +63,8 @@ class PodStream:
         stall_timeout_s: float = STALL_TIMEOUT_S, reconnect_delay_s: float = 0.2,
     ) -> None:
         self.scope = scope
-        self.position = 0
         self.is_anchored = False
         self.anchored_at = 0
-        self.last_heard_s = clock_s()
         self.problem: KubeProblem | None = None
         self._transport = transport
         self._sink = sink
@@ -177,39 +78,29 @@ class PodStream:
         self._gap_reported = asyncio.Event()
         self._gap_count = 0
         self._has_opened = False
-        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self._replay_task: asyncio.Task[None] | None = None
+        self._position = Position(clock_s)
+        self._replay = Replay(transport, scope, self._position, self._take_event)
         self._look_back_task: asyncio.Task[None] | None = None
-        self._replay_target = 0
 
     # -- position
 
-    def _advance(self, resource_version: int) -> None:
-        self.last_heard_s = self._clock_s()
-        self.position = max(self.position, resource_version)
-        due = [waiter for waiter in self._waiters if waiter[0] <= self.position]
-        if due:
-            self._waiters = [waiter for waiter in self._waiters if waiter[0] > self.position]
-            for _, future in due:
-                if not future.done():
-                    future.set_result(None)
+    @property
+    def position(self) -> int:
+        """The resourceVersion up to which every event has been folded; 0 before the first LIST."""
+        return self._position.reached
+
+    @property
+    def last_heard_s(self) -> float:
+        """When the API server said anything last, monotonic seconds."""
+        return self._position.last_heard_s
 
     async def reach(self, resource_version: int, timeout_s: float) -> bool:
         """Wait until every event up to a resourceVersion has been folded; False when time ran out."""
-        if self.position >= resource_version:
-            return True
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiter = (resource_version, future)
-        self._waiters.append(waiter)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await future
-        except TimeoutError:
-            return False
-        finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
-        return True
+        return await self._position.reach(resource_version, timeout_s)
+
+    async def catch_up(self, resource_version: int) -> bool:
+        """Bring the position up to a resourceVersion by a replay; see `Replay.catch_up`."""
+        return await self._replay.catch_up(resource_version)
 
     def report_gap(self, gap: Gap) -> None:
         """End continuity from outside: a consistent read went backwards, or a LIST contradicts."""
@@ -236,7 +127,7 @@ class PodStream:
             await self._anchor(is_restore=False)
             await self._follow()
             return
-        self.position, self._stored = resume_from, stored
+        self._position.reached, self._stored = resume_from, stored
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow())
             tasks.create_task(self._complete_resume(max(resume_from, stored)))
@@ -250,7 +141,7 @@ class PodStream:
             await self._sleep(1.0)
             listing = await self._list(fold=True, is_restore=False)
         if listing.resource_version < known:
-            self.report_gap(_restore_gap(listing.resource_version, resume_from))
+            self.report_gap(Gap.restored(listing.resource_version, resume_from))
             return
         while self._gap_count == 0 and not await self.catch_up(listing.resource_version):
             await self._sleep(0.2)
@@ -276,7 +167,7 @@ class PodStream:
         stored, self._stored = self._stored, 0
         if not gap.is_expired or self.position >= stored:
             return False
-        self._advance(stored)
+        self._position.advance(stored)
         self._sink.skipped(self)
         return True
 
@@ -336,13 +227,13 @@ class PodStream:
             if current is None:
                 return None
             if current < self.position:
-                return _restore_gap(current, self.position)
+                return Gap.restored(current, self.position)
         position = self.position
-        query = self._watch_query(SERVER_TIMEOUT_S)
+        query = {"resourceVersion": str(position), "timeoutSeconds": str(SERVER_TIMEOUT_S)}
         async with self._transport.watch(PODS, namespace=self.scope, query=query) as stream:
             if isinstance(stream, KubeProblem):
                 self.problem = stream
-                return _expired_gap(position) if is_gone(stream) else None
+                return Gap.expired(position) if is_gone(stream) else None
             self.problem = None
             self._has_opened = True
             while (event := await stream.next_event(self._stall_timeout_s)) is not None:
@@ -351,19 +242,13 @@ class PodStream:
                     return gap
         return None
 
-    def _watch_query(self, timeout_s: int) -> dict[str, str]:
-        return {
-            "resourceVersion": str(self.position),
-            "timeoutSeconds": str(timeout_s),
-        }
-
     def _take_event(self, event: Json) -> Gap | None:
         """Fold one event and move the position; a Gap when the event cannot be believed."""
         kind, raw = event.get("type"), event.get("object")
         if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK") or not isinstance(raw, dict):
             code = raw.get("code") if isinstance(raw, dict) else None
             if code == 410:
-                return _expired_gap(self.position)
+                return Gap.expired(self.position)
             return Gap(reason=f"the pod watch sent an {kind} event (code {code}) after resourceVersion {self.position}")
         if kind == "BOOKMARK":
             self._advance_beyond(raw)
@@ -375,14 +260,14 @@ class PodStream:
         if isinstance(version, MalformedObject):
             return Gap(reason=f"the pod watch sent a pod whose {version.field} cannot be read")
         self._sink.take_event(self, version, is_deleted=kind == "DELETED")
-        self._advance(version.resource_version)
+        self._position.advance(version.resource_version)
         return None
 
     def _advance_beyond(self, raw: Json) -> None:
         """Move the position over something that nothing is folded of."""
         resource_version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
         if resource_version.isdigit():
-            self._advance(int(resource_version))
+            self._position.advance(int(resource_version))
 
     # -- LIST
 
@@ -400,10 +285,10 @@ class PodStream:
             # What was seen or stored comes from a time line that the API server no longer knows.
             await self._anchor(is_restore=True)
             return
-        self.position = listing.resource_version
+        self._position.reached = listing.resource_version
         self._sink.gap_closed(self.scope, listing)
         self._sink.take_absent(self.scope, listing)
-        self._advance(listing.resource_version)
+        self._position.advance(listing.resource_version)
         self._set_anchored()
 
     def _set_anchored(self) -> None:
@@ -428,7 +313,7 @@ class PodStream:
                 if isinstance(version, PodVersion):
                     versions[version.uid] = version.resource_version
                     self._sink.take_listed(version, is_restore=is_restore)
-            self.last_heard_s = self._clock_s()
+            self._position.heard()
             # Decoding and folding a chunk takes tens of milliseconds; let others run in between.
             await asyncio.sleep(0)
         self.problem = None
@@ -458,7 +343,7 @@ class PodStream:
         if not isinstance(listing, Listing) or not self.is_anchored:
             return False
         if listing.resource_version < before:
-            self.report_gap(_restore_gap(listing.resource_version, before))
+            self.report_gap(Gap.restored(listing.resource_version, before))
             return True
         if not await self.catch_up(listing.resource_version) or not self.is_anchored:
             return False
@@ -467,65 +352,9 @@ class PodStream:
             self.report_gap(Gap(reason=contradiction))
         return True
 
-    # -- replay
-
-    async def catch_up(self, resource_version: int) -> bool:
-        """Bring the position up to a resourceVersion by a replay watch; concurrent callers share one.
-
-        Returns
-        -------
-        False when neither an event nor a bookmark reached it: ask again, never assume.
-        """
-        is_ours = False
-        while self.position < resource_version and not is_ours:
-            # A replay that is under way may end short of a target it did not know of; then ours follows, once.
-            self._replay_target = max(self._replay_target, resource_version)
-            if self._replay_task is None or self._replay_task.done():
-                self._replay_task = asyncio.create_task(self._replay())
-                is_ours = True
-            reached = asyncio.ensure_future(self.reach(resource_version, REPLAY_SERVER_TIMEOUT_S + REPLAY_SLACK_S))
-            try:
-                await asyncio.wait({self._replay_task, reached}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                reached.cancel()
-        return self.position >= resource_version
-
-    async def _replay(self) -> None:
-        """Watch from the position until the target: every missed event comes at once, then a bookmark."""
-        query = self._watch_query(REPLAY_SERVER_TIMEOUT_S)
-        try:
-            async with (
-                asyncio.timeout(REPLAY_SERVER_TIMEOUT_S + REPLAY_SLACK_S),
-                self._transport.watch(PODS, namespace=self.scope, query=query) as stream,
-            ):
-                if isinstance(stream, KubeProblem):
-                    return
-                while self.position < self._replay_target:
-                    event = await stream.next_event(REPLAY_SERVER_TIMEOUT_S + REPLAY_SLACK_S)
-                    # Trouble here only ends the replay: the main stream, which may still hold those events, decides.
-                    if event is None or self._take_event(event) is not None:
-                        return
-        except CONNECTION_ERRORS:
-            return
-        finally:
-            self._replay_target = 0
-
     async def close(self) -> None:
         """End a replay and a look back that are under way."""
-        tasks = [t for t in (self._replay_task, self._look_back_task) if t is not None]
+        tasks = [*self._replay.tasks, *([self._look_back_task] if self._look_back_task is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _expired_gap(position: int) -> Gap:
-    reason = f"the API server no longer has the pod events after resourceVersion {position} (410)"
-    return Gap(reason=reason, is_expired=True)
-
-
-def _restore_gap(current: int, seen: int) -> Gap:
-    return Gap(
-        reason=f"a consistent read of pods answered resourceVersion {current}, below {seen} seen before "
-        "(etcd restored?)",
-        is_restore=True,
-    )
