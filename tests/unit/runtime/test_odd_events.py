@@ -23,8 +23,8 @@ from staticgroup.runtime.histories import Histories
 from support.fake_apiserver import FakeApiServer
 from support.fake_gateways import FakeKube
 from unit.core.builders import workload
+from unit.kube.pods.test_store import following
 from unit.kube.raw_objects import composed, eventually, finished, pod
-from unit.kube.test_pod_store import following
 
 from .test_gaps import LIVING, blind, left
 from .test_shared_workload import AUDIT, SharedWorld

@@ -15,7 +15,7 @@ from staticgroup.runtime.process import kube_client
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import pod
 
-from .world import static_group
+from ..world import static_group
 
 WORDS, GROUPS = "podendconfirmations.staticgroup.io", "staticgroups.staticgroup.io"
 UID, STATEMENT = "5a7e0000-0000-0000-0000-000000000002", "node-3 was wiped and scrapped"

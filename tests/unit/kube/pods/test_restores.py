@@ -13,8 +13,8 @@ from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.sink import Gap
 from staticgroup.kube.pods.store import PodStore
 from support.fake_apiserver import FakeApiServer
+from unit.kube.pods.test_store import brief, following, lost_history
 from unit.kube.raw_objects import NODE, composed, eventually, finished, pod
-from unit.kube.test_pod_store import brief, following, lost_history
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.kube.pods.book import IncarnationBook
+from unit.kube.pods.test_book import at_version, make_book, see
 from unit.kube.raw_objects import born, ended, pod, running, unknown, waiting, wrote
-from unit.kube.test_incarnation_book import at_version, make_book, see
 
 Statuses = list[dict[str, Any]]
 

@@ -10,8 +10,8 @@ import pytest
 from staticgroup.core.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
 from support.fake_apiserver import FakeApiServer
+from unit.kube.pods.test_store import World, following
 from unit.kube.raw_objects import eventually, pod
-from unit.kube.test_pod_store import World, following
 
 WEB, BILL = ("shop", "web"), ("shop", "bill")
 

@@ -17,7 +17,7 @@ from staticgroup.runtime.commands.restored import ATTEMPTS_MAX, say_restored
 from staticgroup.runtime.process import kube_client
 from unit.kube.raw_objects import eventually
 
-from .test_operator import LEASE, Cluster, cluster, left
+from ..test_operator import LEASE, Cluster, cluster, left
 
 __all__ = ["cluster"]
 

@@ -55,8 +55,8 @@ _MEMORY = ("tests/unit/core/test_memory.py",)
 _HISTORIES = (
     "tests/unit/core/test_continuity.py",
     "tests/unit/runtime/test_gaps.py",
-    "tests/unit/kube/test_name_continuity.py",
-    "tests/unit/kube/test_incarnation_book.py",
+    "tests/unit/kube/pods/test_names.py",
+    "tests/unit/kube/pods/test_book.py",
 )
 _TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
 _ROUNDS = ("tests/unit/runtime/test_reconciler.py", "tests/unit/runtime/test_reconciler_memory.py")
@@ -64,21 +64,21 @@ _QUEUE = ("tests/unit/runtime/test_work_queue.py",)
 _FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
 _CUT = ("tests/unit/runtime/test_round_cut.py",)
 _SILENCE = ("tests/unit/kafka/test_silence.py",)
-_LOGS = ("tests/unit/runtime/test_logs.py",)
+_LOGS = ("tests/unit/runtime/process/test_logs.py",)
 _STATEMENTS = ("tests/unit/core/test_statements.py",)
 _KUBE = ("tests/unit/kube/test_gateway.py",)
-_BOOK = ("tests/unit/kube/test_incarnation_book.py", "tests/unit/kube/test_everyday_ends.py")
+_BOOK = ("tests/unit/kube/pods/test_book.py", "tests/unit/kube/pods/test_everyday_ends.py")
 _OTHER_NAMES = ("tests/unit/runtime/test_other_names.py",)
 _ODD = (
     "tests/unit/runtime/test_odd_events.py",
     "tests/unit/runtime/test_put_back.py",
     "tests/unit/runtime/test_other_names.py",
-    "tests/unit/kube/test_restores.py",
-    "tests/unit/kube/test_odd_watches.py",
+    "tests/unit/kube/pods/test_restores.py",
+    "tests/unit/kube/pods/test_odd_watches.py",
 )
 _FULL = ("tests/unit/runtime/test_full_ledger.py",)
-_STORE = ("tests/unit/kube/test_pod_store.py",)
-_BEHIND = ("tests/unit/kube/test_behind.py",)
+_STORE = ("tests/unit/kube/pods/test_store.py",)
+_BEHIND = ("tests/unit/kube/pods/test_behind.py",)
 _WIRE = ("tests/unit/kafka/test_wire.py",)
 _TRANSLATE = ("tests/unit/kube/test_translate.py",)
 _NODES = ("tests/unit/kube/test_node_store.py",)
@@ -1127,7 +1127,7 @@ _EDGES = (
     _mutant(
         "earlier release told a position that a workload has not reached",
         "kube/pods/continuity.py",
-        ("tests/unit/kube/test_continuity.py",),
+        ("tests/unit/kube/pods/test_continuity.py",),
         ("{scope: self.floor(scope, position) for scope, position in positions.items()}", "dict(positions)"),
     ),
     _mutant(
@@ -1395,8 +1395,8 @@ _SHELL = (
     ),
 )
 
-_WORD = (*_WORDS, "tests/unit/kube/test_words_in_the_book.py")
-_RESTORED = ("tests/unit/runtime/test_restored_command.py",)
+_WORD = (*_WORDS, "tests/unit/kube/pods/test_words.py")
+_RESTORED = ("tests/unit/runtime/commands/test_restored.py",)
 _WORDS_OF_PEOPLE = (
     *(
         _mutant(name, "core/words.py", _WORD, change)

@@ -15,7 +15,7 @@ from staticgroup.runtime.commands import picture as picture_module
 from staticgroup.runtime.commands.picture import Picture, PictureError, read_picture, write_picture
 from unit.core.builders import COORDINATOR, NOW_S, departure, group, history, id_of, incarnation, member, spec
 
-from .world import CANARY, KEY, World
+from ..world import CANARY, KEY, World
 
 RECORD = RemovalRecord(
     instance_id=id_of(2),

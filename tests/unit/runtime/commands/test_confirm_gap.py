@@ -14,7 +14,7 @@ from staticgroup.runtime.commands import confirm_gap as confirm_gap_command
 from staticgroup.runtime.process import kube_client
 from support.fake_apiserver import FakeApiServer
 
-from .world import static_group
+from ..world import static_group
 
 WORDS, GROUPS = "watchgapconfirmations.staticgroup.io", "staticgroups.staticgroup.io"
 STATEMENT = "every machine that left was terminated, see the console"

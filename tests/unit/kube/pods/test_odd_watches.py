@@ -13,8 +13,8 @@ from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.sink import Gap
 from support.fake_apiserver import FakeApiServer
 from unit.core.builders import incarnation
+from unit.kube.pods.test_store import following
 from unit.kube.raw_objects import composed, eventually, finished, pod
-from unit.kube.test_pod_store import following
 
 
 @pytest.fixture

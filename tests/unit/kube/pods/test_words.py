@@ -11,7 +11,7 @@ from staticgroup.core.words import Word
 from staticgroup.kube.pods.book import IncarnationBook
 from unit.kube.raw_objects import NODE, finished, pod
 
-from .test_incarnation_book import at_version
+from .test_book import at_version
 
 SAID_AT_S = 100.0
 
