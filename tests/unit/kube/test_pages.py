@@ -17,7 +17,7 @@ from staticgroup.kube.pages import PAGE_BYTES, PAGE_LIMIT, PAGE_LIMIT_SLOW, Page
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind, problem_of
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
-from unit.kube.pods.test_store import following
+from unit.kube.pods.watched import following
 from unit.kube.raw_objects import eventually, pod
 
 MIB = 1024 * 1024

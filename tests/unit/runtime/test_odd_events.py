@@ -23,7 +23,7 @@ from staticgroup.runtime.histories import Histories
 from support.fake_apiserver import FakeApiServer
 from support.fake_gateways import FakeKube
 from unit.core.builders import workload
-from unit.kube.pods.test_store import following
+from unit.kube.pods.watched import following
 from unit.kube.raw_objects import composed, eventually, finished, pod
 
 from .test_gaps import LIVING, blind, left

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -10,16 +9,10 @@ import pytest
 from staticgroup.core.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
 from support.fake_apiserver import FakeApiServer
-from unit.kube.pods.test_store import World, following
+from unit.kube.pods.watched import World, following
 from unit.kube.raw_objects import eventually, pod
 
 WEB, BILL = ("shop", "web"), ("shop", "bill")
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer().serving() as running_server:
-        yield running_server
 
 
 def bill(ordinal: int) -> dict[str, object]:

@@ -7,7 +7,7 @@ import pytest
 from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.kube.pods.book import IncarnationBook
-from unit.kube.pods.test_book import at_version, make_book, see
+from unit.kube.pods.books import at_version, make_book, see
 from unit.kube.raw_objects import born, ended, pod, running, unknown, waiting, wrote
 
 Statuses = list[dict[str, Any]]

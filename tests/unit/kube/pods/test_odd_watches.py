@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-
-import pytest
 
 from staticgroup.core.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.sink import Gap
 from support.fake_apiserver import FakeApiServer
 from unit.core.builders import incarnation
-from unit.kube.pods.test_store import following
+from unit.kube.pods.watched import following
 from unit.kube.raw_objects import composed, eventually, finished, pod
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer().serving() as running_server:
-        yield running_server
 
 
 async def test_stored_time_never_passes_an_end_that_is_not_durable(server: FakeApiServer) -> None:

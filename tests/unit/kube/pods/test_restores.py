@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -13,14 +12,8 @@ from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.sink import Gap
 from staticgroup.kube.pods.store import PodStore
 from support.fake_apiserver import FakeApiServer
-from unit.kube.pods.test_store import brief, following, lost_history
+from unit.kube.pods.watched import brief, following, lost_history
 from unit.kube.raw_objects import NODE, composed, eventually, finished, pod
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer().serving() as running_server:
-        yield running_server
 
 
 async def resumed_by_two(server: FakeApiServer) -> Continuity:

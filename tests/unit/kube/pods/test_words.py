@@ -9,9 +9,8 @@ from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.words import Word
 from staticgroup.kube.pods.book import IncarnationBook
+from unit.kube.pods.books import at_version
 from unit.kube.raw_objects import NODE, finished, pod
-
-from .test_book import at_version
 
 SAID_AT_S = 100.0
 
