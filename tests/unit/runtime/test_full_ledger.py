@@ -10,7 +10,11 @@ from staticgroup.api.status import INCARNATIONS_MAX
 from staticgroup.core.continuity import GapWord
 from staticgroup.core.words import Word
 
-from .test_gaps import LIVING, blind, left
+from .stories import (
+    LIVING,
+    blind,
+    left,
+)
 from .world import World, guards, static_group
 
 

@@ -273,22 +273,3 @@ async def departing(**spec: Any) -> World:
 def guards(world: World) -> list[str]:
     """Return the guards that hold removals, as the status tells them."""
     return [e.reason for e in world.status.exceptions if e.kind.value == "Held"]
-
-
-# odd users -----------------------------------------------------------------------------------------------------------
-
-
-def managed(namespace: str, pod_name: str) -> bool:
-    """Say what the listener says where one StaticGroup points at `web`."""
-    return pod_name.rpartition("-")[0] == "web"
-
-
-def start_as(world: World, pod_name: str, uid: str, ids: set[str], **changes: Any) -> None:
-    """Start a pod of any name with any ids; nobody joins."""
-    values = {"instance_ids": frozenset(ids), "ids_are_fixed": True} | changes
-    world._happens(replace(pod_version(0, uid, **values), name=pod_name))
-
-
-def force_delete(world: World, pod_name: str) -> None:
-    """Delete an object; its process lives on."""
-    world._happens(world.kube.pods["shop", pod_name], is_deleted=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,7 @@ from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.sink import Gap
 from staticgroup.kube.pods.store import PodStore
 from support.fake_apiserver import FakeApiServer
-from unit.kube.pods.watched import brief, following, lost_history
+from unit.kube.pods.watched import World, brief, following, lost_history
 from unit.kube.raw_objects import NODE, composed, eventually, finished, pod
 
 
@@ -23,6 +25,19 @@ async def resumed_by_two(server: FakeApiServer) -> Continuity:
         stored = first.store.continuity()
     assert stored is not None
     return stored
+
+
+@asynccontextmanager
+async def two_told(server: FakeApiServer) -> AsyncIterator[tuple[World, World]]:
+    """Let two replicas that resumed from one position hear the same word about a restored etcd, and anchor anew."""
+    server.put(composed(pod("web-0", uid="u0")))
+    stored = await resumed_by_two(server)
+    scopes = ("shop",)
+    async with following(server, scopes=scopes, resume=stored, seed=2) as a, following(server, scopes=scopes, resume=stored, seed=3) as b:
+        for replica in (a, b):
+            replica.store.restored("2026-11-22T07:00:00Z")
+        await eventually(lambda: a.store.epoch and b.store.epoch and a.store.epoch != stored.epoch)
+        yield a, b
 
 
 async def test_healed_second_gap_heals_no_first_one(server: FakeApiServer) -> None:
@@ -278,12 +293,7 @@ async def test_end_that_is_judged_late_takes_the_position_back_and_is_no_restore
 
 async def test_restore_that_both_replicas_were_told_of_costs_nothing_more_at_a_fail_over(server: FakeApiServer) -> None:
     """Somebody says `staticgroup restored`; both replicas hear it. Weeks later the standby takes over."""
-    server.put(composed(pod("web-0", uid="u0")))
-    stored = await resumed_by_two(server)
-    async with following(server, scopes=("shop",), resume=stored, seed=2) as a, following(server, scopes=("shop",), resume=stored, seed=3) as b:
-        for replica in (a, b):
-            replica.store.restored("2026-11-22T07:00:00Z")
-        await eventually(lambda: a.store.epoch and b.store.epoch and a.store.epoch != stored.epoch)
+    async with two_told(server) as (a, b):
         server.put(composed(pod("web-1", uid="u1")))
         await eventually(lambda: a.state("u1") and b.state("u1"))
         last_words = a.store.continuity()
@@ -294,12 +304,7 @@ async def test_restore_that_both_replicas_were_told_of_costs_nothing_more_at_a_f
 
 async def test_replica_that_is_made_after_a_told_restore_is_not_blinded_by_a_standby_that_was_told_too(server: FakeApiServer) -> None:
     """As above; in the next rolling update the old standby leads for a moment, and then the new replica."""
-    server.put(composed(pod("web-0", uid="u0")))
-    stored = await resumed_by_two(server)
-    async with following(server, scopes=("shop",), resume=stored, seed=2) as a, following(server, scopes=("shop",), resume=stored, seed=3) as b:
-        for replica in (a, b):
-            replica.store.restored("2026-11-22T07:00:00Z")
-        await eventually(lambda: a.store.epoch and b.store.epoch and a.store.epoch != stored.epoch)
+    async with two_told(server) as (a, b):
         of_a = a.store.continuity()
         assert of_a is not None
         async with following(server, scopes=("shop",), resume=of_a, seed=4) as c:
