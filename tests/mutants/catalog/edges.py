@@ -107,7 +107,7 @@ EDGES = (
     ),
     mutant(
         "restored etcd compared with the position of a workload",
-        "kube/pods/stream.py",
+        "kube/pods/watch/stream.py",
         BEHIND,
         ("self._complete_resume(max(resume_from, stored))", "self._complete_resume(resume_from)"),
     ),

@@ -13,7 +13,7 @@ from .behind import BEHIND_MAX
 from .book import IncarnationBook
 from .continuity import Continuity, Workload
 from .epochs import Epochs
-from .stream import PodStream
+from .watch.stream import PodStream
 
 ALL_NAMESPACES: Final = ""
 

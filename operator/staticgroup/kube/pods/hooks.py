@@ -8,8 +8,8 @@ from ..pages import PAGE_LIMIT
 from .behind import IsManaged
 from .book import NodeOf
 from .gone import GONE_MAX
-from .stream import STALL_TIMEOUT_S
 from .unwritten import CountedOn
+from .watch.stream import STALL_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,8 @@ from .epochs import Epochs
 from .handover import ALL_NAMESPACES, Handover
 from .hooks import PodStoreHooks, PodStoreSettings
 from .records import oldest_first
-from .sink import FollowedScope, Gap, Listing
-from .stream import PodStream
+from .watch.sink import FollowedScope, Gap, Listing
+from .watch.stream import PodStream
 
 _log = logging.getLogger(__name__)
 

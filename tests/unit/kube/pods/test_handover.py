@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from staticgroup.core.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
-from staticgroup.kube.pods.sink import Gap
+from staticgroup.kube.pods.watch.sink import Gap
 from support.fake_apiserver import FakeApiServer
 from support.long_drills import by_length
 from unit.kube.pods.watched import UID, World, following

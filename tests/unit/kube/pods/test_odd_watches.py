@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from staticgroup.core.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
-from staticgroup.kube.pods.sink import Gap
+from staticgroup.kube.pods.watch.sink import Gap
 from support.fake_apiserver import FakeApiServer
 from unit.core.builders import incarnation
 from unit.kube.pods.watched import following

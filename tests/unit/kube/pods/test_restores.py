@@ -11,8 +11,8 @@ import pytest
 
 from staticgroup.core.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
-from staticgroup.kube.pods.sink import Gap
 from staticgroup.kube.pods.store import PodStore
+from staticgroup.kube.pods.watch.sink import Gap
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import World, brief, following, lost_history
 from unit.kube.raw_objects import NODE, composed, eventually, finished, pod

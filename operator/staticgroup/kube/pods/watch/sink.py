@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...core.pod import PodVersion
-from ..translate import MalformedObject
+from ....core.pod import PodVersion
+from ...translate import MalformedObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

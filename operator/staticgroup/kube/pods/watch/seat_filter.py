@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ...api.names import INSTANCE_ID_ANNOTATION
+from ....api.names import INSTANCE_ID_ANNOTATION
 
 _SEAT_NAME: Final = re.compile(r".+-(?:0|[1-9][0-9]*)")
 

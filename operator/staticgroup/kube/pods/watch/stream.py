@@ -24,12 +24,12 @@ from collections.abc import AsyncIterator, Callable
 from random import Random
 from typing import Any, Final
 
-from ...core.pod import PodVersion
-from ..outage import Backoff
-from ..pages import PAGE_LIMIT, PageLimit, pages
-from ..problem import KubeProblem
-from ..translate import MalformedObject
-from ..transport import CONNECTION_ERRORS, PODS, Transport, is_gone
+from ....core.pod import PodVersion
+from ...outage import Backoff
+from ...pages import PAGE_LIMIT, PageLimit, pages
+from ...problem import KubeProblem
+from ...translate import MalformedObject
+from ...transport import CONNECTION_ERRORS, PODS, Transport, is_gone
 from .look_back import lost_events
 from .position import Position
 from .replay import Replay

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..problem import KubeProblem
-from ..transport import CONNECTION_ERRORS, PODS, Transport
+from ...problem import KubeProblem
+from ...transport import CONNECTION_ERRORS, PODS, Transport
 from .position import Position
 from .sink import Gap
 
