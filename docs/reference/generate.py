@@ -23,7 +23,7 @@ sys.path.insert(0, str(REPOSITORY / "operator"))
 from staticgroup import cli  # noqa: E402
 from staticgroup.api import crd  # noqa: E402
 from staticgroup.runtime.metrics import Metrics  # noqa: E402
-from staticgroup.runtime.settings import PREFIX, Settings  # noqa: E402
+from staticgroup.runtime.process.settings import PREFIX, Settings  # noqa: E402
 
 Schema = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from random import Random
 
 from staticgroup.runtime.journal import MemorySink
 from staticgroup.runtime.operator import Operator, Sources
-from staticgroup.runtime.settings import Settings
+from staticgroup.runtime.process.settings import Settings
 
 from .api_server import ApiServer
 from .gateway import ModelKafkaGateway

@@ -18,7 +18,7 @@ from coordinator_model.consumer_group import ConsumerGroup
 from coordinator_model.image import TopicImage
 from coordinator_model.messages import Request
 from staticgroup.runtime.journal import MemorySink
-from staticgroup.runtime.settings import Settings
+from staticgroup.runtime.process.settings import Settings
 
 from . import teams
 from .client_settings import ContainerSettings

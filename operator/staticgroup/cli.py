@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .runtime.settings import Settings, SettingsError, from_environment
+from .runtime.process.settings import Settings, SettingsError, from_environment
 
 EXIT_USAGE = 2
 
@@ -129,22 +129,22 @@ def _add_restored(commands: argparse._SubParsersAction[argparse.ArgumentParser])
 
 
 def _settings() -> Settings:
-    from .runtime.process import default_identity
+    from .runtime.process.run import default_identity
 
     environment = {"STATICGROUP_IDENTITY": default_identity(), **os.environ}
     return from_environment(environment)
 
 
 def _run(_: argparse.Namespace) -> int:
-    from .runtime.process import run
+    from .runtime.process.run import run
 
     return asyncio.run(run(_settings()))
 
 
 def _plan(options: argparse.Namespace) -> int:
     from .core.plan import plan
-    from .runtime.explanation import explained
-    from .runtime.picture import PictureError, read_picture
+    from .runtime.commands.explanation import explained
+    from .runtime.commands.picture import PictureError, read_picture
 
     try:
         picture = read_picture(options.filename)
@@ -157,7 +157,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from .runtime.inquiry import explain
+    from .runtime.commands.inquiry import explain
 
     namespace, slash, name = options.group.partition("/")
     if not slash or not namespace or not name:
@@ -167,13 +167,13 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from .runtime.doctor import examine
+    from .runtime.commands.doctor import examine
 
     return asyncio.run(examine(_settings(), options.namespace))
 
 
 def _confirm(options: argparse.Namespace) -> int:
-    from .runtime.confirm_command import confirm, list_suspects
+    from .runtime.commands.confirm import confirm, list_suspects
 
     if not options.namespace:
         print("staticgroup: name the namespace with -n", file=sys.stderr)
@@ -187,7 +187,7 @@ def _confirm(options: argparse.Namespace) -> int:
 
 
 def _confirm_gap(options: argparse.Namespace) -> int:
-    from .runtime.confirm_gap_command import confirm_gap, list_spans
+    from .runtime.commands.confirm_gap import confirm_gap, list_spans
 
     if options.list:
         return asyncio.run(list_spans(options.namespace))
@@ -201,7 +201,7 @@ def _confirm_gap(options: argparse.Namespace) -> int:
 
 
 def _restored(options: argparse.Namespace) -> int:
-    from .runtime.restored_command import say_restored
+    from .runtime.commands.restored import say_restored
 
     settings = _settings()
     namespace, name = options.lease_namespace or settings.namespace, options.lease_name or settings.lease_name

@@ -37,7 +37,7 @@ from staticgroup.core.memory import to_remember
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.projection import project
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.translate import pod_version
 from support import roll
 from support.tar_pits import SCENES, p99, play

@@ -17,7 +17,7 @@ from test_chart_variants import (
     values_of,
 )
 
-from staticgroup.runtime import settings
+from staticgroup.runtime.process import settings
 
 # Settings
 

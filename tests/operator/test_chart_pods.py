@@ -10,7 +10,7 @@ import pytest
 import yaml
 from test_chart_variants import CHART, VARIANTS, Manifest, container, render, the
 
-from staticgroup.runtime import settings
+from staticgroup.runtime.process import settings
 
 OPTIONAL_MOUNTS = {"/var/lib/staticgroup/journal", "/recommendations"}
 """Of values that are off by default."""

@@ -21,11 +21,12 @@ from kubernetes.aio.client import Configuration
 from staticgroup.core.certificate import CertificateKind
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.pod import NodeView
-from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import AioKubeGateway, PodRead
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
-from staticgroup.kube.pod_store import PodStore, PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pods.continuity import Continuity
+from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import MERGE_PATCH, NAMESPACES, PODS, Resource, Transport, connect
 

@@ -30,11 +30,12 @@ from staticgroup.core.workload import WorkloadView
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts
 from staticgroup.kafka.rights import GroupRights
-from staticgroup.kube.behind import Lineage
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import PodRead
-from staticgroup.kube.incarnation_book import IncarnationBook
-from staticgroup.kube.name_continuity import NameContinuity
+from staticgroup.kube.pods.behind import Lineage
+from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.pods.names import NameContinuity
+from staticgroup.kube.pods.unwritten import CountedOn
 from staticgroup.kube.problem import KubeProblem, problem_of
 
 Json = dict[str, Any]
@@ -276,6 +277,7 @@ class FakePods(_Hooks):
     barrier_works: False: the watch cannot be brought up.
     after_chain: runs once, when chains were taken after a barrier, that is at the end of *observe*.
     history: everything that ever happened, for a successor that resumes.
+    is_managed: (namespace, pod name) belongs to a StaticGroup. counted_on: see `CountedOn`.
     """
 
     now_s: Callable[[], float] = lambda: 0.0
@@ -288,6 +290,8 @@ class FakePods(_Hooks):
     timeline: str = "timeline-1"
     saw_restore: bool = False
     ended_at_s: dict[str, float] = field(default_factory=dict)
+    is_managed: Callable[[str, str], bool] = lambda namespace, name: True
+    counted_on: CountedOn = lambda suspect: {}
     epochs: list[str] = field(default_factory=list)
     history: list[tuple[PodVersion, bool]] = field(default_factory=list)
     waiting: list[tuple[PodVersion, bool]] = field(default_factory=list)
@@ -296,7 +300,12 @@ class FakePods(_Hooks):
         self._passed_barrier = False
         self.names = NameContinuity(("",))
         self.lineage = Lineage(lambda namespace, name: True)
-        self.book = IncarnationBook(node_of=self.nodes.get, now_s=self.now_s, is_managed=lambda namespace, name: True)
+        self.book = IncarnationBook(
+            node_of=self.nodes.get,
+            now_s=self.now_s,
+            is_managed=lambda namespace, name: self.is_managed(namespace, name),  # noqa: PLW0108 - tests replace it
+            counted_on=lambda suspect: self.counted_on(suspect),  # noqa: PLW0108
+        )
 
     def push(self, version: PodVersion, *, is_deleted: bool = False) -> None:
         """Let one thing happen to a pod; the watch hears of it at once unless it lags."""
@@ -327,7 +336,7 @@ class FakePods(_Hooks):
 
     def resume_after(self, before: FakePods) -> None:
         """Begin where another process may have stored its position: below every end that no status holds."""
-        stored = before.book.durable_position("", before.at)
+        stored = before.book.unwritten.durable_position("", before.at)
         present: dict[str, PodVersion] = {}
         for version, is_deleted in before.history:
             if version.resource_version <= stored and not is_deleted:
@@ -394,7 +403,7 @@ class FakePods(_Hooks):
 
     def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
         """Return the carriers of ids that have other names, as PodStore.strays does."""
-        return self.book.strays(namespace, workload_name, instance_ids)
+        return self.book.records.strays(namespace, workload_name, instance_ids)
 
     def chain(
         self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
@@ -402,7 +411,7 @@ class FakePods(_Hooks):
         """Return the chain, noting that it was taken."""
         ids = tuple(instance_ids)
         self.journal.append(("chain", *ids))
-        found = self.book.chain(namespace, pod_names, ids)
+        found = self.book.records.chain(namespace, pod_names, ids)
         if self.after_chain is not None and self._passed_barrier:
             after_chain, self.after_chain = self.after_chain, None
             after_chain()
@@ -425,7 +434,7 @@ class FakePods(_Hooks):
 
     def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
         """Return every incarnation of any namespace that carried an id."""
-        return self.book.carriers(instance_ids)
+        return self.book.records.carriers(instance_ids)
 
     def merge(self, entries: Iterable[Incarnation]) -> None:
         """Add what a status holds from an earlier process."""
@@ -437,7 +446,7 @@ class FakePods(_Hooks):
 
     def mark_durable(self, written: Incarnation) -> bool:
         """Note that a status holds this state."""
-        return self.book.mark_durable(written)
+        return self.book.unwritten.mark_durable(written)
 
     def state(self, uid: str) -> str:
         """Return the state of an incarnation, "" when it is unknown."""

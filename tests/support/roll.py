@@ -19,11 +19,12 @@ from typing import Any
 from simulator.loop import run
 from staticgroup.api import names
 from staticgroup.core.pod import PodVersion
-from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
-from staticgroup.kube.pod_store import PodStore, PodStoreHooks
+from staticgroup.kube.pods.continuity import Continuity
+from staticgroup.kube.pods.hooks import PodStoreHooks
+from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.problem import KubeProblem, problem_of
-from staticgroup.runtime.connections import Connections
+from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.histories import Histories
 from staticgroup.runtime.memories import Memories
 from staticgroup.runtime.metrics import Metrics
@@ -195,7 +196,7 @@ class Roll:
         self.version += self.rng.choice((1, 1, 1, 4))
         version = replace(version, resource_version=self.version)
         self.pods.take_event(self.stream, version, is_deleted=is_deleted)
-        self.stream._advance(self.version)
+        self.stream._position.advance(self.version)
         self.moved.append((self.loop.time(), self.version))
 
     def _steps(self, number: int, began_s: float) -> Iterator[tuple[float, Any]]:

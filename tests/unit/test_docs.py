@@ -22,7 +22,7 @@ from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
 from staticgroup.api.staticgroup import StaticGroup
 from staticgroup.core.group import KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import Guard
-from staticgroup.runtime.settings import PREFIX, from_environment
+from staticgroup.runtime.process.settings import PREFIX, from_environment
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"

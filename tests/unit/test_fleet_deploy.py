@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from fleet_learner.configuration import read_configuration
-from staticgroup.runtime.settings import Settings
+from staticgroup.runtime.process.settings import Settings
 from support.scene.fleet_image import copied_paths
 
 REPOSITORY = Path(__file__).parents[2]

@@ -7,7 +7,8 @@ from typing import Any
 
 from staticgroup.core import certificate, seats
 from staticgroup.core.chain import IncarnationState
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.pods.records import PodRecords
 
 from .faults import (
     Patch,
@@ -106,7 +107,7 @@ COVERED = (
     _fault(
         "incarnations of the pod name ignored",
         "force delete",
-        (IncarnationBook, "chain", by_id_only(IncarnationBook.chain)),
+        (PodRecords, "chain", by_id_only(PodRecords.chain)),
         **_small,
         by="ids are never dropped, so each carrier is found by its id",
     ),

@@ -11,7 +11,8 @@ from staticgroup.core import certificate, chain, guards, memory, plan, seats
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
 from staticgroup.core.pod import ContainerPhase, PodVersion
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.pods.unwritten import UnwrittenEnds
 from staticgroup.kube.translate import pods
 
 Patch = tuple[object, str, Any]
@@ -113,7 +114,7 @@ def dead_forgotten(incarnations: Any) -> tuple[Incarnation, ...]:
     return tuple(i for i in memory_to_remember(incarnations) if i.state is not IncarnationState.DEAD)
 
 
-def uncapped(self: IncarnationBook, scope: str, position: int) -> int:
+def uncapped(self: UnwrittenEnds, scope: str, position: int) -> int:
     return position
 
 

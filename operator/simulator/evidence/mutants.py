@@ -15,8 +15,8 @@ from unittest.mock import patch
 from staticgroup.core import certificate, chain, memory, plan, seats
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.pod import PodVersion
-from staticgroup.kube import incarnation_book
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods import book as incarnation_book
+from staticgroup.kube.pods.unwritten import UnwrittenEnds
 from staticgroup.kube.translate import pods
 
 from .faults import (
@@ -228,7 +228,7 @@ MUTANTS = (
         "position",
         "the stored position passes ends that are in no ledger",
         "restart",
-        (IncarnationBook, "durable_position", uncapped),
+        (UnwrittenEnds, "durable_position", uncapped),
     ),
     _mutant(
         "evidence lost",

@@ -21,7 +21,8 @@ from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.pod import NodeView, PodVersion
 from staticgroup.core.snapshot import Evidence, FreshRead, History, Injected, SeatMemory, Snapshot
 from staticgroup.core.workload import WorkloadView
-from staticgroup.kube import incarnation_book, translate
+from staticgroup.kube import translate
+from staticgroup.kube.pods import book as incarnation_book
 
 from .objects import NAMESPACE, ORDINAL, POD_NAME, WORKLOAD, Pod, node_name, raw_node, raw_pod, uid_of
 from .questions import (
@@ -131,7 +132,7 @@ class Policy:
 
     def _store(self, book: incarnation_book.IncarnationBook) -> int:
         known = sorted((r.incarnation() for r in book.records.in_scope("")), key=lambda i: i.uid)
-        undurable = tuple(sorted(book._undurable.items())) if self._keeps_versions else ()
+        undurable = tuple(sorted(book.unwritten.versions.items())) if self._keeps_versions else ()
         value = Book(tuple(self._plain(i) for i in known), undurable, book.is_resumed and not any(book.eras.values()))
         index = self._index.setdefault(value, len(self._books))
         if index == len(self._books):
@@ -162,8 +163,8 @@ class Policy:
         value = self._books[index]
         for i in value.incarnations:
             book.records.put(i)
-        # A book has no door for its bookkeeping of durability; the model only puts back what the book itself made.
-        book._undurable.update(value.undurable)
+        # The model only puts back what the book itself made.
+        book.unwritten.versions.update(value.undurable)
         book.is_resumed = value.is_resumed
         return book
 
@@ -246,15 +247,15 @@ class Policy:
         def ask() -> int:
             book = self._open(index)
             for i in known:
-                book.mark_durable(i)
+                book.unwritten.mark_durable(i)
             return self._store(book)
 
         entries = tuple(self._plain(i) for i in memory.ledger_from(NAMESPACE, status))
         return self._answer(("durable", index), ask), entries
 
     def durable_position(self, index: int, position: int) -> int:
-        """Return how far the stored position of the watch may go (IncarnationBook.durable_position)."""
-        return self._answer(("position", index, position), lambda: self._open(index).durable_position("", position))
+        """Return how far the stored position of the watch may go (UnwrittenEnds.durable_position)."""
+        return self._answer(("position", index, position), lambda: self._open(index).unwritten.durable_position("", position))
 
     def resume(
         self, ledger: tuple[Incarnation, ...], replayed: tuple[Event, ...], pod: Pod | None, *, list_first: bool
@@ -334,7 +335,7 @@ class Policy:
     def _chain(self, index: int, instance_id: str) -> tuple[Incarnation, ...]:
         """Take the chain as the reconciler does: by pod name and by every id the pod may carry for it."""
         carried = sorted(self.identity.carried_as(instance_id))
-        chain = self._open(index).chain(NAMESPACE, (self.identity.pod_name_of(instance_id) or "",), carried)
+        chain = self._open(index).records.chain(NAMESPACE, (self.identity.pod_name_of(instance_id) or "",), carried)
         return tuple(self.identity.expand(i) for i in chain)
 
     def _group(self, reading: Reading) -> GroupView:

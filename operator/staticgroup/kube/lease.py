@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from .continuity import Continuity
+from .pods.continuity import Continuity
 from .problem import KubeProblem, KubeProblemKind
 from .transport import LEASES, Json, Transport
 

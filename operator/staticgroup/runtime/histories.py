@@ -29,7 +29,7 @@ from ..core.identity import Identity, identity_or_none, ordinal_of_pod
 from ..core.snapshot import History
 from ..core.workload import WorkloadView
 from ..kube.gateway import KubeGateway
-from ..kube.pod_store import PodStore
+from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem
 
 

@@ -20,7 +20,7 @@ from ..core.identity import identity_or_none, issued_since_s, ordinal_of_pod
 from ..core.memory import to_remember, unwritten, without_room
 from ..core.plan import Plan
 from ..core.snapshot import Snapshot
-from ..kube.pod_store import PodStore
+from ..kube.pods.store import PodStore
 from .memories import Memories, Memory
 from .stores import Stores
 from .work_queue import Key

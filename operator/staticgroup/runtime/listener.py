@@ -13,10 +13,11 @@ from typing import Any, Protocol
 from ..core.chain import Incarnation
 from ..core.pod import PodVersion
 from ..kube.node_store import NodeStore
-from ..kube.pod_store import PodStore, PodStoreHooks
+from ..kube.pods.hooks import PodStoreHooks
+from ..kube.pods.store import PodStore
 from ..kube.translate import MalformedObject, workload_view
-from .connection_reporter import ConnectionReporter
 from .connections import Connections
+from .connections.reporter import ConnectionReporter
 from .journal import Journal
 from .metrics import Metrics
 from .reconciler import Reconciler

@@ -22,7 +22,7 @@ from ..core.memory import history_from, ledger_from
 from ..core.snapshot import History
 from ..kube.gateway import KubeGateway
 from ..kube.lease import is_older
-from ..kube.pod_store import PodStore
+from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .histories import Settled
 from .metrics import Metrics

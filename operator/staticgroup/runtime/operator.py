@@ -19,16 +19,17 @@ from ..api import names
 from ..api.status import Writer
 from ..core.memory import ledger_from
 from ..kafka.gateway import KafkaGateway, KioGateway
-from ..kube.continuity import Continuity
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.node_store import NodeStore
 from ..kube.object_stream import ObjectStream, Tell
-from ..kube.pod_store import PodStore, PodStoreSettings
+from ..kube.pods.continuity import Continuity
+from ..kube.pods.hooks import PodStoreSettings
+from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from ..kube.transport import STATEFULSETS, Resource, Transport
-from .connection_reporter import ConnectionReporter
 from .connections import Connections
+from .connections.reporter import ConnectionReporter
 from .histories import Histories
 from .journal import Journal, Sink
 from .journal.sinks import sinks_of
@@ -36,9 +37,9 @@ from .listener import Listener
 from .memories import Memories
 from .metrics import Metrics
 from .narrator import Narrator
+from .process.settings import Settings
 from .recommendations import recommendations_of
 from .reconciler import Reconciler
-from .settings import Settings
 from .stores import Stores
 from .words import Words
 from .work_queue import WorkQueue
@@ -73,13 +74,8 @@ class Operator:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        transport: Transport,
-        *,
-        sources: Sources | None = None,
-        kafka: KafkaGateway | None = None,
-        journal_sinks: Sequence[Sink] | None = None,
+        self, settings: Settings, transport: Transport, *, sources: Sources | None = None,
+        kafka: KafkaGateway | None = None, journal_sinks: Sequence[Sink] | None = None,
     ) -> None:
         self.settings = settings
         self.sources = sources = sources or Sources()
@@ -93,40 +89,17 @@ class Operator:
         self.nodes = NodeStore(
             transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s
         )
-        self.connections = Connections(
-            kube=self.kube,
-            stores=self.stores,
-            monotonic_s=sources.monotonic_s,
-            max_age_s=settings.secret_max_age_s,
-            allow_loopback=settings.allow_loopback,
-        )
-        operator_id = f"{settings.identity}.{int(sources.now_s() * 1000)}"
-        if journal_sinks is None:
-            journal_sinks = sinks_of(settings, operator_id, settings_of=self.connections.settings, metrics=self.metrics)
-        self.journal = self._journal(operator_id, journal_sinks) if journal_sinks else None
+        self.connections = self._connections()
+        self.journal = self._journal(journal_sinks)
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
-        self.words = Words(
-            kube=self.kube,
-            pods=self.pods,
-            scopes=settings.watch_namespaces or ("",),
-            on_gap_words=self.listener.look_at_all_groups,
-        )
+        self.words = self._words()
         self.outage = transport.outage
         self.outage.on_end = self._outage_ended
         self.group_streams = self._streams(transport, STATIC_GROUPS, self.listener.static_group_changed)
         self.connection_streams = self._streams(transport, KAFKA_CONNECTIONS, self.listener.kafka_connection_changed)
         self.workload_streams = self._streams(transport, STATEFULSETS, self.listener.stateful_set_changed)
-        self.lease = ActiveLease(
-            transport,
-            self._lease_settings(),
-            identity=settings.identity,
-            continuity=self._storable_continuity,
-            clock_s=sources.monotonic_s,
-            now_s=sources.now_s,
-            on_restored=self.pods.restored,
-            on_went_back=self.pods.went_back,
-        )
+        self.lease = self._active_lease(transport)
         self.policy_served = False
         self._policy_known = asyncio.Event()
         self.reached = asyncio.Event()
@@ -136,17 +109,56 @@ class Operator:
         self._term: asyncio.Task[None] | None = None
         self._one_term = asyncio.Lock()
         self.reconciler = self._reconciler()
-        self.connection_reporter = ConnectionReporter(
+        self.connection_reporter = self._connection_reporter()
+        self.queue, self.connection_queue = self._queues()
+
+    def _connections(self) -> Connections:
+        return Connections(
+            kube=self.kube,
+            stores=self.stores,
+            monotonic_s=self.sources.monotonic_s,
+            max_age_s=self.settings.secret_max_age_s,
+            allow_loopback=self.settings.allow_loopback,
+        )
+
+    def _connection_reporter(self) -> ConnectionReporter:
+        return ConnectionReporter(
             kube=self.kube,
             kafka=self.kafka,
             stores=self.stores,
             connections=self.connections,
             may_write=self._may_write,
-            now_s=sources.now_s,
+            now_s=self.sources.now_s,
         )
-        self.queue, self.connection_queue = self._queues()
 
-    def _journal(self, operator_id: str, sinks: Sequence[Sink]) -> Journal:
+    def _words(self) -> Words:
+        return Words(
+            kube=self.kube,
+            pods=self.pods,
+            scopes=self.settings.watch_namespaces or ("",),
+            on_gap_words=self.listener.look_at_all_groups,
+        )
+
+    def _active_lease(self, transport: Transport) -> ActiveLease:
+        return ActiveLease(
+            transport,
+            self._lease_settings(),
+            identity=self.settings.identity,
+            continuity=self._storable_continuity,
+            clock_s=self.sources.monotonic_s,
+            now_s=self.sources.now_s,
+            on_restored=self.pods.restored,
+            on_went_back=self.pods.went_back,
+        )
+
+    def _journal(self, sinks: Sequence[Sink] | None) -> Journal | None:
+        """Make the journal; None when it has no sink, neither given nor named by the settings."""
+        operator_id = f"{self.settings.identity}.{int(self.sources.now_s() * 1000)}"
+        if sinks is None:
+            settings_of = self.connections.settings
+            sinks = sinks_of(self.settings, operator_id, settings_of=settings_of, metrics=self.metrics)
+        if not sinks:
+            return None
         return Journal(
             operator_id=operator_id,
             sinks=sinks,

@@ -36,7 +36,7 @@ from ..api.recommendation import (
 )
 from ..core.advice import Advice
 from .metrics import Metrics
-from .settings import Settings
+from .process.settings import Settings
 
 log = logging.getLogger(__name__)
 

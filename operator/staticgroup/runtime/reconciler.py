@@ -37,7 +37,7 @@ from ..core.workload import WorkloadView
 from ..kafka.credentials import ConnectionSettings
 from ..kafka.gateway import KafkaGateway
 from ..kube.gateway import KubeGateway
-from ..kube.pod_store import PodStore
+from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem
 from .connections import Connections
 from .histories import Histories, Settled

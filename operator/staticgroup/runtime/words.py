@@ -21,7 +21,7 @@ from ..api.gapconfirmation import WatchGapConfirmation
 from ..core.continuity import GapWord
 from ..core.words import Word, gap_word_of, word_of
 from ..kube.gateway import KubeGateway
-from ..kube.pod_store import PodStore
+from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 
 log = logging.getLogger(__name__)

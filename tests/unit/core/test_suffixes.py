@@ -17,7 +17,7 @@ from staticgroup.core.plan import Plan, plan
 from staticgroup.core.projection import project
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import EPOCH_UNKNOWN, History, Snapshot
-from staticgroup.runtime.explanation import explained
+from staticgroup.runtime.commands.explanation import explained
 
 from .builders import NOW_S, SCOPE, departure, group, history, incarnation, injected, spec, workload
 

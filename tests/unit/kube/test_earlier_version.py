@@ -19,8 +19,8 @@ from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.checkpoints import sealed, wire_continuity
 from staticgroup.core.memory import history_from, ledger_from, wire_injected, wire_issued, wire_ledger
-from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
+from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.transport import Transport, connect
 from support.fake_apiserver import FakeApiServer
 from unit.core.builders import checkpoint, history, incarnation, injected, spec

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, RESTORED_ANNOTATION, ActiveLease, LeaseSettings
+from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.problem import problem_of
 from staticgroup.kube.transport import Transport, connect
 from support.fake_apiserver import BROKEN, FakeApiServer

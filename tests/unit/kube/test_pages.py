@@ -17,8 +17,8 @@ from staticgroup.kube.pages import PAGE_BYTES, PAGE_LIMIT, PAGE_LIMIT_SLOW, Page
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind, problem_of
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
+from unit.kube.pods.watched import following
 from unit.kube.raw_objects import eventually, pod
-from unit.kube.test_pod_store import following
 
 MIB = 1024 * 1024
 SILENCE = problem_of(0, verb="list", resource="pods")

@@ -9,7 +9,7 @@ import yaml
 
 from staticgroup import cli
 from staticgroup.core.chain import IncarnationState
-from staticgroup.runtime.picture import Picture, write_picture
+from staticgroup.runtime.commands.picture import Picture, write_picture
 from unit.core.builders import NOW_S, departure, history, id_of, incarnation, spec
 
 

@@ -10,7 +10,11 @@ from staticgroup.api.status import INCARNATIONS_MAX
 from staticgroup.core.continuity import GapWord
 from staticgroup.core.words import Word
 
-from .test_gaps import LIVING, blind, left
+from .stories import (
+    LIVING,
+    blind,
+    left,
+)
 from .world import World, guards, static_group
 
 
@@ -111,4 +115,4 @@ async def test_new_staticgroup_does_not_inherit_a_full_ledger(was_there: bool) -
     assert world.status.ledger is None
     await depart(world, 2, "new-2")
     assert left(world) == [world.id_of(2)]
-    assert all(world.pods.book.is_durable(f"lost-{n:03}") for n in range(INCARNATIONS_MAX + 1)), "nobody waits for them"
+    assert all(world.pods.book.unwritten.is_durable(f"lost-{n:03}") for n in range(INCARNATIONS_MAX + 1)), "nobody waits for them"

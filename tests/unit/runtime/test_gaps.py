@@ -9,28 +9,17 @@ from typing import Any
 import pytest
 
 from staticgroup.core.continuity import GapWord
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kube.problem import problem_of
 
+from .stories import (
+    LIVING,
+    away,
+    blind,
+    empty_seat,
+    gap,
+    left,
+)
 from .world import KEY, World, guards, static_group
-
-LIVING = "the-living-process"
-
-
-def gap(world: World, epoch: str = "epoch-2") -> None:
-    """Let the API server lose the history of its watch: what was not delivered is lost, a LIST shows what is there."""
-    world.kube.resource_version += 1
-    world.pods.lose(world.kube.pods.values(), world.kube.resource_version, epoch)
-    world.pods.is_lagging = False
-
-
-def away(world: World) -> None:
-    """Cut the watch off."""
-    world.pods.is_lagging = True
-
-
-def left(world: World) -> list[str]:
-    return sorted(i for _, i in world.left)
 
 
 async def test_gap_over_which_every_pod_stayed_costs_nothing() -> None:
@@ -58,20 +47,6 @@ async def test_seat_whose_pod_was_replaced_in_the_gap_waits_and_the_others_do_no
     await world.settled(4)
     assert left(world) == [world.id_of(1)]
     assert guards(world) == ["WatchGap"]
-
-
-def blind(world: World) -> str:
-    """Return the ordinals that are blind, as the status tells them."""
-    assert world.status.continuity is not None
-    return ";".join(s.ordinals for s in world.status.continuity.blind)
-
-
-async def empty_seat(world: World) -> None:
-    """Let seat 2 be scaled away and its pod end, while its member cannot leave because no broker answers."""
-    world.kafka.problems["leave"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
 
 
 async def test_seat_beyond_a_statefulset_that_wanted_the_same_before_and_after_is_not_blind() -> None:

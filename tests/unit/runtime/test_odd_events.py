@@ -12,23 +12,31 @@ from staticgroup.api.staticgroup import StaticGroup
 from staticgroup.cli import main
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.continuity import Checkpoint, GapWord, Seat
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.core.memory import ledger_from
 from staticgroup.core.snapshot import History, Injected
 from staticgroup.core.words import Word
-from staticgroup.kube.behind import Lineage
-from staticgroup.kube.continuity import Continuity
+from staticgroup.kube.pods.behind import Lineage
+from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.histories import Histories
 from support.fake_apiserver import FakeApiServer
-from support.fake_gateways import FakeKube
+from support.fake_gateways import FakeKafka, FakeKube
 from unit.core.builders import workload
+from unit.kube.pods.watched import following
 from unit.kube.raw_objects import composed, eventually, finished, pod
-from unit.kube.test_pod_store import following
 
-from .test_gaps import LIVING, blind, left
+from .stories import (
+    LIVING,
+    blind,
+    departs,
+    empty_seat,
+    force_delete,
+    group_body,
+    left,
+    lost_untold,
+    start_as,
+)
 from .test_shared_workload import AUDIT, SharedWorld
-from .world import KEY, UNREACHABLE, World, force_delete, guards, start_as, static_group
+from .world import KEY, UNREACHABLE, World, guards, static_group
 
 
 @pytest.fixture
@@ -37,10 +45,12 @@ async def server() -> AsyncIterator[FakeApiServer]:
         yield running_server
 
 
-async def test_end_is_durable_only_when_every_staticgroup_of_the_workload_has_it() -> None:
-    """Two StaticGroups on one StatefulSet; the status of `audit` cannot be written for a while, that of `orders` can.
+async def audit_after_the_other_is_gone(refused_minutes: int) -> FakeKafka:
+    """Return the group of `audit`, whose status was refused when a pod was lost, after `orders` was deleted over a restart.
 
-    The write of `orders` lets the stored position pass the end of a pod. `orders` is deleted while the operator restarts.
+    Parameters
+    ----------
+    refused_minutes: for how long it is refused after the round that saw the end; 0 for no other round.
     """
     world = await SharedWorld().started()
     audit = world.kafkas.groups["audit"]
@@ -61,21 +71,25 @@ async def test_end_is_durable_only_when_every_staticgroup_of_the_workload_has_it
     await world.rounds(1)
     world.remove_object(2)
     await world.rounds(2)
+    if refused_minutes:
+        world.now_s += 60 * refused_minutes
+        await world.rounds(2)
     world.scale(2)
     world.kube.apply_status = apply  # type: ignore[method-assign]
-    del world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
-    world.stores.drop_group(KEY, world.stores.group_uids[KEY])
-    before = world.pods
-    world.pods = world._new_pods(before.epoch)
-    world.pods.merge(ledger_from("shop", world.audit_status))
-    world.pods.resume_after(before)
-    world.reconciler = world._new_reconciler()
-    world.reconciler.kafka = world.kafkas  # type: ignore[assignment]
-    world.stores.put_group(AUDIT, world.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT])
+    world.restart_without_orders()
     audit.problems.clear()
     for _ in range(6):
         await world.reconciler.reconcile(AUDIT)
         world.now_s += 10
+    return audit
+
+
+async def test_end_is_durable_only_when_every_staticgroup_of_the_workload_has_it() -> None:
+    """Two StaticGroups on one StatefulSet; the status of `audit` cannot be written for a while, that of `orders` can.
+
+    The write of `orders` lets the stored position pass the end of a pod. `orders` is deleted while the operator restarts.
+    """
+    audit = await audit_after_the_other_is_gone(0)
     assert audit.leaves == []
 
 
@@ -86,13 +100,10 @@ async def test_staticgroup_that_cannot_be_read_for_a_while_keeps_its_history() -
     The next operator reads the StaticGroup again and takes its checkpoint for unbroken.
     """
     world = await World().started()
-    world.kafka.problems["leave"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
-    readable = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    await empty_seat(world)
+    readable = group_body(world)
     world.stores.put_group(KEY, readable | {"spec": readable["spec"] | {"protocol": "Newer"}})
-    world.pods.book._is_managed = lambda namespace, name: bool(world.stores.groups_of_workload(namespace, "web"))
+    world.pods.is_managed = lambda namespace, name: bool(world.stores.groups_of_workload(namespace, "web"))
     await world.round()
     world.scale(3)
     world.start(2, "u2b", joins=False)
@@ -164,42 +175,7 @@ async def test_rollout_while_suspended_makes_no_suspects_at_a_restart() -> None:
 @pytest.mark.parametrize("minutes", [1, 31])
 async def test_suspect_is_durable_only_when_every_staticgroup_has_it_however_long_that_takes(minutes: int) -> None:
     """As test_end_is_durable_only_when_every_staticgroup_of_the_workload_has_it, with a status refused for half an hour."""
-    world = await SharedWorld().started()
-    audit = world.kafkas.groups["audit"]
-    audit.problems["leave"] = UNREACHABLE
-    world.scaled_down()
-    await world.rounds(2)
-    apply = world.kube.apply_status
-
-    async def refusing(plural: str, namespace: str, name: str, *rest: Any, **more: Any) -> Any:
-        if name == "audit":
-            return problem_of(500, verb="patch", resource=plural, namespace=namespace)
-        return await apply(plural, namespace, name, *rest, **more)
-
-    world.kube.apply_status = refusing  # type: ignore[method-assign]
-    world.scale(3)
-    world.start(2, "u2b", joins=False, instance_ids=frozenset(world.ids(2)))
-    audit.join(world.ids(2)[1], LIVING)
-    await world.rounds(1)
-    world.remove_object(2)
-    await world.rounds(2)
-    world.now_s += 60 * minutes
-    await world.rounds(2)
-    world.scale(2)
-    world.kube.apply_status = apply  # type: ignore[method-assign]
-    del world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
-    world.stores.drop_group(KEY, world.stores.group_uids[KEY])
-    before = world.pods
-    world.pods = world._new_pods(before.epoch)
-    world.pods.merge(ledger_from("shop", world.audit_status))
-    world.pods.resume_after(before)
-    world.reconciler = world._new_reconciler()
-    world.reconciler.kafka = world.kafkas  # type: ignore[assignment]
-    world.stores.put_group(AUDIT, world.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT])
-    audit.problems.clear()
-    for _ in range(6):
-        await world.reconciler.reconcile(AUDIT)
-        world.now_s += 10
+    audit = await audit_after_the_other_is_gone(minutes)
     assert audit.leaves == []
 
 
@@ -278,15 +254,8 @@ async def test_suspect_of_an_operator_with_a_slow_clock_does_not_predate_its_sco
     world = World()
     world.now_s -= slow_s
     await world.started()
-    world.end(2)
-    world.start(2, "lost", joins=False, instance_ids=frozenset({"not-told"}), ids_are_fixed=False)
-    world.kafka.join(world.id_of(2), LIVING)
-    world.remove_object(2)
-    world.start(2, "u2c", joins=False)
-    await world.settled(2)
-    world.scale(2)
-    world.end(2, "u2c")
-    await world.settled(3)
+    await lost_untold(world)
+    await departs(world, 3, "u2c")
     assert left(world) == []
 
 

@@ -13,11 +13,11 @@ from staticgroup.api.status import StaticGroupStatus
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.checkpoints import sealed
 from staticgroup.core.memory import wire_ledger
-from staticgroup.kube.continuity import Continuity
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION
+from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.operator import Operator
-from staticgroup.runtime.settings import Settings
+from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import BROKEN, FakeApiServer
 from support.fake_gateways import FakeKafka
 from unit.core.builders import incarnation

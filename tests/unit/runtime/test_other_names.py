@@ -13,9 +13,22 @@ from staticgroup.core.words import Word
 from staticgroup.runtime.memories import Memory
 from unit.core.builders import pod_version
 
-from .test_gaps import LIVING, away, gap, left
+from .stories import (
+    LIVING,
+    away,
+    by_annotations,
+    by_hand,
+    departs,
+    force_delete,
+    gap,
+    left,
+    lost_stray,
+    managed,
+    start_as,
+    stray,
+)
 from .test_premises import a_departure_of_unscoped_ids
-from .world import KEY, UNREACHABLE, World, force_delete, guards, managed, start_as, static_group
+from .world import KEY, UNREACHABLE, World, guards, static_group
 
 
 @pytest.mark.parametrize("method", ["None", "Policy"])
@@ -28,14 +41,10 @@ async def test_suspect_under_another_name_survives_a_restart(method: str) -> Non
     `kubectl debug web-2 --copy-to=canary-0 --keep-annotations` does it where the template holds {ordinal}.
     """
     world = await World(identity={"method": method}).started()
-    world.pods.book._is_managed = managed
-    start_as(world, "canary-0", "stray", {world.id_of(2)})
-    world.kafka.join(world.id_of(2), LIVING)
-    force_delete(world, "canary-0")
+    world.pods.is_managed = managed
+    lost_stray(world)
     await world.settled(3)
-    world.scale(2)
-    world.end(2)
-    await world.settled(2)
+    await departs(world, 2)
     assert guards(world) == ["DeathNotProven"]
     world.restart()
     await world.settled(4)
@@ -45,11 +54,8 @@ async def test_suspect_under_another_name_survives_a_restart(method: str) -> Non
 @pytest.mark.parametrize("trouble", ["brokers", "suspension"])
 async def test_suspect_under_another_name_survives_a_restart_while_the_group_cannot_be_read(trouble: str) -> None:
     """As above, but before the operator restarts nobody can say who holds which id: brokers are away, or `spec.suspend`."""
-    world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
-    start_as(world, "canary-0", "stray", {world.id_of(2)})
-    world.kafka.join(world.id_of(2), LIVING)
-    force_delete(world, "canary-0")
+    world = await by_hand()
+    lost_stray(world)
     await world.settled(3)
     if trouble == "brokers":
         world.kafka.problems["describe"] = UNREACHABLE
@@ -60,50 +66,43 @@ async def test_suspect_under_another_name_survives_a_restart_while_the_group_can
     await world.settled(2)
     world.kafka.problems.clear()
     world.declare(static_group(generation=3, suspend=False, identity={"method": "None"}))
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await departs(world, 4)
     assert (left(world), guards(world)) == ([], ["DeathNotProven"])
 
 
 @pytest.mark.parametrize("when", ["between two rounds", "before the first round", "before the brokers answer"])
 async def test_suspect_under_another_name_that_no_status_holds_yet_is_found_again_by_the_next_operator(when: str) -> None:
     """The operator ends before the round that would have written the suspect; its end is after the stored position."""
-    world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
-    start_as(world, "canary-0", "stray", {world.id_of(2)})
-    world.kafka.join(world.id_of(2), LIVING)
+    world = await by_hand()
+    stray(world)
     await world.settled(2)
     if when != "between two rounds":
         world.restart()
-        world.pods.book._is_managed = managed
+        world.pods.is_managed = managed
     if when == "before the brokers answer":
         world.kafka.problems["describe"] = UNREACHABLE
         await world.settled(2)
     force_delete(world, "canary-0")
     world.start(1, "u1b")  # something later that moves the position on
     world.restart()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     world.kafka.problems.clear()
     await world.settled(2)
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await departs(world, 4)
     assert (left(world), guards(world)) == ([], ["DeathNotProven"])
 
 
 async def test_suspect_of_another_name_waits_for_nobody_who_does_not_count_on_its_ids() -> None:
     """Once the group was read and the status is written, the position passes it; and ids of nobody never hold it."""
-    world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
+    world = await by_hand()
     for name, uid, instance_id in (("canary-0", "stray", world.id_of(2)), ("other-0", "nobodys", "others-0")):
         start_as(world, name, uid, {instance_id})
         world.kube.resource_version += 1
         force_delete(world, name)
     position = world.kube.resource_version
-    assert world.pods.book.durable_position("shop", position) < position
+    assert world.pods.book.unwritten.durable_position("shop", position) < position
     await world.settled(2)
-    assert world.pods.book.durable_position("shop", position) == position
+    assert world.pods.book.unwritten.durable_position("shop", position) == position
 
 
 @pytest.mark.parametrize("suffix", [None, "Streams"])
@@ -114,7 +113,7 @@ async def test_suspended_staticgroup_is_behind_a_suspect_only_where_it_issues_it
     carried = {"ours": {world.id_of(2)}, "others": {"payments-2"}}
     world.declare(static_group(generation=2, suspend=True, identity=identity))
     world.restart()
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     await world.settled(2)
     for uid, ids in carried.items():
         start_as(world, f"{uid}-0", uid, ids)
@@ -125,8 +124,7 @@ async def test_suspended_staticgroup_is_behind_a_suspect_only_where_it_issues_it
 
 async def test_staticgroup_that_cannot_be_read_counts_on_every_suspect_of_its_namespace() -> None:
     """A newer CRD allows what this operator does not know; whoever can read it again goes on from its status."""
-    world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
+    world = await by_hand()
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     body = static_group(generation=2, protocol="Newer")
     world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body))
@@ -136,8 +134,7 @@ async def test_staticgroup_that_cannot_be_read_counts_on_every_suspect_of_its_na
 
 async def test_suspect_of_nobody_is_somebodys_once_its_id_is_wanted() -> None:
     """Nobody wants the id of web-3 when a pod that carries it is lost; then the StatefulSet is scaled up, and down again."""
-    world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
+    world = await by_hand()
     start_as(world, "canary-0", "stray", {world.id_of(3)})
     force_delete(world, "canary-0")
     stray = world.pods.get("stray")
@@ -168,7 +165,7 @@ async def test_suspects_of_nobody_cost_a_renewal_of_the_lease_little(monkeypatch
         world.reconciler.memories._by_key["shop", f"group-{number}"] = Memory(
             uid=f"sg-{number}", history=History(), status=None, shown=None, resource_version="1", counted_ids=frozenset()
         )
-    world.pods.book._is_managed = managed
+    world.pods.is_managed = managed
     for number in range(40):
         start_as(world, f"job-{number}", f"job-{number}", {f"payments-{number}"})
         force_delete(world, f"job-{number}")
@@ -178,7 +175,7 @@ async def test_suspects_of_nobody_cost_a_renewal_of_the_lease_little(monkeypatch
         type(world.reconciler.ledgers), "_counts_on", lambda *a: (asked.append(a[1][1]), counts_on(*a))[1]
     )
     for _ in range(5):
-        world.pods.book.stored_position("", world.kube.resource_version)
+        world.pods.book.unwritten.stored_position("", world.kube.resource_version)
         world.now_s += 2
     assert 0 < len(asked) <= 40 * 51
 
@@ -203,9 +200,7 @@ async def test_suspect_that_a_later_writer_knows_is_one_although_our_watch_has_n
     assert lagging.state("stray") == "Suspect"
     await paused.reconcile(KEY)
     world.restart(epoch=world.pods.epoch)
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await departs(world, 4)
     assert (left(world), guards(world)) == ([], ["DeathNotProven"])
 
 
@@ -236,9 +231,7 @@ async def test_method_that_changed_in_the_gap_does_not_hide_that_ids_were_writte
     world.scale(2)
     await world.settled(2)
     away(world)
-    start_as(world, "canary-0", "stray", {world.id_of(2)})
-    world.kafka.join(world.id_of(2), LIVING)
-    force_delete(world, "canary-0")
+    lost_stray(world)
     world.declare(static_group(generation=2, identity={"method": "Policy"}))
     gap(world)
     await world.settled(3)
@@ -252,14 +245,7 @@ async def test_pod_born_in_the_gap_may_carry_any_id_where_ids_can_be_edited() ->
 
     The rule about containers that may have restarted with another id asks only for pods that were there when the gap began.
     """
-    world = World(identity={"template": "{ordinal}.{scope}"})
-    world.scale(3)
-    await world.round()
-    world.template = "{ordinal}." + world.scope
-    for ordinal in range(3):
-        world.start(ordinal, ids_are_fixed=False)
-    world.now_s += 300
-    await world.settled(2)
+    world = await by_annotations()
     away(world)
     world.scale(4)
     start_as(world, "web-3", "u3", {world.id_of(2)}, ids_are_fixed=False)
@@ -268,9 +254,7 @@ async def test_pod_born_in_the_gap_may_carry_any_id_where_ids_can_be_edited() ->
     world.scale(3)
     gap(world)
     await world.settled(3)
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await departs(world, 4)
     assert left(world) == []
 
 
@@ -279,9 +263,8 @@ async def test_suspect_under_another_name_that_no_status_names_yet(trouble: str)
     """As above, but the copy is lost while the group cannot be read, or right before the operator crashes."""
     spec: dict[str, Any] = {"identity": {"method": "None"}}
     world = await World(**spec).started()
-    world.pods.book._is_managed = managed
-    start_as(world, "canary-0", "stray", {world.id_of(2)})
-    world.kafka.join(world.id_of(2), LIVING)
+    world.pods.is_managed = managed
+    stray(world)
     await world.settled(3)
     if trouble == "brokers":
         world.kafka.problems["describe"] = UNREACHABLE
@@ -296,9 +279,7 @@ async def test_suspect_under_another_name_that_no_status_names_yet(trouble: str)
     await world.settled(2)
     world.kafka.problems.clear()
     world.declare(static_group(generation=3, suspend=False, **spec))
-    world.scale(2)
-    world.end(2)
-    await world.settled(6)
+    await departs(world, 6)
     assert (left(world), guards(world)) == ([], ["DeathNotProven"])
 
 
@@ -308,19 +289,9 @@ async def test_live_pod_under_another_name_that_goes_while_no_operator_looks() -
     The LIST does not show it, the status never named it (a seat is a name of the workload), and the rules of gaps ask for
     names of the workload only.
     """
-    world = World(identity={"template": "{ordinal}.{scope}"})
-    world.scale(3)
-    await world.round()
-    world.template = "{ordinal}." + world.scope
-    for ordinal in range(3):
-        world.start(ordinal, ids_are_fixed=False)
-    world.now_s += 300
-    await world.settled(2)
-    start_as(world, "canary-0", "stray", {world.id_of(2)}, ids_are_fixed=False)
-    world.kafka.join(world.id_of(2), LIVING)
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    world = await by_annotations()
+    stray(world, ids_are_fixed=False)
+    await departs(world, 4)
     assert guards(world) == ["PodStillRunning"]
     force_delete(world, "canary-0")
     world.kube.resource_version += 1
@@ -335,14 +306,11 @@ async def test_live_pod_of_the_time_of_another_method_that_goes_while_no_operato
     The method is Policy by the time of the gap, at both ends of it, so no id can be under another name.
     """
     world = await World(identity={"method": "None"}).started()
-    start_as(world, "canary-0", "stray", {world.id_of(2)})
-    world.kafka.join(world.id_of(2), LIVING)
+    stray(world)
     await world.settled(2)
     world.declare(static_group(generation=2, identity={"method": "Policy"}))
     await world.settled(3)
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await departs(world, 4)
     assert guards(world) == ["PodStillRunning"]
     force_delete(world, "canary-0")
     world.kube.resource_version += 1
@@ -356,23 +324,13 @@ async def test_copy_of_a_pod_that_came_and_went_in_the_gap_where_ids_follow_anno
 
     Every pod of the StatefulSet stays and restarts nothing, so every seat counts as clear.
     """
-    world = World(identity={"template": "{ordinal}.{scope}"})
-    world.scale(3)
-    await world.round()
-    world.template = "{ordinal}." + world.scope
-    for ordinal in range(3):
-        world.start(ordinal, ids_are_fixed=False)
-    world.now_s += 300
-    await world.settled(3)
+    world = await by_annotations()
+    await world.settled(1)
     away(world)
-    start_as(world, "canary-0", "stray", {world.id_of(2)}, ids_are_fixed=False)
-    world.kafka.join(world.id_of(2), LIVING)
-    force_delete(world, "canary-0")
+    lost_stray(world, ids_are_fixed=False)
     gap(world)
     await world.settled(3)
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await departs(world, 4)
     assert left(world) == []
 
 
@@ -381,16 +339,12 @@ async def test_suspect_under_another_name_is_not_purged() -> None:
 
     A suspect that carries an id of a StaticGroup under another name counts as nobody's.
     """
-    world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
-    world.pods.book._gone_max = world.pods.book._gone_limit = 10
-    start_as(world, "canary-0", "stray", {world.id_of(2)})
-    world.kafka.join(world.id_of(2), LIVING)
-    force_delete(world, "canary-0")
+    world = await by_hand()
+    gone = world.pods.book.gone
+    gone._gone_max = gone._gone_limit = 10
+    lost_stray(world)
     await world.settled(3)
-    world.scale(2)
-    world.end(2)
-    await world.settled(2)
+    await departs(world, 2)
     assert guards(world) == ["DeathNotProven"]
     for number in range(12):
         start_as(world, f"job-{number}", f"job-{number}", set())
@@ -419,9 +373,7 @@ async def test_pod_born_in_the_gap_under_a_template_that_no_pod_at_either_end_ha
     world.scale(3)
     gap(world)
     await world.settled(3)
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await departs(world, 4)
     assert left(world) == []
 
 

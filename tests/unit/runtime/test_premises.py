@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.status import IncarnationState, Writer
-from staticgroup.kube.pod_records import PodRecords
+from staticgroup.kube.pods.records import PodRecords
 from unit.core.builders import pod_version, workload
 
 from .world import KEY, World, guards, static_group

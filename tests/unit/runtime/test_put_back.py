@@ -10,10 +10,21 @@ import pytest
 from staticgroup.api import names
 from staticgroup.api.status import Writer
 from staticgroup.core.continuity import GapWord
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 
-from .test_gaps import LIVING, blind, left
-from .world import KEY, UNREACHABLE, World, force_delete, guards, managed, start_as, static_group
+from .stories import (
+    LIVING,
+    blind,
+    by_hand,
+    departs,
+    empty_seat,
+    group_body,
+    left,
+    lost_stray,
+    lost_untold,
+    put,
+    start_as,
+)
+from .world import UNREACHABLE, World, guards, static_group
 
 
 def restored_with_status(world: World, status: dict[str, Any], **spec: Any) -> None:
@@ -29,22 +40,15 @@ async def test_status_restored_onto_a_new_object_makes_no_suspect_predate_its_sc
     `predates` takes the creation of the object for the birth of the scope, and drops a suspect that lived under it.
     """
     world = await World().started()
-    world.end(2)
-    world.start(2, "lost", joins=False, instance_ids=frozenset({"not-told"}), ids_are_fixed=False)
-    world.kafka.join(world.id_of(2), LIVING)
-    world.remove_object(2)
-    world.start(2, "u2c", joins=False)
-    await world.settled(2)
-    status = world.kube.objects["staticgroups", *KEY]["status"]
+    await lost_untold(world)
+    status = group_body(world)["status"]
     scope = world.scope
     world.delete_group()
     world.now_s += 300
     restored_with_status(world, status)
     await world.settled(3)
     assert world.scope == scope
-    world.scale(2)
-    world.end(2, "u2c")
-    await world.settled(3)
+    await departs(world, 3, "u2c")
     assert left(world) == []
 
 
@@ -55,13 +59,10 @@ async def test_status_restored_onto_a_new_object_tells_nothing_of_the_time_in_be
     present epoch and counts as unbroken.
     """
     world = await World(identity={"method": "None"}).started()
-    world.kafka.problems["leave"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
-    status, instance_id = world.kube.objects["staticgroups", *KEY]["status"], world.id_of(2)
+    await empty_seat(world)
+    status, instance_id = group_body(world)["status"], world.id_of(2)
     world.delete_group()
-    world.pods.book._is_managed = lambda namespace, name: False
+    world.pods.is_managed = lambda namespace, name: False
     world.now_s += 300
     world.scale(3)
     start_as(world, "web-2", "u2b", {instance_id})
@@ -85,11 +86,8 @@ async def test_older_status_that_a_backup_tool_put_back_is_not_taken_for_the_las
     The suspect that only the newer one named is forgotten. That somebody else wrote it stands in metadata.managedFields.
     """
     world = await World().started()
-    world.kafka.problems["leave"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
-    older = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
+    await empty_seat(world)
+    older = group_body(world)["status"]
     world.scale(3)
     await world.settled(1)
     world.start(2, "u2b", joins=False)
@@ -100,11 +98,10 @@ async def test_older_status_that_a_backup_tool_put_back_is_not_taken_for_the_las
     world.scale(2)
     await world.settled(2)
     assert guards(world) == ["DeathNotProven"]
-    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    body = group_body(world)
     entry: dict[str, Any] = {"manager": "velero-server", "operation": "Update", "subresource": "status"}
     entry |= {"fieldsType": "FieldsV1", "fieldsV1": {"f:status": {"f:continuity": {"f:digest": {}}}}}
-    put = body | {"status": older, "metadata": body["metadata"] | {"managedFields": [entry]}}
-    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, put))
+    put(world, status=older, metadata=body["metadata"] | {"managedFields": [entry]})
     world.restart()
     world.kafka.problems.clear()
     await world.settled(4)
@@ -114,17 +111,14 @@ async def test_older_status_that_a_backup_tool_put_back_is_not_taken_for_the_las
 async def test_status_that_a_backup_tool_applies_once_and_that_was_written_since_is_no_older_one() -> None:
     """Who applied the same values first stays an owner of them for ever (KEP-555): at each restart memory would count as lost."""
     world = await World().started()
-    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    body = group_body(world)
     entry: dict[str, Any] = {"manager": "velero-server", "operation": "Apply", "subresource": "status"}
     entry |= {"fieldsType": "FieldsV1", "fieldsV1": {"f:status": {"f:continuity": {"f:idsByHand": {}, "f:allSeats": {}}}}}
-    put = body | {"metadata": body["metadata"] | {"managedFields": [entry]}}
-    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, put))
+    put(world, metadata=body["metadata"] | {"managedFields": [entry]})
     world.restart()
     await world.settled(2)
     assert blind(world) == ""
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await departs(world, 4)
     assert left(world) == [world.id_of(2)]
 
 
@@ -133,30 +127,23 @@ async def test_suspects_of_a_status_that_was_put_over_ours_are_kept_while_the_gr
 
     A replica that was paused writes late; the brokers are away; then the operator restarts.
     """
-    world = await World(identity={"method": "None"}).started()
-    world.pods.book._is_managed = managed
-    mine = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
-    start_as(world, "canary-0", "stray", {world.id_of(2)})
-    world.kafka.join(world.id_of(2), LIVING)
-    force_delete(world, "canary-0")
+    world = await by_hand()
+    mine = group_body(world)["status"]
+    lost_stray(world)
     await world.settled(2)
-    theirs = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
+    theirs = group_body(world)["status"]
     assert "stray" in str(theirs["ledger"])
-    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
     # another replica, which has seen nothing of it, took over from `mine`; then the paused one writes `theirs`
-    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body | {"status": mine}))
+    put(world, status=mine)
     world.restart()
     world.kafka.problems["describe"] = UNREACHABLE
     await world.settled(2)
-    assert "stray" not in str(world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"])
-    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
-    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body | {"status": theirs}))
+    assert "stray" not in str(group_body(world)["status"])
+    put(world, status=theirs)
     await world.settled(3)
     world.restart()
     world.kafka.problems.clear()
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await departs(world, 4)
     assert left(world) == []
 
 
@@ -165,17 +152,16 @@ async def test_who_shares_the_digest_has_put_nothing_back() -> None:
     `before-first-apply` an owner of every field that keeps its value, and the digest is one while no durable part changes.
     """
     world = await World().started()
-    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    body = group_body(world)
     digest = body["status"]["continuity"]["digest"]
     both = [
         {"manager": manager, "operation": operation, "subresource": "status", "fieldsType": "FieldsV1",
          "fieldsV1": {"f:status": {"f:continuity": {"f:digest": {}}}}}
         for manager, operation in ((names.FIELD_MANAGER, "Apply"), ("before-first-apply", "Update"))
     ]
-    put = body | {"metadata": body["metadata"] | {"managedFields": both}}
-    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, put))
+    put(world, metadata=body["metadata"] | {"managedFields": both})
     await world.settled(2)
-    assert world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]["continuity"]["digest"] == digest
+    assert group_body(world)["status"]["continuity"]["digest"] == digest
     world.restart()
     await world.settled(2)
     assert blind(world) == ""
@@ -190,17 +176,15 @@ async def test_status_that_names_a_later_holding_than_there_is_stops_nothing(nam
     world = World()
     world.holding = Writer(lease_uid="lease-1", lease_transitions=4)
     await world.started()
-    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    body = group_body(world)
     status = body["status"] | {"writer": {"leaseUid": "lease-1", "leaseTransitions": named}}
-    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body | {"status": status}))
+    put(world, status=status)
     for is_restarted in (False, True):
         if is_restarted:
             world.restart()
         await world.settled(2)
         assert world.is_holder
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await departs(world, 4)
     assert left(world) == [world.id_of(2)]
     assert world.status.writer == world.holding
 
@@ -213,25 +197,21 @@ async def test_death_of_another_timeline_is_not_believed_of_a_pod_that_runs() ->
     """
     world = await World().started()
     await world.settled(1)
-    yesterday = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
+    yesterday = group_body(world)["status"]
     running = world.kube.pods["shop", "web-2"]
     world.kafka.problems["leave"] = UNREACHABLE
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
-    today = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"]
+    await departs(world, 3)
+    today = group_body(world)["status"]
     world.kafka.problems.clear()
     world.scale(3)
     world.kube.pods["shop", "web-2"] = running
     world.kafka.join(world.id_of(2), LIVING)
-    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
-    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body | {"status": yesterday}))
+    put(world, status=yesterday)
     world.restart(epoch="epoch-2")
     world.pods.timeline, world.pods.saw_restore = "timeline-2", True
     await world.settled(2)
     assert (blind(world), world.pods.state("u2")) == ("0-2147483647", "Live")
-    body = world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
-    world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body | {"status": today}))
+    put(world, status=today)
     await world.settled(3)
     said_at_s = world.now_s + 10
     world.now_s += 20

@@ -24,8 +24,9 @@ from staticgroup.api import recommendation as api
 from staticgroup.api.reasons import Reason
 from staticgroup.core.advice import Advice
 from staticgroup.core.plan import plan
+from staticgroup.runtime.commands.picture import Picture, read_picture, write_picture
 from staticgroup.runtime.metrics import Metrics
-from staticgroup.runtime.picture import Picture, read_picture, write_picture
+from staticgroup.runtime.process.settings import Settings
 from staticgroup.runtime.recommendations import (
     MODEL_MAJOR,
     DirectorySource,
@@ -34,7 +35,6 @@ from staticgroup.runtime.recommendations import (
     SourceError,
     recommendations_of,
 )
-from staticgroup.runtime.settings import Settings
 from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, advice, recommendation
 from unit.core.builders import NOW_S, departure, history, spec
 

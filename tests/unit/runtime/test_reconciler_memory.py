@@ -94,10 +94,10 @@ async def test_ends_count_as_durable_only_once_the_status_was_written() -> None:
     world.kube.problems["apply_status"] = problem_of(500, verb="patch", resource="staticgroups")
     outcome = await world.round()
     assert outcome.failed
-    assert not world.pods.book.is_durable("u2")
+    assert not world.pods.book.unwritten.is_durable("u2")
     world.kube.problems.clear()
     await world.round()
-    assert world.pods.book.is_durable("u2")
+    assert world.pods.book.unwritten.is_durable("u2")
 
 
 async def test_suspects_survive_a_restart_of_the_operator() -> None:
@@ -299,7 +299,7 @@ async def test_many_departed_ids_are_read_fifty_at_a_time_and_all_leave_in_the_e
 
 
 def undurable(world: World) -> set[str]:
-    return {f"u{n}" for n in range(400) if not world.pods.book.is_durable(f"u{n}")}
+    return {f"u{n}" for n in range(400) if not world.pods.book.unwritten.is_durable(f"u{n}")}
 
 
 async def test_departures_beyond_the_ledger_survive_a_restart_because_the_stored_position_waits_for_them() -> None:

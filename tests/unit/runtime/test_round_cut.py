@@ -12,7 +12,7 @@ import pytest
 from staticgroup.api import names
 from staticgroup.core.group import LeaveOutcome
 from staticgroup.kube.problem import KubeProblem, problem_of
-from staticgroup.runtime.connection_reporter import ConnectionReporter
+from staticgroup.runtime.connections.reporter import ConnectionReporter
 
 from .world import UNREACHABLE, World, departing, kafka_connection
 

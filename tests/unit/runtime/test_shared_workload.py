@@ -8,6 +8,7 @@ from typing import Any
 from staticgroup.api import names
 from staticgroup.api.status import StaticGroupStatus
 from staticgroup.core.group import BrokerBounds, GroupView, KafkaProblem, LeaveEntry, LeaveResult
+from staticgroup.core.memory import ledger_from
 from staticgroup.kafka.credentials import ConnectionSettings
 from support.fake_gateways import FakeKafka
 from unit.core.builders import ended
@@ -82,6 +83,18 @@ class SharedWorld(World):
         self.now_s += 300
         await self.rounds(1)
         return self
+
+    def restart_without_orders(self) -> None:
+        """Delete `orders`, and replace the operator process by one that goes on from the status of `audit`."""
+        del self.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+        self.stores.drop_group(KEY, self.stores.group_uids[KEY])
+        before = self.pods
+        self.pods = self._new_pods(before.epoch)
+        self.pods.merge(ledger_from("shop", self.audit_status))
+        self.pods.resume_after(before)
+        self.reconciler = self._new_reconciler()
+        self.reconciler.kafka = self.kafkas  # type: ignore[assignment]
+        self.stores.put_group(AUDIT, self.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT])
 
     def scaled_down(self) -> None:
         """Scale from 3 to 2: web-2 ends with a certificate."""

@@ -12,9 +12,9 @@ from staticgroup.core.continuity import GapWord
 from staticgroup.core.words import Word
 from staticgroup.kube.problem import problem_of
 from staticgroup.kube.transport import connect
-from staticgroup.runtime.doctor import findings
+from staticgroup.runtime.commands.doctor import findings
 from staticgroup.runtime.operator import Operator
-from staticgroup.runtime.settings import Settings
+from staticgroup.runtime.process.settings import Settings
 from staticgroup.runtime.words import Words
 from unit.kube.raw_objects import eventually
 

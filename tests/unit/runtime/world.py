@@ -12,7 +12,7 @@ from staticgroup.core.continuity import GapWord
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.memory import ledger_from
 from staticgroup.core.pod import PodVersion
-from staticgroup.runtime.connections import Connections
+from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.histories import Histories
 from staticgroup.runtime.memories import Memories
 from staticgroup.runtime.metrics import Metrics
@@ -84,9 +84,13 @@ class World:
         self.scale(2)
 
     def _new_pods(self, epoch: str = "epoch-1") -> FakePods:
-        pods = FakePods(journal=self.journal, now_s=lambda: self.now_s, nodes={"n1": NODE}, epoch=epoch)
-        pods.book._counted_on = lambda suspect: self.reconciler.ledgers.counting_on(suspect)  # noqa: PLW0108 - it is made later
-        return pods
+        return FakePods(
+            journal=self.journal,
+            now_s=lambda: self.now_s,
+            nodes={"n1": NODE},
+            epoch=epoch,
+            counted_on=lambda suspect: self.reconciler.ledgers.counting_on(suspect),  # noqa: PLW0108 - it is made later
+        )
 
     def _new_reconciler(self) -> Reconciler:
         metrics = Metrics()
@@ -269,22 +273,3 @@ async def departing(**spec: Any) -> World:
 def guards(world: World) -> list[str]:
     """Return the guards that hold removals, as the status tells them."""
     return [e.reason for e in world.status.exceptions if e.kind.value == "Held"]
-
-
-# odd users -----------------------------------------------------------------------------------------------------------
-
-
-def managed(namespace: str, pod_name: str) -> bool:
-    """Say what the listener says where one StaticGroup points at `web`."""
-    return pod_name.rpartition("-")[0] == "web"
-
-
-def start_as(world: World, pod_name: str, uid: str, ids: set[str], **changes: Any) -> None:
-    """Start a pod of any name with any ids; nobody joins."""
-    values = {"instance_ids": frozenset(ids), "ids_are_fixed": True} | changes
-    world._happens(replace(pod_version(0, uid, **values), name=pod_name))
-
-
-def force_delete(world: World, pod_name: str) -> None:
-    """Delete an object; its process lives on."""
-    world._happens(world.kube.pods["shop", pod_name], is_deleted=True)

@@ -23,7 +23,7 @@ from simulator.transport import ModelTransport
 from simulator.users import stateful_set
 from staticgroup.api import names
 from staticgroup.runtime.operator import Operator, Sources
-from staticgroup.runtime.settings import Settings
+from staticgroup.runtime.process.settings import Settings
 from support.fake_gateways import FakeKafka
 
 INSTANCE_ID = "KAFKA_GROUP_INSTANCE_ID"

@@ -27,7 +27,7 @@ from staticgroup.api import names
 from staticgroup.core.certificate import Certificate, CertificateKind, Refusal, certify
 from staticgroup.core.chain import Incarnation
 from staticgroup.core.pod import NodeView, PodVersion
-from staticgroup.kube.incarnation_book import IncarnationBook
+from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.translate import node_view, pod_version
 
 from .plain_world import PlainWorld, simulate

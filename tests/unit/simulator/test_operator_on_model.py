@@ -17,7 +17,7 @@ from simulator.transport import ModelTransport
 from simulator.users import stateful_set
 from staticgroup.api import names
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION
-from staticgroup.runtime.health import WATCH_AGE_MAX_S
+from staticgroup.runtime.process.health import WATCH_AGE_MAX_S
 
 from .plain_world import PlainWorld, simulate, static_group
 

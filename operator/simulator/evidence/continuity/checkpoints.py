@@ -80,7 +80,7 @@ class Checkpoints(Merging):
             yield Step(f"{who} stores the position of its watch", state._replace(lease=lease))
 
     def _may_pass(self, status: Status | None, replica: Replica, gone: int) -> bool:
-        """Tell whether the status holds every end that the position would pass (IncarnationBook.durable_position)."""
+        """Tell whether the status holds every end that the position would pass (UnwrittenEnds.durable_position)."""
         if status is None or replica.log:
             return False
         return not replica.known & gone & ~status.known and not replica.dead & gone & ~status.dead

@@ -28,7 +28,7 @@ from ...core.pod import PodVersion
 from ...core.runs import RunChange, Told, gone, look
 from ...core.snapshot import Snapshot
 from ...kube.container_runs import pod_runs
-from ...kube.pod_store import PodStore
+from ...kube.pods.store import PodStore
 from ..metrics import Metrics
 from ..stores import Stores
 from ..work_queue import Key

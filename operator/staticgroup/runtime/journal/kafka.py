@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ...core.group import KafkaProblem
 from ...kafka.credentials import ConnectionSettings
-from ..settings import SettingsError
+from ..process.settings import SettingsError
 from ..work_queue import Key
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..metrics import Metrics
-from ..settings import Settings
+from ..process.settings import Settings
 from .files import FilesSink, RotatedFiles
 from .journal import Sink
 from .kafka import KafkaSink, MakeProducer, OnDrop, SettingsOf, librdkafka

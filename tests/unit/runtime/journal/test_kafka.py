@@ -19,7 +19,7 @@ from staticgroup.runtime.journal import kafka
 from staticgroup.runtime.journal.kafka import KafkaSink, MissingLibraryError, configuration_of, librdkafka
 from staticgroup.runtime.journal.sinks import sinks_of
 from staticgroup.runtime.metrics import Metrics
-from staticgroup.runtime.settings import Settings, from_environment
+from staticgroup.runtime.process.settings import Settings, from_environment
 
 from ..world import CANARY
 

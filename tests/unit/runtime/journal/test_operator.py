@@ -11,7 +11,7 @@ import pytest
 from staticgroup.api.journal import CoverageBeat, Data, Record, read
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.operator import Operator
-from staticgroup.runtime.settings import Settings
+from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 

@@ -1,0 +1,266 @@
+"""Hold a hundred thousand incarnations in little memory, found by uid, by pod name and by instance id.
+
+`core.chain.Incarnation` is what decisions read; as it stands it costs about a kilobyte (a frozenset alone is 216
+bytes). A record keeps the same facts packed: flags in one integer, a single id as a bare string, names and refusals
+interned. Both indexes point at the record itself, not at its uid.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from sys import intern
+from typing import Final
+
+from ...core.certificate import Certificate
+from ...core.chain import Incarnation, IncarnationState
+from ...core.identity import ordinal_of_pod
+
+_STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
+_STATE_BITS: Final = 3
+_PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN = 4, 8, 16, 32, 64, 128
+
+
+@lru_cache(maxsize=1024)
+def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return one and the same tuple for equal ones, as for the containers of all pods of a workload."""
+    return names
+
+
+@lru_cache(maxsize=1024)
+def _shared_numbers(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Return one and the same tuple for equal ones, as for the session timeouts of all pods of a workload."""
+    return numbers
+
+
+def _packed(texts: frozenset[str]) -> str | tuple[str, ...]:
+    """Keep a set of texts as what costs least: mostly it holds one, which then stands for itself."""
+    return next(iter(texts)) if len(texts) == 1 else tuple(sorted(texts))
+
+
+def _unpacked(packed: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (packed,) if isinstance(packed, str) else packed
+
+
+class PodRecord:
+    """One incarnation, packed; see `core.chain.Incarnation` for the meaning of its facts.
+
+    Attributes
+    ----------
+    dropped_until: resourceVersion up to which earlier incarnations of the name were dropped as needless; 0 for none.
+    seen_in: number of the watch's era in which the API server showed it last; -1 when only a ledger names it.
+    """
+
+    __slots__ = (
+        "_flags", "_ids", "_started", "certificate", "created_at_s", "dropped_until", "namespace", "node_name",
+        "owner_name", "pod_name", "ready_since_s", "refusal", "refusal_reason", "resource_version", "restarts", "seen_in",
+        "session_timeouts_ms", "since_s", "uid",
+    )
+
+    def __init__(self, incarnation: Incarnation, owner_name: str = "") -> None:
+        self.namespace = intern(incarnation.namespace)
+        self.pod_name = incarnation.pod_name
+        self.uid = incarnation.uid
+        self.owner_name = intern(owner_name)
+        self.dropped_until = 0
+        self.seen_in = -1
+        self.put(incarnation)
+
+    def put(self, incarnation: Incarnation) -> None:
+        """Replace the facts; namespace, name and uid of one incarnation never change."""
+        self._ids = _packed(incarnation.instance_ids)
+        started = _packed(incarnation.started_containers)
+        self._started = started if isinstance(started, str) else _shared(started)
+        self.node_name = intern(incarnation.node_name)
+        self.refusal = intern(incarnation.refusal)
+        self.refusal_reason = intern(incarnation.refusal_reason)
+        self.certificate: Certificate | None = incarnation.certificate
+        self.resource_version = incarnation.resource_version
+        self.since_s = incarnation.since_s
+        self.ready_since_s = incarnation.ready_since_s
+        self.created_at_s = incarnation.created_at_s
+        self.restarts = incarnation.restarts
+        self.session_timeouts_ms = _shared_numbers(incarnation.session_timeouts_ms)
+        self._flags = (
+            _STATES.index(incarnation.state)
+            | (_PRESENT if incarnation.object_present else 0)
+            | (_FROM_BIRTH if incarnation.from_birth else 0)
+            | (_RUNS if incarnation.runs else 0)
+            | (_DELETING if incarnation.is_deleting else 0)
+            | (_FIXED if incarnation.ids_are_fixed else 0)
+            | (_RUNS_KNOWN if incarnation.runs_known else 0)
+        )
+
+    @property
+    def instance_ids(self) -> tuple[str, ...]:
+        """Return the ids, in no order."""
+        return _unpacked(self._ids)
+
+    @property
+    def state(self) -> IncarnationState:
+        """Return what is known of the incarnation."""
+        return _STATES[self._flags & _STATE_BITS]
+
+    @property
+    def object_present(self) -> bool:
+        """True while the object exists as far as the watch has shown."""
+        return bool(self._flags & _PRESENT)
+
+    @property
+    def ids_are_fixed(self) -> bool:
+        """True when no edit of the object can change the ids it carries."""
+        return bool(self._flags & _FIXED)
+
+    def incarnation(self) -> Incarnation:
+        """Unpack into the value that decisions read."""
+        flags = self._flags
+        return Incarnation(
+            namespace=self.namespace, pod_name=self.pod_name, uid=self.uid, instance_ids=frozenset(self.instance_ids),
+            node_name=self.node_name, state=_STATES[flags & _STATE_BITS], since_s=self.since_s,
+            resource_version=self.resource_version, certificate=self.certificate, refusal=self.refusal,
+            refusal_reason=self.refusal_reason, object_present=bool(flags & _PRESENT),
+            from_birth=bool(flags & _FROM_BIRTH), started_containers=frozenset(_unpacked(self._started)),
+            runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s, is_deleting=bool(flags & _DELETING),
+            created_at_s=self.created_at_s,
+            restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN),
+        )
+
+
+_Entry = PodRecord | tuple[PodRecord, ...]
+
+
+class _Index:
+    """Map (namespace, key) to records; almost always one, so a tuple is made only for more."""
+
+    __slots__ = ("_by_namespace",)
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, dict[str, _Entry]] = {}
+
+    def add(self, key: str, record: PodRecord) -> None:
+        entries = self._by_namespace.setdefault(record.namespace, {})
+        present = entries.get(key)
+        if present is None:
+            entries[key] = record
+        else:
+            entries[key] = (*present, record) if isinstance(present, tuple) else (present, record)
+
+    def remove(self, key: str, record: PodRecord) -> None:
+        entries = self._by_namespace[record.namespace]
+        present = entries[key]
+        rest = tuple(r for r in present if r is not record) if isinstance(present, tuple) else ()
+        if not rest:
+            del entries[key]
+        else:
+            entries[key] = rest[0] if len(rest) == 1 else rest
+
+    def find(self, namespace: str, key: str) -> tuple[PodRecord, ...]:
+        present = self._by_namespace.get(namespace, {}).get(key)
+        if present is None:
+            return ()
+        return present if isinstance(present, tuple) else (present,)
+
+    def find_anywhere(self, key: str) -> Iterator[PodRecord]:
+        for namespace in self._by_namespace:
+            yield from self.find(namespace, key)
+
+    def all_of(self, namespace: str) -> Iterator[PodRecord]:
+        for present in self._by_namespace.get(namespace, {}).values():
+            yield from present if isinstance(present, tuple) else (present,)
+
+
+def _workload_key(record: PodRecord) -> tuple[str, str]:
+    """Derive the StatefulSet from the pod's name, which never changes, unlike the owner of an orphaned pod."""
+    return record.namespace, record.pod_name.rpartition("-")[0]
+
+
+def oldest_first(records: Iterable[PodRecord]) -> tuple[Incarnation, ...]:
+    """Unpack records in the order of their versions."""
+    return tuple(sorted((r.incarnation() for r in records), key=lambda i: (i.resource_version, i.uid)))
+
+
+class PodRecords:
+    """All records with their indexes, always in step with each other."""
+
+    __slots__ = ("_by_id", "_by_name", "_by_uid", "_by_workload")
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, PodRecord] = {}
+        self._by_name = _Index()
+        self._by_id = _Index()
+        self._by_workload: dict[tuple[str, str], dict[str, PodRecord]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def get(self, uid: str) -> PodRecord | None:
+        """Return the record of this uid; None when the uid was never seen or was forgotten."""
+        return self._by_uid.get(uid)
+
+    def put(self, incarnation: Incarnation, owner_name: str = "") -> PodRecord:
+        """Insert or replace an incarnation and keep both indexes in step."""
+        record = self._by_uid.get(incarnation.uid)
+        if record is None:
+            record = PodRecord(incarnation, owner_name)
+            self._by_uid[record.uid] = record
+            self._by_name.add(record.pod_name, record)
+            self._by_workload.setdefault(_workload_key(record), {})[record.uid] = record
+            added: frozenset[str] = frozenset(record.instance_ids)
+        else:
+            added = incarnation.instance_ids.difference(record.instance_ids)
+            record.put(incarnation)
+            if owner_name:
+                record.owner_name = intern(owner_name)
+        for instance_id in added:
+            self._by_id.add(instance_id, record)
+        return record
+
+    def remove(self, record: PodRecord) -> None:
+        """Drop one record from everything."""
+        del self._by_uid[record.uid]
+        self._by_name.remove(record.pod_name, record)
+        siblings = self._by_workload[_workload_key(record)]
+        del siblings[record.uid]
+        if not siblings:
+            del self._by_workload[_workload_key(record)]
+        for instance_id in record.instance_ids:
+            self._by_id.remove(instance_id, record)
+
+    def named(self, namespace: str, pod_name: str) -> tuple[PodRecord, ...]:
+        """Return every incarnation of a pod name."""
+        return self._by_name.find(namespace, pod_name)
+
+    def carrying(self, namespace: str, instance_id: str) -> tuple[PodRecord, ...]:
+        """Return every incarnation that ever carried an id."""
+        return self._by_id.find(namespace, instance_id)
+
+    def carrying_anywhere(self, instance_id: str) -> Iterator[PodRecord]:
+        """Iterate over every incarnation of any namespace that ever carried an id."""
+        return self._by_id.find_anywhere(instance_id)
+
+    def of_workload(self, namespace: str, workload_name: str) -> Iterator[PodRecord]:
+        """Iterate over every incarnation whose pod name is made of a StatefulSet's name, whoever owns it now."""
+        return iter(self._by_workload.get((namespace, workload_name), {}).values())
+
+    def in_scope(self, namespace: str) -> Iterator[PodRecord]:
+        """Iterate over a namespace's records, or all of them for ""."""
+        return self._by_name.all_of(namespace) if namespace else iter(self._by_uid.values())
+
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation of any namespace that ever carried one of the ids, each once."""
+        found = {r.uid: r for i in instance_ids for r in self.carrying_anywhere(i)}
+        return oldest_first(found.values())
+
+    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation that ever carried one of the ids and has no name that the StatefulSet gives, each once."""
+        found = {
+            r.uid: r
+            for i in instance_ids
+            for r in self.carrying(namespace, i)
+            if ordinal_of_pod(workload_name, r.pod_name) is None
+        }
+        return oldest_first(found.values())
+
+    def chain(self, namespace: str, pod_names: Iterable[str], instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation that has one of the names or ever carried one of the ids, each once."""
+        found = {r.uid: r for name in pod_names for r in self.named(namespace, name)}
+        found.update((r.uid, r) for i in instance_ids for r in self.carrying(namespace, i))
+        return oldest_first(found.values())

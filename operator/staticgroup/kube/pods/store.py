@@ -1,0 +1,400 @@
+"""Know every pod that can hold an instance id, and know whether that knowledge is complete.
+
+The store follows all pods that have a name as StatefulSets give them, in one stream per scope, and folds what it sees
+into incarnations. Its one promise is the *continuity epoch*: while `epoch` keeps its value, no pod
+can have come and gone unseen; "" means that nothing may be concluded now. Everything that breaks the promise draws a
+new epoch. The barrier extends the promise to a given moment: once it has passed resourceVersion r, every pod event up
+to r has been folded.
+
+Sources: Kubernetes API concepts (resource versions, 410, bookmarks), KEP-3157/KEP-2340 (consistent reads),
+KEP-5504 (resourceVersions of one type are comparable).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from ...core.chain import Incarnation
+from ...core.pod import PodVersion
+from ...core.words import Word
+from ..problem import KubeProblem
+from ..translate import MalformedObject, pod_version
+from ..transport import Transport
+from .book import Change, IncarnationBook
+from .continuity import Continuity, Workload
+from .contradictions import comes_back, contradiction
+from .epochs import Epochs
+from .handover import ALL_NAMESPACES, Handover
+from .hooks import PodStoreHooks, PodStoreSettings
+from .records import oldest_first
+from .watch.sink import FollowedScope, Gap, Listing
+from .watch.stream import PodStream
+
+_log = logging.getLogger(__name__)
+
+
+class PodStore:
+    """Follow the pods of all namespaces or of some.
+
+    Parameters
+    ----------
+    scopes: namespaces to follow, one stream each; `("",)` for all in one stream.
+    rng: draws epochs and spreads retries; must differ between processes.
+    now_s: seconds since the Unix epoch.
+    clock_s: monotonic seconds.
+    """
+
+    def __init__(
+        self, transport: Transport, hooks: PodStoreHooks, *, rng: Random, now_s: Callable[[], float],
+        clock_s: Callable[[], float], scopes: Sequence[str] = (ALL_NAMESPACES,),
+        settings: PodStoreSettings | None = None, sleep: Callable[[float], Any] = asyncio.sleep,
+    ) -> None:
+        self._settings = settings or PodStoreSettings()
+        self._hooks = hooks
+        self._clock_s = clock_s
+        self._sleep = sleep
+        self._book = IncarnationBook(
+            node_of=hooks.node_of, now_s=now_s, is_managed=hooks.is_managed, counted_on=hooks.counted_on,
+            gone_max=self._settings.gone_max,
+        )
+        self._streams = {
+            scope: PodStream(
+                transport, self, scope=scope, rng=rng, clock_s=clock_s, sleep=sleep, chunk_size=self._settings.chunk_size,
+                stall_timeout_s=self._settings.stall_timeout_s, reconnect_delay_s=self._settings.reconnect_delay_s,
+            )
+            for scope in scopes
+        }
+        self._epochs = Epochs(scopes, hooks.is_managed, rng)
+        self._handover = Handover(self._streams, self._book, self._epochs, now_s=now_s)
+        self._now_s = now_s
+        self._stored_maximum = 0
+        self._came_back = ""
+        self._anchored = asyncio.Event()
+        self.gap_count = 0
+
+    async def run(self, resume: Continuity | None, *, restored: str = "") -> None:
+        """Follow all scopes until cancelled.
+
+        Parameters
+        ----------
+        restored: the word about a restored etcd that is known at the beginning, see `restored`.
+        resume: what the last process stored, see `continuity`; None begins a new epoch. `merge` the durable ledger
+            before: the replay shows what changed after the stored position, the ledger what ended before it.
+        """
+        positions = self._handover.positions(resume)
+        self._book.is_resumed = self._epochs.begin(resume, restored=restored, covers=None not in positions.values())
+        if resume is not None and not self._book.is_resumed:
+            self.gap_count += 1
+            self._hooks.on_gap("the pod watch covers namespaces that the stored position does not")
+            positions = dict.fromkeys(self._streams)
+        floors = {scope: position and self._epochs.lineage.floor(scope, position) for scope, position in positions.items()}
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for scope, stream in self._streams.items():
+                    tasks.create_task(stream.run(floors[scope], stored=positions[scope] or 0))
+                tasks.create_task(self._relist_periodically())
+        finally:
+            await asyncio.gather(*(s.close() for s in self._streams.values()), return_exceptions=True)
+
+    async def _relist_periodically(self) -> None:
+        while True:
+            await self._sleep(self._settings.relist_interval_s)
+            await self.relist()
+
+    async def relist(self) -> None:
+        """Compare every scope with a complete LIST now; a contradiction is a gap."""
+        for stream in self._streams.values():
+            await stream.relist()
+
+    # -- what a stream feeds (PodSink)
+
+    def translate(self, raw: object) -> PodVersion | MalformedObject:
+        """Translate a raw pod; a pod that cannot be read is logged by the field that is wrong, never by its content."""
+        version = pod_version(raw, env_names=self._settings.env_names)
+        if isinstance(version, MalformedObject):
+            _log.error("pod object cannot be read", extra={"field": version.field, "found": version.found})
+        else:
+            self._hooks.on_object(raw, version)
+        return version
+
+    def take_event(self, stream: FollowedScope, version: PodVersion, *, is_deleted: bool) -> None:
+        """Fold a version that a watch delivered."""
+        # An event from before the position was looked up afterwards, and says what was so then.
+        is_news = not is_deleted and version.resource_version > stream.position
+        if is_news and (back := comes_back(self._book.records, version)):
+            self.went_back(f"{back} (etcd restored?)")
+        self._announce(self._book.take(version, is_deleted=is_deleted, in_order=True))
+        if is_deleted:
+            self._book.purge()
+
+    def take_listed(self, version: PodVersion, *, is_restore: bool) -> None:
+        """Fold a version that a LIST showed."""
+        if is_restore:
+            self._announce(self._book.take_after_restore(version))
+        else:
+            self._came_back = self._came_back or comes_back(self._book.records, version)
+            self._announce(self._book.take(version, is_deleted=False, in_order=False))
+
+    def take_absent(self, scope: str, listing: Listing) -> None:
+        """Record as vanished what a complete LIST does not show."""
+        for change in self._book.take_absent(scope, listing.versions, listing.resource_version):
+            self._announce(change)
+
+    def contradiction(self, scope: str, listing: Listing) -> str:
+        """Compare a complete LIST with the book; "" when they agree."""
+        return contradiction(self._book.records, scope, listing.versions, listing.resource_version)
+
+    def stored_maximum(self) -> int:
+        """Return the highest resourceVersion in the durable ledger, 0 when it is empty or void."""
+        return self._stored_maximum
+
+    def version_counter_reset(self, resource_version: int) -> None:
+        """Start comparing versions anew after an etcd restore."""
+        self._stored_maximum = 0
+        self._end_timeline()
+        self._book.forget_versions(resource_version)
+
+    def gap_opened(self, stream: FollowedScope, gap: Gap, *, was_anchored: bool) -> None:
+        """End the epoch; what had a name is noted, because names whose object stays keep their history."""
+        self._book.next_era(stream.scope)
+        if gap.is_restore:
+            self._handover.begin_timeline()
+        self._epochs.begin_gap(
+            stream.scope, is_restore=gap.is_restore,
+            present=self._book.sightings(stream.scope) if was_anchored and not gap.is_restore else {},
+            at_s=self._now_s() - max(0.0, self._clock_s() - stream.last_heard_s),
+        )
+        self._anchored.clear()
+        self.gap_count += 1
+        _log.warning("pod watch gap", extra={"scope": stream.scope, "reason": gap.reason})
+        self._hooks.on_gap(gap.reason)
+
+    def _end_timeline(self) -> None:
+        self._epochs.end_timeline()
+        self._handover.begin_timeline()
+        self._anchored.clear()
+
+    def gap_closed(self, scope: str, listing: Listing) -> None:
+        """Compare the names with what had them before the gap."""
+        self._epochs.end_gap(scope, self._book.sightings_of(listing.versions))
+
+    def gap_healed(self, scope: str) -> None:
+        """Take the epochs of before the gap for unbroken again."""
+        self._epochs.heal(scope)
+        _log.info("pod events of the gap were found after all", extra={"scope": scope})
+        if self.epoch:
+            self._hooks.on_anchor(self.epoch)
+
+    def skipped(self, stream: FollowedScope) -> None:
+        """Note which workloads have missed what lies before the stored position; nobody else has."""
+        self._epochs.lineage.skip(stream.scope)
+
+    def anchored(self, stream: FollowedScope) -> None:
+        """Draw a new epoch, or keep the resumed one, once every scope is complete."""
+        if self._came_back:  # with a bumped counter a restore looks like any other gap
+            reason, self._came_back = self._came_back, ""
+            self.went_back(f"{reason} (etcd restored?)")
+            return
+        if not all(s.is_anchored and not s.has_reported_gap for s in self._streams.values()):
+            return
+        self._epochs.draw({scope: self._book.era_of(scope) for scope in self._streams})
+        self._anchored.set()
+        self._hooks.on_anchor(self.epoch)
+
+    def _announce(self, change: Change) -> None:
+        if change.refusal_reason:
+            self._hooks.on_uncertified(change.refusal_reason)
+        if change.is_visible:
+            record = change.record
+            self._hooks.on_change(record.namespace, record.owner_name, record.pod_name)
+
+    @property
+    def epoch(self) -> str:
+        """The continuity epoch; "" while a scope is not anchored, when nothing may be concluded."""
+        return self._epochs.epoch
+
+    @property
+    def behind_workloads(self) -> Mapping[Workload, int]:
+        """Workloads whose ends after this position, up to where the watch was resumed, are known to nobody."""
+        return self._epochs.lineage.blind
+
+    def unbroken_since(self, namespace: str, pod_name: str = "", *, workload: str = "") -> frozenset[str]:
+        """Return the epochs since which no pod of a name can have come and gone unseen.
+
+        Parameters
+        ----------
+        pod_name: "" asks for what holds for every name of the namespace.
+        workload: asks, without a pod name, for what holds for every name of this StatefulSet.
+
+        Returns
+        -------
+        The present epoch and earlier ones; none while a scope is not anchored.
+        """
+        return self._epochs.unbroken_since(namespace, pod_name, workload)
+
+    @property
+    def timeline(self) -> str:
+        """What changes whenever the API server goes back in time; uids compare only within one."""
+        return self._epochs.timeline
+
+    @property
+    def ended_at_s(self) -> Mapping[str, float]:
+        """When earlier epochs ended, seconds since the Unix epoch; only those that this process knows of."""
+        return self._epochs.ended_at_s
+
+    def seen_under(self, uid: str) -> str:
+        """Return the epoch in which this process saw an object last; "" when it did not, or under none that is known."""
+        record = self._book.records.get(uid)
+        if record is None:
+            return ""
+        scope = record.namespace if record.namespace in self._streams else ALL_NAMESPACES
+        return self._epochs.of_era(scope, record.seen_in)
+
+    def restored(self, mark: str) -> None:
+        """Take a person's word that etcd was restored: every history ends, as if the server had been seen to go back.
+
+        Parameters
+        ----------
+        mark: which word it is; "" is none, and the one that is known already changes nothing.
+        """
+        if self._epochs.hear_restored(mark):
+            self.went_back(f"etcd was restored, as was said at {mark}")
+
+    def went_back(self, reason: str) -> None:
+        """End every history, because the API server was seen to go back in time, on whatever object."""
+        self._end_timeline()
+        for stream in self._streams.values():
+            stream.report_gap(Gap(reason=reason, is_restore=True))
+
+    async def wait_anchored(self) -> str:
+        """Wait until every scope is complete and return the epoch."""
+        await self._anchored.wait()
+        return self._epochs.epoch
+
+    def position(self, namespace: str) -> int:
+        """Return the resourceVersion up to which this namespace is folded; 0 when it is not followed.
+
+        Notes
+        -----
+        Take it before a consistent read and hand it to `barrier` as `not_below`.
+        """
+        stream = self._stream_of(namespace)
+        return stream.position if stream else 0
+
+    async def barrier(self, namespace: str, resource_version: int, *, not_below: int = 0) -> bool:
+        """Bring the watch of a namespace up to the resourceVersion of a consistent read.
+
+        Parameters
+        ----------
+        resource_version: of a consistent read of pods.
+        not_below: `position(namespace)` as it was before that read; a read below it is an etcd restore and a gap.
+
+        Returns
+        -------
+        True when every pod event up to `resource_version` has been folded without a gap; False: observe again,
+        never proceed.
+        """
+        stream = self._stream_of(namespace)
+        epoch = self.epoch
+        if stream is None or not epoch or not stream.is_anchored:
+            return False
+        if resource_version < not_below:
+            self.went_back(Gap.restored(resource_version, not_below).reason)
+            return False
+        patience_s = self._settings.barrier_patience_s
+        passed = await stream.reach(resource_version, patience_s) or await stream.catch_up(resource_version)
+        return passed and self.epoch == epoch
+
+    def _stream_of(self, namespace: str) -> PodStream | None:
+        return self._streams.get(namespace) or self._streams.get(ALL_NAMESPACES)
+
+    def chain(
+        self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
+    ) -> tuple[Incarnation, ...]:
+        """Return every known incarnation with one of the pod names or one of the ids, oldest version first."""
+        return self._book.records.chain(namespace, pod_names, instance_ids)
+
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every known incarnation of any namespace that ever carried one of the ids, oldest version first."""
+        return self._book.records.carriers(instance_ids)
+
+    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation of another name than a StatefulSet gives that ever carried one of the ids."""
+        return self._book.records.strays(namespace, workload_name, instance_ids)
+
+    def of_workload(self, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
+        """Return every known incarnation named after a StatefulSet, present or gone, oldest version first."""
+        return oldest_first(self._book.records.of_workload(namespace, workload_name))
+
+    def get(self, uid: str) -> Incarnation | None:
+        """Return one incarnation; None when the uid is unknown."""
+        record = self._book.records.get(uid)
+        return record.incarnation() if record else None
+
+    def __len__(self) -> int:
+        return len(self._book.records)
+
+    def merge(self, entries: Iterable[Incarnation]) -> None:
+        """Add the incarnations that a status holds from an earlier process.
+
+        Notes
+        -----
+        A certificate or a suspicion is kept, an unknown live one is verified by the LIST (or is a suspect at once
+        when the store is already complete and does not know it).
+        """
+        kept = tuple(entries)
+        self._stored_maximum = max((self._stored_maximum, *(e.resource_version for e in kept)))
+        self._book.merge(kept, complete_until=self._complete_until)
+
+    def _complete_until(self, namespace: str) -> int:
+        """Return up to where every object of a namespace is known; 0 while its LIST is not complete."""
+        stream = self._stream_of(namespace)
+        return stream.position if stream is not None and stream.is_anchored else 0
+
+    def hear(self, words: Iterable[Word]) -> None:
+        """Take all words that people have given about lost pods, in place of those of before."""
+        for change in self._book.hear(words):
+            self._announce(change)
+
+    def forget(self, uid: str) -> bool:
+        """Drop a vanished incarnation that no decision needs any more; False when its object is present or unknown."""
+        return self._book.forget(uid)
+
+    def node_changed(self, node_name: str) -> None:
+        """Judge again the ends that waited for the facts of this node."""
+        for change in self._book.take_node(node_name):
+            self._announce(change)
+
+    def mark_durable(self, written: Incarnation) -> bool:
+        """Note that a status now holds this state; False when the incarnation has moved on since."""
+        return self._book.unwritten.mark_durable(written)
+
+    def is_durable(self, uid: str) -> bool:
+        """True unless the incarnation's end was not written to a status yet."""
+        return self._book.unwritten.is_durable(uid)
+
+    def continuity(self) -> Continuity | None:
+        """Return what may be stored durably now; None while the watch is not continuous."""
+        return self._handover.continuity(self.age_s())
+
+    def adopt(self, stored: Continuity) -> bool:
+        """Go on under the epoch that the last holder of the Lease stored, if that lacks nothing; see `Handover.adopt`."""
+        if self._epochs.missed_restore(stored.timeline):
+            self.went_back("the last holder saw the API server go back in time")
+        return self._handover.adopt(stored)
+
+    @property
+    def saw_restore(self) -> bool:
+        """True when this process saw, or was told, that the API server went back in time."""
+        return self._epochs.saw_restore
+
+    def age_s(self) -> float:
+        """Return the seconds since the quietest stream last heard anything (an event, a bookmark, a LIST page)."""
+        return self._clock_s() - min(stream.last_heard_s for stream in self._streams.values())
+
+    @property
+    def problems(self) -> tuple[KubeProblem, ...]:
+        """What keeps streams from following now; empty when all is well."""
+        return tuple(s.problem for s in self._streams.values() if s.problem is not None)

@@ -1,0 +1,41 @@
+"""Choose the pods that are looked at: all are watched, and those that cannot sit on a seat are dropped on arrival.
+
+A label selector would leave blind spots just where harm begins: a pod whose label was never there (made by hand, or by
+a controller before 1.28) or was taken off; and it shows a label edit as a deletion.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ....api.names import INSTANCE_ID_ANNOTATION
+
+_SEAT_NAME: Final = re.compile(r".+-(?:0|[1-9][0-9]*)")
+
+
+def may_hold_a_seat(raw: object) -> bool:
+    """True for a pod with a name as StatefulSets give them, or with an id of whatever kind; and for what has no name.
+
+    Parameters
+    ----------
+    raw: decoded JSON of a Pod, possibly unreadable.
+    """
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    if not isinstance(metadata, dict):
+        return True
+    name, annotations = metadata.get("name"), metadata.get("annotations")
+    if not isinstance(name, str) or _SEAT_NAME.fullmatch(name):
+        return True
+    if isinstance(annotations, dict) and any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations):
+        return True
+    return any("INSTANCE_ID" in name.upper() for name in _variables(raw))
+
+
+def _variables(raw: Any) -> Iterator[str]:
+    """Yield the names of the environment variables of a pod's containers."""
+    spec = raw.get("spec") if isinstance(raw, dict) else None
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        for container in (spec.get(kind) or ()) if isinstance(spec, dict) else ():
+            for variable in (container.get("env") or ()) if isinstance(container, dict) else ():
+                if isinstance(variable, dict) and isinstance(variable.get("name"), str):
+                    yield variable["name"]

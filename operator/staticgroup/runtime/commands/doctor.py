@@ -1,0 +1,247 @@
+"""`doctor`: everything the operator needs, asked one by one, each with its remedy.
+
+Run it in the operator's pod: it checks the rights of the service account it runs as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from ...api import names
+from ...api.kafkaconnection import KafkaConnection
+from ...api.served import UPGRADE_CRDS, lacking, status_schema
+from ...api.staticgroup import StaticGroup
+from ...core.group import KafkaProblem
+from ...kafka.credentials import ConnectionSettings
+from ...kube.problem import KubeProblem
+from ..operator import Operator
+from ..process import kube_client, logs
+from ..process.settings import Settings
+
+POLICY_MINOR = 36
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One check: what was looked at, whether it is good, and what to do when it is not.
+
+    Parameters
+    ----------
+    is_fatal: False for something the operator can do without; it costs a feature, which `remedy` names.
+    """
+
+    check: str
+    is_good: bool
+    remedy: str = ""
+    is_fatal: bool = True
+
+    def __str__(self) -> str:
+        mark = "ok  " if self.is_good else ("FAIL" if self.is_fatal else "warn")
+        return f"{mark}  {self.check}" + ("" if self.is_good else f"\n      {self.remedy}")
+
+
+_RIGHTS: tuple[tuple[str, str, str, str, bool], ...] = (
+    *(
+        (verb, names.GROUP, resource, "", True)
+        for resource in ("staticgroups", "kafkaconnections")
+        for verb in ("get", "list", "watch")
+    ),
+    *(("patch", names.GROUP, resource, "status", True) for resource in ("staticgroups", "kafkaconnections")),
+    *((verb, "apps", "statefulsets", "", True) for verb in ("get", "list", "watch")),
+    *((verb, "", "pods", "", True) for verb in ("get", "list", "watch")),
+    *((verb, names.GROUP, names.CONFIRMATION_PLURAL, "", False) for verb in ("get", "list", "watch")),
+    ("create", "events.k8s.io", "events", "", False),
+)
+"""(verb, group, resource, subresource, is_fatal) needed in each served namespace."""
+
+
+async def examine(settings: Settings, namespace: str) -> int:
+    """Print every finding.
+
+    Returns
+    -------
+    0 when nothing fatal is missing, else 1.
+    """
+    transport = await kube_client.connected()
+    operator = Operator(settings, transport, journal_sinks=())
+    logs.configure("ERROR", "text", operator.connections.secret_texts)
+    fatal = 0
+    try:
+        async for finding in findings(operator, namespace):
+            print(finding, flush=True)
+            fatal += finding.is_fatal and not finding.is_good
+    finally:
+        await operator.kafka.close()
+        await transport.close()
+    print(f"{fatal} problems" if fatal else "all good")
+    return 1 if fatal else 0
+
+
+async def findings(operator: Operator, namespace: str = "") -> AsyncIterator[Finding]:
+    """Yield one finding after the other: API server, rights, injection, then each KafkaConnection and its groups."""
+    minor = await operator.kube.server_minor()
+    if isinstance(minor, KubeProblem):
+        yield Finding(check="API server answers", is_good=False, remedy=minor.message)
+        return
+    yield Finding(check=f"API server answers (1.{minor})", is_good=True)
+    namespaces = (namespace,) if namespace else operator.settings.watch_namespaces or ("",)
+    async for finding in _rights(operator, namespaces):
+        yield finding
+    async for finding in _schemas(operator):
+        yield finding
+    yield await _injection(operator, minor)
+    yield await _words(operator, namespaces[0])
+    yield await _gap_words(operator)
+    for served in namespaces:
+        async for finding in _kafka(operator, served):
+            yield finding
+
+
+async def _rights(operator: Operator, namespaces: tuple[str, ...]) -> AsyncIterator[Finding]:
+    for served in namespaces:
+        where = f"namespace {served}" if served else "all namespaces"
+        missing: list[tuple[str, bool]] = []
+        for verb, group, resource, subresource, is_fatal in _RIGHTS:
+            allowed = await operator.kube.can_i(
+                verb, group=group, resource=resource, subresource=subresource, namespace=served
+            )
+            if allowed is not True:
+                missing.append(
+                    (
+                        f"{verb} {resource}{'/' + subresource if subresource else ''}{'.' + group if group else ''}",
+                        is_fatal,
+                    )
+                )
+        for is_fatal in (True, False):
+            absent = [right for right, fatal in missing if fatal is is_fatal]
+            if absent or is_fatal:
+                yield Finding(
+                    check=f"rights in {where}",
+                    is_good=not absent,
+                    is_fatal=is_fatal,
+                    remedy=f"the service account may not {', '.join(absent)}; install the chart's roles (rbac.create)",
+                )
+    nodes = await operator.kube.can_i("list", group="", resource="nodes")
+    yield Finding(
+        check="right to list nodes",
+        is_good=nodes is True,
+        is_fatal=False,
+        remedy="without it no death certificate can be judged, so every departed member waits for its session to expire; set rbac.nodes to true",
+    )
+    lease = await operator.kube.can_i(
+        "update", group="coordination.k8s.io", resource="leases", namespace=operator.settings.namespace
+    )
+    yield Finding(
+        check=f"right to hold the Lease in namespace {operator.settings.namespace}",
+        is_good=lease is True or not operator.settings.leader_election,
+        is_fatal=False,
+        remedy="a role limited to the Lease's name is not seen by this check; otherwise install the chart's roles",
+    )
+
+
+async def _schemas(operator: Operator) -> AsyncIterator[Finding]:
+    """Yield whether each served CRD takes every status that this operator may write."""
+    for kind, plural in (
+        (names.STATIC_GROUP_KIND, names.STATIC_GROUP_PLURAL),
+        (names.KAFKA_CONNECTION_KIND, names.KAFKA_CONNECTION_PLURAL),
+    ):
+        check = f"CustomResourceDefinition {plural}.{names.GROUP} knows what this operator writes"
+        served = await operator.kube.served_schema(kind)
+        if isinstance(served, KubeProblem):
+            remedy = f"{served.message}; the check was left out"
+            yield Finding(check=check, is_good=False, is_fatal=False, remedy=remedy)
+        elif served is not None:
+            missing = lacking(status_schema(kind), served)
+            yield Finding(
+                check=check,
+                is_good=not missing,
+                remedy=f"it is older than this operator, which has every status refused: no {', '.join(missing)}; {UPGRADE_CRDS}",
+            )
+
+
+async def _injection(operator: Operator, minor: int) -> Finding:
+    installed = await operator.kube.has_policy(operator.settings.policy_name)
+    if installed is True:
+        return Finding(check="injection by MutatingAdmissionPolicy", is_good=True)
+    served = minor >= POLICY_MINOR
+    remedy = (
+        f"MutatingAdmissionPolicy {operator.settings.policy_name} is not installed; set injection.policy.enabled"
+        if served
+        else "this API server is older than 1.36; set spec.identity.method to None and put the ids into the pod template"
+    )
+    return Finding(check="injection by MutatingAdmissionPolicy", is_good=False, is_fatal=False, remedy=remedy)
+
+
+async def _words(operator: Operator, namespace: str) -> Finding:
+    listed = await operator.kube.list_objects(names.CONFIRMATION_PLURAL, namespace)
+    remedy = f"{listed.message}; " if isinstance(listed, KubeProblem) else ""
+    return Finding(
+        check="words about lost pods (PodEndConfirmation) are readable",
+        is_good=not isinstance(listed, KubeProblem),
+        is_fatal=False,
+        remedy=f"{remedy}without them nobody can close a suspicion; kubectl apply -f crds/ and the chart's roles",
+    )
+
+
+async def _gap_words(operator: Operator) -> Finding:
+    listed = await operator.kube.list_objects(names.GAP_CONFIRMATION_PLURAL, "")
+    remedy = f"{listed.message}; " if isinstance(listed, KubeProblem) else ""
+    return Finding(
+        check="words about gaps of the pod watch (WatchGapConfirmation) are readable",
+        is_good=not isinstance(listed, KubeProblem),
+        is_fatal=False,
+        remedy=f"{remedy}without them nobody can close a gap; kubectl apply -f crds/ and the chart's ClusterRole",
+    )
+
+
+async def _kafka(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
+    groups = await operator.kube.list_objects(names.STATIC_GROUP_PLURAL, namespace)
+    connections = await operator.kube.list_objects(names.KAFKA_CONNECTION_PLURAL, namespace)
+    for listed, crd in ((groups, names.STATIC_GROUP_PLURAL), (connections, names.KAFKA_CONNECTION_PLURAL)):
+        if isinstance(listed, KubeProblem):
+            yield Finding(
+                check=f"CustomResourceDefinition {crd}.{names.GROUP}",
+                is_good=False,
+                remedy=f"{listed.message}; kubectl apply -f crds/",
+            )
+            return
+    yield Finding(check="CustomResourceDefinitions are served", is_good=True)
+    assert isinstance(groups, list)
+    assert isinstance(connections, list)
+    for body in connections:
+        operator.listener.kafka_connection_changed(body, is_deleted=False)
+        connection = KafkaConnection.from_wire(body)
+        key = (connection.metadata.namespace, connection.metadata.name)
+        settings = await operator.connections.settings(key)
+        facts = settings if isinstance(settings, KafkaProblem) else await operator.kafka.probe(settings)
+        label = f"KafkaConnection {key[0]}/{key[1]}"
+        if isinstance(facts, KafkaProblem):
+            yield Finding(check=label, is_good=False, remedy=f"{facts.kind.value}: {facts.message}")
+            continue
+        versions = ", ".join(f"{api}:{high}" for api, (_, high) in sorted(facts.api_versions.items()))
+        yield Finding(
+            check=f"{label}: cluster {facts.cluster_id}, {len(facts.brokers)} brokers, newest API versions {versions}",
+            is_good=True,
+        )
+        if isinstance(settings, ConnectionSettings):
+            async for finding in _group_rights(operator, settings, key, groups):
+                yield finding
+
+
+async def _group_rights(
+    operator: Operator, settings: ConnectionSettings, connection: tuple[str, str], bodies: list[dict[str, object]]
+) -> AsyncIterator[Finding]:
+    for body in bodies:
+        group = StaticGroup.from_wire(body)
+        if (group.metadata.namespace, group.spec.connection_ref.name) != connection:
+            continue
+        label = f"ACLs for group {group.spec.group_id} (StaticGroup {group.metadata.namespace}/{group.metadata.name})"
+        rights = await operator.kafka.describe_rights(settings, group.spec.group_id)
+        if isinstance(rights, KafkaProblem):
+            yield Finding(check=label, is_good=False, remedy=rights.message)
+            continue
+        fatal = not rights.describe_group or rights.read_group is False or rights.describe_topics is False
+        yield Finding(
+            check=label, is_good=not rights.missing, is_fatal=fatal, remedy=f"missing: {', '.join(rights.missing)}"
+        )

@@ -1,0 +1,126 @@
+"""From a KafkaConnection and its Secrets to the settings of a connection, with rotation and no Secret watch.
+
+The operator holds only `get` on Secrets. A read Secret is used for a short while and read again, so a rotated one
+is picked up without a restart; an authentication failure drops it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...core.group import KafkaProblem, KafkaProblemKind
+from ...kafka.credentials import ConnectionSettings, resolve, secret_names
+from ...kube.gateway import KubeGateway
+from ...kube.problem import KubeProblem
+from ..stores import Stores
+from ..work_queue import Key
+
+RETIRED_MAX = 64
+"""Settings whose secrets were rotated away and may still appear in a late log line."""
+
+
+@dataclass(slots=True)
+class _Read:
+    """One Secret as read; None content means that it does not exist."""
+
+    content: Mapping[str, bytes] | None
+    read_at_s: float
+
+
+@dataclass(slots=True)
+class Connections:
+    """Resolve connections to settings.
+
+    Parameters
+    ----------
+    monotonic_s: a clock that never goes back.
+    max_age_s: how long a read Secret is used.
+    allow_loopback: whether a KafkaConnection may allow itself brokers at loopback and link-local addresses.
+    """
+
+    kube: KubeGateway
+    stores: Stores
+    monotonic_s: Callable[[], float]
+    max_age_s: float = 20.0
+    allow_loopback: bool = False
+    _secrets: dict[Key, _Read] = field(default_factory=dict)
+    _locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
+    _resolved: dict[Key, ConnectionSettings] = field(default_factory=dict)
+    _retired: deque[ConnectionSettings] = field(default_factory=lambda: deque(maxlen=RETIRED_MAX))
+
+    async def settings(self, key: Key) -> ConnectionSettings | KafkaProblem:
+        """Return the settings of a KafkaConnection, or why there are none.
+
+        Parameters
+        ----------
+        key: (namespace, name) of the KafkaConnection; Secrets are read from the same namespace only.
+        """
+        if key in self.stores.invalid_connections:
+            return KafkaProblem(
+                kind=KafkaProblemKind.CONNECTION_INVALID,
+                message=f"KafkaConnection {key[1]} is invalid: {self.stores.invalid_connections[key]}",
+            )
+        connection = self.stores.connections.get(key)
+        if connection is None:
+            return KafkaProblem(
+                kind=KafkaProblemKind.CONNECTION_MISSING,
+                message=f"KafkaConnection {key[0]}/{key[1]} does not exist. Create it or correct spec.connectionRef.name.",
+            )
+        contents: dict[str, Mapping[str, bytes]] = {}
+        for name in secret_names(connection.spec):
+            content = await self._secret((key[0], name))
+            if isinstance(content, KubeProblem):
+                return KafkaProblem(
+                    kind=KafkaProblemKind.SECRET_MISSING, message=f"Secret {name} could not be read: {content.message}"
+                )
+            if content is not None:
+                contents[name] = content
+        settings = resolve(connection.spec, contents, name=f"{key[0]}/{key[1]}", allow_loopback=self.allow_loopback)
+        if isinstance(settings, ConnectionSettings):
+            before = self._resolved.get(key)
+            if before is not None and before.fingerprint != settings.fingerprint:
+                self._retired.append(before)
+            self._resolved[key] = settings
+        return settings
+
+    async def _secret(self, key: Key) -> Mapping[str, bytes] | KubeProblem | None:
+        """Return a Secret's content, read at most every `max_age_s`; None when it does not exist."""
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            known = self._secrets.get(key)
+            if (
+                known is not None
+                and self.monotonic_s() - known.read_at_s < self.max_age_s
+                and known.content is not None
+            ):
+                return known.content
+            content = await self.kube.read_secret(*key)
+            if isinstance(content, KubeProblem):
+                return content
+            self._secrets[key] = _Read(content=content, read_at_s=self.monotonic_s())
+            return content
+
+    def distrust(self, key: Key) -> None:
+        """Read the connection's Secrets again next time, after the broker refused them."""
+        connection = self.stores.connections.get(key)
+        for name in secret_names(connection.spec) if connection is not None else ():
+            self._secrets.pop((key[0], name), None)
+
+    def forget(self, key: Key) -> None:
+        """Drop what is held of a KafkaConnection that is gone; its secrets stay masked for a while."""
+        self.distrust(key)
+        gone = self._resolved.pop(key, None)
+        if gone is not None:
+            self._retired.append(gone)
+
+    def secret_texts(self) -> Iterator[str]:
+        """Yield every secret value held now or lately, for the log filter."""
+        for settings in (*self._resolved.values(), *self._retired):
+            if settings.tls is not None and settings.tls.key_pem is not None:
+                yield settings.tls.key_pem.reveal()
+            if settings.sasl is not None:
+                yield settings.sasl.password.reveal()
+                if settings.sasl.oauth is not None:
+                    yield settings.sasl.oauth.client_secret.reveal()

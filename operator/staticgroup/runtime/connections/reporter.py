@@ -1,0 +1,93 @@
+"""Rounds of KafkaConnections: is the cluster reachable, and which one is it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ...api import names
+from ...api.conditions import Condition, set_condition, stated
+from ...api.kafkaconnection import KafkaConnectionStatus
+from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...core.findings.kafka import CONNECTION_REASONS
+from ...core.group import KafkaProblem
+from ...kafka.gateway import ClusterFacts, KafkaGateway
+from ...kube.gateway import KubeGateway
+from ...kube.problem import KubeProblem
+from ..stores import Stores
+from ..work_queue import Key, Outcome
+from .connections import Connections
+
+PROBE_EVERY_S = 60.0
+
+
+@dataclass(slots=True)
+class ConnectionReporter:
+    """Probe each KafkaConnection now and then and report what was found."""
+
+    kube: KubeGateway
+    kafka: KafkaGateway
+    stores: Stores
+    connections: Connections
+    may_write: Callable[[], bool]
+    now_s: Callable[[], float]
+    _written: dict[str, KafkaConnectionStatus] = field(default_factory=dict)
+    """The newest status that was written, by the uid of its KafkaConnection."""
+    _unsure: set[str] = field(default_factory=set)
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Probe one KafkaConnection and write its status when it changed."""
+        connection = self.stores.connections.get(key)
+        if connection is None or not self.may_write():
+            return Outcome()
+        uid = connection.metadata.uid
+        settings = await self.connections.settings(key)
+        facts = settings if isinstance(settings, KafkaProblem) else await self.kafka.probe(settings)
+        if isinstance(facts, KafkaProblem):
+            self.connections.distrust(key)
+        before = self._written.get(uid) or connection.status or KafkaConnectionStatus()
+        status = self._status(before, facts, connection.metadata.generation)
+        if (status != before or uid in self._unsure) and self.may_write():
+            self._unsure.add(uid)  # until the answer is there, the API server may hold either
+            written = await self.kube.apply_status(
+                names.KAFKA_CONNECTION_PLURAL, key[0], key[1], uid, status.to_wire()
+            )
+            if isinstance(written, KubeProblem):
+                return Outcome(failed=True)
+            self._unsure.discard(uid)
+        self._written[uid] = status
+        return Outcome(requeue_after_s=PROBE_EVERY_S, failed=isinstance(facts, KafkaProblem))
+
+    def forget(self, uid: str) -> None:
+        """Drop what was written of a KafkaConnection that is gone."""
+        self._written.pop(uid, None)
+        self._unsure.discard(uid)
+
+    def forget_all(self) -> None:
+        """Drop what was written, because another replica may have written since."""
+        self._written.clear()
+        self._unsure.clear()
+
+    def _status(
+        self, before: KafkaConnectionStatus, facts: ClusterFacts | KafkaProblem, generation: int
+    ) -> KafkaConnectionStatus:
+        now = datetime.fromtimestamp(self.now_s(), tz=UTC)
+        if isinstance(facts, KafkaProblem):
+            reason, verdict, message = CONNECTION_REASONS[facts.kind], ConditionStatus.FALSE, facts.message
+        else:
+            reason, verdict, message = (
+                Reason.BROKERS_REACHABLE,
+                ConditionStatus.TRUE,
+                f"{len(facts.brokers)} brokers of cluster {facts.cluster_id} answer.",
+            )
+        conditions: tuple[Condition, ...] = tuple(before.conditions)
+        for kind in (ConditionType.READY, ConditionType.CONNECTED):
+            new = stated(kind, reason, status=verdict, message=message, observed_generation=generation, now=now)
+            conditions = set_condition(conditions, new, now)
+        return KafkaConnectionStatus(
+            observed_generation=generation,
+            conditions=list(conditions),
+            cluster_id=before.cluster_id if isinstance(facts, KafkaProblem) else facts.cluster_id,
+            brokers=before.brokers if isinstance(facts, KafkaProblem) else len(facts.brokers),
+        )

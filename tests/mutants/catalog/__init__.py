@@ -1,0 +1,41 @@
+"""The mutants: each breaks one rule of the evidence chain, of the removal order, or of what keeps clients starting.
+
+A mutant is a name, one file, exact texts with their replacements, and the tests that must notice. Every hole that the
+certificates, the chain and the order were found to have is here (design of the evidence chain), so that no later edit
+can open it again unseen. Each file holds one theme.
+"""
+
+from __future__ import annotations
+
+from .chains import CHAINS
+from .durability import DURABLE, REMEMBERED
+from .edges import EDGES
+from .evidence import CERTIFICATES, FACTS, FIXED_IDS
+from .mutant import Mutant, MutantNotApplicable
+from .next_pods import IN_FORCE, RECOMMENDATIONS, TIMEOUT
+from .people import WORDS_OF_PEOPLE
+from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
+from .seats import SEATS
+from .shell import SHELL
+
+__all__ = ["MUTANTS", "Mutant", "MutantNotApplicable"]
+
+MUTANTS: tuple[Mutant, ...] = (
+    *CERTIFICATES,
+    *FACTS,
+    *FIXED_IDS,
+    *CHAINS,
+    *GUARDS,
+    *VERIFICATION,
+    *DURABLE,
+    *TIMEOUT,
+    *RECOMMENDATIONS,
+    *SEATS,
+    *ORDER,
+    *DEPARTED,
+    *IN_FORCE,
+    *REMEMBERED,
+    *EDGES,
+    *SHELL,
+    *WORDS_OF_PEOPLE,
+)

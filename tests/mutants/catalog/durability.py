@@ -1,0 +1,202 @@
+"""What a restart must find again: ledgers, statuses, and the position of the watch."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+from .suites import CUT, FULL, MEMORY, ODD, OTHER_NAMES, ROUNDS
+
+DURABLE = (
+    mutant(
+        "suspects forgotten at a restart",
+        "core/memory.py",
+        MEMORY,
+        ("        kept.extend(i for i in versions if i.state is IncarnationState.SUSPECT)\n", ""),
+    ),
+    mutant(
+        "suspect of another name holds no position",
+        "kube/pods/unwritten.py",
+        OTHER_NAMES,
+        ("return sorted((record.namespace, name) for name, is_unwritten in self._counts(record).items() if is_unwritten)", "return []"),
+    ),
+    mutant(
+        "who has read nothing counts on nothing",
+        "runtime/ledgers.py",
+        OTHER_NAMES,
+        ("is_counted = is_issued and (identity is None or bool(identity.own_ids(suspect)))", "is_counted = False"),
+    ),
+    mutant(
+        "suspect of a later writer not believed",
+        "kube/pods/book.py",
+        OTHER_NAMES,
+        ("            if has_left and entry.resource_version >= known.resource_version:\n", "            if False:\n"),
+    ),
+    mutant(
+        "who cannot be read counts on nothing",
+        "runtime/ledgers.py",
+        OTHER_NAMES,
+        ("        if group is None or memory is None", "        if group is None:\n            return None\n        if memory is None"),
+    ),
+    mutant(
+        "suspect that nobody counted on is nobody's for ever",
+        "runtime/ledgers.py",
+        OTHER_NAMES,
+        ("-math.inf) < OF_NOBODY_S:", "-math.inf) < math.inf:"),
+    ),
+    mutant(
+        "word of a status about the Lease believed",
+        "runtime/memories.py",
+        ODD,
+        ("        if await self.still_holds():\n", "        if False:\n"),
+    ),
+    mutant(
+        "Lease not asked when a status names a later holding",
+        "runtime/memories.py",
+        ("tests/unit/runtime/test_premises.py",),
+        ("        if await self.still_holds():\n", "        if True:\n"),
+    ),
+    mutant(
+        "holding confirmed whoever has the Lease",
+        "kube/lease.py",
+        ("tests/unit/kube/test_lease.py",),
+        ("        if self._holding is None or self._holding_in(raw) != self._holding:\n            self._lose()\n            return False\n        return True", "        return True"),
+    ),
+    mutant(
+        "suspects of before the ids take room",
+        "runtime/ledgers.py",
+        FULL,
+        ("return to_remember(i for i in known if i.uid not in memory.predating)", "return to_remember(known)"),
+    ),
+    mutant(
+        "suspects of before the ids are waited for",
+        "runtime/ledgers.py",
+        FULL,
+        ("left = (i for i in known if memory is None or i.uid not in memory.predating)", "left = known"),
+    ),
+    mutant(
+        "suspects of other names purged",
+        "kube/pods/unwritten.py",
+        ODD,
+        (" or bool(self._counts(record))", ""),
+    ),
+    mutant(
+        "suspects durable when no session can be left",
+        "core/memory.py",
+        ODD,
+        ("        if i.state is IncarnationState.SUSPECT or now_s", "        if now_s"),
+    ),
+    mutant(
+        "death of another timeline believed",
+        "core/memory.py",
+        ODD,
+        ("    if (uid and not is_sealed(status, uid)) or is_other_timeline:\n", "    if uid and not is_sealed(status, uid):\n"),
+    ),
+    mutant(
+        "suspects of a status that was put over ours forgotten",
+        "runtime/ledgers.py",
+        ODD,
+        ("for s in (memory.status, memory.shown) if", "for s in (memory.status,) if"),
+    ),
+    mutant(
+        "ids that follow an annotation stay under their names",
+        "runtime/histories.py",
+        ODD,
+        ("return not (is_injected and is_composed) and", "return not is_injected and"),
+    ),
+    mutant(
+        "carrier of another name forgotten over a gap",
+        "runtime/histories.py",
+        ODD,
+        ("        if elsewhere or (elsewhere is None and", "        if (elsewhere is None and"),
+    ),
+    mutant(
+        "replay from below taken for a sight after the gap",
+        "runtime/histories.py",
+        ODD,
+        ("(pod.object_present or not is_behind) and ", ""),
+    ),
+    mutant(
+        "position goes back for a StaticGroup that is new",
+        "kube/pods/handover.py",
+        ODD,
+        ("= max(position, self._passed.get(scope, 0))", "= position"),
+    ),
+    mutant(
+        "each replica has its own timeline after a restore that was told",
+        "kube/pods/epochs.py",
+        ODD,
+        ("        if not self._is_rewinding:\n            # The same", "        if False:\n            # The same"),
+    ),
+    mutant(
+        "who shares the digest has put it back",
+        "runtime/memories.py",
+        ODD,
+        ("    return bool(owners) and names.FIELD_MANAGER not in owners\n", "    return bool(owners - {names.FIELD_MANAGER})\n"),
+    ),
+    mutant(
+        "older Lease than the one that was gone on from overlooked",
+        "kube/lease.py",
+        ("tests/unit/kube/test_lease.py",),
+        ("        self._note_version(raw)\n        text =", "        text ="),
+    ),
+    mutant(
+        "seats not blind for suspects without room",
+        "core/continuity.py",
+        FULL,
+        ("    if known is None or not ended:\n", "    if True:\n"),
+    ),
+    mutant(
+        "dead without a certificate believed",
+        "core/memory.py",
+        MEMORY,
+        (
+            "    is_dead = certificate is not None\n",
+            "    is_dead = certificate is not None or entry.state is api.IncarnationState.DEAD\n",
+        ),
+    ),
+    mutant(
+        "the dead displace suspects in a full ledger",
+        "core/memory.py",
+        MEMORY,
+        (
+            "key=lambda i: (i.state is not IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)",
+            "key=lambda i: (i.state is IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)",
+        ),
+    ),
+    mutant(
+        "what the ledger does not hold counts as durable",
+        "runtime/ledgers.py",
+        ROUNDS,
+        ("if incarnation.uid not in waiting and", "if"),
+    ),
+)
+
+REMEMBERED = tuple(
+    mutant(name, "runtime/memories.py", ROUNDS + CUT, *changes)
+    for name, *changes in (
+        (
+            "lease not checked before the status",
+            (
+                "            if not self.may_write():\n                return False\n            was_unsure",
+                "            was_unsure",
+            ),
+        ),
+        (
+            "unreadable StaticGroup starts with an empty memory",
+            (
+                "        if isinstance(body, KubeProblem) or body[",
+                "        if isinstance(body, KubeProblem):\n            body = group.to_wire()\n        if body[",
+            ),
+        ),
+        (
+            "memory of a deleted StaticGroup kept for the next of its name",
+            (
+                "is_known = memory is not None and memory.uid == group.metadata.uid\n",
+                "is_known = memory is not None\n",
+            ),
+        ),
+        (
+            "status write whose answer was lost believed not to have happened",
+            ("            memory.is_unsure = True\n            answer", "            answer"),
+        ),
+    )
+)

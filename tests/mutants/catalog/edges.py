@@ -1,0 +1,190 @@
+"""The edges: the pod watch and its book, and what the API server and the brokers say."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+from .suites import BEHIND, BOOK, GATEWAY, PLAN, ROUNDS, STORE, WIRE
+
+EDGES = (
+    mutant(
+        "older version overwrites newer",
+        "kube/pods/book.py",
+        BOOK,
+        ("if before is not None and version.resource_version <= before.resource_version:", "if False:"),
+    ),
+    mutant(
+        "skipped versions keep a pod known from birth",
+        "kube/pods/book.py",
+        BOOK,
+        (
+            "        if before is not None and not in_order:\n            before = replace(before, from_birth=False, runs_known=False)\n",
+            "",
+        ),
+    ),
+    mutant(
+        "runs known from the last word alone",
+        "core/pod.py",
+        BOOK,
+        (" and not self.is_terminal and all(", " and all("),
+    ),
+    mutant(
+        "runs known where a container has no entry",
+        "core/pod.py",
+        BOOK,
+        (" and all(c.phase is not ContainerPhase.ABSENT for c in entries)", ""),
+    ),
+    mutant(
+        "runs of before known after a gap",
+        "kube/pods/book.py",
+        BOOK,
+        ("self.is_resumed and not self.era_of(version.namespace) and", "self.is_resumed and"),
+    ),
+    mutant(
+        "runs of before known at a first start",
+        "kube/pods/book.py",
+        BOOK,
+        ("return self.is_resumed and not", "return not"),
+    ),
+    mutant(
+        "older version whose ids can be edited overlooked",
+        "kube/pods/book.py",
+        BOOK,
+        (", ids_are_fixed=folded.ids_are_fixed,", ","),
+    ),
+    mutant(
+        "record forgets that ids can be edited",
+        "kube/pods/records.py",
+        BOOK,
+        ("ids_are_fixed=bool(flags & _FIXED)", "ids_are_fixed=True"),
+    ),
+    mutant(
+        "live pod that is not ruled out overlooked in the read",
+        "core/guards.py",
+        PLAN,
+        ("if uid not in certified | {", "if not c.chain.ruled_out and uid not in certified | {"),
+    ),
+    mutant(
+        "run that an older version shows forgotten",
+        "kube/pods/book.py",
+        BOOK,
+        ("started_containers=folded.started_containers, ", ""),
+    ),
+    mutant(
+        "state that moved on counts as durable",
+        "kube/pods/unwritten.py",
+        BOOK,
+        ("        if record is not None and record.state is not written.state:\n            return False\n", ""),
+    ),
+    mutant(
+        "workload whose history is gone goes on like the others",
+        "kube/pods/behind.py",
+        BEHIND,
+        ("        if not self.blind:\n            return epoch\n", "        if True:\n            return epoch\n"),
+    ),
+    mutant(
+        "full list lets the position pass those that have no room",
+        "kube/pods/behind.py",
+        BOOK,
+        ("*fresh.values(), *(p for _, p in homeless)", "*fresh.values()"),
+    ),
+    mutant(
+        "standby continues what it has not seen",
+        "kube/pods/behind.py",
+        BEHIND,
+        ("            if p < begun\n", "            if False\n"),
+    ),
+    mutant(
+        "workload without a position resumed from anywhere",
+        "kube/pods/behind.py",
+        BEHIND,
+        ("*(own for own in behind.values() if own > 0)", "*behind.values()"),
+    ),
+    mutant(
+        "earlier release told a position that a workload has not reached",
+        "kube/pods/continuity.py",
+        ("tests/unit/kube/pods/test_continuity.py",),
+        ("{scope: self.floor(scope, position) for scope, position in positions.items()}", "dict(positions)"),
+    ),
+    mutant(
+        "restored etcd compared with the position of a workload",
+        "kube/pods/watch/stream.py",
+        BEHIND,
+        ("self._complete_resume(max(resume_from, stored))", "self._complete_resume(resume_from)"),
+    ),
+    mutant(
+        "ids set by hand trusted beside a blind workload",
+        "runtime/histories.py",
+        ("tests/unit/runtime/test_gaps.py",),
+        ('workload="" if by_hand else name', "workload=name"),
+    ),
+    mutant(
+        "status that somebody waits for waits for its turn",
+        "runtime/memories.py",
+        ("tests/unit/runtime/test_pace.py", *ROUNDS),
+        ("if memory.is_unsure or not can_wait(memory.status, status):", "if memory.is_unsure:"),
+    ),
+    mutant(
+        "status that waits counts as written",
+        "runtime/memories.py",
+        ("tests/unit/runtime/test_pace.py",),
+        ("        if self._is_held_up(key, memory, status):\n            return False\n", "        if self._is_held_up(key, memory, status):\n            return True\n"),
+    ),
+    mutant(
+        "refused status asked for again at once",
+        "runtime/memories.py",
+        ("tests/unit/runtime/test_refusals.py",),
+        ("            return memory.refusal.is_waiting(now_s)\n", "            return False\n"),
+    ),
+    mutant(
+        "barrier passes over a gap",
+        "kube/pods/store.py",
+        STORE,
+        ("        return passed and self.epoch == epoch\n", "        return passed\n"),
+    ),
+    mutant(
+        "barrier without a bookmark passes",
+        "kube/pods/store.py",
+        STORE,
+        ("        return passed and self.epoch == epoch\n", "        return self.epoch == epoch\n"),
+    ),
+    mutant(
+        "instance-only leave encoded",
+        "kafka/wire.py",
+        WIRE,
+        ("        if not entry.member_id or not entry.instance_id:\n", "        if not entry.instance_id:\n"),
+    ),
+    mutant("empty batch encoded", "kafka/wire.py", WIRE, ("    if not entries:\n", "    if False:\n")),
+    mutant(
+        "error 29 read as an empty group",
+        "kafka/describe.py",
+        GATEWAY,
+        (
+            "        if found.error_code != Code.NONE:\n            return self._refuse",
+            "        if found.error_code not in (Code.NONE, Code.TOPIC_AUTHORIZATION_FAILED):\n            return self._refuse",
+        ),
+    ),
+    mutant(
+        "group type not asked",
+        "kafka/describe.py",
+        GATEWAY,
+        (
+            "(consumer if listing.group_type is GroupType.CONSUMER else classic).append(group_id)",
+            "classic.append(group_id)",
+        ),
+    ),
+    mutant(
+        "lost answer of a leave tried again blindly",
+        "kafka/gateway.py",
+        GATEWAY,
+        ("                if refusal.sent:\n                    return unknown\n", ""),
+    ),
+    mutant(
+        "answers matched to other entries",
+        "kafka/gateway.py",
+        GATEWAY,
+        (
+            "    if echoed != [entry.instance_id for entry in entries]:\n        return (LeaveOutcome.RETRY,) * len(entries)\n",
+            "",
+        ),
+    ),
+)

@@ -1,0 +1,102 @@
+"""The words that people give about lost pods, gaps and restored backups."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+from .suites import MEMORY, RESTORED, WORD
+
+WORDS_OF_PEOPLE = (
+    *(
+        mutant(name, "core/words.py", WORD, change)
+        for name, change in (
+            (
+                "a live incarnation confirmed dead",
+                (
+                    "        known.state is IncarnationState.SUSPECT\n        and not known.object_present\n        and (word",
+                    "        known.certificate is None\n        and (word",
+                ),
+            ),
+            ("word about an object that exists", ("        and not known.object_present\n", "")),
+            (
+                "word of another uid counts",
+                (
+                    "(word.namespace, word.pod_name, word.pod_uid) == (known.namespace, known.pod_name, known.uid)",
+                    "(word.namespace, word.pod_name) == (known.namespace, known.pod_name)",
+                ),
+            ),
+            (
+                "word about another namespace counts",
+                (
+                    "(word.namespace, word.pod_name, word.pod_uid) == (known.namespace, known.pod_name, known.uid)",
+                    "(word.pod_name, word.pod_uid) == (known.pod_name, known.uid)",
+                ),
+            ),
+            ("word counts for a later suspicion", ("        and word.said_at_s >= int(known.since_s)\n", "")),
+            (
+                "outdated ledger brings a void word back",
+                (" and entry.since_s >= int(known.since_s)\n", "\n"),
+            ),
+            (
+                "ledger's word closes a life",
+                (
+                    "    return known.state is IncarnationState.SUSPECT and entry.since_s >=",
+                    "    return entry.since_s >=",
+                ),
+            ),
+        )
+    ),
+    mutant(
+        "word about a gap counts although nobody knows when it was said",
+        "core/words.py",
+        WORD,
+        (
+            'until_s=spec.until.timestamp(),\n        said_at_s=created.timestamp() if created is not None else float("-inf")',
+            'until_s=spec.until.timestamp(),\n        said_at_s=created.timestamp() if created is not None else float("inf")',
+        ),
+    ),
+    mutant(
+        "the same word about a restore twice",
+        "runtime/commands/restored.py",
+        RESTORED,
+        ("-{secrets.token_hex(4)}", "-00000000"),
+    ),
+    mutant(
+        "word about a restore written over a version that nobody read",
+        "runtime/commands/restored.py",
+        RESTORED,
+        ('"metadata": metadata |', '"metadata": metadata | {"resourceVersion": None} |'),
+    ),
+    mutant(
+        "word survives the object's return",
+        "core/chain.py",
+        WORD,
+        (" and not seen.certificate.is_word:\n", ":\n"),
+    ),
+    mutant(
+        "word survives a LIST of the object",
+        "kube/pods/book.py",
+        WORD,
+        ("known = before if in_order or version.is_terminal else taken_back(before, now_s=self._now_s())", "known = before"),
+    ),
+    mutant(
+        "word not asked when a suspect is merged",
+        "kube/pods/book.py",
+        WORD,
+        ("            self._drop_superseded(record)\n        self._apply_words(record)\n", "            self._drop_superseded(record)\n"),
+    ),
+    mutant(
+        "word lets a removal pass an object that is there",
+        "core/guards.py",
+        WORD,
+        (" if i.certificate is not None and not i.certificate.is_word}", " if i.certificate is not None}"),
+    ),
+    mutant(
+        "confirmed end written as a certificate that an older operator refuses",
+        "core/memory.py",
+        MEMORY,
+        (
+            "state=api.IncarnationState.SUSPECT if is_word else api.IncarnationState(i.state.value),",
+            "state=api.IncarnationState(i.state.value),",
+        ),
+    ),
+)

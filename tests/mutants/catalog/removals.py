@@ -1,0 +1,232 @@
+"""A removal: the guards that hold it, the order of a round, and the look afterwards."""
+
+from __future__ import annotations
+
+from .mutant import Mutant, mutant
+from .suites import PLAN, ROUNDS
+
+
+def _without_guard(guard: str) -> Mutant:
+    return mutant(f"guard {guard} dropped", "core/guards.py", PLAN, (f"    {guard},\n", ""))
+
+
+GUARDS = (
+    mutant("no evidence", "core/guards.py", PLAN, ("    chain_not_proven,\n", "")),
+    *(
+        _without_guard(guard)
+        for guard in (
+            "policy_never",
+            "conflict",
+            "unscoped",
+            "duplicate",
+            "pods_unseen",
+            "not_read_afresh",
+            "expected_again",
+            "pod_present",
+            "no_barrier",
+            "two_incarnations",
+            "zombie",
+            "hold_window",
+            "unsupported_group",
+        )
+    ),
+    mutant(
+        "budget dropped",
+        "core/plan.py",
+        PLAN,
+        (
+            "    allowed = max(1, len(group.members) * percent // 100)\n",
+            "    allowed = len(passed)\n",
+        ),
+    ),
+    mutant(
+        "missing workload waits no longer than a scale-down",
+        "core/guards.py",
+        PLAN,
+        ("        hold_s = max(hold_s, WORKLOAD_MISSING_HOLD_S)\n", "        pass\n"),
+    ),
+    mutant(
+        "leave entry without member id allowed",
+        "core/group.py",
+        PLAN,
+        ("if not self.member_id or not self.instance_id:", "if not self.instance_id:"),
+    ),
+)
+
+
+VERIFICATION = (
+    mutant(
+        "verification skipped",
+        "core/seats.py",
+        PLAN,
+        ("        if not group.is_settled and not is_expired:\n            return record\n", ""),
+    ),
+    mutant(
+        "one reading of an absent group believed",
+        "core/seats.py",
+        PLAN,
+        (
+            "        if is_expired and record.absent_since_s is None:\n            return replace(record, absent_since_s=now_s)\n",
+            "",
+        ),
+    ),
+    mutant(
+        "settled at the acknowledgement",
+        "core/outcomes.py",
+        ROUNDS,
+        (
+            "            attempts=removal.attempt,\n",
+            "            attempts=removal.attempt,\n            settled_at_s=now_s,\n",
+        ),
+    ),
+    mutant(
+        "resurrected member not removed again",
+        "core/guards.py",
+        PLAN,
+        ("    if record is None or record.member_id == c.member.member_id:\n", "    if record is None:\n"),
+    ),
+    mutant(
+        "resurrected member stays settled",
+        "core/seats.py",
+        PLAN,
+        ("            return replace(record, absent_since_s=None, settled_at_s=None)\n", "            return record\n"),
+    ),
+    mutant(
+        "coordinator change ignored",
+        "core/seats.py",
+        PLAN,
+        ("        if record.coordinator != group.coordinator:\n", "        if False:\n"),
+    ),
+    mutant(
+        "one reading after a fail-over believed",
+        "core/seats.py",
+        PLAN,
+        ("COORDINATOR_CHANGE_SETTLE_S = 2.0\n", "COORDINATOR_CHANGE_SETTLE_S = 0.0\n"),
+    ),
+    mutant(
+        "unsure outcome counts as removed",
+        "core/outcomes.py",
+        PLAN,
+        ("        if outcome is LeaveOutcome.REMOVED:\n", "        if True:\n"),
+    ),
+)
+
+
+ORDER = tuple(
+    mutant(name, "runtime/reconciler.py", ROUNDS, *changes)
+    for name, *changes in (
+        (
+            "no barrier",
+            (
+                "passed = bool(versions) and await self._barrier(namespace, versions, position)",
+                "passed = bool(versions)",
+            ),
+        ),
+        (
+            "barrier before describe",
+            (
+                "        settings = await self.connections.settings(connection_key)\n        described",
+                "        settings = await self.connections.settings(connection_key)\n        await self.pods.barrier(namespace, self.pods.position(namespace))\n        described",
+            ),
+            (
+                "passed = bool(versions) and await self._barrier(namespace, versions, position)",
+                "passed = bool(versions)",
+            ),
+        ),
+        (
+            "describe last",
+            (
+                "replace(seen, workload=workload), fresh)  # step 4: only now\n",
+                "replace(seen, workload=workload), fresh)\n"
+                "            seen = replace(seen, group=await self.kafka.describe(settings, spec.group_id))\n",
+            ),
+        ),
+        (
+            "chains taken before the barrier",
+            (
+                "            seen = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now\n",
+                "            gathered = {k: replace(e, fresh=fresh.get(k)) for k, e in seen.evidence.items()}\n"
+                "            seen = replace(seen, workload=workload, evidence=gathered)\n",
+            ),
+        ),
+        (
+            "intent read dropped",
+            (
+                "        workload = await self.kube.read_workload(namespace, spec.workload_ref.name)\n        if",
+                "        workload = cached\n        if",
+            ),
+        ),
+        (
+            "etcd restore not noticed",
+            (
+                "        position, epoch = self.pods.position(namespace), self.pods.epoch\n",
+                "        position, epoch = 0, self.pods.epoch\n",
+            ),
+        ),
+        (
+            "observe ignored",
+            ("        if spec.mode is Mode.OBSERVE:\n            return Executed(observe_only=True), decided\n", ""),
+        ),
+        (
+            "forced observe ignored",
+            ('return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec', "return spec"),
+        ),
+        ("suspend ignored", ("        if group.spec.suspend:\n", "        if False:\n")),
+        (
+            "lease not checked before the leave",
+            (
+                "        if not self.may_write():\n            return Executed(\n",
+                "        if False:\n            return Executed(\n",
+            ),
+        ),
+        (
+            "deleted StaticGroup not noticed before the leave",
+            ("        if not self._is_current(group):\n            return Executed(), decided\n", ""),
+        ),
+        (
+            "lease not checked before a round is reported",
+            (
+                "        if not self.may_write():\n            return False\n        self.ledgers.forget_settled",
+                "        self.ledgers.forget_settled",
+            ),
+        ),
+        (
+            "end durable before the status was written",
+            (
+                "counts as durable only when the write succeeded.\"\"\"\n",
+                "counts as durable only when the write succeeded.\"\"\"\n        self.ledgers.mark_durable(key, known, status)\n",
+            ),
+        ),
+        ("status written although nothing changed", ("        if status == memory.status and not memory.is_unsure:\n", "        if False:\n")),
+    )
+)
+
+
+DEPARTED = tuple(
+    mutant(name, path, ("tests/unit/runtime/test_departed.py",), *changes)
+    for path, name, *changes in (
+        (
+            "runtime/reconciler.py",
+            "departed as before the consistent read",
+            (
+                "replace(seen, workload=workload), fresh)  # step 4: only now\n",
+                "seen, fresh)\n            seen = replace(seen, workload=workload)\n",
+            ),
+        ),
+        (
+            "core/seats.py",
+            "read afresh in the round that acknowledges the ids",
+            ("    if history.injected is None or ordinal is None", "    if ordinal is None"),
+        ),
+        (
+            "core/intent.py",
+            "departed by the ids of the round before",
+            ("replace(history, injected=injection.injected, templates=injection.templates)", "history"),
+        ),
+        (
+            "core/plan.py",
+            "lost memory counts from the next round on",
+            ("    if snapshot.continuity is not None and injection", "    if False and injection"),
+        ),
+    )
+)

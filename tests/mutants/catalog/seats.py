@@ -1,0 +1,102 @@
+"""The history of each seat over gaps and restores."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+from .suites import HISTORIES
+
+SEATS = tuple(
+    mutant(name, path, HISTORIES, *changes)
+    for path, name, *changes in (
+        (
+            "core/continuity.py",
+            "name kept because it has an object, whatever its uid",
+            ("if s.uid in view.seen)", "if s.ordinal in {n.ordinal for n in view.seats})"),
+        ),
+        (
+            "core/continuity.py",
+            "uids compared over a restore",
+            ("before.timeline != view.timeline or before.workload_name", "before.workload_name"),
+        ),
+        (
+            "core/continuity.py",
+            "seats inside of the range kept by the generation rule",
+            ("        runs.append(inside)\n", ""),
+        ),
+        (
+            "core/continuity.py",
+            "generation not compared",
+            ("before.is_complete and before.workload == view.read else", "before.is_complete else"),
+        ),
+        (
+            "core/continuity.py",
+            "observedGeneration not compared",
+            (" or view.observed_generation != view.metadata_generation:", ":"),
+        ),
+        (
+            "core/continuity.py",
+            "object at an end of the gap taken for absent",
+            ("return frozenset(unexplained | {s.ordinal for s in view.seats})", "return frozenset()"),
+        ),
+        (
+            "core/continuity.py",
+            "incomplete list of seats taken for all of them",
+            ("before.workload if before.is_complete and", "before.workload if"),
+        ),
+        (
+            "core/continuity.py",
+            "swapped ids of a container that was started again forgotten",
+            ("    if _may_have_swapped(before, view):\n", "    if False:\n"),
+        ),
+        (
+            "core/continuity.py",
+            "ids by hand kept clear by a name",
+            ("    if view.are_ids_by_hand or before", "    if before"),
+        ),
+        (
+            "core/continuity.py",
+            "blind spans forgotten at the next gap",
+            ("        blind = (*blind, span) if lost else blind\n", "        blind = (span,) if lost else ()\n"),
+        ),
+        (
+            "core/continuity.py",
+            "word closes a longer span",
+            ("int(self.since_s) <= int(span.since_s) and ", ""),
+        ),
+        (
+            "core/continuity.py",
+            "word said before the span was over",
+            ("min(self.until_s, self.said_at_s)", "self.until_s"),
+        ),
+        (
+            "runtime/histories.py",
+            "facts of the StatefulSet without a barrier behind them",
+            ("if is_passed and self.pods.epoch == epoch else None", "if self.pods.epoch == epoch else None"),
+        ),
+        (
+            "runtime/histories.py",
+            "history that the status does not tell taken for innocence",
+            ("return first if history.injected is None else self._forgotten(group, first)", "return first"),
+        ),
+        (
+            "runtime/histories.py",
+            "objects seen before the gap taken for seen",
+            (" and self.pods.seen_under(pod.uid) in unbroken[o]", ""),
+        ),
+        (
+            "core/memory.py",
+            "object of a seat that is gone is no suspect",
+            ("return (*remembered, *(i for i in seated(namespace, status) if i.uid not in known))", "return remembered"),
+        ),
+        (
+            "kube/pods/book.py",
+            "old version of a pod counts as seen now",
+            ("changes = [self._take(version", "changes = [self.take(version"),
+        ),
+        (
+            "kube/pods/names.py",
+            "object that went with editable ids forgotten",
+            ("if n not in same or listed[n].restarts != was.restarts", "if n in same and listed[n].restarts != was.restarts"),
+        ),
+    )
+)

@@ -1,0 +1,59 @@
+"""The tests that must notice: each name stands for the files that hold the rules of one part."""
+
+CERTIFICATE = ("tests/unit/core/test_certificate.py",)
+CHAIN = ("tests/unit/core/test_chain.py",)
+WORDS = ("tests/unit/core/test_words.py",)
+PLAN = ("tests/unit/core/test_plan.py",)
+MEMORY = ("tests/unit/core/test_memory.py",)
+SUFFIXES = ("tests/unit/core/test_suffixes.py",)
+HISTORIES = (
+    "tests/unit/core/test_continuity.py",
+    "tests/unit/runtime/test_gaps.py",
+    "tests/unit/kube/pods/test_names.py",
+    "tests/unit/kube/pods/test_book.py",
+    "tests/unit/kube/pods/test_any_order.py",
+    "tests/unit/kube/pods/test_gone.py",
+    "tests/unit/kube/pods/test_unwritten.py",
+)
+TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
+HOLDS = ("tests/unit/core/test_in_force.py",)
+ROUNDS = ("tests/unit/runtime/test_reconciler.py", "tests/unit/runtime/test_reconciler_memory.py")
+QUEUE = ("tests/unit/runtime/test_work_queue.py",)
+FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
+CUT = ("tests/unit/runtime/test_round_cut.py",)
+SILENCE = ("tests/unit/kafka/test_silence.py",)
+LOGS = ("tests/unit/runtime/process/test_logs.py",)
+STATEMENTS = ("tests/unit/core/test_statements.py",)
+KUBE = ("tests/unit/kube/test_gateway.py",)
+BOOK = (
+    "tests/unit/kube/pods/test_book.py",
+    "tests/unit/kube/pods/test_any_order.py",
+    "tests/unit/kube/pods/test_gone.py",
+    "tests/unit/kube/pods/test_unwritten.py",
+    "tests/unit/kube/pods/test_everyday_ends.py",
+)
+OTHER_NAMES = ("tests/unit/runtime/test_other_names.py",)
+ODD = (
+    "tests/unit/runtime/test_odd_events.py",
+    "tests/unit/runtime/test_put_back.py",
+    "tests/unit/runtime/test_other_names.py",
+    "tests/unit/kube/pods/test_restores.py",
+    "tests/unit/kube/pods/test_odd_watches.py",
+)
+FULL = ("tests/unit/runtime/test_full_ledger.py",)
+STORE = (
+    "tests/unit/kube/pods/test_store.py",
+    "tests/unit/kube/pods/test_gaps.py",
+    "tests/unit/kube/pods/test_barrier.py",
+    "tests/unit/kube/pods/test_handover.py",
+)
+BEHIND = ("tests/unit/kube/pods/test_behind.py",)
+WIRE = ("tests/unit/kafka/test_wire.py",)
+TRANSLATE = ("tests/unit/kube/test_translate.py",)
+NODES = ("tests/unit/kube/test_node_store.py",)
+OBJECTS = ("tests/unit/kube/test_object_stream.py",)
+PROCESS = ("tests/unit/runtime/test_operator.py",)
+PULLER = ("tests/unit/runtime/test_recommendations.py",)
+GATEWAY = ("tests/unit/kafka/test_gateway.py",)
+WORD = (*WORDS, "tests/unit/kube/pods/test_words.py")
+RESTORED = ("tests/unit/runtime/commands/test_restored.py",)

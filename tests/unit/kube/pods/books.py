@@ -1,0 +1,25 @@
+"""Make books and show them raw pods."""
+
+from typing import Any
+
+from staticgroup.core.chain import Incarnation
+from staticgroup.core.pod import NodeView, PodVersion
+from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.translate import pod_version
+from unit.kube.raw_objects import NODE, at
+
+
+def at_version(raw: dict[str, Any], resource_version: int) -> PodVersion:
+    found = pod_version(at(raw, resource_version))
+    assert isinstance(found, PodVersion)
+    return found
+
+
+def make_book(nodes: dict[str, NodeView] | None = None, **rest: Any) -> IncarnationBook:
+    known = {"node-a": NODE} if nodes is None else nodes
+    return IncarnationBook(node_of=known.get, now_s=lambda: 50.0, is_managed=rest.pop("is_managed", lambda ns, n: True), **rest)
+
+
+def see(book: IncarnationBook, raw: dict[str, Any], resource_version: int, *, deleted: bool = False, listed: bool = False) -> Incarnation:
+    change = book.take(at_version(raw, resource_version), is_deleted=deleted, in_order=not listed)
+    return change.record.incarnation()

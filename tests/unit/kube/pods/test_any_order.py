@@ -1,0 +1,126 @@
+"""Versions come in any order, twice or late, and fold to the same incarnations."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from staticgroup.core.chain import IncarnationState
+from staticgroup.core.pod import PodVersion
+from staticgroup.kube.pods.book import IncarnationBook
+from unit.kube.pods.books import at_version, make_book, see
+from unit.kube.raw_objects import born, finished, pod
+
+
+def test_older_version_does_not_overwrite_but_its_ids_stay() -> None:
+    book = make_book()
+    see(book, pod(instance_id="new-id"), 5)
+    seen = see(book, born(instance_id="old-id"), 3)
+    assert (seen.runs, seen.resource_version) == (True, 5)
+    assert seen.instance_ids == {"new-id", "old-id"}
+    assert [r.uid for r in book.records.carrying("shop", "old-id")] == ["uid-0"]
+
+
+def test_listed_version_older_than_the_deletion_does_not_revive() -> None:
+    book = make_book()
+    see(book, pod(), 9, deleted=True)
+    assert see(book, pod(), 4, listed=True).state is IncarnationState.SUSPECT
+
+
+def test_deletion_older_than_the_version_that_came_back_is_ignored() -> None:
+    book = make_book()
+    see(book, pod(), 2)
+    see(book, pod(), 6)
+    seen = see(book, pod(), 4, deleted=True)
+    assert (seen.state, seen.object_present) == (IncarnationState.LIVE, True)
+
+
+def test_pod_seen_again_after_a_list_did_not_show_it_is_live_but_not_known_from_birth() -> None:
+    book = make_book()
+    see(book, born(), 1)
+    (change,) = book.take_absent("", {}, 2)
+    assert change.record.state is IncarnationState.SUSPECT
+    seen = see(book, pod(statuses=[]), 3)
+    assert (seen.state, seen.from_birth) == (IncarnationState.LIVE, False)
+
+
+_STEPS = st.sampled_from(["bind", "run", "end", "relabel", "vanish", "force", "new-id"])
+
+
+def _history(steps: list[tuple[int, str]]) -> list[tuple[PodVersion, bool]]:
+    """Play steps on three pod names; each vanish is followed by a new uid."""
+    history: list[tuple[PodVersion, bool]] = []
+    raws: dict[int, dict[str, Any]] = {}
+    generation = dict.fromkeys(range(3), 0)
+    for resource_version, (slot, step) in enumerate(steps, start=10):
+        name, uid = f"web-{slot}", f"uid-{slot}-{generation[slot]}"
+        raw = raws.get(slot)
+        if raw is None:
+            raws[slot] = born(name, uid=uid, instance_id=f"{name}.s")
+        elif step == "run":
+            raws[slot] = pod(name, uid=uid, instance_id=f"{name}.s")
+        elif step == "end":
+            raws[slot] = finished(name, uid=uid, instance_id=f"{name}.s")
+        elif step == "new-id":
+            raws[slot] = pod(name, uid=uid, instance_id=f"{name}.t")
+        elif step in ("vanish", "force"):
+            history.append((at_version(finished(name, uid=uid) if step == "vanish" else raw, resource_version), True))
+            del raws[slot]
+            generation[slot] += 1
+            continue
+        history.append((at_version(raws[slot], resource_version), False))
+    return history
+
+
+def _facts(book: IncarnationBook) -> dict[str, Any]:
+    return {r.uid: replace(r.incarnation(), since_s=0.0, refusal="") for r in book.records.in_scope("")}
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.integers(0, 2), _STEPS), max_size=25), st.lists(st.integers(0, 25), max_size=4))
+def test_any_split_of_a_history_into_overlapping_watches_folds_to_the_same(
+    steps: list[tuple[int, str]], restarts: list[int]
+) -> None:
+    """Each restart resumes from an earlier point, so versions come again; the result must not change."""
+    history = _history(steps)
+    straight, resumed = make_book(), make_book()
+    for version, is_deleted in history:
+        straight.take(version, is_deleted=is_deleted, in_order=True)
+    done = 0
+    for back_to in [*restarts, 0]:
+        for version, is_deleted in history[min(back_to, done):]:
+            resumed.take(version, is_deleted=is_deleted, in_order=True)
+        done = len(history)
+    assert _facts(resumed) == _facts(straight)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.integers(0, 2), _STEPS), max_size=25), st.integers(0, 25), st.integers(0, 25))
+def test_list_at_any_point_of_a_replay_never_revives_and_never_certifies_more(
+    steps: list[tuple[int, str]], listed_after: int, folded_at: int
+) -> None:
+    """A LIST at r folded early, late or in between; only the knowledge from birth may be smaller."""
+    history = _history(steps)
+    straight, mixed = make_book(), make_book()
+    present: dict[str, PodVersion] = {}
+    for version, is_deleted in history[:listed_after]:
+        present.pop(version.uid, None)
+        if not is_deleted:
+            present[version.uid] = version
+    for number, (version, is_deleted) in enumerate([*history, (None, False)]):
+        if number == min(folded_at, len(history)):
+            for listed in present.values():
+                mixed.take(listed, is_deleted=False, in_order=False)
+        if version is not None:
+            straight.take(version, is_deleted=is_deleted, in_order=True)
+            mixed.take(version, is_deleted=is_deleted, in_order=True)
+    expected, found = _facts(straight), _facts(mixed)
+    # What is certified less may be kept longer: a newer dead incarnation replaces an older dead one only.
+    assert found.keys() >= expected.keys()
+    for uid in expected:
+        incarnation = found[uid]
+        assert incarnation.object_present == expected[uid].object_present
+        assert incarnation.instance_ids == expected[uid].instance_ids
+        if incarnation.state is IncarnationState.DEAD:
+            assert expected[uid].state is IncarnationState.DEAD

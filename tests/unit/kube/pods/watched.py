@@ -1,0 +1,78 @@
+"""A pod store that follows the fake API server over real HTTP, with what it told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from staticgroup.core.chain import Incarnation, IncarnationState
+from staticgroup.core.pod import NodeView
+from staticgroup.kube.pods.continuity import Continuity
+from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pods.store import PodStore
+from staticgroup.kube.transport import connect
+from support.fake_apiserver import FakeApiServer
+from unit.kube.raw_objects import NODE, eventually
+
+UID = "uid-0"
+
+
+async def brief(seconds: float) -> None:
+    """Wait a thousandth of what is asked, but never less than a turn of the loop."""
+    await asyncio.sleep(seconds / 1000)
+
+
+class World:
+    """One store following the fake server, with what it told."""
+
+    def __init__(self, store: PodStore, nodes: dict[str, NodeView]) -> None:
+        self.store = store
+        self.nodes = nodes
+        self.changes: list[tuple[str, str, str]] = []
+        self.gaps: list[str] = []
+        self.uncertified: list[str] = []
+
+    def state(self, uid: str = UID) -> IncarnationState | None:
+        found = self.store.get(uid)
+        return found.state if found else None
+
+
+@asynccontextmanager
+async def following(
+    server: FakeApiServer, *, resume: Continuity | None = None, merged: Iterable[Incarnation] = (), seed: int = 1,
+    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: Callable[[], bool] = lambda: True,
+    sleep: Callable[[float], Any] = asyncio.sleep, now_s: Callable[[], float] = lambda: 50.0, **settings_: Any,
+) -> AsyncIterator[World]:
+    transport = connect(server.configuration())
+    nodes = {"node-a": NODE}
+    world: World
+    hooks = PodStoreHooks(
+        node_of=nodes.get, is_managed=lambda namespace, name: is_managed(),
+        on_change=lambda *key: world.changes.append(key), on_gap=lambda reason: world.gaps.append(reason),  # noqa: PLW0108 - world is made below
+        on_uncertified=lambda reason: world.uncertified.append(reason),  # noqa: PLW0108
+    )
+    defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
+    store = PodStore(
+        transport, hooks, rng=Random(seed), now_s=now_s, clock_s=asyncio.get_running_loop().time, scopes=scopes,
+        settings=PodStoreSettings(**(defaults | settings_)), sleep=sleep,
+    )
+    world = World(store, nodes)
+    store.merge(merged)
+    task = asyncio.create_task(store.run(resume))
+    try:
+        if anchored:
+            async with asyncio.timeout(10):
+                await store.wait_anchored()
+        yield world
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await transport.close()
+
+
+async def lost_history(server: FakeApiServer, world: World) -> None:
+    """Let the API server forget what happened since the watch was last there, and wait until it is anchored again."""
+    server.compact()
+    server.end_watches()
+    await eventually(lambda: world.gaps and world.store.epoch)

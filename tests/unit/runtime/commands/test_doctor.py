@@ -1,0 +1,68 @@
+"""`doctor` finds CRDs that are older than the operator before a status is refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from staticgroup.api import crd
+from staticgroup.kube.transport import connect
+from staticgroup.runtime.commands.doctor import Finding, findings
+from staticgroup.runtime.operator import Operator
+from staticgroup.runtime.process.settings import Settings
+from support.fake_apiserver import FakeApiServer
+from support.fake_gateways import FakeKafka
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer().serving() as running_server:
+        yield running_server
+
+
+def published(*definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return what an API server publishes of CRDs."""
+    schemas = {}
+    for definition in definitions:
+        kind = definition["spec"]["names"]["kind"]
+        version = definition["spec"]["versions"][0]
+        marks = [{"group": definition["spec"]["group"], "kind": kind, "version": version["name"]}]
+        schemas[f"io.{kind}"] = version["schema"]["openAPIV3Schema"] | {"x-kubernetes-group-version-kind": marks}
+    return {"components": {"schemas": schemas}}
+
+
+async def found(server: FakeApiServer) -> dict[str, Finding]:
+    transport = connect(server.configuration())
+    try:
+        operator = Operator(Settings(identity="one", namespace="ops"), transport, kafka=FakeKafka())
+        return {f.check: f async for f in findings(operator)}
+    finally:
+        await transport.close()
+
+
+CHECK = "CustomResourceDefinition {}.staticgroup.io knows what this operator writes"
+
+
+async def test_crds_of_this_version_are_good(server: FakeApiServer) -> None:
+    server.openapi = published(crd.static_group_crd(), crd.kafka_connection_crd())
+    checks = await found(server)
+    assert checks[CHECK.format("staticgroups")].is_good
+    assert checks[CHECK.format("kafkaconnections")].is_good
+
+
+async def test_older_crd_is_found_with_its_fields_and_the_remedy(server: FakeApiServer) -> None:
+    older = crd.static_group_crd()
+    del older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["continuity"]
+    server.openapi = published(older, crd.kafka_connection_crd())
+    finding = (await found(server))[CHECK.format("staticgroups")]
+    assert (finding.is_good, finding.is_fatal) == (False, True)
+    assert "status.continuity" in finding.remedy
+    assert "python -m staticgroup crds | kubectl apply -f -" in finding.remedy
+
+
+async def test_schema_that_cannot_be_read_is_no_more_than_a_warning(server: FakeApiServer) -> None:
+    server.failing_paths.add("/openapi/v3/apis/staticgroup.io/v1alpha1")
+    finding = (await found(server))[CHECK.format("staticgroups")]
+    assert (finding.is_good, finding.is_fatal) == (False, False)
