@@ -17,6 +17,8 @@ import pytest
 import yaml
 
 from staticgroup.api import crd, names
+from staticgroup.api.identity import Preset
+from staticgroup.api.injection import env_names
 from staticgroup.api.kafkaconnection import KafkaConnection
 from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
 from staticgroup.api.staticgroup import StaticGroup
@@ -351,6 +353,19 @@ def test_make_targets_that_pages_name_exist() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     named = set(re.findall(r"(?:`|^)make ([a-z0-9-]+)", text, re.MULTILINE))
     assert {"demo", "test"} <= named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_upgrades_take_the_new_charts_defaults(page: Path) -> None:
+    """With --reuse-values a template that reads a new value finds none."""
+    assert re.findall(r"^helm upgrade .*--reuse-values", page.read_text(encoding="utf-8"), re.MULTILINE) == []
+
+
+def test_keys_that_quarkus_needs_for_streams_follow_the_preset() -> None:
+    preset = env_names(Preset.KAFKA_STREAMS)
+    assert preset is not None
+    declared = dict(re.findall(r"^kafka-streams\.([a-z.]+)=\$\{(\w+):\}$", read("guide", "first-group.md"), re.MULTILINE))
+    assert declared == {"group.instance.id": preset.instance_id, "session.timeout.ms": preset.session_timeout}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)

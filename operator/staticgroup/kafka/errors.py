@@ -72,7 +72,7 @@ def _retry(recovery: Recovery, text: str) -> Verdict:
 
 
 def _denied(acl: str, consequence: str = "") -> Verdict:
-    text = f"{{principal}} lacks {acl}{consequence}; grant it with kafka-acls"
+    text = f"{{principal}} lacks {acl}{consequence}; grant it with an ACL"
     return Verdict(kind=KafkaProblemKind.NOT_AUTHORIZED, recovery=Recovery.NONE, text=text, acl=acl)
 
 
