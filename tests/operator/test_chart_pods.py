@@ -68,7 +68,7 @@ def test_pods_keep_the_restricted_standard(variant: str) -> None:
         assert violations(spec) == []
         (only,) = spec["containers"]
         assert only["securityContext"]["readOnlyRootFilesystem"] is True
-        assert spec["securityContext"]["runAsUser"] == 65532
+        assert spec["securityContext"].get("runAsUser") == (None if variant == "openshift" else 65532)
         assert {mount["mountPath"] for mount in only["volumeMounts"]} - OPTIONAL_MOUNTS == {"/tmp"}
         assert set(only["resources"]) >= {"requests", "limits"}
 
@@ -85,6 +85,42 @@ def test_the_check_of_the_standard_finds_a_careless_pod() -> None:
         "hostPID", "volume root: hostPath", "c: allowPrivilegeEscalation", "c: capabilities.drop",
         "c: capabilities.add", "c: runAsNonRoot", "c: seccompProfile", "c: hostPort",
     }  # fmt: skip
+
+
+ASSIGNED_BY_RESTRICTED_V2 = {"runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy", "supplementalGroups"}
+"""OpenShift refuses pods that name other numbers than those of their namespace."""
+
+
+def test_openshift_may_assign_the_numbers_and_the_rest_of_the_standard_stays() -> None:
+    specs = list(pod_specs(render("openshift")))
+    for spec in specs:
+        assert spec["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        (only,) = spec["containers"]
+        assert not ASSIGNED_BY_RESTRICTED_V2 & set(only["securityContext"])
+    assert [v["name"] for v in specs[0]["volumes"]] == ["tmp", "journal"]
+
+
+def test_numbers_of_ones_own_reach_both_pods_and_the_journals_volume() -> None:
+    options = ("--set", "podSecurityContext.runAsUser=1000650000", "--set", "podSecurityContext.runAsGroup=1000650001")
+    operator, doctor = (
+        each["securityContext"] for each in pod_specs(render("default", "--set", "journal.files.enabled=true", *options))
+    )
+    assert (operator["runAsUser"], operator["runAsGroup"], operator["fsGroup"]) == (1000650000, 1000650001, 1000650001)
+    assert (doctor["runAsUser"], doctor["runAsGroup"]) == (1000650000, 1000650001)
+    assert "fsGroup" not in the(render("default", *options), "Deployment")["spec"]["template"]["spec"]["securityContext"]
+    chosen = render("default", "--set", "journal.files.enabled=true", "--set", "podSecurityContext.fsGroup=7")
+    context = next(pod_specs(chosen))["securityContext"]
+    assert (context["fsGroup"], "fsGroupChangePolicy" in context) == (7, False)
+
+
+def test_security_contexts_can_be_emptied_and_extended() -> None:
+    for spec in pod_specs(render("everything", "--set", "podSecurityContext=null", "--set", "securityContext=null")):
+        assert "securityContext" not in spec
+        assert "securityContext" not in spec["containers"][0]
+    for spec in pod_specs(render("default", "--set", "securityContext.seLinuxOptions.type=container_t")):
+        context = spec["containers"][0]["securityContext"]
+        assert context["seLinuxOptions"] == {"type": "container_t"}
+        assert context["capabilities"] == {"drop": ["ALL"]}
 
 
 def test_replicas_survive_updates_and_drains() -> None:

@@ -8,9 +8,9 @@ import pytest
 from live_cluster import Kubectl
 
 from staticgroup.api import status as api
-from staticgroup.api.conditions import condition, set_condition
+from staticgroup.api.conditions import set_condition, stated
 from staticgroup.api.names import FIELD_MANAGER, INSTANCE_ID_ANNOTATION
-from staticgroup.api.reasons import ConditionType, Reason
+from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
 
 pytestmark = pytest.mark.cluster
 
@@ -22,7 +22,7 @@ def crowded_status() -> api.StaticGroupStatus:
     """Every field set and every list full, with ids of a usual length."""
     conditions = ()
     for kind in ConditionType:
-        new = condition(kind, Reason.NOT_OBSERVED_YET, observed_generation=1, now=T0)
+        new = stated(kind, Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, message="so", observed_generation=1, now=T0)
         conditions = set_condition(conditions, new, T0)
     ids = [f"orders-consumer-{number}.3fa9c1d2" for number in range(api.INCARNATIONS_MAX)]
     member = "orders-consumer-4.3fa9c1d2-3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11"

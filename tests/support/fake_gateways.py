@@ -82,6 +82,7 @@ class FakeKafka(_Hooks):
         default_factory=lambda: BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
     )
     problems: dict[str, KafkaProblem] = field(default_factory=dict)
+    cluster_id: str | None = "cluster-k"
     outcome: LeaveOutcome | None = None
     settings_seen: list[ConnectionSettings] = field(default_factory=list)
     leaves: list[tuple[LeaveEntry, LeaveOutcome]] = field(default_factory=list)
@@ -148,7 +149,7 @@ class FakeKafka(_Hooks):
         """Say which cluster it is."""
         self.settings_seen.append(settings)
         await self.reached("probe")
-        return self.problems.get("probe", ClusterFacts(cluster_id="cluster-k", brokers=()))
+        return self.problems.get("probe", ClusterFacts(cluster_id=self.cluster_id, brokers=()))
 
     async def describe_rights(self, settings: ConnectionSettings, group_id: str) -> GroupRights | KafkaProblem:
         """Say that every right is there."""

@@ -8,6 +8,7 @@ import ast
 import importlib.util
 import re
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,8 @@ import pytest
 import yaml
 
 from staticgroup.api import crd, names
+from staticgroup.api.identity import Preset
+from staticgroup.api.injection import env_names
 from staticgroup.api.kafkaconnection import KafkaConnection
 from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
 from staticgroup.api.staticgroup import StaticGroup
@@ -346,11 +349,117 @@ def test_every_module_of_the_models_belongs_to_a_line_of_the_design(package: str
     assert [p for p in patterns if not any(m.match(p) for m in modules)] == []
 
 
+# Contributing
+
+RECIPES = (
+    "A certificate", "A guard", "A preset", "A role", "A protocol", "A fault", "A conformance row", "A Spark table",
+)  # fmt: skip
+
+
+def named_paths(text: str) -> set[str]:
+    """Return the files, and tests in them, that a text names from the repository's root, in commands too."""
+    return set(re.findall(r"(?<![\w/.-])((?:operator|tests|docs|charts|crds|deploy)/[\w./-]*\w(?:::\w+)?)", text))
+
+
+def is_there(named: str) -> bool:
+    """Tell whether a path exists, and the test or function in it."""
+    path, _, test = named.partition("::")
+    file = REPOSITORY / path
+    return file.exists() and (not test or f"def {test}(" in file.read_text(encoding="utf-8"))
+
+
+def test_a_recipe_names_only_what_exists() -> None:
+    text = read("CONTRIBUTING.md")
+    found = named_paths(re.sub(r"\]\([^)]*\)", "", text))
+    assert len(found) > 60
+    assert [name for name in sorted(found) if not is_there(name)] == []
+    assert not is_there("tests/unit/core/test_plan.py::test_gone")
+    catalog = "".join(f.read_text(encoding="utf-8") for f in (REPOSITORY / "tests" / "mutants" / "catalog").glob("*.py"))
+    mutants = set(re.findall(r'run\.py "([^"]+)"', text)) - {"NAME"}
+    assert mutants
+    assert [name for name in mutants if f'"{name}"' not in catalog] == []
+
+
+def test_words_of_a_recipe_are_in_the_files_beside_them() -> None:
+    """A row such as | file | a member of `Guard` |: whoever renames the one finds the other."""
+    lost = []
+    for recipe in RECIPES:
+        for files, what in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section(read("CONTRIBUTING.md"), f"### {recipe}"), re.MULTILINE):
+            cells = [files, what] if "`" in files else [what, what]
+            sources = [REPOSITORY / path for path in named_paths(cells[0])]
+            words = [w for w in re.findall(r"`([A-Za-z_]+)`", cells[1]) if w not in ("RemovalHeld", "Held", "select")]
+            text = "".join(source.read_text(encoding="utf-8") for source in sources if source.suffix == ".py")
+            lost += [f"{recipe}: {word}" for word in words if sources and text and not re.search(rf"\b{word}\b", text)]
+    assert lost == []
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_says_which_files_which_test_and_how_to_run_it(recipe: str) -> None:
+    text = section(read("CONTRIBUTING.md"), f"### {recipe}")
+    tables = re.findall(r"^\| (?!file|question|---)", text, re.MULTILINE)
+    assert len(tables) >= 2
+    assert re.search(r"tests/\S+\.py", text.partition("```sh")[0])
+    commands = re.findall(r"^\.venv/bin/pytest -q (tests/\S+)", text, re.MULTILINE)
+    assert commands
+    assert [path for path in commands if not (REPOSITORY / path).exists()] == []
+
+
+def test_contributing_holds_nothing_but_these_recipes() -> None:
+    assert re.findall(r"^### (.+)$", section(read("CONTRIBUTING.md"), "## How to add"), re.MULTILINE) == list(RECIPES)
+
+
+# Files that the ecosystem expects
+
+
+def test_licence_is_the_one_that_the_project_names() -> None:
+    text = (REPOSITORY / "LICENSE").read_text(encoding="utf-8")
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (project["license"], project["license-files"]) == ("Apache-2.0", ["LICENSE"])
+    assert "Apache License\n                           Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    for image in (REPOSITORY / "Dockerfile", REPOSITORY / "deploy" / "fleet-learner" / "Dockerfile"):
+        assert f'licenses="{project["license"]}"' in image.read_text(encoding="utf-8")
+
+
+def test_changelog_begins_with_what_is_unreleased_and_knows_the_present_version() -> None:
+    versions = re.findall(r"^## (.+)$", read("CHANGELOG.md"), re.MULTILINE)
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert versions[0] == "Unreleased"
+    assert versions[1].split(" ")[0] == project["version"]
+    assert [v for v in versions[1:] if not re.fullmatch(r"\d+\.\d+\.\d+( – \d{4}-\d\d-\d\d)?", v)] == []
+    kinds = set(re.findall(r"^### (.+)$", read("CHANGELOG.md"), re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_glossary_gives_each_word_one_meaning_and_one_file() -> None:
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \| \[`([\w/.]+)`\]\(\S+/\3\) \|$", read("reference", "glossary.md"), re.MULTILINE)
+    words = [word for word, _, _ in rows]
+    assert len(words) >= 30
+    assert words == sorted(set(words))
+    assert len(re.findall(r"^\| \*\*", read("reference", "glossary.md"), re.MULTILINE)) == len(rows)
+    assert all(30 <= len(meaning) <= 260 for _, meaning, _ in rows)
+    known = {"incarnation", "certificate", "suspect", "blind span", "seat", "timeline", "epoch", "barrier", "holding", "ledger"}
+    assert known | {"word", "round", "plan", "guard", "chain"} <= set(words)
+
+
 def test_make_targets_that_pages_name_exist() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE.read_text(encoding="utf-8"), re.MULTILINE))
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     named = set(re.findall(r"(?:`|^)make ([a-z0-9-]+)", text, re.MULTILINE))
     assert {"demo", "test"} <= named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_upgrades_take_the_new_charts_defaults(page: Path) -> None:
+    """With --reuse-values a template that reads a new value finds none."""
+    assert re.findall(r"^helm upgrade .*--reuse-values", page.read_text(encoding="utf-8"), re.MULTILINE) == []
+
+
+def test_keys_that_quarkus_needs_for_streams_follow_the_preset() -> None:
+    preset = env_names(Preset.KAFKA_STREAMS)
+    assert preset is not None
+    declared = dict(re.findall(r"^kafka-streams\.([a-z.]+)=\$\{(\w+):\}$", read("guide", "first-group.md"), re.MULTILINE))
+    assert declared == {"group.instance.id": preset.instance_id, "session.timeout.ms": preset.session_timeout}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)

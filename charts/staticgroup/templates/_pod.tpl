@@ -65,17 +65,19 @@
 {{- end }}
 {{- end -}}
 
-{{- define "staticgroup.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
+{{/* The context, which is a pod's or the container's, as a field; nothing when it is empty. */}}
+{{- define "staticgroup.securityContext" -}}
+{{- with . -}}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
 {{- end -}}
 
-{{- define "staticgroup.containerSecurityContext" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{/* The operator's own: a volume of the journal that is not an emptyDir belongs to root otherwise. */}}
+{{- define "staticgroup.operatorSecurityContext" -}}
+{{- $context := .Values.podSecurityContext | default dict -}}
+{{- if and .Values.journal.files.enabled (hasKey $context "runAsGroup") (not (hasKey $context "fsGroup")) -}}
+{{- $context = merge (dict "fsGroup" $context.runAsGroup "fsGroupChangePolicy" "OnRootMismatch") $context -}}
+{{- end -}}
+{{- include "staticgroup.securityContext" $context -}}
 {{- end -}}

@@ -57,7 +57,9 @@ def env_names(preset: Preset) -> EnvNames | None:
     Notes
     -----
     Spring Boot binds the map `spring.kafka.consumer.properties` from the environment, underscores becoming dots;
-    Quarkus reads `KAFKA_*` into its default broker configuration and `KAFKA_STREAMS_*` into that of Kafka Streams.
+    Quarkus reads `KAFKA_*` into its default broker configuration (KafkaRuntimeConfigProducer). Into that of Kafka Streams
+    goes what is called `kafka-streams.…` (KafkaStreamsPropertiesUtil): a variable `KAFKA_STREAMS_…` only where the
+    application declares the key.
     librdkafka reads no environment: the application hands the two values on.
     """
     match preset:

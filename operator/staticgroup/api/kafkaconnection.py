@@ -6,9 +6,9 @@ Sources: KIP-43 and KIP-84 (SASL mechanisms), KIP-768 (OAUTHBEARER with OIDC).
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from staticgroup.api.conditions import CONDITIONS_MAX, Condition
 from staticgroup.api.schema import (
@@ -32,6 +32,23 @@ _PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2]
 _LOCAL_HOST = (
     r"^(localhost|[^:]*[.]localhost|127[.][0-9.]+|169[.]254[.][0-9.]+|0[.]0[.]0[.]0|\\[::1?\\]|\\[fe80:.*):[0-9]+$"
 )
+CLUSTER_ID_MAX: Final = 253
+"""Characters; a recommendation names its cluster within the same bound."""
+ClusterId = Annotated[
+    str, StringConstraints(min_length=1, max_length=CLUSTER_ID_MAX, pattern=r"^[!-~]([ -~]*[!-~])?$")
+]
+"""Whatever brokers call their cluster: Kafka and most vendors 22 characters of base64url, Confluent Cloud `lkc-…`, Redpanda
+`redpanda.<uuid>` or any text of its property cluster_id. Blanks at the ends are an accident of copying."""
+_CLUSTER_ID: Final = TypeAdapter(ClusterId)
+
+
+def is_cluster_id(reported: str) -> bool:
+    """Tell whether a cluster id that brokers report can stand in a spec, and so in a status or message too."""
+    try:
+        _CLUSTER_ID.validate_python(reported)
+    except ValidationError:
+        return False
+    return True
 
 
 class SaslMechanism(StrEnum):
@@ -217,12 +234,10 @@ class KafkaConnectionSpec(ApiModel):
             )
         ),
     )
-    cluster_id: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern="^[a-zA-Z0-9_-]+$")] | None = (
-        Field(
-            None,
-            description="Cluster id the brokers must report, such as MkU3OEVBNTcwNTJENDM2Qk. Default: not checked. "
-            "Set it, so that a wrong address can never act on another cluster.",
-        )
+    cluster_id: ClusterId | None = Field(
+        None,
+        description="Cluster id the brokers must report, such as MkU3OEVBNTcwNTJENDM2Qk, lkc-1abc2d or redpanda. and a "
+        "UUID. Default: not checked. Set it, so that a wrong address can never act on another cluster.",
     )
     tls: Tls = Field(Tls(), description="Encryption. Default: none.")
     sasl: Sasl | None = Field(None, description="Login. Default: none.")
@@ -251,7 +266,7 @@ class KafkaConnectionStatus(ApiModel):
         description="Ready sums up; Connected says whether the brokers answer. True is always the good answer.",
         json_schema_extra=list_map("type"),
     )
-    cluster_id: Annotated[str, StringConstraints(max_length=64)] | None = Field(
+    cluster_id: Annotated[str, StringConstraints(max_length=CLUSTER_ID_MAX)] | None = Field(
         None, description="Cluster id that the brokers report.", json_schema_extra=NULLABLE
     )
     brokers: Count | None = Field(None, description="Brokers that are alive.", json_schema_extra=NULLABLE)

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from ..api import remedies
 from .certificate import Certificate, RefusalReason, certify, certify_unbound
 from .pod import NodeView, PodVersion
 
@@ -232,7 +233,7 @@ def judge(
             ChainClause.GAP,
             f"a pod of this name may have come and gone unseen ({unseen or 'the pod watch is not complete now'})",
             "the member leaves when its session expires, or, if whatever ran unseen in that time has surely ended, by a word: "
-            "staticgroup confirm-gap --list",
+            f"{remedies.LIST_GAPS}",
         )
     namesakes = [i for i in chain if _is_namesake(i, instance_id)]
     if not namesakes and not is_carried:
@@ -242,7 +243,7 @@ def judge(
             return verdict(
                 ChainClause.SUSPECT,
                 f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}",
-                way_out(i) if namespace in ("", i.namespace) else _way_out_elsewhere(i),
+                way_out(i) if namespace in ("", i.namespace) else remedies.confirm_end_elsewhere(i.namespace),
             )
     for i in chain:
         if i.state is not IncarnationState.DEAD and i not in namesakes:
@@ -278,12 +279,7 @@ def predates(i: Incarnation, instance_id: str, *, issued_since_s: float) -> bool
 
 def way_out(suspect: Incarnation) -> str:
     """Say what a person who knows that the process of a suspect has ended may do."""
-    return f"if its process has surely ended: staticgroup -n {suspect.namespace} confirm --list"
-
-
-def _way_out_elsewhere(suspect: Incarnation) -> str:
-    """Say it of a pod of another namespace, which no ledger names, so that `confirm` does not know it."""
-    return f"if its process has surely ended: create a PodEndConfirmation of this uid in namespace {suspect.namespace}"
+    return remedies.confirm_end(suspect.namespace)
 
 
 def _is_namesake(i: Incarnation, instance_id: str) -> bool:

@@ -26,6 +26,8 @@ SecretContents = Mapping[str, Mapping[str, bytes]]
 
 _FINGERPRINT_KEY = secrets.token_bytes(32)
 """Of this process: a logged fingerprint must not let anybody try passwords offline."""
+_KAFKA_USERS = frozenset({SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512})
+"""Mechanisms whose users the brokers themselves hold, so that the user is the principal."""
 
 
 class SecretText:
@@ -128,8 +130,12 @@ class ConnectionSettings:
 
     @property
     def principal(self) -> str:
-        """Who we are to the broker as far as known here; mutual TLS and tokens are named by the broker's own rules."""
-        if self.sasl and self.sasl.username:
+        """Who we are to the broker as far as known here: SCRAM's user is Kafka's own (DefaultKafkaPrincipalBuilder).
+
+        PLAIN's user may be an API key of a service account or `$ConnectionString`; mutual TLS and tokens are named by the
+        broker's own rules.
+        """
+        if self.sasl and self.sasl.mechanism in _KAFKA_USERS:
             return f"User:{self.sasl.username}"
         return "User:ANONYMOUS" if not self.sasl and not self.tls else "the operator's principal"
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from staticgroup.api.remedies import GRANT_BY_ACL
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.kafka.wire import Api
 
@@ -72,7 +73,7 @@ def _retry(recovery: Recovery, text: str) -> Verdict:
 
 
 def _denied(acl: str, consequence: str = "") -> Verdict:
-    text = f"{{principal}} lacks {acl}{consequence}; grant it with kafka-acls"
+    text = f"{{principal}} lacks {acl}{consequence}; {GRANT_BY_ACL}"
     return Verdict(kind=KafkaProblemKind.NOT_AUTHORIZED, recovery=Recovery.NONE, text=text, acl=acl)
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from staticgroup.api.kafkaconnection import is_cluster_id
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.addresses import HostPort, Resolver, check, parse_host_port
 from staticgroup.kafka.answers import BrokerNode, ClusterAnswer, CoordinatorAnswer
@@ -39,7 +39,6 @@ REMEMBERED_GROUPS_MAX = 100_000
 
 Located = BrokerNode | Refusal
 TokenProviderFactory = Callable[[ConnectionSettings], TokenProvider]
-_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(slots=True)
@@ -359,6 +358,6 @@ class ClusterPool:
 
 
 def _wrong_cluster(expected: str, reported: str | None) -> KafkaProblem:
-    shown = reported if reported and _CLUSTER_ID.fullmatch(reported) else "an unreadable one"
+    shown = reported if reported and is_cluster_id(reported) else "an unreadable one"
     text = f"the brokers report cluster id {shown}, but spec.clusterId is {expected}; correct one of them"
     return KafkaProblem(kind=KafkaProblemKind.WRONG_CLUSTER, message=text)

@@ -80,10 +80,5 @@ class Metrics:
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a StaticGroup that is gone."""
-        for metric in (self.members, self.held):
-            for labels in list(metric._metrics):
-                if labels[:2] == (namespace, name):
-                    metric.remove(*labels)
-        for single in (self.ready, self.removed):
-            if (namespace, name) in single._metrics:
-                single.remove(namespace, name)
+        for metric in (self.members, self.held, self.ready, self.removed):
+            metric.remove_by_labels({"namespace": namespace, "staticgroup": name})

@@ -226,10 +226,7 @@ class Narrator:
         held: dict[str, int] = {}
         for h in decided.held:
             held[h.reason] = held.get(h.reason, 0) + 1
-        for labels in [
-            labels for labels in list(self.metrics.held._metrics) if labels[:2] == key and labels[2] not in held
-        ]:
-            self.metrics.held.remove(*labels)
+        self.metrics.held.remove_by_labels({"namespace": key[0], "staticgroup": key[1]})
         for guard, count in held.items():
             self.metrics.held.labels(*key, guard).set(count)
 

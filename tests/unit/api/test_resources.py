@@ -196,6 +196,33 @@ def test_a_value_out_of_bounds_is_refused_without_an_api_server_too(change: dict
         StaticGroup.from_wire(MINIMAL | {"spec": MINIMAL["spec"] | change})
 
 
+CONNECTION: dict[str, Any] = {"bootstrapServers": ["kafka-0.example.com:9092"]}
+CLUSTER_IDS = {
+    "Apache Kafka": "MkU3OEVBNTcwNTJENDM2Qk",
+    "Confluent Cloud": "lkc-1abc2d",
+    "Redpanda": "redpanda.2d339cd9-b540-484d-80da-16cd0650e49b",
+    "WarpStream": "vci_1d4930d7_8e6d_4ad9_b27a_654ed4aaa3ee",
+    "a name that an administrator chose (Redpanda's cluster_id)": "Orders & Payments (east)",
+    "the longest that a recommendation may name": "c" * 253,
+}
+"""As brokers report them; Redpanda takes any text for its property cluster_id."""
+
+
+@pytest.mark.parametrize("cluster_id", CLUSTER_IDS.values(), ids=CLUSTER_IDS.keys())
+def test_every_cluster_id_that_brokers_report_can_be_expected(cluster_id: str) -> None:
+    body = {"metadata": {"name": "kafka", "namespace": "ns"}, "spec": CONNECTION | {"clusterId": cluster_id}}
+    body["status"] = {"clusterId": cluster_id}
+    connection = KafkaConnection.from_wire(body)
+    assert connection.status is not None
+    assert connection.spec.cluster_id == connection.status.cluster_id == cluster_id
+
+
+@pytest.mark.parametrize("cluster_id", ["", " redpanda.1", "redpanda.1 ", "redpanda.1\n", "a\tb", "c" * 254])
+def test_a_cluster_id_that_was_copied_with_something_around_it_is_refused(cluster_id: str) -> None:
+    with pytest.raises(ValidationError, match="clusterId"):
+        KafkaConnection.from_wire({"metadata": {"name": "kafka"}, "spec": CONNECTION | {"clusterId": cluster_id}})
+
+
 GAP_WORD: dict[str, Any] = {
     "since": "2026-11-21T10:00:00Z", "until": "2026-11-21T10:05:00Z", "statement": "all were terminated", "by": "alice",
 }  # fmt: skip

@@ -176,6 +176,9 @@ def test_secret_shows_itself_only_to_reveal() -> None:
     assert secret != CANARY
 
 
+TLS_ONLY = TlsSettings(ca_pem="ca")
+
+
 def full(**changes: Any) -> ConnectionSettings:
     values: dict[str, Any] = {
         "bootstrap_servers": ("kafka:9092",),
@@ -191,6 +194,25 @@ def full(**changes: Any) -> ConnectionSettings:
         ),
     }
     return ConnectionSettings(**(values | changes))
+
+
+@pytest.mark.parametrize(
+    ("tls", "sasl", "principal"),
+    [
+        (None, None, "User:ANONYMOUS"),
+        (TLS_ONLY, None, "the operator's principal"),
+        (None, SaslMechanism.SCRAM_SHA_256, "User:op"),
+        (TLS_ONLY, SaslMechanism.SCRAM_SHA_512, "User:op"),
+        (TLS_ONLY, SaslMechanism.PLAIN, "the operator's principal"),
+        (TLS_ONLY, SaslMechanism.OAUTHBEARER, "the operator's principal"),
+    ],
+)
+def test_principal_is_named_only_where_the_login_is_the_principal(
+    tls: TlsSettings | None, sasl: SaslMechanism | None, principal: str
+) -> None:
+    """PLAIN's user may be an API key, whose service account holds the rights."""
+    login = SaslSettings(mechanism=sasl, username="op", password=SecretText("pw")) if sasl else None
+    assert full(tls=tls, sasl=login).principal == principal
 
 
 def test_fingerprint_follows_every_part_of_the_content_but_the_name() -> None:

@@ -70,6 +70,13 @@ def test_missing_right_is_named_in_kafkas_words(api: Api, code: int, acl: str) -
     assert unknown_principal.missing_acl == acl.removesuffix(" for User:op")
 
 
+@pytest.mark.parametrize("api", list(BY_API))
+def test_remedy_for_a_missing_right_names_no_tool_that_a_vendor_may_not_have(api: Api) -> None:
+    denied = [v for v in (*BY_API[api].values(), *COMMON.values()) if v.kind is KafkaProblemKind.NOT_AUTHORIZED]
+    assert denied
+    assert [v.text for v in denied if not v.text.endswith("; grant it with an ACL")] == []
+
+
 def test_group_id_with_braces_is_shown_as_it_is() -> None:
     assert "'{group}{x}'" in problem_of(Api.LEAVE_GROUP, 30, group_id="{group}{x}").missing_acl
 

@@ -189,6 +189,23 @@ async def test_wrong_cluster_is_refused_before_any_group_call(
     assert {api for api, _ in broker.requests} == {Api.METADATA}
 
 
+@pytest.mark.parametrize(
+    ("reported", "shown"),
+    [
+        ("redpanda.2d339cd9-b540-484d-80da-16cd0650e49b", "redpanda.2d339cd9-b540-484d-80da-16cd0650e49b"),
+        ("broken\x1b[2J", "an unreadable one"),
+        ("c" * 300, "an unreadable one"),
+    ],
+)
+async def test_the_other_clusters_id_is_shown_when_it_can_be_written_into_the_spec(
+    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings, reported: str, shown: str
+) -> None:
+    cluster.cluster_id = reported
+    outcome = await gateway.describe(replace(settings, cluster_id="expected"), "orders")
+    assert isinstance(outcome, KafkaProblem)
+    assert outcome.message.startswith(f"the brokers report cluster id {shown}, but spec.clusterId is expected")
+
+
 async def test_coordinator_of_another_cluster_is_never_asked_to_remove(
     cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
 ) -> None:

@@ -96,6 +96,24 @@ async def test_held_removal_is_told_when_its_guard_is_new_and_not_every_round() 
     assert told(world, "Warning").count("RemovalHeld") == 1
 
 
+async def test_guard_that_holds_nothing_any_more_has_no_gauge_and_others_keep_theirs() -> None:
+    world = await World().started()
+    metrics = world.reconciler.metrics
+    metrics.held.labels("shop", "payments", "DeathNotProven").set(3)
+
+    def held() -> dict[tuple[str, str], float]:
+        (gauge,) = metrics.held.collect()
+        return {(s.labels["staticgroup"], s.labels["guard"]): s.value for s in gauge.samples}
+
+    world.scale(2)
+    world.remove_object(2)
+    await world.settled(2)
+    assert held() == {("payments", "DeathNotProven"): 3, ("orders", "DeathNotProven"): 1}
+    world.scale(3)
+    await world.settled(2)
+    assert held() == {("payments", "DeathNotProven"): 3}
+
+
 async def test_failed_event_stops_nothing() -> None:
     world = await World().started()
     world.kube.problems["post_event"] = problem_of(403, verb="create", resource="events")

@@ -358,7 +358,7 @@ async def test_deleted_staticgroup_is_forgotten_everywhere(cluster: Cluster) -> 
 def is_forgotten(operator: Operator) -> bool:
     stores = operator.stores
     remembered = (stores.groups, stores.group_uids, stores.by_workload, operator.reconciler.memories._by_key)
-    return not any(remembered) and len(operator.queue) == 0 and not operator.metrics.ready._metrics
+    return not any(remembered) and len(operator.queue) == 0 and not any(m.samples for m in operator.metrics.ready.collect())
 
 
 async def test_staticgroup_deleted_while_the_watch_was_broken_is_forgotten_everywhere(cluster: Cluster) -> None:

@@ -202,6 +202,31 @@ async def test_status_of_a_connection_whose_write_was_lost_is_written_again() ->
     assert is_ready()
 
 
+@pytest.mark.parametrize(
+    ("reported", "stored", "says"),
+    [
+        ("redpanda.2d339cd9-b540-484d-80da-16cd0650e49b", True, "0 brokers of cluster redpanda.2d339cd9-b540-484d-80da-16cd0650e49b answer."),
+        (None, False, "0 brokers answer, which report no cluster id."),
+        ("c" * 300, False, "0 brokers answer, which report a cluster id that cannot be shown."),
+        ("a\x1b[2J", False, "0 brokers answer, which report a cluster id that cannot be shown."),
+    ],
+)
+async def test_whatever_the_brokers_call_their_cluster_a_connection_gets_its_status(
+    reported: str | None, stored: bool, says: str
+) -> None:
+    world = World()
+    key = ("shop", "kafka")
+    world.kube.objects[names.KAFKA_CONNECTION_PLURAL, *key] = kafka_connection()
+    world.kafka.cluster_id = reported
+    reporter = ConnectionReporter(
+        kube=world.kube, kafka=world.kafka, stores=world.stores, connections=world.connections,
+        may_write=lambda: True, now_s=lambda: world.now_s,
+    )  # fmt: skip
+    await reporter.reconcile(key)
+    status = world.kube.objects[names.KAFKA_CONNECTION_PLURAL, *key]["status"]
+    assert (status.get("clusterId"), status["conditions"][0]["message"]) == (reported if stored else None, says)
+
+
 async def test_bounds_are_not_asked_for_after_a_describe_that_failed() -> None:
     """A silent broker costs one timeout a round, not two."""
     world = await World().started()

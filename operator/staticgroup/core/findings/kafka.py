@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.remedies import GRANT_BY_ACL
 from ..group import KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..outcomes import Executed
 from ..snapshot import Snapshot
@@ -58,8 +59,8 @@ def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
         return Finding(
             kind=kind,
             reason=Reason.READ_GROUP_DENIED,
-            sentence="LeaveGroup was refused.",
-            remedy=f"Allow READ on Group '{group.group_id}' to the connection's principal, or set spec.mode to Observe.",
+            sentence=f"LeaveGroup was refused: the connection's principal lacks READ on Group '{group.group_id}'",
+            remedy=f"{GRANT_BY_ACL}, or set spec.mode to Observe.",
         )
     return Finding(
         kind=kind,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...api import remedies
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.staticgroup import ProtocolChoice, StaticGroupSpec
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
@@ -30,7 +31,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
     return (
         _wrong_group(spec, group)
         or _wrong_suffix(plan.suffix)
-        or _absent_members(group, table)
+        or _absent_members(group, table, snapshot.namespace)
         or Finding(kind=_KIND, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
     )
 
@@ -65,7 +66,7 @@ def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
     )
 
 
-def _absent_members(group: GroupView, table: SeatTable) -> Finding | None:
+def _absent_members(group: GroupView, table: SeatTable, namespace: str) -> Finding | None:
     """Say which expected members are not in the group, the most telling cause first; None when all are."""
     if group.group_type is GroupType.ABSENT and table.wanted:
         return Finding(
@@ -77,7 +78,7 @@ def _absent_members(group: GroupView, table: SeatTable) -> Finding | None:
     found = ((standing, table.of(standing)) for standing in (Standing.UNISSUED, Standing.MISSING, Standing.OVERDUE))
     lasting = next(((standing, seats) for standing, seats in found if seats), None)
     if lasting is not None:
-        return _lasting(*lasting, of=len(table.wanted))
+        return _lasting(*lasting, namespace, of=len(table.wanted))
     away = table.of(Standing.AWAY)
     if away:
         return Finding(
@@ -90,7 +91,7 @@ def _absent_members(group: GroupView, table: SeatTable) -> Finding | None:
     return None
 
 
-def _lasting(standing: Standing, seats: Sequence[Seat], *, of: int) -> Finding:
+def _lasting(standing: Standing, seats: Sequence[Seat], namespace: str, *, of: int) -> Finding:
     """Say why members are not in the group that do not come by themselves."""
     pod, many = seats[0].pod_name, f"{len(seats)} of {of} members"
     sentence, remedy = {
@@ -98,8 +99,8 @@ def _lasting(standing: Standing, seats: Sequence[Seat], *, of: int) -> Finding:
             f"{many} cannot be told apart, because their pods run without the id they should have: see Injected.", ""
         ),
         Standing.MISSING: (
-            f"{many} are not in the group though their pods are Ready, such as {pod}.",
-            "A fenced client does not come back by itself: restart that pod.",
+            f"{many} are not in the group though their pods are Ready, such as {pod}",
+            remedies.restart_pod(namespace, pod),
         ),
         Standing.OVERDUE: (
             f"{many} are not in the group, and their pods have not become Ready for minutes, such as {pod}.",

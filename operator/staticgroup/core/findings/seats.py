@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ...api import remedies
 from ...api.status import ExceptionKind
 from ..chain import Incarnation, IncarnationState, way_out
 from ..plan import Plan
@@ -42,7 +43,7 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     for seat in plan.table.of(Standing.MISSING) if plan.table is not None else ():
         near = plan.suffix.for_pod(seat.pod_name) if plan.suffix is not None else None
         reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
-        remedy = f"restart it: kubectl -n {namespace} delete pod {seat.pod_name}"
+        remedy = remedies.restart_pod(namespace, seat.pod_name)
         if near is not None and plan.suffix is not None:
             reason, sentence = UNKNOWN_SUFFIX, f"set {plan.suffix.remedy}"
             remedy = f"a member of its pod holds {near.instance_id}"
@@ -54,7 +55,7 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             kind=ExceptionKind.WITHOUT_ID,
             reason="StartedWithoutId",
             sentence="runs without its id",
-            remedy=f"give it one: kubectl -n {namespace} rollout restart statefulset/{workload}",
+            remedy=remedies.give_ids(namespace, workload),
             subject=Subject(pod_name=pod.pod_name),
         )
 

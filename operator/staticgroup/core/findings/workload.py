@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...api import names
+from ...api import names, remedies
 from ...api.injection import follows_annotation
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.staticgroup import StaticGroupSpec
@@ -69,8 +69,8 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
         kind=ConditionType.INJECTED,
         reason=Reason.PODS_WITHOUT_ID,
         sentence=f"{len(without)} pods run without the id they should have, such as {without[0].pod_name}: they were created "
-        "before the injection was in force or set another id.",
-        remedy=f"Give them one: kubectl -n {snapshot.namespace} rollout restart statefulset/{workload}",
+        "before the injection was in force or set another id",
+        remedy=remedies.give_ids(snapshot.namespace, workload),
     )
 
 

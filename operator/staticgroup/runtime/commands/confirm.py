@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from ...api import names
 from ...api.confirmation import PodEndConfirmation
+from ...api.remedies import INSTALL_CRDS
 from ...api.staticgroup import StaticGroup
 from ...api.status import Incarnation, IncarnationState
 from ...kube.gateway import AioKubeGateway
@@ -163,7 +164,7 @@ def _why_not(problem: KubeProblem, namespace: str, uid: str, *, is_named: bool) 
             "anew, for example after the pod came back and was lost again, delete that first"
         )
     if problem.kind is KubeProblemKind.NOT_FOUND:
-        return f"namespace {namespace} or the kind {names.CONFIRMATION_KIND} does not exist here; kubectl apply -f crds/"
+        return f"namespace {namespace} or the kind {names.CONFIRMATION_KIND} does not exist here; {INSTALL_CRDS}"
     if problem.kind is KubeProblemKind.FORBIDDEN:
         other = ", or --by is not your own user name" if is_named else ""
         return (

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from ...api import names
 from ...api.gapconfirmation import WatchGapConfirmation
+from ...api.remedies import INSTALL_CRDS, LIST_GAPS
 from ...api.staticgroup import StaticGroup
 from ...core.checkpoints import checkpoint_from
 from ...core.continuity import BlindSpan, GapWord, SpanReason
@@ -170,7 +171,7 @@ def _meant(spans: Sequence[OpenSpan], word: GapWord) -> list[OpenSpan]:
     if not near:
         raise Refused(
             "no StaticGroup has an open time without sight between "
-            f"{_time(word.since_s)} and {_time(word.until_s)}; staticgroup confirm-gap --list shows those that are open"
+            f"{_time(word.since_s)} and {_time(word.until_s)}; those that are open: {LIST_GAPS}"
         )
     wider = [
         Cover(since_s=min(word.since_s, s.span.since_s), until_s=max(word.until_s, s.span.until_s), spans=(s,)) for s in near
@@ -247,7 +248,7 @@ def _why_not(problem: KubeProblem, name: str, *, is_named: bool) -> str:
             "that first"
         )
     if problem.kind is KubeProblemKind.NOT_FOUND:
-        return f"the kind {names.GAP_CONFIRMATION_KIND} does not exist here; kubectl apply -f crds/"
+        return f"the kind {names.GAP_CONFIRMATION_KIND} does not exist here; {INSTALL_CRDS}"
     if problem.kind is KubeProblemKind.FORBIDDEN:
         other = ", or --by is not your own user name" if is_named else ""
         return (

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ...api import names
 from ...api.kafkaconnection import KafkaConnection
+from ...api.remedies import INSTALL_CRDS
 from ...api.served import UPGRADE_CRDS, lacking, status_schema
 from ...api.staticgroup import StaticGroup
 from ...core.group import KafkaProblem
@@ -180,7 +181,7 @@ async def _words(operator: Operator, namespace: str) -> Finding:
         check="words about lost pods (PodEndConfirmation) are readable",
         is_good=not isinstance(listed, KubeProblem),
         is_fatal=False,
-        remedy=f"{remedy}without them nobody can close a suspicion; kubectl apply -f crds/ and the chart's roles",
+        remedy=f"{remedy}without them nobody can close a suspicion; {INSTALL_CRDS} and the chart's roles",
     )
 
 
@@ -191,7 +192,7 @@ async def _gap_words(operator: Operator) -> Finding:
         check="words about gaps of the pod watch (WatchGapConfirmation) are readable",
         is_good=not isinstance(listed, KubeProblem),
         is_fatal=False,
-        remedy=f"{remedy}without them nobody can close a gap; kubectl apply -f crds/ and the chart's ClusterRole",
+        remedy=f"{remedy}without them nobody can close a gap; {INSTALL_CRDS} and the chart's ClusterRole",
     )
 
 
@@ -203,7 +204,7 @@ async def _kafka(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
             yield Finding(
                 check=f"CustomResourceDefinition {crd}.{names.GROUP}",
                 is_good=False,
-                remedy=f"{listed.message}; kubectl apply -f crds/",
+                remedy=f"{listed.message}; {INSTALL_CRDS}",
             )
             return
     yield Finding(check="CustomResourceDefinitions are served", is_good=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...api import remedies
 from ...api.staticgroup import Mode, StaticGroupSpec
 from ...core.chain import Incarnation
 from ...core.findings import ended
@@ -75,7 +76,7 @@ def _continuity(snapshot: Snapshot) -> str:
     if not known.blind:
         return "no pod of any seat can have come and gone unseen since ids were first issued"
     blind = "; ".join(f"ordinals {s.ordinals.words} from {s.words}" for s in known.blind)
-    return f"pods can have come and gone unseen of {blind}; staticgroup confirm-gap --list says what to do"
+    return f"pods can have come and gone unseen of {blind}; what to do: {remedies.LIST_GAPS}"
 
 
 def _seats(snapshot: Snapshot, group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:

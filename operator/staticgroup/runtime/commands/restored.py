@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from ...api.confirmation import Author, Statement
+from ...api.remedies import LIST_GAPS
 from ...api.schema import ApiModel
 from ...kube.lease import RESTORED_ANNOTATION, RESTORED_BY_ANNOTATION
 from ...kube.problem import KubeProblem, KubeProblemKind
@@ -60,7 +61,7 @@ async def _say(transport: Transport, statement: str, by: str, namespace: str, na
     print(
         f"{said.by} has said that etcd was restored ({mark} on Lease {namespace}/{name}). Every seat of every StaticGroup that this "
         "operator serves counts as blind from now on: its departed members wait for their sessions until words are said. When "
-        "the operator has told so in the statuses, see: staticgroup confirm-gap --list"
+        f"the operator has told so in the statuses, see: {LIST_GAPS}"
     )
 
 

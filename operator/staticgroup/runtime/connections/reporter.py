@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from ...api import names
 from ...api.conditions import Condition, set_condition, stated
-from ...api.kafkaconnection import KafkaConnectionStatus
+from ...api.kafkaconnection import KafkaConnectionStatus, is_cluster_id
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...core.findings.kafka import CONNECTION_REASONS
 from ...core.group import KafkaProblem
@@ -79,7 +79,7 @@ class ConnectionReporter:
             reason, verdict, message = (
                 Reason.BROKERS_REACHABLE,
                 ConditionStatus.TRUE,
-                f"{len(facts.brokers)} brokers of cluster {facts.cluster_id} answer.",
+                _answering(facts),
             )
         conditions: tuple[Condition, ...] = tuple(before.conditions)
         for kind in (ConditionType.READY, ConditionType.CONNECTED):
@@ -88,6 +88,19 @@ class ConnectionReporter:
         return KafkaConnectionStatus(
             observed_generation=generation,
             conditions=list(conditions),
-            cluster_id=before.cluster_id if isinstance(facts, KafkaProblem) else facts.cluster_id,
+            cluster_id=before.cluster_id if isinstance(facts, KafkaProblem) else _readable(facts.cluster_id),
             brokers=before.brokers if isinstance(facts, KafkaProblem) else len(facts.brokers),
         )
+
+
+def _readable(reported: str | None) -> str | None:
+    """Return the cluster id for the status; None where the brokers report none, or one that no spec could expect."""
+    return reported if reported and is_cluster_id(reported) else None
+
+
+def _answering(facts: ClusterFacts) -> str:
+    """Say how many brokers answer, and of which cluster (Azure Event Hubs reports no id)."""
+    if cluster_id := _readable(facts.cluster_id):
+        return f"{len(facts.brokers)} brokers of cluster {cluster_id} answer."
+    what = "a cluster id that cannot be shown" if facts.cluster_id else "no cluster id"
+    return f"{len(facts.brokers)} brokers answer, which report {what}."

@@ -65,7 +65,7 @@ def test_gap_and_conflict_are_told_before_the_members() -> None:
     known = checkpoint().blinded(SpanReason.WATCH_GAP, since_s=NOW_S - 60, until_s=NOW_S)
     text = words(departure(continuity=known, overlaps=("shop/twin",)))
     assert "pods can have come and gone unseen of ordinals 0 and above from 20" in text
-    assert "(WatchGap); staticgroup confirm-gap --list says what to do" in text
+    assert "(WatchGap); what to do: staticgroup confirm-gap --list" in text
     assert "Ready: False (ConflictingStaticGroups). StaticGroup shop/twin may issue the same ids" in text
 
 
@@ -75,7 +75,7 @@ def test_missing_away_foreign_and_dynamic_members_are_each_told() -> None:
     text = words(world)
     assert f"{id_of(0)}: Missing." in text
     assert f"{id_of(1)}: Overdue." in text
-    assert f"Missing: {id_of(0)} (ReadyButNotJoined): the pod is Ready but its member is not in the group; restart it: kubectl" in text
+    assert f"Missing: {id_of(0)} (ReadyButNotJoined): the pod is Ready but its member is not in the group; a fenced client does not come back" in text
     assert "Foreign: other-0 (NotIssuedHere): a static member whose id this StaticGroup never issued" in text
     assert "Dynamic: the group (NoInstanceId): member y has no group.instance.id" in text
 

@@ -1,0 +1,38 @@
+"""Word what a person may do about a trouble, each advice once, for whoever tells the trouble.
+
+The one idea: conditions, exceptions, `explain`, `doctor` and the commands tell one trouble in different sentences, but what
+to do about it in the same words, so that a reader sees that it is the same. A remedy is a clause that ends in the command to
+type where there is one; nothing follows a command, not even a full stop.
+"""
+
+from typing import Final
+
+GRANT_BY_ACL: Final = "grant it with an ACL"
+"""For a right that is missing at the brokers; not every vendor has kafka-acls."""
+INSTALL_CRDS: Final = "kubectl apply -f crds/"
+"""For a kind that is not served."""
+LIST_GAPS: Final = "staticgroup confirm-gap --list"
+"""For seats of which pods can have come and gone unseen."""
+
+
+def restart_pod(namespace: str, pod_name: str) -> str:
+    """Say what brings back a member whose pod is Ready but which is not in the group."""
+    return f"a fenced client does not come back by itself, restart its pod: kubectl -n {namespace} delete pod {pod_name}"
+
+
+def give_ids(namespace: str, workload_name: str) -> str:
+    """Say how pods that run without the id they should have come to it."""
+    return f"new pods get theirs: kubectl -n {namespace} rollout restart statefulset/{workload_name}"
+
+
+def confirm_end(namespace: str) -> str:
+    """Say what a person who knows that a suspect's process has ended may do, where a ledger of the namespace names it."""
+    return f"{_ENDED}: staticgroup -n {namespace} confirm --list"
+
+
+def confirm_end_elsewhere(namespace: str) -> str:
+    """Say the same of a pod that no ledger names, so that `confirm` does not know it."""
+    return f"{_ENDED}: create a PodEndConfirmation of this uid in namespace {namespace}"
+
+
+_ENDED: Final = "if its process has surely ended"

@@ -1,0 +1,53 @@
+"""Each advice is worded in one place of the product, and told by everybody in those words."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from staticgroup.api import remedies
+
+PRODUCT = Path(remedies.__file__).parents[1]
+ADVICE = (
+    "with an ACL",
+    "kubectl apply -f crds/",
+    "confirm-gap --list",
+    "does not come back by itself",
+    "delete pod ",
+    "rollout restart",
+    "process has surely ended",
+)
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """Yield every text of a module that is not a docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            yield node.value
+
+
+def test_each_advice_is_worded_once() -> None:
+    found: dict[str, list[str]] = {advice: [] for advice in ADVICE}
+    for path in sorted(PRODUCT.rglob("*.py")):
+        for text in sentences(path):
+            for advice in ADVICE:
+                found[advice] += [path.name] * (advice in text)
+    assert found == {advice: ["remedies.py"] for advice in ADVICE}
+
+
+def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:
+    told = [
+        remedies.restart_pod("shop", "web-1"),
+        remedies.give_ids("shop", "web"),
+        remedies.confirm_end("shop"),
+        remedies.INSTALL_CRDS,
+        remedies.LIST_GAPS,
+    ]
+    assert [text.rpartition(": ")[2] for text in told] == [
+        "kubectl -n shop delete pod web-1",
+        "kubectl -n shop rollout restart statefulset/web",
+        "staticgroup -n shop confirm --list",
+        "kubectl apply -f crds/",
+        "staticgroup confirm-gap --list",
+    ]
