@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mutants.catalog import Mutant
-from simulator.schedule import kinds, run
+from simulator.schedules.schedule import kinds, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OPERATOR = REPOSITORY / "operator"
