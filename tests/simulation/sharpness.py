@@ -26,8 +26,8 @@ JUDGE = """
 import os
 import sys
 import staticgroup
-from simulator.schedule import run
-from simulator.world import World
+from simulator.schedules.schedule import run
+from simulator.world.world import World
 assert staticgroup.__file__.startswith(sys.argv[1]), staticgroup.__file__
 def told(world, violation):
     if violation.oracle == sys.argv[2]:

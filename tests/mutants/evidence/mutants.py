@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
+from simulator.evidence.variant import Variant, variant_named
 from staticgroup.core import certificate, chain, memory, plan
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.pod import PodVersion
@@ -43,7 +44,6 @@ from .faults import (
     version_seen_as,
     without,
 )
-from .variant import Variant, variant_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,8 +303,3 @@ MUTANTS = (
     ),
     _mutant("too strict", "no kubelet is new enough", "orderly", (certificate, "KUBELET_MINOR_MIN", 99)),
 )
-
-
-def mutant_named(name: str) -> Mutant:
-    """Return a mutant by its name."""
-    return next(m for m in MUTANTS if m.name == name)

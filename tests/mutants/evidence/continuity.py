@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .catalogue import scenario_named
-from .rules import Rules, certifies
-from .scenario import Scenario
-from .state import CLAIMED, Facts, Pod, Span, State, StatefulSet
+from simulator.evidence.continuity.catalogue import scenario_named
+from simulator.evidence.continuity.rules import Rules, certifies
+from simulator.evidence.continuity.scenario import Scenario
+from simulator.evidence.continuity.state import CLAIMED, Facts, Pod, Span, State, StatefulSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

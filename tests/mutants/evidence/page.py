@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from .check import Outcome, search
-from .continuity import catalogue
-from .continuity import mutants as continuity_mutants
-from .continuity.mutants import ContinuityMutant
-from .continuity.scenario import Scenario
+from simulator.evidence.check import Outcome, search
+from simulator.evidence.continuity import catalogue
+from simulator.evidence.continuity.scenario import Scenario
+from simulator.evidence.variant import ASSUMPTIONS, VARIANTS, Variant
+
+from . import continuity
+from .continuity import ContinuityMutant
 from .covered import COVERED
 from .mutants import MUTANTS, Mutant
-from .variant import ASSUMPTIONS, VARIANTS, Variant
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "evidence-model.md"
 BEGIN, END = "<!-- figures: evidence-model -->", "<!-- /figures -->"
 SHOWN = ("newest", "podgc", "other writer", "another container shown", "last state", "reads first")
 SHOWN_OF_CONTINUITY = (
@@ -67,12 +70,12 @@ def _figures() -> str:
     lines += ["### What the proof rests on", "", *_assumptions(ASSUMPTIONS)]
     lines += ["## Continuity: variants", "", *_variants(catalogue.SCENARIOS)]
     lines += ["### Large ones (`--deep`)", "", *_variants(catalogue.DEEP)]
-    table, traces = _mutants(continuity_mutants.MUTANTS)
+    table, traces = _mutants(continuity.MUTANTS)
     lines += ["### Mutants of the continuity rules", "", *table]
-    lines += ["### Continuity rules that another clause makes up for", "", *_covered(continuity_mutants.COVERED)]
+    lines += ["### Continuity rules that another clause makes up for", "", *_covered(continuity.COVERED)]
     lines += ["### Shortest traces through a broken continuity rule", ""]
     for name in SHOWN_OF_CONTINUITY:
-        lines += _trace(next(m.says for m in continuity_mutants.MUTANTS if m.name == name), traces[name])
+        lines += _trace(next(m.says for m in continuity.MUTANTS if m.name == name), traces[name])
     lines += ["### What the continuity rules rest on", "", *_assumptions(catalogue.ASSUMPTIONS)]
     return "\n".join(lines)
 
