@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from mutants.evidence.continuity import COVERED, MUTANTS, ContinuityMutant
+from mutants.evidence.continuity import COVERED, MUTANTS, ContinuityMutant, scenario_named
 from mutants.evidence.mutants import MUTANTS as OTHER_MUTANTS
 from mutants.evidence.page import PAGE, mutant_row, variant_row
 from simulator.evidence.check import search
@@ -76,7 +76,7 @@ def test_no_name_stays_clear_by_neither_rule() -> None:
 
 
 def _is_proven_after_the_gap(rules: Rules) -> bool:
-    scenario = replace(catalogue.scenario_named("gap"), rules=rules)
+    scenario = replace(scenario_named("gap"), rules=rules)
     return any("proven dead" in step.says and not state.left[GAP] for state, step in _steps(scenario))
 
 

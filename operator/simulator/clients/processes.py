@@ -45,7 +45,6 @@ class ContainerProcess:
     ----------
     started_s, ended_s: virtual seconds; ended_s None while it runs.
     terminating: set when SIGTERM has reached the process.
-    is_ready: its program has started up.
     is_cut_off: its node has no way to the brokers.
     links: its ways to the brokers, one for each client.
     watchers: called when it froze, thawed, ended, or lost or regained the network.
@@ -63,7 +62,6 @@ class ContainerProcess:
     terminating: asyncio.Event = field(default_factory=asyncio.Event)
     ended_s: float | None = None
     exit_code: int | None = None
-    is_ready: bool = False
     is_cut_off: bool = False
     links: list[KafkaLink] = field(default_factory=list)
     watchers: list[Callable[[], None]] = field(default_factory=list)
@@ -99,8 +97,7 @@ class ContainerProcess:
             self.loop.fail(error)
 
     def become_ready(self) -> None:
-        """Note that the program has started up."""
-        self.is_ready = True
+        """Tell that the program has started up."""
         self.on_ready()
 
     def notify(self) -> None:
@@ -223,11 +220,6 @@ class ProcessTable:
     def is_running(self, pod_uid: str, container: str) -> bool:
         """Tell whether a process of this container runs; a frozen one does."""
         return (pod_uid, container) in self._running
-
-    def is_ready(self, pod_uid: str, container: str) -> bool:
-        """Tell whether the program of this container has started up."""
-        process = self._running.get((pod_uid, container))
-        return process is not None and process.is_ready
 
     # what oracles ask ---------------------------------------------------------------------------------------------
 

@@ -68,10 +68,6 @@ class Process:
         """Run a coroutine as a task of this process."""
         return self._loop.create_task(main, name=name or self.name, context=self.context.copy())
 
-    def call_soon(self, callback: Callable[..., object], *arguments: object) -> None:
-        """Call a function inside this process, as a signal handler or a watch callback would be."""
-        self._loop.call_soon(callback, *arguments, context=self.context)
-
     def call(self, callback: Callable[..., T], *arguments: object) -> T:
         """Call a function inside this process at once, so that all it starts belongs to the process."""
         return self.context.copy().run(callback, *arguments)

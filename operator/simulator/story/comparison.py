@@ -44,14 +44,6 @@ class Cost:
     idle_s: float = 0.0
     double_s: float = 0.0
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            rebalances=self.rebalances + other.rebalances,
-            moved=self.moved + other.moved,
-            idle_s=self.idle_s + other.idle_s,
-            double_s=self.double_s + other.double_s,
-        )
-
     def __sub__(self, other: Cost) -> Cost:
         return Cost(
             rebalances=self.rebalances - other.rebalances,

@@ -7,10 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from simulator.evidence.continuity.catalogue import scenario_named
+from simulator.evidence.continuity.catalogue import SCENARIOS
 from simulator.evidence.continuity.rules import Rules, certifies
 from simulator.evidence.continuity.scenario import Scenario
 from simulator.evidence.continuity.state import CLAIMED, Facts, Pod, Span, State, StatefulSet
+
+
+def scenario_named(name: str) -> Scenario:
+    """Return a scenario that must be safe by its name."""
+    return next(s for s in SCENARIOS if s.name == name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

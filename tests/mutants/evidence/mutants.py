@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
-from simulator.evidence.variant import Variant, variant_named
+from simulator.evidence.variant import VARIANTS, Variant
 from staticgroup.core import certificate, chain, memory, plan
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.pod import PodVersion
@@ -64,7 +64,7 @@ class Mutant:
 
     def mutated(self) -> Variant:
         """Return the variant with the changed order."""
-        return replace(variant_named(self.variant), **self.order)
+        return replace(next(v for v in VARIANTS if v.name == self.variant), **self.order)
 
     @contextmanager
     def applied(self) -> Iterator[Variant]:

@@ -18,26 +18,15 @@ REACTION_S: Final = (0.01, 0.1)
 
 
 class Scheduler:
-    """Bind every pod that has no node.
-
-    Attributes
-    ----------
-    is_paused: nothing is bound meanwhile.
-    """
+    """Bind every pod that has no node."""
 
     def __init__(self, server: ApiServer, loop: SimulationLoop, *, rng: Random, trace: Trace) -> None:
-        self.is_paused = False
         self._server = server
         self._loop = loop
         self._rng = rng
         self._trace = trace
         self._next = 0
         server.observers.append(self._observe)
-
-    def resume(self) -> None:
-        """Bind again, and what waits now."""
-        self.is_paused = False
-        self.poke_all()
 
     def poke_all(self) -> None:
         """Look at every pod that waits."""
@@ -65,7 +54,7 @@ class Scheduler:
 
     def _bind(self, namespace: str, name: str, uid: str) -> None:
         pod = self._server.get(PODS, namespace, name)
-        if pod is None or uid_of(pod) != uid or pod["spec"].get("nodeName") or is_terminating(pod) or self.is_paused:
+        if pod is None or uid_of(pod) != uid or pod["spec"].get("nodeName") or is_terminating(pod):
             return
         nodes = [node for node in self._server.list(NODES) if _takes_pods(node)]
         conditions = (pod.get("status") or {}).get("conditions") or []

@@ -46,7 +46,6 @@ class PodWorker:
     is_orphan: bool = False
     is_rejected: bool = False
     is_dirty: bool = False
-    is_written: bool = False
     eviction: tuple[str, str] | None = None
     kill_timer: asyncio.TimerHandle | None = None
     kill_at_s: float = float("inf")
