@@ -49,11 +49,11 @@ class _Etcd(ApiServer):
     """The model's API server, whose store a test may write to without asking anybody."""
 
     def write(self, resource: str, obj: Json) -> Json:
-        """Create or replace an object as it is; what it does not say of its uid is drawn or kept."""
+        """Store a new version of an object as it is, even of the same content; a uid that is not said is drawn or kept."""
         metadata = obj.get("metadata") or {}
         present = self.get(resource, metadata.get("namespace") or "", metadata["name"])
         uid = metadata.get("uid") or (present["metadata"]["uid"] if present else self._new_uid())
-        return self._commit(resource, obj | {"metadata": metadata | {"uid": uid}}, present)
+        return self._write(resource, obj | {"metadata": metadata | {"uid": uid}}, present)
 
     def erase(self, resource: str, namespace: str, name: str) -> Json:
         """Delete an object at once; returns its last content with the version of its deletion."""

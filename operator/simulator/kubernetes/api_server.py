@@ -383,6 +383,9 @@ class ApiServer:
                 obj = obj | {"metadata": obj["metadata"] | {"resourceVersion": version}}
             if obj == previous:
                 return previous  # an update that changes nothing is not written
+        return self._write(resource, obj, previous)
+
+    def _write(self, resource: str, obj: Json | None, previous: Json | None) -> Json:
         known = obj if obj is not None else previous
         assert known is not None
         self.resource_version += 1
