@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .crash import SCENARIOS, scenario_named
-from .crash_suite import replay_crash, run_suite
-from .scenario import Scenario, ScenarioError, load
-from .soak import replay, soak
-from .timeline import tell
+from .crashes.crash import SCENARIOS, scenario_named
+from .crashes.suite import replay_crash, run_suite
+from .schedules.soak import replay, soak
+from .story.scenario import Scenario, ScenarioError, load
+from .story.timeline import tell
 
 PROGRAM = "python -m simulator"
 EXAMPLES = f"""\

@@ -30,7 +30,7 @@ from coordinator_model.messages import (
     JoinGroupResponse,
     SyncGroupRequest,
 )
-from simulator import schedule
+from simulator.schedules import schedule
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.memory import to_remember

@@ -17,10 +17,10 @@ from coordinator_model.messages import Request
 from coordinator_model.records import Record
 from coordinator_model.result import Result
 from coordinator_model.settings import BrokerSettings
-from simulator.client_settings import ConsumerSettings, ContainerSettings
+from simulator.clients.partition_meter import Partition
+from simulator.clients.settings import ConsumerSettings, ContainerSettings
+from simulator.engine.loop import run
 from simulator.kafka.network import Exchange
-from simulator.loop import run
-from simulator.partition_meter import Partition
 from staticgroup.core.group import GroupView
 from unit.simulator.kafka_world import CONNECTION, GROUP, KafkaWorld, until
 

@@ -27,7 +27,7 @@ from coordinator_model.messages import (
 )
 from coordinator_model.settings import BrokerSettings
 from coordinator_model.streams_messages import StreamsGroupDescribeRequest
-from simulator.client_settings import JAVA, Library
+from simulator.clients.settings import JAVA, Library
 from simulator.kafka.network import KafkaLink
 from unit.simulator.kafka_world import GROUP, until
 

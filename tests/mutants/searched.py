@@ -12,12 +12,18 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from simulator.evidence.check import search
-from simulator.evidence.mutants import MUTANTS, Mutant, mutant_named
-from simulator.evidence.variant import variant_named
+from simulator.evidence.continuity.catalogue import SCENARIOS
+from simulator.evidence.variant import VARIANTS
 
+from .evidence import continuity, mutants
+from .evidence.continuity import ContinuityMutant
+from .evidence.mutants import Mutant as ProductMutant
 from .verdict import Fate, Verdict
 
 __all__ = ["MUTANTS", "Mutant", "unsafe_variants", "verdicts"]
+
+Mutant = ProductMutant | ContinuityMutant
+MUTANTS: tuple[Mutant, ...] = (*mutants.MUTANTS, *continuity.MUTANTS)
 
 
 def unsafe_variants(mutants: Iterable[Mutant], at_once: int) -> list[str]:
@@ -39,13 +45,13 @@ def _pool(at_once: int) -> ProcessPoolExecutor:
 
 
 def _is_safe(variant: str) -> bool:
-    outcome = search(variant_named(variant))
+    outcome = search(next(v for v in (*VARIANTS, *SCENARIOS) if v.name == variant))
     return outcome.is_complete and not outcome.violation
 
 
 def _judged(name: str) -> Verdict:
     began_s = time.monotonic()
-    mutant = mutant_named(name)
+    mutant = next(m for m in MUTANTS if m.name == name)
     with mutant.applied() as variant:
         outcome = search(variant)
     took_s = time.monotonic() - began_s

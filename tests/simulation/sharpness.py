@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mutants.catalog import Mutant
-from simulator.schedule import kinds, run
+from simulator.schedules.schedule import kinds, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OPERATOR = REPOSITORY / "operator"
@@ -26,8 +26,8 @@ JUDGE = """
 import os
 import sys
 import staticgroup
-from simulator.schedule import run
-from simulator.world import World
+from simulator.schedules.schedule import run
+from simulator.world.world import World
 assert staticgroup.__file__.startswith(sys.argv[1]), staticgroup.__file__
 def told(world, violation):
     if violation.oracle == sys.argv[2]:

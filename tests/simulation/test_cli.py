@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator import timeline
 from simulator.__main__ import EXAMPLES, PROGRAM, main, parser
-from simulator.comparison import Cost
-from simulator.crash import SCENARIOS
-from simulator.timeline import ASCII_BLOCKS, BLOCKS, Style, table, words
+from simulator.crashes.crash import SCENARIOS
+from simulator.story import timeline
+from simulator.story.comparison import Cost
+from simulator.story.timeline import ASCII_BLOCKS, BLOCKS, Style, table, words
 
 REPOSITORY = Path(__file__).parents[2]
 PLAIN = Style(is_colored=False, blocks=BLOCKS, width=80)
@@ -79,7 +79,7 @@ def test_a_scenario_that_never_comes_up_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The exit status is 1, and there is no traceback."""
-    monkeypatch.setattr("simulator.comparison.START_SLACK_S", -1000.0)
+    monkeypatch.setattr("simulator.story.comparison.START_SLACK_S", -1000.0)
     file = tmp_path / "mine.yaml"
     file.write_text(SMALL, encoding="utf-8")
     status, out, err = ended(capsys, "--scenario", str(file))

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from pathlib import Path
 
 import pytest
 
+from mutants.evidence.continuity import COVERED, MUTANTS, ContinuityMutant, scenario_named
+from mutants.evidence.mutants import MUTANTS as OTHER_MUTANTS
+from mutants.evidence.page import PAGE, mutant_row, variant_row
 from simulator.evidence.check import search
 from simulator.evidence.continuity import catalogue
 from simulator.evidence.continuity.actor import Step
 from simulator.evidence.continuity.model import ContinuityModel, initial
-from simulator.evidence.continuity.mutants import COVERED, MUTANTS, ContinuityMutant
 from simulator.evidence.continuity.rules import Rules
 from simulator.evidence.continuity.scenario import FAULTS, GAP, Scenario
 from simulator.evidence.continuity.state import Lease, Span, State, Status, canonical
-from simulator.evidence.mutants import MUTANTS as OTHER_MUTANTS
-from simulator.evidence.report import mutant_row, variant_row
 from simulator.evidence.variant import ASSUMPTIONS, VARIANTS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "evidence-model.md"
 LIVING = "a living member is removed"
 STATES_IN_ALL_MAX = 400_000
 
@@ -78,7 +76,7 @@ def test_no_name_stays_clear_by_neither_rule() -> None:
 
 
 def _is_proven_after_the_gap(rules: Rules) -> bool:
-    scenario = replace(catalogue.scenario_named("gap"), rules=rules)
+    scenario = replace(scenario_named("gap"), rules=rules)
     return any("proven dead" in step.says and not state.left[GAP] for state, step in _steps(scenario))
 
 

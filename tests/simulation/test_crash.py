@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from simulator.crash import SCENARIOS, CrashScenario, CrashVerdict, crash, scenario_named
-from simulator.crash_suite import AWAITS_MIN, Row, replay_crash
-from simulator.oracles import Violation
+from simulator.crashes.crash import SCENARIOS, CrashScenario, CrashVerdict, crash, scenario_named
+from simulator.crashes.suite import AWAITS_MIN, Row, replay_crash
+from simulator.oracles.promises import Violation
 
 TRIED = 9
 """Awaits of each scenario that are tried here, evenly spread over it."""

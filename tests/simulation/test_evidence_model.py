@@ -9,19 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from mutants.evidence.covered import COVERED
+from mutants.evidence.mutants import MUTANTS
+from mutants.evidence.page import PAGE, page_with_figures, variant_row
 from simulator.evidence.check import Model, search
-from simulator.evidence.covered import COVERED
-from simulator.evidence.mutants import MUTANTS
 from simulator.evidence.objects import FAILED, RUNNING, TERMINATED, Pod
 from simulator.evidence.policy import Policy
 from simulator.evidence.questions import Event, Reading
-from simulator.evidence.report import page_with_figures, variant_row
 from simulator.evidence.state import CONTINUOUS, GAPPED, Process, Seat, canonical, initial
 from simulator.evidence.variant import ASSUMPTIONS, VARIANTS, Variant
 from staticgroup.core.chain import IncarnationState
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE = REPOSITORY / "docs" / "reference" / "evidence-model.md"
 NOTHING_CAN_BE_PROVEN = {"old kubelet", "virtual kubelet", "unknown kubelet", "hostPID", "stranger"}
 STATES_IN_ALL_MAX = 900_000
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mutants.evidence.covered import COVERED
+from mutants.evidence.mutants import MUTANTS, Mutant
+from mutants.searched import MUTANTS as SEARCHED
+from mutants.searched import unsafe_variants, verdicts
+from mutants.verdict import Fate
 from simulator.evidence.check import STUCK, search
-from simulator.evidence.covered import COVERED
-from simulator.evidence.mutants import MUTANTS, Mutant
 
 LIVING = "a living member is removed"
 PROMISES = {
@@ -56,3 +59,12 @@ def test_a_patch_ends_with_its_context() -> None:
         with mutant.applied():
             assert all(vars(owner)[attribute] is broken for owner, attribute, broken in mutant.patches)
         assert [vars(owner)[attribute] for owner, attribute, _ in mutant.patches] == before
+
+
+def test_the_runner_of_the_mutants_searches_those_of_both_models() -> None:
+    """`run.py NAME` prints the shortest way; a variant that is not safe by itself would make every kill worthless."""
+    chosen = [m for m in SEARCHED if m.name in ("absent", "newcomer")]
+    assert unsafe_variants(chosen, 1) == []
+    found = {v.name: v for v in verdicts(chosen, 1)}
+    assert {v.fate for v in found.values()} == {Fate.KILLED}
+    assert {name: "LeaveGroup" in v.trace[-1] for name, v in found.items()} == {"absent": True, "newcomer": True}

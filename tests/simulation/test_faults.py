@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from simulator.api_server import ApiError
+from simulator.engine.log_capture import captured_logs
+from simulator.engine.loop import run as run_simulation
 from simulator.faults import FAULTS, carry_out, heirs
 from simulator.faults.labels import copy_without_labels
 from simulator.faults.people import create_group_anew
-from simulator.log_capture import captured_logs
-from simulator.loop import run as run_simulation
-from simulator.objects import (
+from simulator.kubernetes.api_server import ApiError
+from simulator.kubernetes.objects import (
     LEASES,
     MUTATING_POLICIES,
     PODS,
@@ -25,9 +25,9 @@ from simulator.objects import (
     is_true,
     uid_of,
 )
-from simulator.teams import GROUP, NAMESPACE, WORKLOAD, Team
-from simulator.watch_log import Event, Selector
-from simulator.world import SYSTEM, World, WorldSettings
+from simulator.kubernetes.watch_log import Event, Selector
+from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team
+from simulator.world.world import SYSTEM, World, WorldSettings
 from staticgroup.api.names import POD_INDEX_LABEL
 
 Test = Callable[[World], Awaitable[None]]

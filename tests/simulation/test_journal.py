@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from simulator.loop import run
-from simulator.objects import uid_of
-from simulator.world import NAMESPACE, WORKLOAD, World, WorldSettings
+from simulator.engine.loop import run
+from simulator.kubernetes.objects import uid_of
+from simulator.world.world import NAMESPACE, WORKLOAD, World, WorldSettings
 from staticgroup.api.journal import CoverageBeat, Data, Record, fact_of, read
 from staticgroup.runtime.journal import MemorySink
 

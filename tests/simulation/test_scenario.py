@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from simulator.comparison import LOST_FOR_S, Cost, experience
-from simulator.scenario import Happening, Scenario, ScenarioError, load
+from simulator.story.comparison import LOST_FOR_S, Cost, experience
+from simulator.story.scenario import Happening, Scenario, ScenarioError, load
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 EXAMPLE = GUIDE / "scenario-example.yaml"

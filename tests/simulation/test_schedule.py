@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from simulator.faults import FAULTS
-from simulator.oracles import Violation
-from simulator.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, Verdict, draw_faults, kinds, run
-from simulator.soak import Failure, Tally, replay, replay_command, soak
+from simulator.oracles.promises import Violation
+from simulator.schedules.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, Verdict, draw_faults, kinds, run
+from simulator.schedules.soak import Failure, Tally, replay, replay_command, soak
 
 SEEDS = range(5)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.stories import STORIES, Story, Told, told
+from simulation.stories import STORIES, Story, Told, told
 
 GOLDEN = Path(__file__).parent / "golden"
 ORDER: dict[str, tuple[str, ...]] = {

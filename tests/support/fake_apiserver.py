@@ -1,16 +1,15 @@
-"""A small API server in this process: real HTTP on loopback, so that the real client is driven.
+"""The simulator's API server behind real HTTP on loopback, so that the real client is driven.
 
-It keeps what the operator's rules depend on: one counter of resource versions, consistent LISTs in chunks, watches
-that replay from any version that is not compacted, selectors that turn a label edit into DELETED, bookmarks, 410,
-conditional writes, server-side apply of a status, and an etcd restore. Everything else is left out. Faults are
-switches and methods of the server, so a test says what goes wrong and when.
+What the operator's rules depend on is the model's: versions, LISTs in chunks, watches that replay from any version that
+is not compacted, selectors that turn a label edit into DELETED, conditional writes, server-side apply of a status, and an
+etcd restore. What is here is the way to it, bookmarks that come when a test wants them, and faults: switches and methods
+of the server, so a test says what goes wrong and when.
 """
 
 import asyncio
 import copy
 import json
-import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +17,10 @@ from typing import Any
 
 from aiohttp import web
 from kubernetes.aio.client import Configuration
+
+from simulator.kubernetes.api_server import ApiError, ApiServer, Backup
+from simulator.kubernetes.objects import EPOCH_S, NAMESPACES
+from simulator.kubernetes.watch_log import Event, EventLog, Selector, Subscription
 
 Json = dict[str, Any]
 Key = tuple[str, str, str]  # plural.group, namespace, name
@@ -28,32 +31,74 @@ SHORT_WATCH_S = 5
 """Watches up to this long are replays: they get their bookmark at once instead of a second before their end."""
 
 
-@dataclass
-class _Event:
-    resource_version: int
-    resource: str
-    kind: str
-    current: Json | None
-    previous: Json | None
+NAMESPACES_THERE = ("bill", "ops", "shop")
+"""Nothing can be created over HTTP in any other, unless a test puts it there."""
 
 
 @dataclass(eq=False)
 class _Watch:
     resource: str
     namespace: str
-    label_selector: str
-    field_selector: str
     is_short: bool
-    queue: "asyncio.Queue[_Event | str | None]" = field(default_factory=asyncio.Queue)
+    queue: "asyncio.Queue[Json | str | None]" = field(default_factory=asyncio.Queue)
     transport: asyncio.Transport | None = None
+    subscription: Subscription | None = None
 
 
-def _labels(labels: Json, selector: str) -> bool:
-    for term in filter(None, selector.split(",")):
-        key, equals, value = term.partition("=")
-        if key not in labels or (equals and labels[key] != value):
-            return False
-    return True
+class _Etcd(ApiServer):
+    """The model's API server, whose store a test may write to without asking anybody."""
+
+    def write(self, resource: str, obj: Json) -> Json:
+        """Store a new version of an object as it is, even of the same content; a uid that is not said is drawn or kept."""
+        metadata = obj.get("metadata") or {}
+        present = self.get(resource, metadata.get("namespace") or "", metadata["name"])
+        uid = metadata.get("uid") or (present["metadata"]["uid"] if present else self._new_uid())
+        return self._write(resource, obj | {"metadata": metadata | {"uid": uid}}, present)
+
+    def erase(self, resource: str, namespace: str, name: str) -> Json:
+        """Delete an object at once; returns its last content with the version of its deletion."""
+        last = self._commit(resource, None, self._present(resource, namespace, name))
+        return last | {"metadata": last["metadata"] | {"resourceVersion": str(self.resource_version)}}
+
+    @property
+    def history(self) -> list[tuple[str, Event]]:
+        """Every event that a watch can still be sent, with its resource, in order."""
+        kept = [(resource, event) for resource, log in self._logs.items() for event in log.events]
+        return sorted(kept, key=lambda one: one[1].resource_version)
+
+    def keep(self, history: list[tuple[str, Event]], floor: int) -> None:
+        """Keep these events and no others; whoever asks from below `floor` is answered 410."""
+        self._logs = {resource: EventLog(floor) for resource in {*self._logs, *self._objects}}
+        for resource, event in history:
+            self._log(resource).append(event)
+
+    def forget_last(self) -> Event:
+        """Make the last event one that no watch will be sent."""
+        resource, last = self.history[-1]
+        self.keep([(r, e) for r, e in self.history if e is not last], self._log(resource).floor)
+        return last
+
+
+class _Objects(MutableMapping[Key, Json]):
+    """Everything that is stored, by resource, namespace and name; what is changed here is seen by no watch."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    def __getitem__(self, key: Key) -> Json:
+        return self._server._objects.get(key[0], {})[key[1:]]
+
+    def __setitem__(self, key: Key, value: Json) -> None:
+        self._server._objects.setdefault(key[0], {})[key[1:]] = value
+
+    def __delitem__(self, key: Key) -> None:
+        del self._server._objects.get(key[0], {})[key[1:]]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter([(resource, *key) for resource, found in self._server._objects.items() for key in found])
+
+    def __len__(self) -> int:
+        return sum(len(found) for found in self._server._objects.values())
 
 
 class FakeApiServer:
@@ -61,6 +106,8 @@ class FakeApiServer:
 
     Attributes
     ----------
+    model: what answers.
+    compacted: whoever asks for a watch or a next page from below is answered 410.
     sends_bookmarks: short watches get one after their replay.
     is_stalled: long watches hold back what they should send.
     gone_as_event: a watch from a compacted version answers 200 and an ERROR event, else HTTP 410.
@@ -74,10 +121,9 @@ class FakeApiServer:
     """
 
     def __init__(self) -> None:
-        self.resource_version = 100
-        self.objects: dict[Key, Json] = {}
-        self.history: list[_Event] = []
-        self.compacted = 0
+        self.model = _Etcd(now_s=lambda: datetime.fromisoformat(self.created_at()).timestamp() - EPOCH_S)
+        self.objects: MutableMapping[Key, Json] = _Objects(self.model)
+        self._compacted = 0
         self.watches: list[_Watch] = []
         self.requests: list[tuple[str, str]] = []
         self.agents: list[tuple[str, str]] = []
@@ -95,44 +141,53 @@ class FakeApiServer:
         self.serves_policy = True
         self.user = "alice"
         self.created_at = lambda: datetime.now(UTC).isoformat(timespec="seconds")
-        self._pages: dict[str, tuple[int, list[Json]]] = {}
+        for namespace in NAMESPACES_THERE:
+            self.objects[NAMESPACES, "", namespace] = {"metadata": {"name": namespace, "uid": namespace, "resourceVersion": "1"}}
+
+    @property
+    def resource_version(self) -> int:
+        """The counter of all versions."""
+        return self.model.resource_version
+
+    @resource_version.setter
+    def resource_version(self, version: int) -> None:
+        self.model.resource_version = version
+
+    @property
+    def compacted(self) -> int:
+        return self._compacted
+
+    @compacted.setter
+    def compacted(self, version: int) -> None:
+        self._compacted = version
+        self.model.keep(self.model.history, version)
+
+    @property
+    def history(self) -> list[tuple[str, Event]]:
+        """Every event that a watch can still be sent, with its resource, in order."""
+        return self.model.history
+
+    @history.setter
+    def history(self, history: list[tuple[str, Event]]) -> None:
+        self.model.keep(history, self._compacted)
 
     # -- the world, as a test moves it
 
     def put(self, obj: Json, resource: str = "pods") -> Json:
         """Create or replace an object and return it with its new version."""
-        obj = copy.deepcopy(obj)
-        metadata = obj.setdefault("metadata", {})
-        key = (resource, metadata.get("namespace", ""), metadata["name"])
-        previous = self.objects.get(key)
-        metadata.setdefault("uid", previous["metadata"]["uid"] if previous else str(uuid.uuid4()))
-        self.resource_version += 1
-        metadata["resourceVersion"] = str(self.resource_version)
-        self.objects[key] = obj
-        self._record(_Event(self.resource_version, resource, "MODIFIED" if previous else "ADDED", obj, previous))
-        return copy.deepcopy(obj)
+        return copy.deepcopy(self.model.write(resource, copy.deepcopy(obj)))
 
     def remove(self, namespace: str, name: str, resource: str = "pods") -> Json:
         """Delete an object at once, like the end of a graceful deletion or a forced one."""
-        previous = self.objects.pop((resource, namespace, name))
-        self.resource_version += 1
-        last = copy.deepcopy(previous)
-        last["metadata"]["resourceVersion"] = str(self.resource_version)
-        self._record(_Event(self.resource_version, resource, "DELETED", last, previous))
-        return last
-
-    def _record(self, event: _Event) -> None:
-        self.history.append(event)
-        for watch in self.watches:
-            watch.queue.put_nowait(event)
+        return self.model.erase(resource, namespace, name)
 
     def drop_event(self) -> None:
         """Make the last change invisible to every watch: a server bug, for the re-LIST to find."""
-        event = self.history.pop()
+        version = str(self.model.forget_last().resource_version)
         for watch in self.watches:
-            kept = [e for e in iter_queue(watch.queue) if e is not event]
-            for item in kept:
-                watch.queue.put_nowait(item)
+            for item in iter_queue(watch.queue):
+                if not isinstance(item, dict) or item["object"]["metadata"]["resourceVersion"] != version:
+                    watch.queue.put_nowait(item)
 
     def tick(self) -> None:
         """Move the version counter as a write of another resource would."""
@@ -140,18 +195,17 @@ class FakeApiServer:
 
     def compact(self) -> None:
         """Forget all history up to now."""
-        self.compacted = self.resource_version
-        self.history.clear()
+        self._compacted = self.resource_version
+        self.model.keep([], self._compacted)
 
-    def snapshot(self) -> tuple[int, dict[Key, Json]]:
+    def snapshot(self) -> Backup:
         """Back etcd up."""
-        return self.resource_version, copy.deepcopy(self.objects)
+        return copy.deepcopy(self.model.backup())
 
-    def restore(self, backup: tuple[int, dict[Key, Json]]) -> None:
+    def restore(self, backup: Backup) -> None:
         """Restore etcd: versions go back and all connections break."""
-        self.resource_version, self.objects = backup[0], copy.deepcopy(backup[1])
-        self.history.clear()
-        self.compacted = self.resource_version
+        self.model.restore(copy.deepcopy(backup))
+        self.compact()
         self.break_watches()
 
     def bookmark(self) -> None:
@@ -228,15 +282,18 @@ class FakeApiServer:
         resource = f"{rest[0]}.{group}" if group else rest[0]
         name, subresource = (*rest[1:], "", "")[:2]
         verb = self._verb(request, name)
-        if (verb, resource) in self.denied:
-            return _status(403)
-        if self.failing.get((verb, resource)):
-            return _failed(request, self.failing[verb, resource].pop(0), self.failure_text)
-        if verb == "watch":
-            return await self._watch(request, resource, namespace)
-        if verb == "list":
-            return self._list(request, resource, namespace)
-        return await self._object(request, (resource, namespace, name), subresource)
+        try:
+            if (verb, resource) in self.denied:
+                raise ApiError(403)
+            if self.failing.get((verb, resource)):
+                return _failed(request, self.failing[verb, resource].pop(0), self.failure_text)
+            if verb == "watch":
+                return await self._watch(request, resource, namespace)
+            if verb == "list":
+                return web.json_response(self._list(request, resource, namespace))
+            return await self._object(request, (resource, namespace, name), subresource)
+        except ApiError as error:
+            return _status(error.status, str(error))
 
     @staticmethod
     def _verb(request: web.Request, name: str) -> str:
@@ -244,35 +301,11 @@ class FakeApiServer:
             return "get" if name else ("watch" if request.query.get("watch") == "true" else "list")
         return {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[request.method]
 
-    def _list(self, request: web.Request, resource: str, namespace: str) -> web.Response:
-        token = request.query.get("continue", "")
-        if token:
-            page = self._pages.get(token)
-            if page is None or page[0] < self.compacted:
-                return _status(410)
-            resource_version, items = page
-        else:
-            resource_version = self.resource_version
-            items = [
-                o for (r, ns, _), o in self.objects.items()
-                if r == resource and namespace in ("", ns) and self._selected(
-                    o, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
-            ]
-        limit = int(request.query.get("limit", "0")) or len(items)
-        metadata = {"resourceVersion": str(resource_version)}
-        if len(items) > limit:
-            metadata["continue"] = token = uuid.uuid4().hex
-            self._pages[token] = (resource_version, copy.deepcopy(items[limit:]))
-        return web.json_response({"kind": "List", "metadata": metadata, "items": items[:limit]})
+    def _list(self, request: web.Request, resource: str, namespace: str) -> Json:
+        limit, token = int(request.query.get("limit", "0")), request.query.get("continue", "")
+        return self.model.list_page(resource, namespace, _selector(request), limit=limit, token=token)
 
-    @staticmethod
-    def _selected(obj: Json | None, label_selector: str, field_selector: str) -> bool:
-        if obj is None or not _labels(obj["metadata"].get("labels") or {}, label_selector):
-            return False
-        name = field_selector.partition("=")[2]
-        return not name or obj["metadata"]["name"] == name
-
-    async def _object(self, request: web.Request, key: Key, subresource: str) -> web.Response:  # noqa: PLR0911
+    async def _object(self, request: web.Request, key: Key, subresource: str) -> web.Response:
         resource, namespace, _ = key
         body: Json = json.loads(await request.text() or "{}")
         if resource == "selfsubjectaccessreviews.authorization.k8s.io":
@@ -282,66 +315,70 @@ class FakeApiServer:
         if resource == "selfsubjectreviews.authentication.k8s.io":
             return web.json_response({"status": {"userInfo": {"username": self.user}}}, status=201)
         if request.method == "POST":
-            body["metadata"]["creationTimestamp"] = self.created_at()
-            key = (resource, namespace, body["metadata"]["name"])
             body["metadata"].setdefault("namespace", namespace)
-            return _status(409) if key in self.objects else web.json_response(self.put(body, resource), status=201)
-        present = self.objects.get(key)
+            return web.json_response(self.model.create(resource, body), status=201)
+        present = self.model.get(*key)
         if present is None:
             return _status(404)
         if request.method == "GET":
             return web.json_response(present)
         if request.method == "PUT":
-            if body["metadata"].get("resourceVersion") not in (None, present["metadata"]["resourceVersion"]):
-                return _status(409)
-            body["metadata"]["uid"] = present["metadata"]["uid"]
-            return web.json_response(self.put(body, resource))
-        # A uid in an apply to /status is ignored by the real server; the resourceVersion is compared.
-        if body.get("metadata", {}).get("resourceVersion") not in (None, present["metadata"]["resourceVersion"]):
-            return _status(409)
+            return web.json_response(self.model.update(resource, body, subresource=subresource))
         if request.content_type == "application/apply-patch+yaml":
             assert subresource == "status", "only a status is applied"
             assert request.query["fieldManager"], "an apply without a field manager"
-            return web.json_response(self.put({**present, "status": body.get("status")}, resource))
-        return web.json_response(self.put(_merged(present, body), resource))
+            return web.json_response(self.model.apply_status(*key, body))
+        return web.json_response(self.model.patch(*key, body, subresource=subresource))
 
     async def _watch(self, request: web.Request, resource: str, namespace: str) -> web.StreamResponse:
-        start = int(request.query["resourceVersion"])
-        watch = _Watch(
-            resource=resource, namespace=namespace, label_selector=request.query.get("labelSelector", ""),
-            field_selector=request.query.get("fieldSelector", ""),
-            is_short=int(request.query.get("timeoutSeconds", "300")) <= SHORT_WATCH_S,
-            transport=request.transport,
-        )
-        self.watch_starts.append((resource, start, watch.field_selector))
-        is_expired = start < self.compacted
-        if is_expired and not self.gone_as_event:
-            return _status(410)
+        start, fields = int(request.query["resourceVersion"]), request.query.get("fieldSelector", "")
+        is_short = int(request.query.get("timeoutSeconds", "300")) <= SHORT_WATCH_S
+        watch = _Watch(resource, namespace, is_short, transport=request.transport)
+        self.watch_starts.append((resource, start, fields))
+        try:
+            self._subscribe(watch, _selector(request), start)
+        except ApiError as error:
+            if not self.gone_as_event:
+                return _status(error.status)
+            watch.queue.put_nowait(f"ERROR {error.status}")
+            watch.queue.put_nowait(None)
+        self.watches.append(watch)
         response = web.StreamResponse()
         response.enable_chunked_encoding()
-        await response.prepare(request)
-        if is_expired:
-            watch.queue.put_nowait("ERROR 410")
-            watch.queue.put_nowait(None)
-        for event in self.history:
-            if event.resource_version > start:
-                watch.queue.put_nowait(event)
-        self.watches.append(watch)
         try:
-            await self._send_events(response, watch, start)
+            await response.prepare(request)
+            await self._send_events(response, watch, start, bookmarks=not fields)
         except ConnectionError:
             pass
         finally:
             if watch in self.watches:
                 self.watches.remove(watch)
+            if watch.subscription is not None:
+                watch.subscription.close()
         return response
 
-    async def _send_events(self, response: web.StreamResponse, watch: _Watch, sent: int) -> None:
+    def _subscribe(self, watch: _Watch, selector: Selector, start: int) -> None:
+        if start < self._compacted:
+            raise ApiError(410, "too old resource version")
+
+        def deliver(event: Json) -> None:
+            if watch in self.watches:
+                watch.queue.put_nowait(event)
+
+        watch.subscription, missed = self.model.subscribe(
+            watch.resource, watch.namespace, selector, start, deliver, lambda: None
+        )
+        for event in missed:
+            watch.queue.put_nowait(event)
+
+    async def _send_events(
+        self, response: web.StreamResponse, watch: _Watch, sent: int, *, bookmarks: bool
+    ) -> None:
         while True:
             while self.is_stalled and not watch.is_short:
                 await self._wake(watch)
             if watch.is_short and watch.queue.empty():
-                if self.sends_bookmarks and self.resource_version > sent and not watch.field_selector:
+                if self.sends_bookmarks and self.resource_version > sent and bookmarks:
                     await response.write(_line(_bookmark(self.resource_version)))
                 await response.write_eof()
                 return
@@ -352,7 +389,7 @@ class FakeApiServer:
             if self.is_stalled and not watch.is_short:
                 _push_front(watch.queue, item)
                 continue
-            event = self._rendered(watch, item, sent)
+            event = _rendered(item, sent)
             if event is not None:
                 await response.write(_line(event))
                 sent = int(event["object"].get("metadata", {}).get("resourceVersion", sent))
@@ -366,31 +403,21 @@ class FakeApiServer:
             if waiting != "WAKE":
                 watch.queue.put_nowait(waiting)
 
-    def _rendered(self, watch: _Watch, item: "_Event | str", sent: int) -> Json | None:
-        if isinstance(item, str):
-            kind, _, number = item.partition(" ")
-            if kind == "BOOKMARK":
-                return _bookmark(int(number)) if int(number) > sent else None
-            if kind == "ERROR":
-                return {"type": "ERROR", "object": {"kind": "Status", "code": int(number)}}
-            return None
-        if item.resource != watch.resource or item.resource_version <= sent:
-            return None
-        known = item.current or item.previous
-        assert known is not None
-        if watch.namespace not in ("", known["metadata"].get("namespace", "")):
-            return None
-        is_now = item.kind != "DELETED" and self._selected(item.current, watch.label_selector, watch.field_selector)
-        was = self._selected(item.previous, watch.label_selector, watch.field_selector)
-        if not is_now and not was:
-            return None
-        if is_now:
-            return {"type": "MODIFIED" if was else "ADDED", "object": item.current}
-        # The API server's watch cache sends the previous content with the new version for both kinds of leaving.
-        last = copy.deepcopy(item.previous)
-        assert last is not None
-        last["metadata"]["resourceVersion"] = str(item.resource_version)
-        return {"type": "DELETED", "object": last}
+
+def _rendered(item: Json | str, sent: int) -> Json | None:
+    """Return what is sent for an item of a queue; None: nothing."""
+    if isinstance(item, dict):
+        return item
+    kind, _, number = item.partition(" ")
+    if kind == "BOOKMARK":
+        return _bookmark(int(number)) if int(number) > sent else None
+    if kind == "ERROR":
+        return {"type": "ERROR", "object": {"kind": "Status", "code": int(number)}}
+    return None
+
+
+def _selector(request: web.Request) -> Selector:
+    return Selector(request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
 
 
 def iter_queue(queue: "asyncio.Queue[Any]") -> list[Any]:
@@ -423,16 +450,3 @@ def _failed(request: web.Request, status: int, message: str) -> web.Response:
     if status == BROKEN and request.transport is not None:
         request.transport.abort()
     return _status(status or 500, message)
-
-
-def _merged(base: Json, patch: Json) -> Json:
-    """Apply a JSON merge patch (RFC 7386)."""
-    result = copy.deepcopy(base)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict) and isinstance(result.get(key), dict):
-            result[key] = _merged(result[key], value)
-        else:
-            result[key] = value
-    return result

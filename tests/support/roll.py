@@ -16,7 +16,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from simulator.loop import run
+from simulator.engine.loop import run
 from staticgroup.api import names
 from staticgroup.core.pod import PodVersion
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings

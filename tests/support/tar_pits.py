@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 from random import Random
 
-from simulator.loop import run
+from simulator.engine.loop import run
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.runtime.work_queue import Key, Outcome, WorkQueue
 

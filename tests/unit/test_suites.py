@@ -67,6 +67,14 @@ def test_make_full_runs_all_of_make_test_and_all_in_its_long_form() -> None:
     assert VARIABLE not in recipe("test")
 
 
+def test_the_exhaustive_models_are_searched_once_in_make_test() -> None:
+    """Their command line would search every variant a second time, and no other suite on one core is as long."""
+    in_test = [suite for group in groups_of("test") for suite in SUITES[group]]
+    found = [file for suite in in_test for file in files(suite)]
+    assert {path: found.count(REPOSITORY / path) for path in suites.EXHAUSTIVE} == dict.fromkeys(suites.EXHAUSTIVE, 1)
+    assert [suite.name for suite in in_test if "simulator.evidence" in suite.command] == []
+
+
 def test_long_tests_are_left_out_unless_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     assert suites.pytest("tests/e2e")[-2:] == ("-m", "not long")

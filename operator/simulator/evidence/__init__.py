@@ -2,5 +2,5 @@
 
 The world is abstract, the decisions are not: what a pod version proves, what a chain proves and what a round may do
 is asked of the product's own code. What happens unseen is searched in `continuity`, by rules of its own.
-`python -m simulator.evidence` visits every reachable state of every variant.
+`python -m simulator.evidence` visits every reachable state of every variant. The faults that it must find lie with the tests.
 """

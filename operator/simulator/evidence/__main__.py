@@ -1,29 +1,22 @@
-"""`python -m simulator.evidence`: search all variants, one variant, or one mutant; write the reference page's figures."""
+"""`python -m simulator.evidence`: search all variants, the large ones, or those that are named."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from .check import Outcome, search
 from .continuity import catalogue
-from .continuity.mutants import MUTANTS as CONTINUITY_MUTANTS
-from .continuity.mutants import ContinuityMutant
 from .continuity.scenario import Scenario
-from .mutants import MUTANTS, Mutant
-from .report import page_with_figures
 from .variant import ASSUMPTIONS, VARIANTS, Variant
 
 _DEFAULT: tuple[Variant | Scenario, ...] = (*VARIANTS, *catalogue.SCENARIOS)
 _ASSUMED: tuple[Variant | Scenario, ...] = (*ASSUMPTIONS, *catalogue.ASSUMPTIONS)
-_MUTANTS: tuple[Mutant | ContinuityMutant, ...] = (*MUTANTS, *CONTINUITY_MUTANTS)
-_KINDS: tuple[tuple[str, tuple[Variant | Scenario | Mutant | ContinuityMutant, ...]], ...] = (
+_KINDS: tuple[tuple[str, tuple[Variant | Scenario, ...]], ...] = (
     ("variant", _DEFAULT),
     ("deep", catalogue.DEEP),
     ("assumption", _ASSUMED),
-    ("mutant", _MUTANTS),
 )
 
 
@@ -64,48 +57,26 @@ def _search_variants(names: Sequence[str], *, is_deep: bool) -> int:
     return 1 if any(o.violation for o in outcomes) else 0
 
 
-def _search_mutants(names: Sequence[str]) -> int:
-    """Search mutants; returns 1 when one survives."""
-    chosen = [m for name in names for m in _MUTANTS if m.name == name] if names else list(_MUTANTS)
-    killed = 0
-    for mutant in chosen:
-        with mutant.applied() as variant:
-            outcome = search(variant)
-        killed += outcome.breaks_promise
-        _say(f"{'killed' if outcome.breaks_promise else 'SURVIVED'}: {mutant.name} - {mutant.says}")
-        _tell(outcome)
-    _say(f"{killed} of {len(chosen)} mutants killed")
-    return 0 if killed == len(chosen) else 1
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Returns
     -------
-    0 when every variant is safe and every mutant asked for is killed.
+    0 when every variant that was searched is safe, else 1.
     """
     parser = argparse.ArgumentParser(prog="python -m simulator.evidence", description=__doc__)
     parser.add_argument("--variant", action="append", default=[], metavar="NAME", help="search this one only")
-    parser.add_argument("--mutant", action="append", default=[], metavar="NAME", help="search with this fault only")
-    parser.add_argument("--mutants", action="store_true", help="search every mutant")
     parser.add_argument("--deep", action="store_true", help="search the large variants, and no others")
-    parser.add_argument("--list", action="store_true", help="name the variants, assumptions and mutants")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="write all figures into the reference page")
+    parser.add_argument("--list", action="store_true", help="name the variants and assumptions")
     chosen = parser.parse_args(arguments)
     known = {one.name for _, named in _KINDS for one in named}
-    if unknown := [name for name in (*chosen.variant, *chosen.mutant) if name not in known]:
+    if unknown := [name for name in chosen.variant if name not in known]:
         parser.error(f"nothing is named {', '.join(unknown)}; see --list")
     if chosen.list:
         for kind, named in _KINDS:
             for one in named:
                 _say(f"{kind:10}  {one.name:34}  {one.says}")
         return 0
-    if chosen.write:
-        chosen.write.write_text(page_with_figures(chosen.write.read_text(encoding="utf-8")), encoding="utf-8")
-        return 0
-    if chosen.mutants or chosen.mutant:
-        return _search_mutants(chosen.mutant)
     return _search_variants(chosen.variant, is_deep=chosen.deep)
 
 

@@ -256,8 +256,3 @@ ASSUMPTIONS = (
     ),
 )
 """What the proof rests on: without each of these the model finds a living member removed."""
-
-
-def variant_named(name: str) -> Variant:
-    """Return a variant or an assumption by its name."""
-    return next(v for v in (*VARIANTS, *ASSUMPTIONS) if v.name == name)

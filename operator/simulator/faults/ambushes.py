@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from ..kubelet import Kubelet
-from ..objects import PODS
-from ..world import GROUP, NAMESPACE, WORKLOAD, RunningOperator, World
+from ..kubernetes.node.kubelet import Kubelet
+from ..kubernetes.objects import PODS
+from ..world.world import GROUP, NAMESPACE, WORKLOAD, RunningOperator, World
 from .registry import USUAL_LATENCY_S, Heal, attempt, draw_operator, fault
 
 READS_A_POD = ("get", PODS)

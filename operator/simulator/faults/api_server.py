@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from ..objects import LEASES, PODS, STATEFULSETS, STATIC_GROUPS
-from ..world import World
+from ..kubernetes.objects import LEASES, PODS, STATEFULSETS, STATIC_GROUPS
+from ..world.world import World
 from .registry import Heal, draw_operator, fault
 
 

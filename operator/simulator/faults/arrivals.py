@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from ..kubelet import Kubelet
-from ..objects import PODS, STATEFULSETS, STATIC_GROUPS
-from ..world import GROUP, NAMESPACE, WORKLOAD, World
+from ..kubernetes.node.kubelet import Kubelet
+from ..kubernetes.objects import PODS, STATEFULSETS, STATIC_GROUPS
+from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
 from .heirs import find_again, lose_pod, wait_for_heir
 from .people import create_group_anew
 from .registry import Heal, attempt, fault, wait_for

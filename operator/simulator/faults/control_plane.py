@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from ..objects import MUTATING_POLICIES, PODS, RESOURCES_OF_US, STATEFULSETS, STATIC_GROUPS
-from ..world import RunningOperator, World
+from ..kubernetes.objects import MUTATING_POLICIES, PODS, RESOURCES_OF_US, STATEFULSETS, STATIC_GROUPS
+from ..world.world import RunningOperator, World
 from .registry import Heal, attempt, fault
 
 BUMP = 1_000_000_000

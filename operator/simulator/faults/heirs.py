@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from ..kubelet import Kubelet
-from ..objects import PODS, is_true, uid_of
-from ..watch_log import Event
-from ..world import NAMESPACE, WORKLOAD, World
+from ..kubernetes.node.kubelet import Kubelet
+from ..kubernetes.objects import PODS, is_true, uid_of
+from ..kubernetes.watch_log import Event
+from ..world.world import NAMESPACE, WORKLOAD, World
 from .registry import FAULTS, Heal, attempt, carry_out, fault, wait_for
 
 TROUBLES = (

@@ -8,9 +8,9 @@ from typing import Final
 from coordinator_model.errors import ErrorCode
 from coordinator_model.messages import JoinGroupRequest, Protocol
 
-from ..consumer_protocol import encode_subscription
+from ..clients.consumer_protocol import encode_subscription
 from ..kafka.network import KafkaLink
-from ..world import GROUP, TOPIC, World
+from ..world.world import GROUP, TOPIC, World
 from .registry import USUAL_LATENCY_S, Heal, draw_operator, fault
 
 OPERATOR_PRINCIPAL: Final = "User:operator"

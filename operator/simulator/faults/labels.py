@@ -7,9 +7,9 @@ from random import Random
 
 from staticgroup.api.names import POD_INDEX_LABEL
 
-from ..kubelet import Kubelet
-from ..objects import PODS, Json
-from ..world import NAMESPACE, WORKLOAD, World
+from ..kubernetes.node.kubelet import Kubelet
+from ..kubernetes.objects import PODS, Json
+from ..world.world import NAMESPACE, WORKLOAD, World
 from .registry import Heal, attempt, draw_pod, fault
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from ..objects import LEASES, STATIC_GROUPS, Json
-from ..world import GROUP, NAMESPACE, RunningOperator, World
+from ..kubernetes.objects import LEASES, STATIC_GROUPS, Json
+from ..world.world import GROUP, NAMESPACE, RunningOperator, World
 from .registry import Heal, attempt, draw_operator, fault
 
 WRITES_A_STATUS = (("patch", f"{STATIC_GROUPS}/status"), ("get", STATIC_GROUPS))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from ..objects import NODES, PODS, uid_of
-from ..world import NAMESPACE, WORKLOAD, World
+from ..kubernetes.objects import NODES, PODS, uid_of
+from ..world.world import NAMESPACE, WORKLOAD, World
 from .registry import Heal, attempt, draw_node, draw_pod, fault
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from ..objects import LEASES
-from ..world import SYSTEM, World
+from ..kubernetes.objects import LEASES
+from ..world.world import SYSTEM, World
 from .registry import Heal, attempt, draw_operator, fault
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from ..objects import PODS, uid_of
-from ..world import GROUP, NAMESPACE, World
+from ..kubernetes.objects import PODS, uid_of
+from ..world.world import GROUP, NAMESPACE, World
 from .registry import Heal, attempt, fault
 
 

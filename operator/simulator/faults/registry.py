@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ..api_server import ApiError
-from ..kubelet import Kubelet
-from ..objects import PODS
-from ..world import NAMESPACE, RunningOperator, World
+from ..kubernetes.api_server import ApiError
+from ..kubernetes.node.kubelet import Kubelet
+from ..kubernetes.objects import PODS
+from ..world.world import NAMESPACE, RunningOperator, World
 
 Heal = Callable[[], None]
 Begin = Callable[[World, Random], Heal | None]

@@ -28,8 +28,8 @@ from coordinator_model.messages import (
 )
 from coordinator_model.settings import BrokerSettings
 
-from ..loop import SimulationLoop
-from ..trace import Trace
+from ..engine.loop import SimulationLoop
+from ..engine.trace import Trace
 from .network import ConnectionLost, Exchange, KafkaLink
 from .requests import AppliedLeave, group_of, java_hash, operation
 from .shard import Shard, refusal

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..loop import SimulationLoop
+from ..engine.loop import SimulationLoop
 
 
 class ConnectionLost(Exception):

@@ -27,7 +27,7 @@ from coordinator_model.messages import (
 from coordinator_model.records import Record
 from coordinator_model.result import Result
 
-from ..loop import SimulationLoop
+from ..engine.loop import SimulationLoop
 from .network import Exchange
 
 READS = (DescribeGroupsRequest, ConsumerGroupDescribeRequest, ListGroupsRequest)

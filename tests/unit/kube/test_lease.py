@@ -64,7 +64,7 @@ def make(
     heard: list[str] = [] if told is None else told
     return ActiveLease(
         transport, LeaseSettings(namespace="ops", **rest), identity=identity, continuity=lambda: continuity,
-        clock_s=clock, now_s=lambda: 1_800_000_000.0, sleep=sleep, on_restored=lambda mark: heard.append(mark) if mark else None,
+        clock_s=clock, now_s=lambda: 1_800_000_000.0 + clock.now_s, sleep=sleep, on_restored=lambda mark: heard.append(mark) if mark else None,
         on_went_back=heard.append,
     )
 
@@ -405,6 +405,7 @@ async def test_lease_in_an_older_version_shows_an_api_server_that_went_back(
     holder = make(transport, clock, "a", told=told)
     assert await holder.attempt()
     backup = server.snapshot()
+    clock.now_s += 1
     assert await holder.attempt()
     assert told == []
     server.restore(backup)
@@ -418,6 +419,7 @@ async def test_lease_older_than_the_one_that_the_watch_goes_on_from_shows_it_too
     """The first reading gives the position of the pod watch, long before the Lease is asked for again."""
     await make(transport, clock, "before").attempt()
     backup = server.snapshot()
+    clock.now_s += 1
     await make(transport, clock, "before").attempt()
     told: list[str] = []
     lease = make(transport, clock, "a", told=told)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.admission import inject
+from simulator.kubernetes.admission import inject
 from staticgroup.api.identity import Identity
 from staticgroup.api.injection import injected
 from staticgroup.api.status import InjectedMethod
@@ -282,7 +282,7 @@ def test_ids_of_a_pod_that_has_more_than_are_looked_at_are_not_fixed() -> None:
 
 
 def test_pod_that_the_policy_gave_its_id_has_fixed_ids_exactly_when_they_are_composed() -> None:
-    """What `simulator.admission` restates of the policy, read back from the pod as it is stored."""
+    """What `simulator.kubernetes.admission` restates of the policy, read back from the pod as it is stored."""
     for template, is_fixed in (("{podName}.1a2b3c4d", True), ("web_{ordinal}.1a2b3c4d", False)):
         env = [{"container": "app", "instanceIdName": name, "suffix": suffix} for name, suffix in (("A", ""), ("B", "-b"))]
         status = injected(

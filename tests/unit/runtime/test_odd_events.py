@@ -202,7 +202,7 @@ async def test_pod_that_only_the_replay_from_below_has_shown_was_not_seen_at_the
     server.history, server.sends_bookmarks = first_half, False
     async with following(server, resume=stored, anchored=False) as world:
         await eventually(lambda: world.state("u2") is IncarnationState.DEAD)
-        server.history, server.compacted, server.sends_bookmarks = [], gone_until, True
+        server.compacted, server.history, server.sends_bookmarks = gone_until, [], True
         server.break_watches()
         await eventually(lambda: world.store.epoch)
         assert dict(world.store.behind_workloads) == {("shop", "web"): floor}

@@ -210,7 +210,8 @@ def take_lease(cluster: Cluster, holder: str) -> None:
     """Write another holder, or none, into the Lease."""
     lease = cluster.server.objects[LEASE]
     lease["spec"] |= {"holderIdentity": holder, "leaseTransitions": lease["spec"].get("leaseTransitions", 0) + 1}
-    cluster.server.put(lease, LEASE[0])
+    before = lease["metadata"]["resourceVersion"]
+    assert cluster.server.put(lease, LEASE[0])["metadata"]["resourceVersion"] != before, "nobody may write over it"
 
 
 def writes(cluster: Cluster) -> list[str]:

@@ -9,14 +9,14 @@ from typing import Any
 
 from coordinator_model.image import TopicImage
 from coordinator_model.settings import BrokerSettings
-from simulator.client_settings import ConsumerSettings, ContainerSettings
-from simulator.clients import Programs
-from simulator.gateway import ModelKafkaGateway
+from simulator.clients.partition_meter import GroupMeter, PartitionMeter
+from simulator.clients.processes import ContainerProcess, ProcessTable
+from simulator.clients.programs import Programs
+from simulator.clients.settings import ConsumerSettings, ContainerSettings
+from simulator.engine.loop import run, simulation
+from simulator.engine.trace import Trace
 from simulator.kafka.cluster import ModelKafkaCluster
-from simulator.loop import run, simulation
-from simulator.partition_meter import GroupMeter, PartitionMeter
-from simulator.processes import ContainerProcess, ProcessTable
-from simulator.trace import Trace
+from simulator.operators.gateway import ModelKafkaGateway
 from staticgroup.core.group import GroupView
 from staticgroup.kafka.credentials import ConnectionSettings
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from random import Random
 from typing import Any
 
-from simulator.kubernetes import Kubernetes
-from simulator.loop import Process, SimulationLoop, run, simulation
-from simulator.objects import (
+from simulator.engine.loop import Process, SimulationLoop, run, simulation
+from simulator.engine.trace import Trace
+from simulator.kubernetes.cluster import Kubernetes
+from simulator.kubernetes.node.timings import NodeTimings
+from simulator.kubernetes.objects import (
     EPOCH_S,
     KAFKA_CONNECTIONS,
     PODS,
@@ -17,10 +19,8 @@ from simulator.objects import (
     STATIC_GROUPS,
     Json,
 )
-from simulator.timings import NodeTimings
-from simulator.trace import Trace
-from simulator.transport import ModelTransport
-from simulator.users import stateful_set
+from simulator.kubernetes.users import stateful_set
+from simulator.operators.transport import ModelTransport
 from staticgroup.api import names
 from staticgroup.runtime.operator import Operator, Sources
 from staticgroup.runtime.process.settings import Settings

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from simulator.admission import inject
-from simulator.api_server import ApiError, ApiServer
-from simulator.container_status import environment
-from simulator.objects import (
+from simulator.kubernetes.admission import inject
+from simulator.kubernetes.api_server import ApiError, ApiServer
+from simulator.kubernetes.node.container_status import environment
+from simulator.kubernetes.objects import (
     MUTATING_POLICIES,
     NAMESPACES,
     NODES,
@@ -21,7 +21,7 @@ from simulator.objects import (
     Json,
     with_condition,
 )
-from simulator.watch_log import Selector
+from simulator.kubernetes.watch_log import Selector
 from staticgroup.api import names
 from staticgroup.api.identity import EnvEntry, Identity
 from staticgroup.api.injection import injected

@@ -9,16 +9,16 @@ import pytest
 from coordinator_model.errors import ErrorCode
 from coordinator_model.image import TopicImage
 from coordinator_model.messages import Request, SyncGroupRequest
-from simulator.client_settings import JAVA, LIBRARIES, LIBRDKAFKA, SARAMA
-from simulator.consumer_protocol import (
+from simulator.clients.consumer_protocol import (
     assign_range,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
+from simulator.clients.partition_meter import PartitionMeter
+from simulator.clients.settings import JAVA, LIBRARIES, LIBRDKAFKA, SARAMA
 from simulator.kafka.network import Exchange
-from simulator.partition_meter import PartitionMeter
 from staticgroup.core.group import LeaveEntry, LeaveResult
 
 from .kafka_world import CONNECTION, GROUP, PARTITIONS, KafkaWorld, simulate, until

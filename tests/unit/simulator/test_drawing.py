@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from simulator import drawing
-from simulator.drawing import Arrival, Drawn, Rivalry, draw_world
-from simulator.issued_ids import GroupLife, scope_of
-from simulator.teams import GROUP, static_group
+from simulator.oracles.issued_ids import GroupLife, scope_of
+from simulator.schedules import drawing
+from simulator.schedules.drawing import Arrival, Drawn, Rivalry, draw_world
+from simulator.world.teams import GROUP, static_group
 from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scope, resolve_template
 from staticgroup.api.injection import env_suffixes, suffix_in_force
 from staticgroup.api.staticgroup import StaticGroup, StaticGroupSpec

@@ -9,9 +9,9 @@ import pytest
 
 from coordinator_model.errors import ErrorCode
 from coordinator_model.settings import BrokerSettings
-from simulator.gateway import ModelKafkaGateway, WireLeave, broker_address
+from simulator.engine.loop import Process
 from simulator.kafka.network import KafkaLink
-from simulator.loop import Process
+from simulator.operators.gateway import ModelKafkaGateway, WireLeave, broker_address
 from staticgroup.core.group import (
     BrokerBounds,
     GroupType,

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from coordinator_model.errors import ErrorCode
-from simulator.log_capture import captured_logs
-from simulator.loop import run as run_simulation
-from simulator.objects import PODS, STATIC_GROUPS
-from simulator.operator_process import says_stop
-from simulator.oracles import ROUND_MAX_S, Effect
-from simulator.teams import GROUP, NAMESPACE, WORKLOAD, Team, containers
-from simulator.world import World, WorldSettings
+from simulator.engine.log_capture import captured_logs
+from simulator.engine.loop import run as run_simulation
+from simulator.kubernetes.objects import PODS, STATIC_GROUPS
+from simulator.operators.process import says_stop
+from simulator.oracles.promises import ROUND_MAX_S, Effect
+from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team, containers
+from simulator.world.world import World, WorldSettings
 
 HOME = Team(
     spec={"protocol": "Classic", "identity": {"template": "app-{ordinal}", "exclusive": True, "method": "None"}},

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from simulator.objects import (
+from simulator.kubernetes.objects import (
     LEASES,
     NODES,
     PODS,
@@ -22,7 +22,7 @@ from simulator.objects import (
     name_of,
     uid_of,
 )
-from simulator.watch_log import Event
+from simulator.kubernetes.watch_log import Event
 from staticgroup.api import names
 from staticgroup.core.certificate import Certificate, CertificateKind, Refusal, certify
 from staticgroup.core.chain import Incarnation

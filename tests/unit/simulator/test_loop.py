@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simulator.loop import Deadlock, OutOfTime, Process, SimulationError, current_process, run, simulation
+from simulator.engine.loop import Deadlock, OutOfTime, Process, SimulationError, current_process, run, simulation
 
 Log = list[Any]
 

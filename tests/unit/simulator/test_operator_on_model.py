@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from simulator.objects import LEASES, STATEFULSETS, STATIC_GROUPS, is_terminating, is_true, uid_of
-from simulator.objects import Json as Object
-from simulator.transport import ModelTransport
-from simulator.users import stateful_set
+from simulator.kubernetes.objects import LEASES, STATEFULSETS, STATIC_GROUPS, is_terminating, is_true, uid_of
+from simulator.kubernetes.objects import Json as Object
+from simulator.kubernetes.users import stateful_set
+from simulator.operators.transport import ModelTransport
 from staticgroup.api import names
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION
 from staticgroup.runtime.process.health import WATCH_AGE_MAX_S

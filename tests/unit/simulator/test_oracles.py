@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from coordinator_model.errors import ErrorCode
-from simulator.oracles import (
+from simulator.oracles.promises import (
     LEASE_SLACK_S,
     Effect,
     Leave,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.trace import Entry, Trace
+from simulator.engine.trace import Entry, Trace
 
 
 def test_lines_are_aligned_and_leave_out_what_is_none() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from simulator.api_server import ApiServer
-from simulator.loop import Process, run, simulation
-from simulator.objects import NAMESPACES, Json
-from simulator.transport import ModelTransport
+from simulator.engine.loop import Process, run, simulation
+from simulator.kubernetes.api_server import ApiServer
+from simulator.kubernetes.objects import NAMESPACES, Json
+from simulator.operators.transport import ModelTransport
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import LEASES, NODES, PODS, WatchStream, is_gone
 

@@ -244,8 +244,3 @@ ASSUMPTIONS = (
     ),
 )
 """What the rules rest on: without each of these a living member is removed."""
-
-
-def scenario_named(name: str) -> Scenario:
-    """Return a scenario or an assumption by its name."""
-    return next(s for s in (*SCENARIOS, *DEEP, *ASSUMPTIONS) if s.name == name)

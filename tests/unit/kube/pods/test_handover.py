@@ -212,5 +212,5 @@ def _step(server: FakeApiServer, generation: dict[int, int], slot: int, step: st
 
 
 def _settled(straight: World, world: World, server: FakeApiServer) -> bool:
-    last = max((e.resource_version for e in server.history), default=0)
+    last = max((event.resource_version for _, event in server.history), default=0)
     return min(straight.store.position("shop"), world.store.position("shop")) >= last

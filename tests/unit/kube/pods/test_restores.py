@@ -70,7 +70,7 @@ async def test_healed_second_gap_heals_no_first_one(server: FakeApiServer) -> No
         server.failing_paths.clear()
         await eventually(lambda: world.store.epoch)
         assert epoch not in world.store.unbroken_since("shop", "web-1")
-        server.history[:0], server.compacted = history, compacted
+        server.compacted, server.history = compacted, history + server.history
         await asyncio.sleep(0.3)
         assert world.store.get("came-and-went") is None
         assert epoch not in world.store.unbroken_since("shop", "web-1")
@@ -177,7 +177,7 @@ async def test_looking_back_at_an_everyday_deletion_is_no_restore(server: FakeAp
         server.remove("shop", "web-1")
         history, compacted = list(server.history), server.compacted
         await lost_history(server, world)
-        server.history[:0], server.compacted = history, compacted
+        server.compacted, server.history = compacted, history + server.history
         await eventually(lambda: world.state("u1") is IncarnationState.DEAD or len(world.gaps) > 1)
         await asyncio.sleep(0.1)
         assert len(world.gaps) == 1, world.gaps

@@ -17,9 +17,9 @@ from coordinator_model.messages import (
     MemberIdentity,
     SyncGroupRequest,
 )
+from simulator.engine.loop import simulation
 from simulator.kafka.cluster import ModelKafkaCluster
 from simulator.kafka.network import ConnectionLost, KafkaLink, RequestTimeout
-from simulator.loop import simulation
 
 from ..kafka_world import GROUP, PARTITIONS, KafkaWorld, simulate
 

@@ -1,0 +1,134 @@
+"""A whole cluster: API server, controllers, nodes and users, made once and wired here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Protocol, runtime_checkable
+
+from ..engine.loop import SimulationLoop
+from ..engine.trace import Trace
+from .api_server import ApiServer, Backup
+from .controllers.garbage_collector import GarbageCollector
+from .controllers.node_controller import MONITOR_GRACE_S, NodeController, PodGarbageCollector
+from .controllers.scheduler import Scheduler
+from .controllers.statefulset import StatefulSetController
+from .node.kubelet import Kubelet
+from .node.machine import LEASE_NAMESPACE
+from .node.processes import Processes
+from .node.timings import NodeTimings
+from .objects import MUTATING_POLICIES, NAMESPACES, PODS, Json
+from .users import Users
+
+
+@runtime_checkable
+class TellsReadiness(Protocol):
+    """Processes that say when they have started up; kubelets then probe instead of guessing."""
+
+    on_ready: Callable[[str, str], None]
+
+
+class Kubernetes:
+    """A cluster.
+
+    Parameters
+    ----------
+    seed: of everything that is drawn here.
+    node_names: machines that are up from the beginning.
+    namespaces: to be there besides kube-system.
+    has_policy: the injection policy is installed.
+    node_grace_s: silence after which a node counts as unreachable.
+    """
+
+    def __init__(
+        self,
+        loop: SimulationLoop,
+        processes: Processes,
+        *,
+        seed: object,
+        trace: Trace,
+        node_names: Sequence[str] = ("n1", "n2", "n3"),
+        namespaces: Sequence[str] = ("shop", "ops"),
+        has_policy: bool = True,
+        timings: NodeTimings | None = None,
+        node_grace_s: float = MONITOR_GRACE_S,
+    ) -> None:
+        self.loop = loop
+        self.trace = trace
+        self.processes = processes
+        self.server = ApiServer(now_s=loop.time)
+        self.users = Users(self.server, loop, trace=trace)
+        self.timings = timings or NodeTimings()
+        if isinstance(processes, TellsReadiness):
+            self.timings = replace(self.timings, ready_s=None)
+        self._seed = seed
+        for name in ("kube-system", LEASE_NAMESPACE, *namespaces):
+            self.server.create(NAMESPACES, {"metadata": {"name": name}, "status": {"phase": "Active"}})
+        if has_policy:
+            self.server.create(MUTATING_POLICIES, {"metadata": {"name": self.server.policy_name}})
+        self.stateful_sets = StatefulSetController(self.server, loop, rng=self.rng("statefulset"), trace=trace)
+        self.scheduler = Scheduler(self.server, loop, rng=self.rng("scheduler"), trace=trace)
+        self.node_controller = NodeController(self.server, loop, trace=trace, grace_s=node_grace_s)
+        self.pod_gc = PodGarbageCollector(self.server, loop, trace=trace)
+        self.garbage_collector = GarbageCollector(self.server, loop, rng=self.rng("gc"), trace=trace)
+        self.nodes: dict[str, Kubelet] = {}
+        processes.on_exit = self._container_exited
+        if isinstance(processes, TellsReadiness):
+            processes.on_ready = self._container_ready
+        for name in node_names:
+            self.add_node(name)
+
+    def rng(self, name: str) -> Random:
+        """Make a source of randomness that depends on the seed and a name only."""
+        return Random(f"{self._seed}/kubernetes/{name}")
+
+    def add_node(self, name: str, *, version: str = "v1.36.3") -> Kubelet:
+        """Boot a machine."""
+        self.nodes[name] = Kubelet(
+            self.server,
+            self.loop,
+            self.processes,
+            name=name,
+            rng=self.rng(f"node/{name}"),
+            trace=self.trace,
+            timings=self.timings,
+            version=version,
+        )
+        return self.nodes[name]
+
+    def pod(self, namespace: str, name: str) -> Json | None:
+        """Return a pod's object; None when there is none of that name."""
+        return self.server.get(PODS, namespace, name)
+
+    def node_of(self, namespace: str, pod_name: str) -> Kubelet | None:
+        """Return the node a pod is bound to; None when it is not bound or its machine never was."""
+        pod = self.pod(namespace, pod_name)
+        return self.nodes.get(pod["spec"].get("nodeName") or "") if pod is not None else None
+
+    def restore_etcd(self, backup: Backup, *, bump: int = 0) -> None:
+        """Restore etcd; every controller and kubelet lists again, as it does after its watch broke."""
+        self.server.restore(backup, bump=bump)
+        self.trace.add(self.loop.time(), "etcd", "restored", revision=self.server.resource_version)
+        self._list_again()
+
+    def restart_api_server(self) -> None:
+        """Restart the API server, which loses the history of every watch."""
+        self.trace.add(self.loop.time(), "API server", "restarted")
+        self.server.restart()
+        self._list_again()
+
+    def _list_again(self) -> None:
+        self.stateful_sets.poke_all()
+        self.scheduler.poke_all()
+        for node in self.nodes.values():
+            node.resync_soon()
+
+    def _container_exited(self, pod_uid: str, container: str, exit_code: int) -> None:
+        for node in self.nodes.values():
+            if node.owns(pod_uid):
+                node.container_exited(pod_uid, container, exit_code)
+
+    def _container_ready(self, pod_uid: str, container: str) -> None:
+        for node in self.nodes.values():
+            node.container_ready(pod_uid, container)

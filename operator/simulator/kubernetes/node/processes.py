@@ -1,0 +1,45 @@
+"""The processes of a node, as far as its kubelet and its machine can do anything to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+
+class Processes(Protocol):
+    """What a kubelet can do to processes.
+
+    Attributes
+    ----------
+    on_exit: called with (pod_uid, container, exit_code) after a process ended, in a callback of its own; not called
+        for the processes of a node that was killed, because nobody is left to be told.
+    """
+
+    on_exit: Callable[[str, str, int], None]
+
+    def start(
+        self,
+        *,
+        node: str,
+        namespace: str,
+        pod_name: str,
+        pod_uid: str,
+        container: str,
+        environment: Mapping[str, str],
+    ) -> None:
+        """Start the process of a container; `environment` is resolved (field references included)."""
+
+    def signal(self, pod_uid: str, container: str, name: str) -> None:
+        """Send TERM or KILL; nothing happens when the process does not run."""
+
+    def freeze(self, node: str) -> None:
+        """Stop every process of a node where it is: alive, but silent."""
+
+    def thaw(self, node: str) -> None:
+        """Let the processes of a node go on."""
+
+    def kill_node(self, node: str) -> None:
+        """End every process of a node at once, as a power cut does."""
+
+    def is_running(self, pod_uid: str, container: str) -> bool:
+        """Tell whether a process of this container runs; a frozen one does."""

@@ -1,0 +1,88 @@
+"""One process of the real operator: its wires, its clocks, and what it has been told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from staticgroup.runtime.journal import MemorySink
+from staticgroup.runtime.operator import Operator, Sources
+from staticgroup.runtime.process.settings import Settings
+
+from ..engine.loop import Process, SimulationLoop
+from ..kafka.cluster import ModelKafkaCluster
+from ..kubernetes.api_server import ApiServer
+from ..kubernetes.objects import EPOCH_S, Json
+from .gateway import ModelKafkaGateway
+from .transport import ModelTransport
+
+
+@dataclass(slots=True)
+class RunningOperator:
+    """One operator process, and what connects it to the world."""
+
+    name: str
+    process: Process
+    operator: Operator
+    transport: ModelTransport
+    gateway: ModelKafkaGateway
+    told_to_stop_s: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
+
+    @property
+    def is_alive(self) -> bool:
+        """True until it was killed or ended."""
+        return not self.process.is_dead
+
+
+def make_operator(
+    settings: Settings,
+    *,
+    server: ApiServer,
+    kafka: ModelKafkaCluster,
+    loop: SimulationLoop,
+    rng: Callable[[str], Random],
+    sinks: Sequence[MemorySink] | None,
+) -> RunningOperator:
+    """Make one operator process, which does not run yet; `settings.identity` is its name.
+
+    Parameters
+    ----------
+    rng: makes a source of randomness of a name.
+    sinks: where the journal goes; None: nowhere.
+    """
+    name = settings.identity
+    process = loop.process(name)
+    transport = ModelTransport(server, loop, user="operator", rng=rng(f"{name}/wire"), process=process)
+    gateway = ModelKafkaGateway(kafka, name=name, rng=rng(f"{name}/kafka"))
+    sources = Sources(now_s=lambda: EPOCH_S + loop.time(), monotonic_s=loop.time, rng=rng(f"{name}/operator"))
+    operator = process.call(lambda: Operator(settings, transport, sources=sources, kafka=gateway, journal_sinks=sinks))
+    process.on_death.append(gateway.kill)
+    return RunningOperator(name, process, operator, transport, gateway)
+
+
+def says_stop(spec: Json) -> bool:
+    """Tell whether a StaticGroup forbids every removal, by whatever field."""
+    identity, removal = spec.get("identity") or {}, spec.get("removal") or {}
+    is_unsworn = "{scope}" not in identity.get("template", "{scope}") and not identity.get("exclusive")
+    return bool(spec.get("suspend")) or spec.get("mode") == "Observe" or removal.get("policy") == "Never" or is_unsworn
+
+
+def note_orders(running: RunningOperator, loop: SimulationLoop) -> None:
+    """Note since when an operator has known that it may not write to a group."""
+    operator = running.operator
+    heard = operator.listener.static_group_changed
+
+    def static_group_changed(raw: Json, *, is_deleted: bool) -> None:
+        namespace, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
+        known = operator.stores.groups.get((namespace, name))
+        group_id = known.spec.group_id if is_deleted and known is not None else (raw.get("spec") or {}).get("groupId", "")
+        key = (group_id, namespace, name)
+        if not (is_deleted or operator.settings.force_observe or says_stop(raw["spec"])):
+            running.told_to_stop_s[key] = None
+        elif running.told_to_stop_s.get(key) is None:
+            running.told_to_stop_s[key] = loop.time()
+        heard(raw, is_deleted=is_deleted)
+
+    for stream in operator.group_streams:
+        stream.tell = static_group_changed

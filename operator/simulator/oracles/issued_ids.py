@@ -1,0 +1,102 @@
+"""Which ids StaticGroups make, worked out from what their users wrote and from nothing that an operator says.
+
+The rules are restated here on purpose: an operator that computed other ids would be found out.
+
+Sources: the descriptions of `spec.identity` in the resource; KIP-345.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..kubernetes.objects import Json
+
+ORDINALS_MAX: Final = 40
+"""No workload of the simulation has an ordinal as high as this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One id as one StaticGroup makes it; `base` is what the pod is given, before the client appends anything."""
+
+    ordinal: int
+    base: str
+
+
+@dataclass(slots=True)
+class GroupLife:
+    """One StaticGroup by uid, with every way in which it ever made its ids.
+
+    Parameters
+    ----------
+    versions: (since virtual second, instance id → issue), the last one in force.
+    """
+
+    namespace: str
+    name: str
+    group_id: str
+    workload: str
+    scope: str
+    versions: list[tuple[float, dict[str, Issue]]] = field(default_factory=list)
+    is_gone: bool = False
+    _identity: Json | None = None
+
+    def take(self, spec: Json, at_s: float) -> None:
+        """Note a spec; a new identity begins a new version."""
+        identity = spec.get("identity") or {}
+        if identity != self._identity:
+            self._identity = identity
+            self.versions.append((at_s, self._issues(identity)))
+
+    def issued(self, instance_id: str) -> list[Issue]:
+        """Return how this StaticGroup ever made an id; empty: it never did."""
+        return [ids[instance_id] for _, ids in self.versions if instance_id in ids]
+
+    def current(self, instance_id: str) -> tuple[float, Issue] | None:
+        """Return since when the present template makes an id, and how; None: it does not."""
+        since_s, ids = self.versions[-1]
+        return (since_s, ids[instance_id]) if instance_id in ids else None
+
+    def ids_of(self, ordinals: Sequence[int]) -> set[str]:
+        """Return every id that the members of these ordinals use now."""
+        return {i for i, issue in self.versions[-1][1].items() if issue.ordinal in ordinals}
+
+    def _issues(self, identity: Json) -> dict[str, Issue]:
+        template = str(identity.get("template") or "{podName}.{scope}")
+        known = {
+            "namespace": self.namespace,
+            "workloadName": self.workload,
+            "groupName": self.name,
+            "scope": self.scope,
+        }
+        for name, value in known.items():
+            template = template.replace(f"{{{name}}}", value)
+        own = [str(entry.get("suffix") or "") for entry in identity.get("env") or ()] or [""]
+        added = client_suffixes(identity)
+        found: dict[str, Issue] = {}
+        for ordinal in range(ORDINALS_MAX):
+            made = template.replace("{podName}", f"{self.workload}-{ordinal}").replace("{ordinal}", str(ordinal))
+            for base in (made + suffix for suffix in own):
+                found |= {base + suffix: Issue(ordinal, base) for suffix in added}
+        return found
+
+
+def client_suffixes(identity: Json) -> list[str]:
+    """Return what the client appends, by `identity.suffix` and its companions, to ids that were not issued before."""
+    count = int(identity.get("membersPerPod") or 1)
+    style = identity.get("suffix") or "Auto"
+    if style == "Auto":
+        style = {"SpringBoot": "Spring", "KafkaStreams": "Streams"}.get(identity.get("preset") or "Generic", "None")
+    if style == "Streams":
+        return [f"-{n}" for n in range(1, count + 1)]
+    if style == "Spring":
+        return [f"-{n}" for n in range(count)]
+    return list(identity.get("customSuffixes") or [""]) if style == "Custom" else [""]
+
+
+def scope_of(cluster_uid: str, namespace: str, name: str, uid: str) -> str:
+    """Return the scope of a StaticGroup's ids: 8 hex digits that its uid fixes."""
+    return hashlib.sha256(f"{cluster_uid}/{namespace}/{name}/{uid}".encode()).hexdigest()[:8]

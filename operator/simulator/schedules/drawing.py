@@ -1,0 +1,275 @@
+"""Draw a world: everything that a user may write into a StaticGroup, and what a cluster may be like around it.
+
+Each table below names every value that the resource allows; a value without a weight is a failing test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any, TypeVar
+
+from coordinator_model.settings import BrokerSettings
+from staticgroup.api.identifiers import SuffixStyle
+from staticgroup.api.identity import IMPLIED_SUFFIXES, InjectionMethod, Preset
+from staticgroup.api.staticgroup import Mode, ProtocolChoice, RemovalPolicy, TimeoutMode
+
+from ..kubernetes.objects import Json
+from ..world.teams import GROUP, WORKLOAD, Team
+from ..world.world import WorldSettings
+
+T = TypeVar("T")
+
+MODES = {Mode.MANAGE: 9.0, Mode.OBSERVE: 1.0}
+METHODS = {InjectionMethod.AUTO: 6.0, InjectionMethod.POLICY: 1.0, InjectionMethod.NONE: 2.0}
+PRESETS = {
+    Preset.GENERIC: 5.0,
+    Preset.LIBRDKAFKA: 1.0,
+    Preset.SPRING_BOOT: 1.0,
+    Preset.QUARKUS: 1.0,
+    Preset.KAFKA_STREAMS: 1.0,
+    Preset.CUSTOM: 1.0,
+}
+SUFFIXES = {
+    SuffixStyle.NONE: 4.0,
+    SuffixStyle.AUTO: 2.0,
+    SuffixStyle.STREAMS: 1.0,
+    SuffixStyle.SPRING: 0.7,
+    SuffixStyle.CUSTOM: 0.5,
+}
+PROTOCOLS = {ProtocolChoice.AUTO: 1.0, ProtocolChoice.CLASSIC: 2.0, ProtocolChoice.CONSUMER: 1.0}
+TIMEOUTS = {TimeoutMode.FIXED: 3.0, TimeoutMode.AUTO: 1.0}
+POLICIES = {RemovalPolicy.WHEN_DEAD: 19.0, RemovalPolicy.NEVER: 1.0}
+SCOPED = (
+    "{podName}.{scope}",
+    "{workloadName}-{ordinal}.{scope}",
+    "{namespace}_{podName}_{scope}",
+    "{groupName}.{ordinal}.{scope}",
+    "{scope}-{podName}",
+)
+UNSCOPED = ("{podName}", "{workloadName}-{ordinal}", "app-{ordinal}")
+SAME_POD_NAMES = {"{podName}": "{workloadName}-{ordinal}", "{workloadName}-{ordinal}": "{podName}"}
+"""Templates of two texts that make one id."""
+
+
+class Arrival(StrEnum):
+    """Say in which order StaticGroup and StatefulSet come."""
+
+    GROUP_FIRST = "the StaticGroup first"
+    WORKLOAD_FIRST = "the StatefulSet first"
+    UNSEEN = "the StatefulSet while no operator lives"
+
+
+ARRIVALS = {Arrival.GROUP_FIRST: 7.0, Arrival.WORKLOAD_FIRST: 1.5, Arrival.UNSEEN: 1.5}
+
+
+class Rivalry(StrEnum):
+    """Say who else there is in the Kafka group."""
+
+    NOBODY = "nobody"
+    APART = "another workload with ids of its own"
+    SAME_IDS = "another workload with the same ids"
+    SAME_WORKLOAD = "another StaticGroup on the same workload"
+
+
+RIVALRIES = {Rivalry.NOBODY: 16.0, Rivalry.APART: 2.0, Rivalry.SAME_IDS: 2.5, Rivalry.SAME_WORKLOAD: 0.4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """One world and how it comes to be.
+
+    Parameters
+    ----------
+    has_standby: two operators from the beginning.
+    upgraded_after_s: when StatefulSets begin to label their pods and the injection policy comes to be served; None: in
+        this schedule never.
+    manages_after_s: when the user leaves mode Observe or ends the suspension; None: never.
+    """
+
+    world: WorldSettings
+    arrival: Arrival = Arrival.GROUP_FIRST
+    has_standby: bool = False
+    upgraded_after_s: float | None = None
+    manages_after_s: float | None = None
+
+
+def pick(rng: Random, weights: Mapping[T, float]) -> T:
+    """Draw one of the keys."""
+    return rng.choices(list(weights), list(weights.values()))[0]
+
+
+def draw_world(rng: Random) -> Drawn:
+    """Draw a world; the same source draws the same one."""
+    protocol = rng.choice(("classic", "classic", "consumer"))
+    session_s = rng.choice((30, 60, 120)) if protocol == "classic" else 45
+    has_label = rng.random() < 0.88
+    has_policy = has_label and rng.random() < 0.8
+    team = draw_team(rng, protocol=protocol, session_s=session_s, has_policy=has_policy, has_label=has_label)
+    others = draw_others(rng, team)
+    settings = WorldSettings(
+        protocol=protocol,
+        library=rng.choice(("java", "java", "librdkafka", "sarama")),
+        replicas=team.replicas,
+        session_timeout_s=session_s,
+        startup_s=(0.5, rng.uniform(1, 8)),
+        nodes=("n1", "n2", "n3", "n4"),
+        brokers=BrokerSettings(group_initial_rebalance_delay_ms=rng.choice((0, 3000))),
+        team=team,
+        others=others,
+        has_policy=has_policy,
+        has_index_label=has_label,
+        has_failure_recovery=rng.random() < 0.35,
+        watched=25 if rng.random() < 0.04 else 0,
+        is_observing=rng.random() < 0.01,
+    )
+    is_stopped = team.spec["mode"] == Mode.OBSERVE or team.spec["suspend"]
+    return Drawn(
+        world=settings,
+        arrival=pick(rng, ARRIVALS),
+        has_standby=rng.random() < 0.35,
+        upgraded_after_s=rng.uniform(5, 300) if not has_policy and rng.random() < 0.75 else None,
+        manages_after_s=rng.uniform(60, 360) if is_stopped and rng.random() < 0.9 else None,
+    )
+
+
+def draw_team(rng: Random, *, protocol: str, session_s: int, has_policy: bool, has_label: bool) -> Team:
+    """Draw what the first team writes."""
+    suffix = pick(rng, SUFFIXES)
+    method, preset = pick(rng, METHODS), pick(rng, PRESETS)
+    threads = _threads(rng, suffix, preset)
+    mode = pick(rng, MODES)
+    if method is InjectionMethod.NONE or not has_policy:
+        is_by_hand = rng.random() < 0.95
+    else:
+        is_by_hand = rng.random() < (0.7 if mode is Mode.OBSERVE else 0.1)
+    template = rng.choice(SCOPED) if rng.random() < 0.7 else rng.choice(UNSCOPED)
+    if not has_label:
+        template = template.replace("{workloadName}-{ordinal}", "{podName}").replace("{ordinal}", "{podName}")
+    identity: Json = {
+        "template": template,
+        "exclusive": rng.random() < (0.15 if "{scope}" in template else 0.9),
+        "method": method.value,
+        "preset": preset.value,
+        "suffix": suffix.value,
+        "membersPerPod": threads,
+    }
+    if suffix is SuffixStyle.CUSTOM:
+        identity["customSuffixes"] = ["-5", "-6"]
+    if preset is Preset.CUSTOM:
+        entry: Json = {
+            "container": "app",
+            "instanceIdName": "ORDERS_INSTANCE_ID",
+            "sessionTimeoutName": "ORDERS_SESSION_MS",
+        }
+        identity["env"] = [entry | {"suffix": rng.choice(("", "-orders"))}]
+    elif rng.random() < 0.15:
+        identity["container"] = "app"
+    spec: Json = {
+        "mode": mode.value,
+        "suspend": rng.random() < 0.03,
+        "protocol": _protocol(rng, protocol).value,
+        "identity": identity,
+        "removal": _removal(rng),
+    }
+    if protocol == "classic":
+        spec["sessionTimeout"] = _timeout(rng, session_s)
+    return Team(
+        replicas=rng.randint(2, 5),
+        spec=spec,
+        set_spec=_set_spec(rng),
+        pod_spec=_pod_spec(rng),
+        is_by_hand=is_by_hand,
+        threads=threads,
+    )
+
+
+def _threads(rng: Random, suffix: SuffixStyle, preset: Preset) -> int:
+    """Draw how many members a pod has; what numbers its members does so with one of them, too."""
+    if suffix is SuffixStyle.AUTO:
+        return rng.randint(1, 2) if preset in IMPLIED_SUFFIXES else 1
+    return 1 if suffix is SuffixStyle.NONE else 2
+
+
+def _protocol(rng: Random, protocol: str) -> ProtocolChoice:
+    """Name the protocol that is in use, or leave it to the brokers."""
+    other = ProtocolChoice.CONSUMER if protocol == "classic" else ProtocolChoice.CLASSIC
+    return pick(rng, {choice: weight for choice, weight in PROTOCOLS.items() if choice is not other})
+
+
+def _timeout(rng: Random, session_s: int) -> Json:
+    if pick(rng, TIMEOUTS) is TimeoutMode.FIXED:
+        return {"mode": TimeoutMode.FIXED.value, "seconds": session_s}
+    return {
+        "mode": TimeoutMode.AUTO.value,
+        "minSeconds": 10,
+        "maxSeconds": session_s,
+        "headroomPercent": rng.choice((0, 50, 100)),
+    }
+
+
+def _removal(rng: Random) -> Json:
+    return {
+        "policy": pick(rng, POLICIES).value,
+        "holdSeconds": rng.choice((0, 0, 0, rng.randint(1, 45))),
+        "maxPercentOfGroup": rng.choice((100, 100, 100, rng.randint(1, 60))),
+    }
+
+
+def _set_spec(rng: Random) -> Json:
+    """Draw how the StatefulSet goes about its pods."""
+    strategy: Json = {"type": "RollingUpdate"}
+    chance = rng.random()
+    if chance < 0.1:
+        strategy = {"type": "OnDelete"}
+    elif chance < 0.25:
+        strategy["rollingUpdate"] = {"partition": rng.randint(0, 3)}
+    spec: Json = {"podManagementPolicy": rng.choice(("Parallel", "OrderedReady")), "updateStrategy": strategy}
+    if rng.random() < 0.15:
+        spec["ordinals"] = {"start": rng.randint(1, 5)}
+    if rng.random() < 0.1:
+        spec["minReadySeconds"] = rng.randint(1, 10)
+    return spec
+
+
+def _pod_spec(rng: Random) -> Json:
+    """Draw what else runs in a pod: an init container that ends, a sidecar that stays."""
+    init: list[Json] = []
+    if rng.random() < 0.15:
+        init.append({"name": "migrate", "image": "shop/migrate:1"})
+    if rng.random() < 0.15:
+        init.append({"name": "proxy", "image": "shop/proxy:1", "restartPolicy": "Always"})
+    return {"initContainers": init} if init else {}
+
+
+def draw_others(rng: Random, team: Team) -> tuple[Team, ...]:
+    """Draw who else is in the Kafka group; ids meet only where everybody has sworn that they do not."""
+    rivalry = pick(rng, RIVALRIES)
+    if rivalry is Rivalry.NOBODY:
+        return ()
+    base: dict[str, Any] = {"container": "pay", "replicas": rng.randint(1, 3)}
+    plain: Json = {k: v for k, v in team.spec.items() if k != "identity"} | {"mode": "Manage", "suspend": False}
+    if rivalry is Rivalry.APART:
+        return (Team(namespace="bill", workload="pay", name="payments", spec=plain | {"identity": {}}, **base),)
+    if rivalry is Rivalry.SAME_WORKLOAD:
+        identity: Json = {"template": "{podName}.{scope}"}
+        return (Team(name=f"{GROUP}-2", spec=plain | {"identity": identity}, replicas=0, container="none"),)
+    if team.is_scoped or not team.identity["exclusive"] or team.threads > 1:
+        return ()
+    template = team.identity["template"]
+    workload = WORKLOAD if template in SAME_POD_NAMES else "pay"
+    identity = {"template": SAME_POD_NAMES.get(template, template), "exclusive": True, "method": "Auto"}
+    start = team.set_spec.get("ordinals", {}).get("start", 0) + rng.randint(0, team.replicas - 1)
+    return (
+        Team(
+            namespace="bill",
+            workload=workload,
+            name="payments",
+            spec=plain | {"identity": identity},
+            set_spec={"ordinals": {"start": start}},
+            is_by_hand=True,
+            **base,
+        ),
+    )

@@ -1,0 +1,191 @@
+"""Schedules: ten virtual minutes and more of a busy workload with many faults, all drawn from one seed.
+
+The same seed is the same history, so a failure is replayed by one command. After the last fault everything is healed and
+the world is left alone, long enough for sessions to run out: then the liveness oracles are asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+from ..engine.log_capture import captured_logs
+from ..engine.loop import run as run_simulation
+from ..faults import FAULTS, Fault, carry_out
+from ..oracles.promises import Violation
+from ..world.world import World
+from .drawing import draw_world
+from .installation import Town
+
+BUSY_S = 600.0
+FAULTS_MIN, FAULTS_MAX, KINDS_MIN = 8, 14, 4
+SETTLE_S = 150.0
+"""After the last healing: node controllers, back-off and re-elections come to rest."""
+QUIET_S = 60.0
+"""At the end: time in which nothing may be written to Kafka."""
+UNTIL_S = 20_000.0
+HELD = ("Held", "Suspect", "Zombie")
+"""Kinds of exceptions in the status by which the operator says that it lets a departed member be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of one schedule.
+
+    Parameters
+    ----------
+    faults: kind → how often it happened.
+    removals: members that operators removed.
+    holds_with_zombie: moments (10 s apart) in which a departed member was held while a process of its pod lived.
+    met: what the operators had to cope with → how often, so that faults which never bite are seen.
+    trace: the readable history; "" unless something was violated or it was asked for.
+    """
+
+    seed: int
+    violations: tuple[Violation, ...]
+    faults: Counter[str]
+    removals: int
+    holds_with_zombie: int
+    met: Counter[str]
+    virtual_s: float
+    trace: str = ""
+
+
+@dataclass(slots=True)
+class _Schedule:
+    """One schedule while it runs."""
+
+    seed: int
+    rng: Random = field(init=False)
+    world: World = field(init=False)
+    log_lines: list[str] = field(default_factory=list)
+    holds: int = 0
+    held_by: set[str] = field(default_factory=set)
+
+    async def main(self) -> None:
+        self.rng = Random(f"schedule/{self.seed}")
+        drawn = draw_world(self.rng)
+        self.world = World(drawn.world, seed=self.seed)
+        world = self.world
+        world.log_lines = self.log_lines
+        town = Town(world, drawn, Random(f"town/{self.seed}"))
+        try:
+            await town.arrive()
+        except AssertionError as error:
+            world.violations.append(Violation("L2", world.loop.time(), f"never came up: {error}"))
+            return
+        start_s = world.loop.time()
+        plan = draw_faults(self.rng, start_s)
+        sampler = world.loop.spawn(self._sample(), name="sampler")
+        healing = [world.loop.spawn(self._carry_out(at_s, f), name=f.kind) for at_s, f in plan]
+        work = world.loop.spawn(town.work(start_s + BUSY_S), name="users")
+        await asyncio.gather(work, *healing)
+        await self._rest(town)
+        sampler.cancel()
+
+    async def _carry_out(self, at_s: float, fault: Fault) -> None:
+        await asyncio.sleep(max(0.0, at_s - self.world.loop.time()))
+        await carry_out(self.world, self.rng, fault)
+
+    async def _sample(self) -> None:
+        """Look now and then for members that are held while a process of theirs lives though nobody wants them."""
+        world = self.world
+        while True:
+            await asyncio.sleep(10)
+            told = [e for team in world.teams for e in world.status_of(team).get("exceptions") or []]
+            exceptions = [e for e in told if e.get("kind") in HELD]
+            held = {e.get("instanceId") for e in exceptions}
+            self.held_by |= {str(e.get("reason")) for e in exceptions}
+            members = world.members()
+            self.holds += any(i in members and world.processes.pod_alive(members[i]) for i in held if i)
+
+    async def _rest(self, town: Town) -> None:
+        """Leave the world alone and judge what it comes to."""
+        world = self.world
+        town.tidy_up()
+        session_s = max(world.settings.session_timeout_s, 60)
+        await asyncio.sleep(SETTLE_S + 2 * session_s)
+        leaves = world.leaves_sent
+        await asyncio.sleep(QUIET_S)
+        world.violations += world.rest(since_leaves=leaves)
+
+
+def draw_faults(rng: Random, start_s: float) -> list[tuple[float, Fault]]:
+    """Draw when which fault begins: at least `FAULTS_MIN` faults of at least `KINDS_MIN` kinds.
+
+    Parameters
+    ----------
+    start_s: of the busy time, in virtual seconds.
+    """
+    count = rng.randint(FAULTS_MIN, FAULTS_MAX)
+    names = sorted(FAULTS)
+    weights = [FAULTS[n].weight for n in names]
+    drawn = rng.choices(names, weights, k=count)
+    while len(set(drawn)) < KINDS_MIN:
+        drawn[rng.randrange(count)] = rng.choice(names)
+    return [(start_s + rng.uniform(0, BUSY_S), FAULTS[name]) for name in drawn]
+
+
+def kinds(seed: int) -> set[str]:
+    """Return the kinds of faults that the schedule of a seed draws, without running it; some bring others with them."""
+    rng = Random(f"schedule/{seed}")
+    draw_world(rng)
+    return {fault.kind for _, fault in draw_faults(rng, 0.0)}
+
+
+COUNTED = {
+    "staticgroup_rounds_total": "round",
+    "staticgroup_leave_outcomes_total": "leave answered",
+    "staticgroup_kafka_problems_total": "Kafka problem",
+    "staticgroup_watch_gaps_total": "watch gap",
+}
+"""The operators' own counters which tell what they met."""
+
+
+def _met(world: World) -> Counter[str]:
+    """Count what the operators of a world had to cope with, living and dead ones."""
+    met: Counter[str] = Counter()
+    for running in world.operators:
+        for metric in running.operator.metrics.registry.collect():
+            for sample in metric.samples:
+                if sample.name in COUNTED and sample.value:
+                    label = " ".join((COUNTED[sample.name], *sample.labels.values()))
+                    met[label] += int(sample.value)
+        met["leave without an answer"] += sum(sent.returned_s is None for sent in running.gateway.leaves)
+    removed = {key[:3] for key in world.safety.effects}
+    met["member resurrected and removed again"] = len(world.safety.effects) - len(removed)
+    met["operator process ended by itself"] = sum(1 for _ in world.trace.select(what="operator ends"))
+    met["library gave its membership up"] = sum(1 for _ in world.trace.select(what="fatal error"))
+    return +met
+
+
+def run(seed: int, *, keep_trace: bool = False) -> Verdict:
+    """Run one schedule to its end.
+
+    Parameters
+    ----------
+    keep_trace: return the history also when nothing was violated.
+    """
+    schedule = _Schedule(seed)
+    with captured_logs() as lines:
+        schedule.log_lines = lines
+        try:
+            run_simulation(schedule.main, seed=seed, until_s=UNTIL_S)
+        except Exception as error:
+            if hasattr(schedule, "world"):
+                error.add_note(f"schedule {seed}\n{schedule.world.trace.text()[-6000:]}")
+            raise
+    world = schedule.world
+    violations = tuple(world.violations)
+    return Verdict(
+        seed=seed,
+        violations=violations,
+        faults=world.faults,
+        removals=world.safety.removals,
+        holds_with_zombie=schedule.holds,
+        met=_met(world) + Counter(f"held by {reason}" for reason in schedule.held_by),
+        virtual_s=world.loop.time(),
+        trace=world.trace.text() if violations or keep_trace else "",
+    )

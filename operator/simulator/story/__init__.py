@@ -1,0 +1,1 @@
+"""A team's own numbers, told twice: with the operator and without."""

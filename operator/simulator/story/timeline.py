@@ -1,0 +1,179 @@
+"""Tell a scenario as a timeline in a terminal: each happening with and without StaticGroup, and what all of it cost."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..engine.trace import Entry
+from .comparison import LOST_FOR_S, Cost, History, experience
+from .scenario import Happening, Scenario
+
+WIDTH_MIN, WIDTH_MAX = 60, 110
+LABEL = 10
+BLOCKS, ASCII_BLOCKS = "·▁▂▃▄▅▆▇█", ".:-=+*%#@"
+NOTES_MAX = 6
+"""Moments told of one happening; more are counted."""
+DIM, BOLD, RED, GREEN, RESET = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How to write.
+
+    Parameters
+    ----------
+    blocks: from nothing idle to everything idle.
+    """
+
+    is_colored: bool
+    blocks: str
+    width: int
+
+    def paint(self, text: str, colour: str) -> str:
+        """Return the text in a colour, where there are colours."""
+        return f"{colour}{text}{RESET}" if self.is_colored else text
+
+
+def tell(scenario: Scenario, *, is_colored: bool) -> int:
+    """Run a scenario with and without the operator and print its timeline; returns the exit status."""
+    try:
+        without, with_operator = (experience(scenario, is_static=is_static) for is_static in (False, True))
+    except AssertionError as error:
+        sys.stderr.write(f"The workload never came up: {error}\n")
+        return 1
+    width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTH_MIN), WIDTH_MAX)
+    style = Style(is_colored, _blocks(), width)
+    sys.stdout.write("\n".join(render(scenario, without, with_operator, style)) + "\n")
+    return 0
+
+
+def _blocks() -> str:
+    try:
+        BLOCKS.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return ASCII_BLOCKS
+    return BLOCKS
+
+
+def render(scenario: Scenario, without: History, with_operator: History, style: Style) -> Iterator[str]:
+    """Iterate over the lines of the timeline."""
+    yield style.paint(f"{scenario.name}: {scenario.pods} pods, {scenario.partitions} partitions", BOLD)
+    yield (
+        f"{scenario.protocol} protocol, {scenario.library}; a pod needs {scenario.restart_seconds[0]:g} to "
+        f"{scenario.restart_seconds[1]:g} s to start"
+    )
+    legend = f"Each strip is time from left to right: {style.blocks[0]} every partition is worked on, {style.blocks[-1]} none is"
+    yield style.paint(legend, DIM)
+    happenings = sorted(scenario.happenings, key=lambda h: h.at_seconds)
+    ends_s = [h.at_seconds for h in happenings[1:]] + [scenario.length_s]
+    for happening, end_s in zip(happenings, ends_s, strict=True):
+        if end_s > happening.at_seconds:
+            yield ""
+            yield from _chapter(scenario, happening, end_s, (("without", without), ("with", with_operator)), style)
+        else:
+            yield ""
+            yield style.paint(f"{clock(happening.at_seconds)}  {sentence(happening)}, and at the same moment:", BOLD)
+    yield ""
+    total = scenario.length_s
+    yield from table(without.cost(0.0, total), with_operator.cost(0.0, total), style)
+
+
+def _chapter(
+    scenario: Scenario, happening: Happening, end_s: float, worlds: tuple[tuple[str, History], ...], style: Style
+) -> Iterator[str]:
+    start_s = happening.at_seconds
+    yield style.paint(f"{clock(start_s)}  {sentence(happening)}", BOLD)
+    columns = style.width - LABEL
+    for label, history in worlds:
+        levels = history.idle(start_s, end_s, columns)
+        strip = "".join(_block(idle / scenario.partitions, style.blocks) for idle in levels)
+        yield f"{label:>{LABEL - 2}}  {style.paint(strip, RED if label == 'without' else GREEN)}"
+        yield f"{'':{LABEL}}{words(history.cost(start_s, end_s))}"
+        notes = [note for note in moments(history) if start_s <= note[0] < end_s]
+        for at_s, text in notes[:NOTES_MAX]:
+            yield f"{'':{LABEL}}{style.paint(f'{clock(at_s)}  {text}', DIM)}"
+        if len(notes) > NOTES_MAX:
+            yield f"{'':{LABEL}}{style.paint(f'and {len(notes) - NOTES_MAX} more such moments', DIM)}"
+
+
+def _block(share: float, blocks: str) -> str:
+    """Draw a share of idle partitions; anything above nothing is seen."""
+    steps = len(blocks) - 1
+    return blocks[0] if share <= 0.0 else blocks[min(steps, 1 + int(share * steps))]
+
+
+def clock(at_s: float) -> str:
+    """Return minutes and seconds."""
+    return f"{int(at_s) // 60:2}:{int(at_s) % 60:02}"
+
+
+def sentence(happening: Happening) -> str:
+    """Say what happens."""
+    texts = {
+        "roll": "rolling restart: every pod is replaced, one after the other",
+        "scale": f"scale to {happening.replicas}",
+        "crash": f"the process of pod {happening.pod} crashes and is restarted in place",
+        "delete": f"pod {happening.pod} is deleted and replaced",
+        "lose_node": f"the node of pod {happening.pod} is cut off for {LOST_FOR_S:.0f} s and the pod force-deleted: "
+        "its process lives on",
+    }
+    return texts[happening.what]
+
+
+def words(cost: Cost) -> str:
+    """Say what a time cost."""
+    parts = [_count(cost.rebalances, "rebalance"), f"{_count(cost.moved, 'partition')} moved"]
+    parts.append(f"{_count(round(cost.idle_s), 'partition-second')} idle")
+    if round(cost.double_s):
+        parts.append(f"{_count(round(cost.double_s), 'partition-second')} worked on twice")
+    return ", ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def moments(history: History) -> list[tuple[float, str]]:
+    """Return (seconds, text) of what operators and clients did that a user would want to hear of."""
+    found = [
+        (at_s, f"StaticGroup reports {instance_id} as {reason} and leaves it alone")
+        for at_s, instance_id, reason in history.held
+    ]
+    found += [
+        (at_s, f"the session of {instance_id} runs out at the coordinator") for at_s, instance_id in history.expired
+    ]
+    found += [(at_s, text) for at_s, entry in history.entries if (text := _told(entry))]
+    return sorted(found)
+
+
+def _told(entry: Entry) -> str:
+    """Put an entry of the trace into words; "" when it is of no interest here."""
+    facts = dict(entry.facts)
+    if entry.what == "leave applied" and facts.get("by") == "operator-a":
+        return f"StaticGroup removes the member {facts['instance']}: nobody wants it, and its end is proven"
+    if entry.what == "fatal error":
+        return f"{_pod(entry)}: {facts['code']}, and the library decides to {facts['reaction']}"
+    if entry.what == "told that it is unknown":
+        return f"{_pod(entry)} finds that it is no member any more"
+    return ""
+
+
+def _pod(entry: Entry) -> str:
+    return entry.who.removeprefix("client/").partition("/")[0]
+
+
+def table(without: Cost, with_operator: Cost, style: Style) -> Iterator[str]:
+    """Iterate over the lines of the table of all costs."""
+    yield style.paint(f"{'in all':28}{'without':>12}{'with':>12}", BOLD)
+    rows = (
+        ("rebalances", without.rebalances, with_operator.rebalances),
+        ("partitions moved", without.moved, with_operator.moved),
+        ("idle partition-seconds", round(without.idle_s), round(with_operator.idle_s)),
+        ("double partition-seconds", round(without.double_s), round(with_operator.double_s)),
+    )
+    for name, before, after in rows:
+        colour = GREEN if after < before else RED if after > before else DIM
+        yield f"{name:28}{before:>12}{style.paint(f'{after:>12}', colour)}"

@@ -1,0 +1,69 @@
+"""What a world is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator_model.settings import BrokerSettings
+
+from ..kubernetes.objects import Json
+from .teams import Team
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSettings:
+    """What a world is made of.
+
+    Parameters
+    ----------
+    protocol: classic or consumer (KIP-848).
+    library: java, librdkafka or sarama.
+    is_static: False: plain dynamic clients, for the comparison without the operator.
+    threads: consumers of each pod.
+    startup_s: (least, most) seconds from the start of a container to its first join.
+    heartbeat_s: classic only; None: a third of the session timeout.
+    team: whose StatefulSet and StaticGroup it is about; None: a plain one of `replicas` and `threads`.
+    others: teams that share the Kafka group.
+    has_policy: the API server serves the injection policy, and it is installed.
+    has_index_label: StatefulSets label their pods with the ordinal (1.28 or newer).
+    has_failure_recovery: a controller of somebody else fails the pods of unreachable nodes.
+    watched: so many namespaces are named in the operators' settings, one watch each; 0: all in one watch.
+    is_observing: the operators are started with force_observe.
+    """
+
+    protocol: str = "classic"
+    library: str = "java"
+    is_static: bool = True
+    replicas: int = 3
+    partitions: int = 12
+    threads: int = 1
+    parallel: bool = False
+    session_timeout_s: int = 60
+    heartbeat_s: float | None = None
+    startup_s: tuple[float, float] = (1.0, 3.0)
+    close_s: float = 0.5
+    nodes: tuple[str, ...] = ("n1", "n2", "n3")
+    brokers: BrokerSettings = field(default_factory=BrokerSettings)
+    team: Team | None = None
+    others: tuple[Team, ...] = ()
+    has_policy: bool = True
+    has_index_label: bool = True
+    has_failure_recovery: bool = False
+    watched: int = 0
+    is_observing: bool = False
+
+
+def plain_team(settings: WorldSettings) -> Team:
+    """Return the team of a world about which nothing else was said."""
+    spec: Json = {"protocol": "Classic" if settings.protocol == "classic" else "Consumer"}
+    if settings.protocol == "classic":
+        spec["sessionTimeout"] = {"mode": "Fixed", "seconds": settings.session_timeout_s}
+    if settings.threads > 1:
+        spec["identity"] = {"suffix": "Streams", "membersPerPod": settings.threads}
+    policy = "Parallel" if settings.parallel else "OrderedReady"
+    return Team(
+        replicas=settings.replicas,
+        spec=spec,
+        set_spec={"podManagementPolicy": policy},
+        threads=settings.threads,
+    )

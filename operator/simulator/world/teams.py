@@ -1,0 +1,176 @@
+"""A team's objects as it wrote them: StaticGroup, StatefulSet, and the ids that it puts into the pod template itself.
+
+Source: docs/guide/adopt-existing.md (how a template names its id).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from staticgroup.api import names
+from staticgroup.api.identity import EnvEntry, Identity
+from staticgroup.api.injection import env_entries
+
+from ..clients.settings import LIBRARIES, ConsumerSettings, ContainerSettings
+from ..kubernetes.objects import Json
+from ..kubernetes.users import stateful_set
+from ..oracles.issued_ids import client_suffixes
+
+NAMESPACE, WORKLOAD, GROUP, TOPIC = "shop", "web", "orders", "orders"
+PLACEHOLDERS = {"{podName}": "$(POD_NAME)", "{ordinal}": "$(POD_INDEX)"}
+REFERENCES = (
+    {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    {"name": "POD_INDEX", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{names.POD_INDEX_LABEL}']"}}},
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Team:
+    """One StatefulSet with one StaticGroup.
+
+    Parameters
+    ----------
+    name: of the StaticGroup.
+    spec: of the StaticGroup, besides its references.
+    set_spec: of the StatefulSet, besides what `stateful_set` writes; pod_spec: of its pods.
+    is_by_hand: the team names the ids in the pod template.
+    container: whose program takes part in the group.
+    threads: consumers of each pod.
+    """
+
+    namespace: str = NAMESPACE
+    workload: str = WORKLOAD
+    name: str = GROUP
+    replicas: int = 3
+    spec: Json = field(default_factory=dict)
+    set_spec: Json = field(default_factory=dict)
+    pod_spec: Json = field(default_factory=dict)
+    is_by_hand: bool = False
+    container: str = "app"
+    threads: int = 1
+
+    @property
+    def identity(self) -> Json:
+        """Return spec.identity."""
+        return dict(self.spec.get("identity") or {})
+
+    @cached_property
+    def variables(self) -> EnvEntry:
+        """Return the variables that the application reads."""
+        return env_entries(Identity.model_validate(self.identity))[0]
+
+    @cached_property
+    def suffixes(self) -> list[str]:
+        """Return what the client appends to the id of a pod."""
+        return client_suffixes(self.identity)
+
+    @property
+    def is_scoped(self) -> bool:
+        """True when nobody else can make the same ids."""
+        return "{scope}" in self.identity.get("template", "{scope}")
+
+
+def static_group(team: Team, **spec: Any) -> Json:
+    """Write a team's StaticGroup.
+
+    Parameters
+    ----------
+    spec: replaces fields of its spec.
+    """
+    body: Json = {"workloadRef": {"name": team.workload}, "connectionRef": {"name": "kafka"}, "groupId": GROUP}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.STATIC_GROUP_KIND,
+        "metadata": {"namespace": team.namespace, "name": team.name},
+        "spec": body | team.spec | spec,
+    }
+
+
+def workload(team: Team, *, grace_s: int, id_template: str = "") -> Json:
+    """Write a team's StatefulSet.
+
+    Parameters
+    ----------
+    id_template: how the pod template names the ids; "": not at all.
+    """
+    return stateful_set(
+        team.namespace,
+        team.workload,
+        team.replicas,
+        pod_spec={**team.pod_spec, "containers": containers(team, id_template)},
+        grace_s=grace_s,
+        **team.set_spec,
+    )
+
+
+def containers(team: Team, id_template: str = "") -> list[Json]:
+    """Write the containers of a team's pods; ids are literals that refer to the pod's name or index."""
+    app: Json = {"name": team.container, "image": "shop/orders:1"}
+    if id_template:
+        value = id_template
+        for placeholder, reference in PLACEHOLDERS.items():
+            value = value.replace(placeholder, reference)
+        entry = team.variables
+        app["env"] = [*REFERENCES, {"name": entry.instance_id_name, "value": value + entry.suffix}]
+    return [app]
+
+
+def id_template_by_hand(team: Team, status: Json) -> str:
+    """Return what a team writes into its pod template now; "": it cannot know, or leaves it to the injection.
+
+    Parameters
+    ----------
+    status: of the StaticGroup, which shows the template; ids in use before need no looking up.
+    """
+    if not team.is_by_hand:
+        return ""
+    shown = str((status.get("injected") or {}).get("idTemplate") or "")
+    if shown or team.is_scoped:
+        return shown
+    template = str(team.identity["template"])
+    known = {"{workloadName}": team.workload, "{namespace}": team.namespace, "{groupName}": team.name}
+    for placeholder, text in known.items():
+        template = template.replace(placeholder, text)
+    return template
+
+
+def program(
+    team: Team,
+    *,
+    protocol: str,
+    library: str,
+    session_timeout_s: int,
+    heartbeat_s: float | None,
+    startup_s: tuple[float, float],
+    close_s: float,
+) -> ContainerSettings:
+    """Return what a team's container runs: one consumer of the group, with as many threads as the pod has members."""
+    entry = team.variables
+    first = team.suffixes[0].removeprefix("-")
+    consumer = ConsumerSettings(
+        group_id=GROUP,
+        topics=(TOPIC,),
+        protocol="classic" if protocol == "classic" else "consumer",
+        library=LIBRARIES[library],
+        instance_id_variable=entry.instance_id_name,
+        session_timeout_variable=entry.session_timeout_name,
+        threads=team.threads,
+        first_thread=int(first) if first.isdigit() else 1,
+        always_numbers=team.suffixes != [""],
+        session_timeout_ms=session_timeout_s * 1000,
+        heartbeat_s=heartbeat_s,
+    )
+    return ContainerSettings(consumers=(consumer,), startup_s=startup_s, close_s=close_s)
+
+
+def kafka_connection(namespace: str) -> Json:
+    """Write the KafkaConnection `kafka` with a password."""
+    sasl = {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KAFKA_CONNECTION_KIND,
+        "metadata": {"namespace": namespace, "name": "kafka"},
+        "spec": {"bootstrapServers": ["kafka.example.com:9092"], "sasl": sasl},
+    }

@@ -1,0 +1,414 @@
+"""A whole world from one seed: Kubernetes, Kafka, clients, users, and real operators, watched by the oracles.
+
+Everything the operator does goes through its own code: reconciler, work queue, pod store, lease, gateways. Only wires,
+machines and brokers are models. The operator side never sees the process table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import prometheus_client
+
+from coordinator_model.consumer_group import ConsumerGroup
+from coordinator_model.image import TopicImage
+from coordinator_model.messages import Request
+from staticgroup.runtime.journal import MemorySink
+from staticgroup.runtime.process.settings import Settings
+
+from ..clients.partition_meter import GroupMeter, PartitionMeter
+from ..clients.processes import ContainerProcess, ProcessTable
+from ..clients.programs import Programs
+from ..clients.settings import ContainerSettings
+from ..engine.loop import SimulationLoop, simulation
+from ..engine.trace import Trace
+from ..kafka.cluster import ModelKafkaCluster
+from ..kafka.network import ConnectionLost, KafkaLink
+from ..kafka.requests import AppliedLeave
+from ..kubernetes.cluster import Kubernetes
+from ..kubernetes.controllers.failure_recovery import FailureRecovery
+from ..kubernetes.objects import (
+    EVENTS,
+    KAFKA_CONNECTIONS,
+    LEASES,
+    NAMESPACES,
+    SECRETS,
+    STATEFULSETS,
+    STATIC_GROUPS,
+    Json,
+    uid_of,
+)
+from ..kubernetes.watch_log import Event
+from ..operators.gateway import WireLeave
+from ..operators.process import RunningOperator, make_operator, note_orders
+from ..oracles.ground_truth import GroundTruth
+from ..oracles.issued_ids import Issue
+from ..oracles.promises import Effect, Leave, Rest, Safety, StatusHistory, Violation, judge_rest, secrets_shown
+from . import teams
+from .settings import WorldSettings, plain_team
+from .teams import GROUP, NAMESPACE, TOPIC, WORKLOAD, Team
+
+__all__ = ["GROUP", "NAMESPACE", "SYSTEM", "TOPIC", "WORKLOAD", "RunningOperator", "World", "WorldSettings"]
+
+SYSTEM = "ops"
+CANARY = "s3cr3t-canary"
+RESTART_PAUSE_S = 2.0
+"""The operator's own Deployment starts a new container about so long after the last one ended."""
+
+
+class World:
+    """One world; use inside a simulation.
+
+    Attributes
+    ----------
+    team: whose group it is about; teams: all that share the Kafka group, this one first.
+    operators: living and dead, in the order of their start.
+    on_start: called with each operator before it begins to run.
+    violations: what the oracles found.
+    faults: kind → how often it happened.
+    log_lines: what operators logged, when somebody captures it.
+    journal: where the operators started from now on tell what they saw; None: nowhere.
+    """
+
+    def __init__(self, settings: WorldSettings, *, seed: object) -> None:
+        self.settings = settings
+        self.seed = seed
+        self.loop: SimulationLoop = simulation()
+        self.trace = Trace()
+        self.violations: list[Violation] = []
+        self.team = settings.team or plain_team(settings)
+        self.teams = (self.team, *settings.others)
+        self.operators: list[RunningOperator] = []
+        self.on_start: list[Callable[[RunningOperator], None]] = []
+        self.coordinator_epoch = 0
+        self.log_lines: list[str] = []
+        self.faults: Counter[str] = Counter()
+        self.journal: MemorySink | None = None
+        self.kafka = ModelKafkaCluster(
+            self.loop,
+            settings=settings.brokers,
+            image=TopicImage({TOPIC: settings.partitions}),
+            trace=self.trace,
+        )
+        self.meters = PartitionMeter(self.loop.time, lambda: self.kafka.image.partitions)
+        self.programs = Programs({}, cluster=self.kafka, meter=self.meters, seed=seed, trace=self.trace)
+        for team in self.teams:
+            self.programs.containers[team.container] = self._program(team)
+        self.processes = ProcessTable(
+            self.loop, program_of=self.programs, creator_of=self.kafka.creator_of, trace=self.trace
+        )
+        self.kubernetes = Kubernetes(
+            self.loop,
+            self.processes,
+            seed=seed,
+            trace=self.trace,
+            node_names=settings.nodes,
+            namespaces=(*self.namespaces, SYSTEM),
+            has_policy=settings.has_policy,
+        )
+        self.kubernetes.stateful_sets.has_index_label = settings.has_index_label
+        self.server, self.users = self.kubernetes.server, self.kubernetes.users
+        cluster = self.server.get(NAMESPACES, "", "kube-system")
+        assert cluster is not None
+        self.truth = GroundTruth(
+            self.loop, self.processes, self.server.observers, uid_of(cluster), self._stopped_since_s
+        )
+        self.failure_recovery = FailureRecovery(self.server, self.loop, trace=self.trace)
+        self.failure_recovery.switch(settings.has_failure_recovery)
+        self.safety = Safety(self.truth, Settings().lease_duration_s, self._violated)
+        self.statuses = StatusHistory(self._violated)
+        self.kafka.on_applied.append(self._applied)
+        self.server.observers.append(self._observe)
+        for namespace in dict.fromkeys(team.namespace for team in self.teams):
+            self._create_connection(namespace)
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Those of the teams, and as many more as are watched."""
+        own = tuple(dict.fromkeys(team.namespace for team in self.teams))
+        return own + tuple(f"team-{n}" for n in range(self.settings.watched - len(own)))
+
+    def _program(self, team: Team) -> ContainerSettings:
+        s = self.settings
+        return teams.program(
+            team,
+            protocol=s.protocol,
+            library=s.library,
+            session_timeout_s=s.session_timeout_s,
+            heartbeat_s=s.heartbeat_s,
+            startup_s=s.startup_s,
+            close_s=s.close_s,
+        )
+
+    def _create_connection(self, namespace: str) -> None:
+        data = {"username": "b3BlcmF0b3I=", "password": "czNjcjN0LWNhbmFyeQ=="}
+        self.server.create(SECRETS, {"metadata": {"namespace": namespace, "name": "kafka-user"}, "data": data})
+        self.server.create(KAFKA_CONNECTIONS, teams.kafka_connection(namespace))
+
+    # what people do -------------------------------------------------------------------------------------------------
+
+    def create_group(self, team: Team | None = None, **spec: Any) -> None:
+        """Create a StaticGroup; that of the first team unless another is named."""
+        self.users.create(STATIC_GROUPS, teams.static_group(team or self.team, **spec))
+
+    def create_workload(self, team: Team | None = None) -> None:
+        """Create a StatefulSet; that of the first team unless another is named."""
+        team = team or self.team
+        grace_s = max(10, round(self.settings.close_s) + 5)
+        id_template = teams.id_template_by_hand(team, self.status_of(team))
+        self.users.create(STATEFULSETS, teams.workload(team, grace_s=grace_s, id_template=id_template))
+
+    async def populate(self, *, deadline_s: float = 180.0) -> None:
+        """Start an operator, unless the clients are dynamic, and bring everything up."""
+        if self.settings.is_static:
+            self.start_operator()
+        await self.bring_up(deadline_s=deadline_s)
+
+    async def bring_up(self, *, deadline_s: float = 180.0) -> None:
+        """Let ids be issued, then start the workload and wait until all pods are members of a stable group.
+
+        Without the operator (`is_static` False) there is only the workload, and its clients are dynamic.
+        """
+        if self.settings.is_static:
+            self.create_group()
+            await self.until(lambda: "injected" in self.status, deadline_s, "ids are issued")
+            await asyncio.sleep(1.0)
+        self.create_workload()
+        await self.until(lambda: self.is_settled() and self.is_stable(), deadline_s, "all pods are members")
+
+    # operators ------------------------------------------------------------------------------------------------------
+
+    def start_operator(self, name: str = "operator-a", *, crash_at_resumption: int = 0) -> RunningOperator:
+        """Start one operator process; the name is its identity in the Lease."""
+        settings = Settings(
+            identity=name,
+            namespace=SYSTEM,
+            watch_namespaces=self.namespaces if self.settings.watched else (),
+            force_observe=self.settings.is_observing,
+        )
+        running = make_operator(
+            settings,
+            server=self.server,
+            kafka=self.kafka,
+            loop=self.loop,
+            rng=self._rng,
+            sinks=(self.journal,) if self.journal is not None else None,
+        )
+        running.process.crash_at_resumption = crash_at_resumption
+        self.operators.append(running)
+        for hook in self.on_start:
+            hook(running)
+        running.gateway.on_leave.append(lambda sent: self._sent(running, sent))
+        self._trace(name, "operator starts")
+        note_orders(running, self.loop)
+        task = running.process.start(running.operator.run())
+        task.add_done_callback(lambda t: self._ended(running, t), context=self.loop.world_context)
+        return running
+
+    def _ended(self, running: RunningOperator, task: asyncio.Task[None]) -> None:
+        """Start the container again after the process ended by itself, as its Deployment does."""
+        if running.process.is_dead or self.loop.is_closing:
+            return
+        error = None if task.cancelled() else task.exception()
+        self._trace(running.name, "operator ends", why=type(error).__name__ if error else "by itself")
+        running.process.kill()
+        self.loop.world_call_later(RESTART_PAUSE_S, self.restart_operator, running.name)
+
+    def restart_operator(self, name: str) -> None:
+        """Start an operator unless one of this name lives."""
+        if not any(o.name == name for o in self.living):
+            self.start_operator(name)
+
+    def crash_operator(self, running: RunningOperator) -> None:
+        """Kill an operator like SIGKILL; `start_operator` brings it back."""
+        self._trace(running.name, "operator killed")
+        running.process.kill()
+
+    @property
+    def living(self) -> list[RunningOperator]:
+        """Operators that have not been killed."""
+        return [o for o in self.operators if o.is_alive]
+
+    def leader(self) -> RunningOperator | None:
+        """Return the living operator that the Lease names; None when there is none."""
+        lease = self.server.get(LEASES, SYSTEM, Settings().lease_name)
+        holder = lease["spec"].get("holderIdentity") if lease else None
+        return next((o for o in self.living if o.name == holder), None)
+
+    # what oracles are told --------------------------------------------------------------------------------------------
+
+    def _sent(self, running: RunningOperator, sent: WireLeave) -> None:
+        ids = tuple(i for _, i in sent.members)
+        self._trace(running.name, "sends LeaveGroup", group=sent.group_id, ids=ids)
+        leave = Leave(at_s=self.loop.time(), operator=running.name, group_id=sent.group_id, members=sent.members)
+        self.safety.leave_sent(leave)
+
+    def _applied(self, applied: AppliedLeave) -> None:
+        if not any(o.gateway.link.name == applied.client for o in self.operators):
+            return
+        self.safety.leave_applied(
+            Effect(
+                at_s=applied.at_s,
+                operator=applied.client,
+                group_id=applied.group_id,
+                member_id=applied.member_id,
+                instance_id=applied.instance_id,
+                error_code=applied.error_code,
+                coordinator_epoch=self.coordinator_epoch,
+            )
+        )
+
+    def _observe(self, resource: str, event: Event) -> None:
+        if resource == STATIC_GROUPS and event.current is not None:
+            self.statuses.written(event.at_s, event.current)
+
+    def _violated(self, violation: Violation) -> None:
+        self.violations.append(violation)
+        self._trace("oracle", "VIOLATION", oracle=violation.oracle, message=violation.message)
+
+    def _stopped_since_s(self, operator: str, group_id: str) -> float | None:
+        """Return since when an operator may write nothing to a group, by any of its StaticGroups."""
+        running = next((o for o in reversed(self.operators) if o.name == operator), None)
+        told = [s for key, s in running.told_to_stop_s.items() if key[0] == group_id] if running is not None else []
+        stopped = [s for s in told if s is not None]
+        return max(stopped) if stopped and len(stopped) == len(told) else None
+
+    # looking ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> Json:
+        """The status of the first team's StaticGroup; empty when there is none."""
+        return self.status_of(self.team)
+
+    def status_of(self, team: Team) -> Json:
+        """The status of a team's StaticGroup; empty when there is none."""
+        found = self.server.get(STATIC_GROUPS, team.namespace, team.name)
+        return (found or {}).get("status") or {}
+
+    @property
+    def meter(self) -> GroupMeter:
+        """Idle and double work of the group, up to now."""
+        return self.meters.group(GROUP, (TOPIC,)).settle()
+
+    def members(self) -> dict[str, str]:
+        """Return instance id → member id of the group's static members, by the coordinator's truth."""
+        group = self.kafka.coordinator(GROUP).groups.get(GROUP)
+        found: dict[str, str] = {}
+        if group is not None:
+            for member_id, member in getattr(group, "members", {}).items():
+                instance_id = getattr(member, "group_instance_id", None) or getattr(member, "instance_id", None)
+                if instance_id:
+                    found[instance_id] = member_id
+        return found
+
+    def member_count(self) -> int:
+        """Return how many members the group has, static or not."""
+        group = self.kafka.coordinator(GROUP).groups.get(GROUP)
+        return len(getattr(group, "members", {})) if group is not None else 0
+
+    def id_of(self, ordinal: int) -> str:
+        """The id of an ordinal of the first team; with several threads, that of the first."""
+        return next(i for i in self._issued() if self._issued()[i].ordinal == ordinal)
+
+    def _issued(self) -> dict[str, Issue]:
+        """Every id that the first team's StaticGroup makes now."""
+        place = (self.team.namespace, self.team.name)
+        lives = [life for life in self.truth.groups.values() if (life.namespace, life.name) == place]
+        return lives[-1].versions[-1][1]
+
+    def is_settled(self) -> bool:
+        """True when every wanted id is a member and no other is; of dynamic clients, when they are as many as wanted."""
+        if not self.settings.is_static:
+            return self.member_count() == len(self.truth.desired(WORKLOAD)) * self.settings.threads
+        wanted = self.truth.desired_ids(GROUP)
+        return bool(wanted) and wanted == set(self.members())
+
+    def is_stable(self) -> bool:
+        """True when no rebalance is under way, so that the members are in the coordinator's log."""
+        group = self.kafka.coordinator(GROUP).groups.get(GROUP)
+        return getattr(group, "state", "") == "Stable"
+
+    async def ask_once(self, link: KafkaLink, request: Request) -> None:
+        """Send one request on behalf of somebody who does not care for the answer."""
+        try:
+            await self.kafka.request(link, request)
+        except ConnectionLost:
+            pass  # it may have been carried out all the same, which is what such a request is for
+
+    async def until(self, condition: Callable[[], object], deadline_s: float, what: str, step_s: float = 0.1) -> None:
+        """Let time pass until something is true.
+
+        Raises
+        ------
+        AssertionError: not within `deadline_s` virtual seconds.
+        """
+        end_s = self.loop.time() + deadline_s
+        while not condition():
+            if self.loop.time() > end_s:
+                raise AssertionError(f"{what}: not within {deadline_s:.0f} virtual seconds")
+            await asyncio.sleep(step_s)
+
+    def rest(self, *, since_leaves: int) -> list[Violation]:
+        """Judge liveness now; `since_leaves` is how many LeaveGroups had been sent when the rest began."""
+        running = Counter(i for p in self.processes.running() for i in self.ids_of(p))
+        given_up = {i for p in self.processes.running() if self.programs.has_given_up(p) for i in self.ids_of(p)}
+        desired = self.truth.desired_ids(GROUP)
+        rest = Rest(
+            at_s=self.loop.time(),
+            members=self.members(),
+            desired=desired,
+            running=frozenset(i for i, n in running.items() if n == 1 and i in desired and i not in given_up),
+            zombies=frozenset(i for i in running if i not in desired),
+            leaves_at_rest=self.leaves_sent - since_leaves,
+            endless=self._endless(),
+        )
+        found = judge_rest(rest, lambda i: self.truth.owner_of(GROUP, i) is not None)
+        shown = {
+            "trace": self.trace.text(),
+            "status": str([self.status_of(team) for team in self.teams]),
+            "events": str(self.server.list(EVENTS)),
+            "logs": "\n".join(self.log_lines),
+        } | {
+            f"metrics of {o.name}": prometheus_client.generate_latest(o.operator.metrics.registry).decode()
+            for o in self.living
+        }
+        return found + [Violation("S13", self.loop.time(), place) for place in secrets_shown(CANARY, shown)]
+
+    def _endless(self) -> frozenset[str]:
+        """Return ids of KIP-848 members that have no session timer and are held by an operator that says so.
+
+        Notes
+        -----
+        Kafka cancels a member's timers when it makes the records of its removal (GroupMetadataManager.cancelTimers). When
+        the log then refuses the records, the member is back without them, and stays until it is heard again or removed,
+        or the coordinator changes. A restored StaticGroup may meanwhile have lost the proof for its removal.
+        """
+        coordinator, members = self.kafka.coordinator(GROUP), self.members()
+        if not isinstance(coordinator.groups.get(GROUP), ConsumerGroup):
+            return frozenset()
+        told = {e.get("instanceId") for t in self.teams for e in self.status_of(t).get("exceptions") or []}
+        timers = coordinator.timers
+        return frozenset(
+            i for i, m in members.items() if i in told and timers.deadline_ms(("consumer-session", GROUP, m)) is None
+        )
+
+    def ids_of(self, process: ContainerProcess) -> list[str]:
+        """Return the ids of a process' members, as its environment and its program make them."""
+        team = next((t for t in self.teams if t.container == process.container), None)
+        given = process.environment.get(team.variables.instance_id_name) if team is not None else None
+        return [given + suffix for suffix in team.suffixes] if team is not None and given else []
+
+    @property
+    def leaves_sent(self) -> int:
+        """LeaveGroups that operators have put on the wire."""
+        return sum(len(o.gateway.leaves) for o in self.operators)
+
+    def _rng(self, name: str) -> random.Random:
+        return random.Random(f"{self.seed}/{name}/{len(self.operators)}")
+
+    def _trace(self, who: str, what: str, **facts: object) -> None:
+        self.trace.add(self.loop.time(), who, what, **facts)
