@@ -30,10 +30,12 @@ from staticgroup.core.group import (
     LeaveOutcome,
     LeaveResult,
     MemberView,
+    SessionBounds,
 )
 from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.rights import GroupRights
+from support.bounds import broker_bounds
 from support.devcluster import kafka_broker, kafka_tls
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
@@ -277,18 +279,13 @@ async def test_bounds_are_the_brokers_and_the_group_setting_is_clamped(plain: Br
     admin.alter_group("tuned", {"consumer.session.timeout.ms": "7000"})
     tuned = await gateway.bounds(settings_of(plain), "tuned")
     assert isinstance(tuned, BrokerBounds)
-    assert replace(tuned, streams_min_ms=None, streams_max_ms=None, streams_session_ms=None) == BrokerBounds(
-        classic_min_ms=500,
-        classic_max_ms=1800000,
-        consumer_min_ms=1000,
-        consumer_max_ms=600000,
-        consumer_session_ms=7000,
-    )
-    streams_ms = (tuned.streams_min_ms or 0, tuned.streams_session_ms or 0, tuned.streams_max_ms or 0)
-    assert 0 < streams_ms[0] <= streams_ms[1] <= streams_ms[2]
+    assert tuned.of(GroupType.CLASSIC) == SessionBounds(min_ms=500, max_ms=1800000)
+    assert tuned.of(GroupType.CONSUMER) == SessionBounds(min_ms=1000, max_ms=600000, group_ms=7000)
+    streams = tuned.of(GroupType.STREAMS)
+    assert 0 < (streams.min_ms or 0) <= (streams.group_ms or 0) <= (streams.max_ms or 0)
     untouched = await gateway.bounds(settings_of(plain), "untouched")
     assert isinstance(untouched, BrokerBounds)
-    assert untouched.consumer_session_ms == 5000
+    assert untouched.of(GroupType.CONSUMER).group_ms == 5000
 
 
 async def test_each_missing_right_is_named(
@@ -346,10 +343,10 @@ async def test_each_missing_right_is_named(
         "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:reader",
         "DESCRIBE_CONFIGS on Group 'shop-consumer' for User:reader",
     }
-    assert replace(bounds, problems=()) == BrokerBounds()
+    assert replace(bounds, problems=()) == broker_bounds()
     full_bounds = await gateway.bounds(login(secure, "configs"), "shop-consumer")
     assert isinstance(full_bounds, BrokerBounds)
-    assert (full_bounds.classic_min_ms, full_bounds.problems) == (500, ())
+    assert (full_bounds.of(GroupType.CLASSIC).min_ms, full_bounds.problems) == (500, ())
 
     assert await gateway.describe_rights(login(secure, "nobody"), "shop-classic") == GroupRights(
         describe_group=False, missing=(no_describe.format("classic"),)

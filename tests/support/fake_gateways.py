@@ -37,6 +37,7 @@ from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.pods.names import NameContinuity
 from staticgroup.kube.pods.unwritten import CountedOn
 from staticgroup.kube.problem import KubeProblem, problem_of
+from support.bounds import broker_bounds
 
 Json = dict[str, Any]
 Journal = list[tuple[str, ...]]
@@ -79,7 +80,7 @@ class FakeKafka(_Hooks):
     state: str = "Stable"
     coordinator: str = "1@10.0.0.1:9092"
     broker_bounds: BrokerBounds = field(
-        default_factory=lambda: BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
+        default_factory=lambda: broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
     )
     problems: dict[str, KafkaProblem] = field(default_factory=dict)
     cluster_id: str | None = "cluster-k"

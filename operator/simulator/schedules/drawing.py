@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from coordinator_model.settings import BrokerSettings
 from staticgroup.api.identifiers import SuffixStyle
 from staticgroup.api.identity import IMPLIED_SUFFIXES, InjectionMethod, Preset
-from staticgroup.api.staticgroup import Mode, ProtocolChoice, RemovalPolicy, TimeoutMode
+from staticgroup.api.protocols import ProtocolChoice
+from staticgroup.api.staticgroup import Mode, RemovalPolicy, TimeoutMode
 
 from ..kubernetes.objects import Json
 from ..world.teams import GROUP, WORKLOAD, Team

@@ -42,14 +42,6 @@ DurationMs = Annotated[int, Field(ge=0, le=_INT64_MAX)]
 Count = Annotated[int, Field(ge=0, le=_INT64_MAX)]
 
 
-class Protocol(StrEnum):
-    """Name the membership protocol of the group as far as it is known."""
-
-    CLASSIC = "Classic"
-    CONSUMER = "Consumer"
-    UNKNOWN = "Unknown"
-
-
 class RemovalOutcome(StrEnum):
     """Name what became of an acknowledged LeaveGroup."""
 

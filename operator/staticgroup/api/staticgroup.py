@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field, StringConstraints
 
 from staticgroup.api.identity import Identity
+from staticgroup.api.protocols import ProtocolChoice
 from staticgroup.api.schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, rules
 from staticgroup.api.status import StaticGroupStatus
 
@@ -22,14 +23,6 @@ class Mode(StrEnum):
 
     MANAGE = "Manage"
     OBSERVE = "Observe"
-
-
-class ProtocolChoice(StrEnum):
-    """Name the group protocol the user expects."""
-
-    AUTO = "Auto"
-    CLASSIC = "Classic"
-    CONSUMER = "Consumer"
 
 
 class TimeoutMode(StrEnum):

@@ -13,6 +13,7 @@ from pydantic import Field, StringConstraints
 from staticgroup.api.conditions import CONDITIONS_MAX, Condition
 from staticgroup.api.continuity import Continuity
 from staticgroup.api.ordinals import ORDINALS_TEXT_MAX
+from staticgroup.api.protocols import GroupProtocol
 from staticgroup.api.schema import (
     ATOMIC,
     INT32_MAX,
@@ -49,14 +50,6 @@ ResourceVersion = Annotated[str, StringConstraints(max_length=64)]
 # No enum: a status with a word that an older schema does not list would be refused as a whole.
 CamelCaseWord = Annotated[str, StringConstraints(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")]
 AnnotationKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
-
-
-class GroupProtocol(StrEnum):
-    """Name the protocol the brokers report for the group."""
-
-    CLASSIC = "Classic"
-    CONSUMER = "Consumer"
-    UNKNOWN = "Unknown"
 
 
 class InjectedMethod(StrEnum):

@@ -8,6 +8,7 @@ value, never an empty group.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -73,10 +74,10 @@ class GroupView:
     def is_settled(self) -> bool:
         """True when no rebalance or reconciliation is in flight.
 
-        Classic: Stable or Empty. KIP-848: group epoch = assignment epoch = all member epochs, where a static
+        Without epochs: Stable or Empty. With epochs: group epoch = assignment epoch = all member epochs, where a static
         member that is away on purpose (-2) does not count (GroupMetadataManager.consumerGroupLeave).
         """
-        if self.group_type is not GroupType.CONSUMER:
+        if self.group_epoch is None:
             return self.state in ("Stable", "Empty")
         if self.state == "Empty":
             return True
@@ -85,28 +86,37 @@ class GroupView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerBounds:
-    """Bounds and group settings as the broker reports them now; None where they could not be read.
+class SessionBounds:
+    """What the broker says of the session timeouts of one protocol; None where it could not be read.
 
     Parameters
     ----------
-    classic_min_ms, classic_max_ms: group.min/max.session.timeout.ms.
-    consumer_min_ms, consumer_max_ms: group.consumer.min/max.session.timeout.ms.
-    consumer_session_ms: the group's effective consumer.session.timeout.ms (GROUP config), clamped as the
-        coordinator clamps it (4.4).
-    streams_min_ms, streams_max_ms, streams_session_ms: the same of group.streams.* and streams.session.timeout.ms (4.1).
-    problems: why fields are None, one for each right that is missing; empty when all was read.
+    min_ms, max_ms: what it allows.
+    group_ms: what all members of the group hold (GROUP config), clamped as the coordinator clamps it (4.4); None too where
+        each member brings its own.
     """
 
-    classic_min_ms: int | None = None
-    classic_max_ms: int | None = None
-    consumer_min_ms: int | None = None
-    consumer_max_ms: int | None = None
-    consumer_session_ms: int | None = None
-    streams_min_ms: int | None = None
-    streams_max_ms: int | None = None
-    streams_session_ms: int | None = None
+    min_ms: int | None = None
+    max_ms: int | None = None
+    group_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerBounds:
+    """Bounds and group settings as the broker reports them now.
+
+    Parameters
+    ----------
+    sessions: by protocol; of one that is not there nothing could be read.
+    problems: why something could not be read, one for each right that is missing; empty when all was.
+    """
+
+    sessions: Mapping[GroupType, SessionBounds] = field(default_factory=dict)
     problems: tuple[KafkaProblem, ...] = ()
+
+    def of(self, group_type: GroupType) -> SessionBounds:
+        """Return what is known of a protocol."""
+        return self.sessions.get(group_type, SessionBounds())
 
 
 class KafkaProblemKind(StrEnum):

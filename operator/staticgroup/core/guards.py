@@ -17,7 +17,8 @@ from ..api.staticgroup import RemovalPolicy, StaticGroupSpec
 from ..api.status import ExceptionKind
 from .chain import ChainClause, ChainVerdict
 from .findings import Finding, Subject
-from .group import GroupType, GroupView, MemberView
+from .group import GroupView, MemberView
+from .protocols import can_leave
 from .seats import Seat
 from .snapshot import Snapshot
 
@@ -125,7 +126,7 @@ def policy_never(c: Candidate) -> Hit | None:
 
 def unsupported_group(c: Candidate) -> Hit | None:
     """Hold for groups LeaveGroup does not serve (it answers UNKNOWN_MEMBER_ID for Streams and share groups)."""
-    if c.group.group_type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+    if not can_leave(c.group):
         return Hit(Guard.UNSUPPORTED_GROUP, f"the group is of type {c.group.group_type.value}")
     return None
 

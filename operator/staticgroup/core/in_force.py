@@ -15,12 +15,10 @@ from ..api.injection import env_entries
 from ..api.schema import TIMEOUT_MS_MAX
 from ..api.staticgroup import Mode, StaticGroupSpec
 from .chain import IncarnationState
-from .group import GroupType
 from .injection import InjectionPlan, InjectionVerdict
+from .protocols import Protocol
 from .snapshot import Snapshot
 from .timeouts import InForce, TimeoutPlan, TimeoutVerdict, need_words
-
-_OF_THE_GROUP = (GroupType.CONSUMER, GroupType.STREAMS)
 
 
 def judged(
@@ -28,7 +26,7 @@ def judged(
     snapshot: Snapshot,
     timeout: TimeoutPlan,
     injection: InjectionPlan,
-    protocol: GroupType | None,
+    protocol: Protocol | None,
 ) -> TimeoutPlan:
     """Add to a plan for the next pods what holds now, and judge both.
 
@@ -49,12 +47,12 @@ def judged(
 
 
 def _in_force(
-    spec: StaticGroupSpec, snapshot: Snapshot, timeout: TimeoutPlan, protocol: GroupType | None
+    spec: StaticGroupSpec, snapshot: Snapshot, timeout: TimeoutPlan, protocol: Protocol | None
 ) -> InForce:
     live = [pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE and snapshot.watch_epoch]
     unseen = _unseen(snapshot)
     shown = {t for pod in live for t in pod.session_timeouts_ms}
-    if protocol in _OF_THE_GROUP:
+    if _is_of_the_group(protocol):
         if timeout.group_ms is None:
             return InForce(pods=len(live) + unseen, unknown=len(live) + unseen)
         held = {timeout.group_ms} | (shown if _of_template(spec, snapshot) is None else set())
@@ -68,6 +66,11 @@ def _in_force(
         unknown=len(silent) + unseen,
         such_as=min(silent, default=""),
     )
+
+
+def _is_of_the_group(protocol: Protocol | None) -> bool:
+    """True where all members hold a setting of their group."""
+    return protocol is not None and bool(protocol.group_setting)
 
 
 def _unseen(snapshot: Snapshot) -> int:
@@ -88,10 +91,10 @@ def _next_ms(
     snapshot: Snapshot,
     timeout: TimeoutPlan,
     injection: InjectionPlan,
-    protocol: GroupType | None,
+    protocol: Protocol | None,
 ) -> int | None:
     """Return what the next pods get; an injected variable takes the place of one that the template sets."""
-    if protocol in _OF_THE_GROUP:
+    if _is_of_the_group(protocol):
         return timeout.group_ms
     names = {entry.session_timeout_name for entry in env_entries(spec.identity)}
     if "" in names:
@@ -117,17 +120,17 @@ def _injects(injection: InjectionPlan) -> bool:
 
 
 def _verdict(
-    spec: StaticGroupSpec, t: TimeoutPlan, injection: InjectionPlan, protocol: GroupType | None
+    spec: StaticGroupSpec, t: TimeoutPlan, injection: InjectionPlan, protocol: Protocol | None
 ) -> tuple[TimeoutVerdict, str]:
     """Judge: what to change for the next pods comes first, because a restart alone would not help without it."""
-    is_by_hand = injection.verdict is InjectionVerdict.OFF_BY_USER and protocol not in _OF_THE_GROUP
+    is_by_hand = injection.verdict is InjectionVerdict.OFF_BY_USER and not _is_of_the_group(protocol)
     is_unsure = t.verdict in (TimeoutVerdict.UNKNOWN, TimeoutVerdict.BOUNDS_UNREADABLE)
     if t.verdict is TimeoutVerdict.UNKNOWN or not (t.verdict is TimeoutVerdict.SUFFICIENT or is_unsure or is_by_hand):
         return t.verdict, t.message
     need = need_words(t.need_ms, is_fleet=t.is_from_fleet)
     shortest_ms = t.in_force.shortest_ms
     if shortest_ms is not None and shortest_ms < t.need_ms:
-        if protocol in _OF_THE_GROUP:
+        if _is_of_the_group(protocol):
             way = "restart them, and they hold the setting of the group"
         elif t.next_ms is not None and t.next_ms >= t.need_ms:
             way = f"restart them, and they get {t.next_ms} ms"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ..api.staticgroup import ProtocolChoice, StaticGroupSpec
-from .group import GroupType, GroupView, KafkaProblem
+from ..api.staticgroup import StaticGroupSpec
 from .identity import Identity, identity_of
 from .injection import InjectionPlan, plan_injection
+from .protocols import protocol_in_force
 from .snapshot import History, Snapshot
 from .timeouts import TimeoutPlan, plan_timeout
 from .workload import WorkloadView
@@ -57,28 +57,12 @@ def next_pods(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> tu
     timeout = plan_timeout(
         spec.session_timeout,
         snapshot.workload,
-        protocol_of(spec, snapshot.group),
+        protocol_in_force(spec.protocol, snapshot.group),
         snapshot.bounds,
         advice=snapshot.advice,
         kept_ms=history.fleet_timeout_ms,
     )
     return timeout, plan_injection(spec, snapshot, history, timeout)
-
-
-def protocol_of(spec: StaticGroupSpec, group: GroupView | KafkaProblem) -> GroupType | None:
-    """Return the protocol that decides where the session timeout goes; None while it is unknown.
-
-    The group itself wins over `Auto`; an empty classic group says nothing, because a joiner of the other protocol
-    converts it.
-    """
-    if spec.protocol is ProtocolChoice.CLASSIC:
-        return GroupType.CLASSIC
-    if spec.protocol is ProtocolChoice.CONSUMER:
-        return GroupType.CONSUMER
-    if not isinstance(group, GroupView) or not group.members:
-        return None
-    told = group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS)
-    return group.group_type if told else None
 
 
 def expected_ids(identity: Identity, workload: WorkloadView | None) -> Mapping[str, int]:

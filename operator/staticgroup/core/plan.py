@@ -15,12 +15,13 @@ from ..api.staticgroup import StaticGroupSpec
 from .chain import ChainVerdict, Incarnation
 from .continuity import Checkpoint, SpanReason
 from .findings import Finding
-from .group import GroupType, GroupView, KafkaProblem, LeaveEntry
+from .group import GroupView, KafkaProblem, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held
 from .identity import Identity, identity_of
 from .in_force import judged
 from .injection import InjectionPlan, InjectionVerdict
-from .intent import expected_ids, intent_of, next_pods, protocol_of
+from .intent import expected_ids, intent_of, next_pods
+from .protocols import can_leave, protocol_in_force
 from .roles import role_of
 from .seats import Seat, SeatTable, Standing, departed_seats, lay, pods_without_id
 from .snapshot import EPOCH_UNKNOWN, History, Snapshot
@@ -102,7 +103,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     """
     group = snapshot.group
     timeout, injection = next_pods(spec, snapshot, history)
-    timeout = judged(spec, snapshot, timeout, injection, protocol_of(spec, group))
+    timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(spec.protocol, group))
     history = replace(
         history,
         injected=injection.injected,
@@ -155,7 +156,7 @@ def reads_needed(spec: StaticGroupSpec, snapshot: Snapshot, history: History, no
     At most `READS_MAX`, by key.
     """
     ripe = (seat for seat in departed(spec, snapshot, history, now_s) if seat.verdict is not None and seat.verdict.is_proven)
-    return tuple(ripe)[:READS_MAX] if _may_leave(snapshot.group) else ()
+    return tuple(ripe)[:READS_MAX] if can_leave(snapshot.group) else ()
 
 
 def departed(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float) -> tuple[Seat, ...]:
@@ -164,10 +165,6 @@ def departed(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s:
     if intent is None or not isinstance(group, GroupView):
         return ()
     return departed_seats(role_of(spec), intent.identity, intent.expected, snapshot, group, history, now_s)
-
-
-def _may_leave(group: GroupView | KafkaProblem) -> bool:
-    return isinstance(group, GroupView) and group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER)
 
 
 def _with_issued(history: History, snapshot: Snapshot, injection: InjectionPlan) -> History:

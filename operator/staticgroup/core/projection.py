@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from ..api import status as api
 from ..api.conditions import Condition, set_condition
+from ..api.protocols import GroupProtocol
 from ..api.reasons import ConditionType
 from ..api.schema import INT32_MAX
 from ..api.staticgroup import StaticGroupSpec
@@ -20,11 +21,12 @@ from .chain import Incarnation
 from .checkpoints import sealed, wire_continuity
 from .exceptions import MESSAGE_MAX, exceptions_of
 from .findings.seats import findings_of_seats
-from .group import GroupType, GroupView, KafkaProblem
+from .group import GroupView, KafkaProblem
 from .guards import Guard
 from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
 from .outcomes import Executed
 from .plan import Plan, Removal
+from .protocols import told_as
 from .seats import Standing
 from .snapshot import Snapshot
 from .statements import conditions_of
@@ -91,14 +93,9 @@ def _needed(ledger: Sequence[Incarnation], plan: Plan, group: GroupView | KafkaP
     return frozenset(i.uid for i in ledger if not ids.isdisjoint(plan.identity.expand(i).instance_ids))
 
 
-def _protocol(group: GroupView | KafkaProblem, previous: api.StaticGroupStatus) -> api.GroupProtocol:
+def _protocol(group: GroupView | KafkaProblem, previous: api.StaticGroupStatus) -> GroupProtocol:
     """Report the protocol the group has; an empty or unreadable group keeps the last one seen."""
-    if isinstance(group, GroupView):
-        if group.group_type is GroupType.CONSUMER:
-            return api.GroupProtocol.CONSUMER
-        if group.group_type is GroupType.CLASSIC:
-            return api.GroupProtocol.CLASSIC
-    return previous.protocol or api.GroupProtocol.UNKNOWN
+    return told_as(group) or previous.protocol or GroupProtocol.UNKNOWN
 
 
 def _columns(plan: Plan) -> api.Columns:

@@ -15,7 +15,8 @@ from ..api.reasons import Reason
 from ..api.recommendation import Setting, TimeoutBounds
 from ..api.staticgroup import SessionTimeout, TimeoutMode
 from .advice import STEP_MS, Advice, AdviceVerdict, judge_advice
-from .group import BrokerBounds, GroupType
+from .group import BrokerBounds, SessionBounds
+from .protocols import CLASSIC, Protocol
 from .workload import WorkloadView
 
 SCHEDULING_AND_IMAGE_S = 20
@@ -23,10 +24,6 @@ SCHEDULING_AND_IMAGE_S = 20
 STARTUP_WITHOUT_PROBE_S = 30
 """Default start-up time of a container that has neither a startup nor a readiness probe."""
 INIT_CONTAINER_S = 10
-HEARTBEAT_INTERVAL_S = 3
-"""heartbeat.interval.ms of classic clients; the last heartbeat may be this old when the process stops."""
-CONSUMER_HEARTBEAT_INTERVAL_S = 5
-"""group.consumer.heartbeat.interval.ms of KIP-848 groups."""
 ASSUMED_MIN_MS = 6_000
 ASSUMED_MAX_MS = 300_000
 """Bounds assumed while the broker's are unreadable: the default minimum, and the maximum that vendors often set."""
@@ -138,7 +135,7 @@ def in_short(t: TimeoutPlan) -> str | None:
     return f"{others}→{t.next_ms / 1000:g}s"
 
 
-def structural_need_ms(workload: WorkloadView | None, *, heartbeat_interval_s: int = HEARTBEAT_INTERVAL_S) -> int:
+def structural_need_ms(workload: WorkloadView | None, *, heartbeat_interval_s: int = CLASSIC.heartbeat_interval_s) -> int:
     """Estimate how long one restart keeps a member away, from the pod template alone.
 
     Returns
@@ -166,7 +163,7 @@ def _quantised(value_ms: int, lower_ms: int, upper_ms: int) -> int:
 def plan_timeout(
     spec: SessionTimeout,
     workload: WorkloadView | None,
-    group_type: GroupType | None,
+    protocol: Protocol | None,
     bounds: BrokerBounds | None,
     *,
     advice: Advice | None = None,
@@ -176,34 +173,38 @@ def plan_timeout(
 
     Parameters
     ----------
-    group_type: CLASSIC, CONSUMER or STREAMS once the protocol is known; None while it is not.
+    protocol: None while it is not known.
     bounds: what the broker reports now; None or None-fields when it could not be read.
     advice: what the fleet learner's recommendations say of the group; None while they are not read.
     kept_ms: the fleet's value in use, which holds on while there is advice but no record to use; None: none is.
     """
-    if group_type in (GroupType.CONSUMER, GroupType.STREAMS):
-        return _judge_group(spec, workload, group_type, bounds or BrokerBounds(), advice)
-    return _plan_classic(spec, workload, group_type, bounds or BrokerBounds(), advice, kept_ms)
+    known = bounds or BrokerBounds()
+    if protocol is not None and protocol.group_setting:
+        return _judge_group(spec, workload, protocol, known.of(protocol.group_type), advice)
+    sessions = known.of((protocol or CLASSIC).group_type)
+    return _plan_own(spec, workload, sessions, advice, kept_ms, is_known=protocol is not None)
 
 
-def _plan_classic(
+def _plan_own(
     spec: SessionTimeout,
     workload: WorkloadView | None,
-    group_type: GroupType | None,
-    bounds: BrokerBounds,
+    bounds: SessionBounds,
     advice: Advice | None,
     kept_ms: int | None,
+    *,
+    is_known: bool,
 ) -> TimeoutPlan:
+    """Choose the value that each member brings itself; it is injected only once it is known that they do."""
     structural_ms = need_ms = structural_need_ms(workload)
     target_ms = need_ms * (100 + spec.headroom_percent) // 100
     is_fixed = spec.mode is TimeoutMode.FIXED and spec.seconds is not None
     wanted_ms = spec.seconds * 1000 if is_fixed and spec.seconds is not None else target_ms
-    readable = bounds.classic_min_ms is not None and bounds.classic_max_ms is not None
-    broker_min_ms = bounds.classic_min_ms if bounds.classic_min_ms is not None else ASSUMED_MIN_MS
-    broker_max_ms = bounds.classic_max_ms if bounds.classic_max_ms is not None else ASSUMED_MAX_MS
+    readable = bounds.min_ms is not None and bounds.max_ms is not None
+    broker_min_ms = bounds.min_ms if bounds.min_ms is not None else ASSUMED_MIN_MS
+    broker_max_ms = bounds.max_ms if bounds.max_ms is not None else ASSUMED_MAX_MS
     judged = None
     if advice is not None:
-        limits = _limits(spec, broker_min_ms, broker_max_ms, HEARTBEAT_INTERVAL_S)
+        limits = _limits(spec, broker_min_ms, broker_max_ms, CLASSIC.heartbeat_interval_s)
         judged = judge_advice(advice, spec, Setting.SESSION_TIMEOUT, limits, kept_ms)
     is_fleet = judged is not None and judged.fleet_ms is not None
     if is_fixed:
@@ -227,18 +228,18 @@ def _plan_classic(
         broker_max_ms=broker_max_ms,
     )
     return TimeoutPlan(
-        inject_ms=chosen_ms if group_type is GroupType.CLASSIC else None,
+        inject_ms=chosen_ms if is_known else None,
         need_ms=need_ms,
         target_ms=target_ms,
         source=TimeoutSource.FIXED if is_fixed else TimeoutSource.FLEET if is_fleet else TimeoutSource.STRUCTURAL,
-        verdict=verdict if group_type is GroupType.CLASSIC else TimeoutVerdict.UNKNOWN,
+        verdict=verdict if is_known else TimeoutVerdict.UNKNOWN,
         message=message
-        if group_type is GroupType.CLASSIC
+        if is_known
         else "the group's protocol is not known yet, so no session timeout is injected; set spec.protocol to decide it now",
-        broker_min_ms=bounds.classic_min_ms,
-        broker_max_ms=bounds.classic_max_ms,
+        broker_min_ms=bounds.min_ms,
+        broker_max_ms=bounds.max_ms,
         structural_ms=structural_ms,
-        advice=_until_known(judged) if group_type is None else judged,
+        advice=judged if is_known else _until_known(judged),
     )
 
 
@@ -312,19 +313,14 @@ def need_words(need_ms: int, *, is_fleet: bool) -> str:
 def _judge_group(
     spec: SessionTimeout,
     workload: WorkloadView | None,
-    group_type: GroupType,
-    bounds: BrokerBounds,
+    protocol: Protocol,
+    bounds: SessionBounds,
     advice: Advice | None,
 ) -> TimeoutPlan:
     """Judge a group's own value (KIP-848, KIP-1071); clients of such groups refuse to start with session.timeout.ms set."""
-    kind = "streams" if group_type is GroupType.STREAMS else "consumer"
-    if group_type is GroupType.STREAMS:
-        min_ms, max_ms, holds_ms = bounds.streams_min_ms, bounds.streams_max_ms, bounds.streams_session_ms
-        judged = None if advice is None else _streams_advice()
-    else:
-        min_ms, max_ms, holds_ms = bounds.consumer_min_ms, bounds.consumer_max_ms, bounds.consumer_session_ms
-        judged = None if advice is None else _consumer_advice(advice, spec, bounds)
-    structural_ms = need_ms = structural_need_ms(workload, heartbeat_interval_s=CONSUMER_HEARTBEAT_INTERVAL_S)
+    setting, holds_ms = protocol.group_setting, bounds.group_ms
+    judged = None if advice is None else _group_advice(advice, spec, protocol, bounds)
+    structural_ms = need_ms = structural_need_ms(workload, heartbeat_interval_s=protocol.heartbeat_interval_s)
     target_ms = need_ms * (100 + spec.headroom_percent) // 100
     is_fleet = judged is not None and judged.fleet_ms is not None
     if judged is not None and judged.fleet_ms is not None:
@@ -332,7 +328,7 @@ def _judge_group(
     if holds_ms is None:
         verdict, message = (
             TimeoutVerdict.BOUNDS_UNREADABLE,
-            f"{kind}.session.timeout.ms of the group is not known; once the brokers answer, this needs DESCRIBE_CONFIGS on the "
+            f"{setting} of the group is not known; once the brokers answer, this needs DESCRIBE_CONFIGS on the "
             "Group resource",
         )
     elif holds_ms >= need_ms:
@@ -342,9 +338,10 @@ def _judge_group(
         message = (
             f"{need_words(need_ms, is_fleet=is_fleet)} but the group's session ends after {holds_ms} ms; "
         )
-        if max_ms is not None and need_ms > max_ms:
-            message += f"raise group.{kind}.max.session.timeout.ms on the brokers to at least {need_ms} (needs a broker restart), then "
-        message += f"set {kind}.session.timeout.ms={need_ms} on the group"
+        if bounds.max_ms is not None and need_ms > bounds.max_ms:
+            knob = f"{protocol.prefix}max.session.timeout.ms"
+            message += f"raise {knob} on the brokers to at least {need_ms} (needs a broker restart), then "
+        message += f"set {setting}={need_ms} on the group"
     return TimeoutPlan(
         inject_ms=None,
         group_ms=holds_ms,
@@ -353,24 +350,21 @@ def _judge_group(
         source=TimeoutSource.BROKER,
         verdict=verdict,
         message=message,
-        broker_min_ms=min_ms,
-        broker_max_ms=max_ms,
+        broker_min_ms=bounds.min_ms,
+        broker_max_ms=bounds.max_ms,
         structural_ms=structural_ms,
         advice=judged,
     )
 
 
-def _streams_advice() -> AdviceVerdict:
-    """Say that no recommendation is for a group of this type, whatever the snapshot has."""
-    text = "no recommendation is made for a Streams group, which reads streams.session.timeout.ms"
-    return AdviceVerdict(fleet_ms=None, reason=Reason.RECOMMENDATION_ABSENT, cause=text)
-
-
-def _consumer_advice(advice: Advice, spec: SessionTimeout, bounds: BrokerBounds) -> AdviceVerdict:
-    """Judge a recommendation for a KIP-848 group, whose setting a person or a program with the right to it makes."""
-    limits = _limits(spec, bounds.consumer_min_ms, bounds.consumer_max_ms, CONSUMER_HEARTBEAT_INTERVAL_S)
-    judged = judge_advice(advice, spec, Setting.CONSUMER_SESSION_TIMEOUT, limits, None)
-    if judged.reason is not Reason.RECOMMENDATION_USED or judged.fleet_ms == bounds.consumer_session_ms:
+def _group_advice(advice: Advice, spec: SessionTimeout, protocol: Protocol, bounds: SessionBounds) -> AdviceVerdict:
+    """Judge a recommendation for a group's own setting, which a person or a program with the right to it makes."""
+    if protocol.recommended_as is None:
+        text = f"no recommendation is made for a {protocol.group_type.value} group, which reads {protocol.group_setting}"
+        return AdviceVerdict(fleet_ms=None, reason=Reason.RECOMMENDATION_ABSENT, cause=text)
+    limits = _limits(spec, bounds.min_ms, bounds.max_ms, protocol.heartbeat_interval_s)
+    judged = judge_advice(advice, spec, protocol.recommended_as, limits, None)
+    if judged.reason is not Reason.RECOMMENDATION_USED or judged.fleet_ms == bounds.group_ms:
         return judged
-    text = f"set consumer.session.timeout.ms={judged.fleet_ms} on the group"
+    text = f"set {protocol.group_setting}={judged.fleet_ms} on the group"
     return replace(judged, reason=Reason.RECOMMENDATION_SHOWN, cause=text)

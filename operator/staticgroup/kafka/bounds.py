@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staticgroup.core.group import BrokerBounds
+from staticgroup.core.group import BrokerBounds, SessionBounds
+from staticgroup.core.protocols import PROTOCOLS, Protocol
 from staticgroup.kafka import wire
 from staticgroup.kafka.answers import BrokerNode, ConfigAnswer
 from staticgroup.kafka.connection import BrokerConnection
 from staticgroup.kafka.errors import Code, problem_of
 from staticgroup.kafka.wire import Api
 
-_CLASSIC_MIN, _CLASSIC_MAX = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
-_CONSUMER_MIN, _CONSUMER_MAX = "group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"
-_STREAMS_MIN, _STREAMS_MAX = "group.streams.min.session.timeout.ms", "group.streams.max.session.timeout.ms"
-BROKER_KEYS = (_CLASSIC_MIN, _CLASSIC_MAX, _CONSUMER_MIN, _CONSUMER_MAX, _STREAMS_MIN, _STREAMS_MAX)
-GROUP_KEY = "consumer.session.timeout.ms"
-_STREAMS_KEY = "streams.session.timeout.ms"
+_SERVED = tuple(protocol for protocol in PROTOCOLS.values() if protocol.prefix)
+BROKER_KEYS = tuple(f"{p.prefix}{end}.session.timeout.ms" for p in _SERVED for end in ("min", "max"))
+GROUP_KEYS = tuple(p.group_setting for p in _SERVED if p.group_setting)
 
 
 async def read_bounds(
@@ -30,26 +28,20 @@ async def read_bounds(
     """Read the bounds; None where the broker does not serve or show them, with the missing rights in `problems`."""
     wanted: dict[tuple[int, str], Sequence[str]] = {(wire.BROKER_RESOURCE, str(node.node_id)): BROKER_KEYS}
     if Api.CONSUMER_GROUP_DESCRIBE in connection.versions:  # older brokers do not know resources of type GROUP
-        wanted[(wire.GROUP_RESOURCE, group_id)] = (GROUP_KEY, _STREAMS_KEY)
+        wanted[(wire.GROUP_RESOURCE, group_id)] = GROUP_KEYS
     answers = await connection.call(wire.describe_configs(wanted), deadline_s)
     problems = tuple(
         problem_of(Api.DESCRIBE_CONFIGS, a.error_code, group_id=group_id, principal=principal)
         for a in answers
         if a.error_code != Code.NONE
     )
-    consumer_min_ms, consumer_max_ms = _number(answers, _CONSUMER_MIN), _number(answers, _CONSUMER_MAX)
-    streams_min_ms, streams_max_ms = _number(answers, _STREAMS_MIN), _number(answers, _STREAMS_MAX)
-    return BrokerBounds(
-        classic_min_ms=_number(answers, _CLASSIC_MIN),
-        classic_max_ms=_number(answers, _CLASSIC_MAX),
-        consumer_min_ms=consumer_min_ms,
-        consumer_max_ms=consumer_max_ms,
-        consumer_session_ms=_clamped(_number(answers, GROUP_KEY), consumer_min_ms, consumer_max_ms),
-        streams_min_ms=streams_min_ms,
-        streams_max_ms=streams_max_ms,
-        streams_session_ms=_clamped(_number(answers, _STREAMS_KEY), streams_min_ms, streams_max_ms),
-        problems=problems,
-    )
+    return BrokerBounds(sessions={p.group_type: _session_bounds(p, answers) for p in _SERVED}, problems=problems)
+
+
+def _session_bounds(protocol: Protocol, answers: Sequence[ConfigAnswer]) -> SessionBounds:
+    min_ms, max_ms = (_number(answers, f"{protocol.prefix}{end}.session.timeout.ms") for end in ("min", "max"))
+    group_ms = _number(answers, protocol.group_setting) if protocol.group_setting else None
+    return SessionBounds(min_ms=min_ms, max_ms=max_ms, group_ms=_clamped(group_ms, min_ms, max_ms))
 
 
 def _number(answers: Sequence[ConfigAnswer], key: str) -> int | None:

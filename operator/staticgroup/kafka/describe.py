@@ -13,6 +13,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.answers import BrokerNode, DescribedGroup, ListGroupsAnswer
@@ -28,9 +29,31 @@ BACK_OFF_MAX_S = 1.0
 BATCH_GROWTH = 1.02
 """By which a batch that was too large may grow each time it was read: 35 readings from half to whole."""
 
-CLASSIC_STATES = frozenset({"PreparingRebalance", "CompletingRebalance", "Stable", "Empty"})
-CONSUMER_STATES = frozenset({"Assigning", "Reconciling", "Stable", "Empty"})
 _NEEDS_MEMBERS = frozenset({"CompletingRebalance", "Stable", "Assigning", "Reconciling"})
+
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """By which call a group of one type is described, and the states that it may be in."""
+
+    api: Api
+    make: Callable[[Sequence[str]], Call[tuple[DescribedGroup, ...]]]
+    states: frozenset[str]
+
+
+_HOW: Final[Mapping[GroupType, _How]] = {
+    GroupType.CLASSIC: _How(
+        Api.DESCRIBE_GROUPS,
+        describe_groups,
+        frozenset({"PreparingRebalance", "CompletingRebalance", "Stable", "Empty"}),
+    ),
+    GroupType.CONSUMER: _How(
+        Api.CONSUMER_GROUP_DESCRIBE,
+        consumer_group_describe,
+        frozenset({"Assigning", "Reconciling", "Stable", "Empty"}),
+    ),
+}
 
 Pause = Callable[[float], Awaitable[None]]
 Outcome = GroupView | KafkaProblem
@@ -213,23 +236,26 @@ class GroupReader:
     async def _ask_once(self, node: BrokerNode, group_ids: Sequence[str], deadline_s: float) -> dict[str, Reading]:
         readings: dict[str, Reading] = {}
         listings = await self._list(node, group_ids, deadline_s)
-        classic: list[str] = []
-        consumer: list[str] = []
+        by_type: dict[GroupType, list[str]] = {group_type: [] for group_type in _HOW}
         for group_id in group_ids:
             listing = listings[group_id]
             if isinstance(listing, Refusal):
                 readings[group_id] = listing
-            elif listing.group_type in (GroupType.STREAMS, GroupType.SHARE):
-                readings[group_id] = _unsupported(group_id, listing.group_type)
+            elif listing.group_type in (None, GroupType.ABSENT):  # older brokers do not tell types, and had none but this
+                by_type[GroupType.CLASSIC].append(group_id)
+            elif listing.group_type in by_type:
+                by_type[listing.group_type].append(group_id)
             else:
-                (consumer if listing.group_type is GroupType.CONSUMER else classic).append(group_id)
-        for api, wanted in ((Api.DESCRIBE_GROUPS, classic), (Api.CONSUMER_GROUP_DESCRIBE, consumer)):
+                readings[group_id] = _unsupported(group_id, listing.group_type)
+        for group_type, wanted in by_type.items():
             for chunk in self._sizes.batches(wanted):
-                described = await self._describe(api, node, chunk, deadline_s)
+                described = await self._describe(_HOW[group_type], node, chunk, deadline_s)
                 for group_id in chunk:
                     found, listing = described[group_id], listings[group_id]
                     assert isinstance(listing, Listing)
-                    readings[group_id] = found if isinstance(found, Refusal) else self._judge(api, node, found, listing)
+                    readings[group_id] = (
+                        found if isinstance(found, Refusal) else self._judge(group_type, node, found, listing)
+                    )
         return readings
 
     async def _list(
@@ -250,7 +276,7 @@ class GroupReader:
         return listings | _read_listing(answer, unknown)
 
     async def _describe(
-        self, api: Api, node: BrokerNode, group_ids: Sequence[str], deadline_s: float
+        self, how: _How, node: BrokerNode, group_ids: Sequence[str], deadline_s: float
     ) -> dict[str, DescribedGroup | Refusal]:
         """Describe groups in one request; when its answer cannot be read, in halves: one bad group stays alone.
 
@@ -258,12 +284,9 @@ class GroupReader:
         -----
         An answer about one group cannot be had in parts: one that is too large is a problem of this group.
         """
-        make: Callable[[Sequence[str]], Call[tuple[DescribedGroup, ...]]] = (
-            describe_groups if api is Api.DESCRIBE_GROUPS else consumer_group_describe
-        )
         connection: BrokerConnection = await self._pool.connection_to(node, deadline_s)
         try:
-            answers = {a.group_id: a for a in await connection.call(make(group_ids), deadline_s)}
+            answers = {a.group_id: a for a in await connection.call(how.make(group_ids), deadline_s)}
         except Refusal as refusal:
             is_too_large = refusal.problem.kind is KafkaProblemKind.ANSWER_TOO_LARGE
             if not is_too_large and refusal.problem.kind is not KafkaProblemKind.UNEXPECTED_ANSWER:
@@ -273,22 +296,21 @@ class GroupReader:
             if len(group_ids) == 1:
                 return {group_ids[0]: _too_large(group_ids[0]) if is_too_large else refusal}
             half = len(group_ids) // 2
-            first = await self._describe(api, node, group_ids[:half], deadline_s)
-            return first | await self._describe(api, node, group_ids[half:], deadline_s)
+            first = await self._describe(how, node, group_ids[:half], deadline_s)
+            return first | await self._describe(how, node, group_ids[half:], deadline_s)
         self._sizes.did_fit(group_ids)
-        return {g: answers.get(g) or _unexpected(g, f"is missing from the answer to {api.name}") for g in group_ids}
+        return {g: answers.get(g) or _unexpected(g, f"is missing from the answer to {how.api.name}") for g in group_ids}
 
-    def _judge(self, api: Api, node: BrokerNode, found: DescribedGroup, listing: Listing) -> Reading:
+    def _judge(self, group_type: GroupType, node: BrokerNode, found: DescribedGroup, listing: Listing) -> Reading:
+        how = _HOW[group_type]
         if found.error_code == Code.GROUP_ID_NOT_FOUND or (found.error_code == Code.NONE and found.state == "Dead"):
-            return self._judge_unknown(api, node, found, listing)
+            return self._judge_unknown(how.api, node, found, listing)
         if found.error_code != Code.NONE:
-            return self._refuse(api, found.error_code, found.group_id)
-        is_classic = api is Api.DESCRIBE_GROUPS
-        if found.state not in (CLASSIC_STATES if is_classic else CONSUMER_STATES):
+            return self._refuse(how.api, found.error_code, found.group_id)
+        if found.state not in how.states:
             return _unexpected(found.group_id, "is in a state that is not known")
         if (found.state == "Empty") == bool(found.members) and (found.members or found.state in _NEEDS_MEMBERS):
             return _unexpected(found.group_id, "is described with members that do not fit its state")
-        group_type = GroupType.CLASSIC if is_classic else GroupType.CONSUMER
         self._pool.remember_type(found.group_id, group_type)
         return GroupView(
             group_id=found.group_id,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.kafka import wire
 from staticgroup.kafka.answers import BrokerNode
-from staticgroup.kafka.bounds import BROKER_KEYS, GROUP_KEY
+from staticgroup.kafka.bounds import BROKER_KEYS, GROUP_KEYS
 from staticgroup.kafka.connection import BrokerConnection
 from staticgroup.kafka.errors import Code, problem_of
 from staticgroup.kafka.wire import Api
@@ -60,7 +60,7 @@ async def try_rights(
 
     beat = await connection.call(wire.heartbeat(group_id, NOBODY), deadline_s)
     wanted: dict[tuple[int, str], Sequence[str]] = {
-        (wire.GROUP_RESOURCE, group_id): (GROUP_KEY,),
+        (wire.GROUP_RESOURCE, group_id): GROUP_KEYS[:1],
         (wire.BROKER_RESOURCE, str(node.node_id)): BROKER_KEYS,
     }
     answers = await connection.call(wire.describe_configs(wanted), deadline_s)

@@ -168,8 +168,8 @@ EDGES = (
         "kafka/describe.py",
         GATEWAY,
         (
-            "(consumer if listing.group_type is GroupType.CONSUMER else classic).append(group_id)",
-            "classic.append(group_id)",
+            "by_type[listing.group_type].append(group_id)",
+            "by_type[GroupType.CLASSIC].append(group_id)",
         ),
     ),
     mutant(

@@ -17,7 +17,7 @@ TIMEOUT = (
         "core/timeouts.py",
         TIMEOUTS,
         (
-            "        inject_ms=chosen_ms if group_type is GroupType.CLASSIC else None,\n",
+            "        inject_ms=chosen_ms if is_known else None,\n",
             "        inject_ms=chosen_ms,\n",
         ),
     ),

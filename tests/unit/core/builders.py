@@ -11,7 +11,7 @@ from staticgroup.api.staticgroup import StaticGroupSpec
 from staticgroup.core.certificate import Certificate, CertificateKind
 from staticgroup.core.chain import Incarnation, IncarnationState
 from staticgroup.core.continuity import Checkpoint
-from staticgroup.core.group import BrokerBounds, GroupType, GroupView, MemberView
+from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.pod import ContainerPhase, ContainerView, NodeView, PodVersion
 from staticgroup.core.snapshot import (
     NOTHING_REMEMBERED,
@@ -24,6 +24,7 @@ from staticgroup.core.snapshot import (
     Snapshot,
 )
 from staticgroup.core.workload import ContainerBudget, WorkloadView
+from support.bounds import broker_bounds
 
 NOW_S = 1_800_000_000.0
 SCOPE = "3fa9c1d2"
@@ -225,7 +226,7 @@ def departure(
         "workload": workload(2),
         "pods": (incarnation(0, "u0"), incarnation(1, "u1")),
         "group": group(member(0), member(1), member(2)),
-        "bounds": BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000),
+        "bounds": broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000),
         "evidence": evidence(chains, fresh),
         "watch_epoch": EPOCH,
         "continuity": checkpoint(),

@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 
 from staticgroup.api.status import StaticGroupStatus
 from staticgroup.core.chain import IncarnationState, fold
-from staticgroup.core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind
+from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.projection import project
 from staticgroup.core.snapshot import Snapshot
 from staticgroup.core.workload import ContainerBudget
+from support.bounds import broker_bounds
 
 from .builders import NODE, NOW_S, departure, group, history, incarnation, injected, member, pod_version, spec, workload
 
-WIDE = BrokerBounds(
+WIDE = broker_bounds(
     classic_min_ms=6_000, classic_max_ms=1_800_000, consumer_min_ms=45_000, consumer_max_ms=120_000,
     consumer_session_ms=45_000, streams_min_ms=45_000, streams_max_ms=60_000, streams_session_ms=50_000,
 )  # fmt: skip
@@ -182,7 +183,7 @@ def test_template_that_sets_too_little_is_named_before_it_is_rolled_out() -> Non
 
 
 def test_classic_pod_left_in_a_consumer_group_is_judged_too() -> None:
-    bounds = BrokerBounds(consumer_min_ms=45_000, consumer_max_ms=900_000, consumer_session_ms=600_000)
+    bounds = broker_bounds(consumer_min_ms=45_000, consumer_max_ms=900_000, consumer_session_ms=600_000)
     described = group(member(0), member(1), group_type=GroupType.CONSUMER)
     found = judged(world(60_000, None, group=described, bounds=bounds), protocol="Auto")
     assert found[:2] == ("False", "TimeoutBelowNeed")
@@ -205,7 +206,7 @@ def test_message_holds_no_count_of_time() -> None:
     st.sampled_from(list(GroupType)) | st.none(),
     st.sampled_from(["Auto", "Classic", "Consumer"]),
     st.sampled_from([{}, {"mode": "Observe"}, {"identity": {"method": "None"}}, {"sessionTimeout": {"mode": "Fixed", "seconds": 600}}]),
-    st.none() | st.just(WIDE) | st.just(BrokerBounds()),
+    st.none() | st.just(WIDE) | st.just(broker_bounds()),
 )
 def test_every_world_is_told_in_a_status_that_the_resource_takes(pods, kind, protocol, wish, bounds) -> None:
     described: GroupView | KafkaProblem = (

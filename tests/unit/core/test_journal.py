@@ -18,6 +18,7 @@ from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Removal, plan
 from staticgroup.core.runs import RETOLD_MS, ContainerRuns, PodRuns, Run, RunChange
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
+from support.bounds import broker_bounds
 
 from .builders import NOW_S, departure, group, history, id_of, incarnation, member, spec, workload
 
@@ -530,7 +531,7 @@ def test_pod_without_our_id_is_not_ours() -> None:
 def test_timeout_of_a_kip848_member_is_the_groups() -> None:
     """KIP-848: the group has one value; whatever a pod carries is not in force."""
     consumer = spec(protocol="Consumer")
-    bounds = replace(running().bounds or None, consumer_session_ms=50_000)  # type: ignore[type-var]
+    bounds = broker_bounds(consumer_session_ms=50_000)
     (fact,) = Observer().look(running(group=kip848(3), bounds=bounds), runs=[change()], spec=consumer)
     assert fact.data.model_dump()["session_timeout_ms"] == 50_000
 

@@ -13,12 +13,13 @@ from staticgroup.api.reasons import MEANINGS, ConditionStatus, Reason
 from staticgroup.api.staticgroup import StaticGroupSpec
 from staticgroup.core.chain import IncarnationState
 from staticgroup.core.findings.kafka import CONNECTION_REASONS
-from staticgroup.core.group import BrokerBounds, GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
+from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import TRANSIENT_GUARDS, Guard
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, Injected, RemovalRecord, Snapshot
 from staticgroup.core.statements import conditions_of
+from support.bounds import broker_bounds
 
 from .builders import COORDINATOR, NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec, workload
 
@@ -299,7 +300,7 @@ def test_unscoped_template_names_the_two_ways_out() -> None:
 def test_timeout_outside_the_brokers_bounds_names_the_setting_and_the_value(
     wish: dict[str, Any], bounds: tuple[int, int], reason: str, setting: str
 ) -> None:
-    world = replace(WELL, bounds=BrokerBounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1]))
+    world = replace(WELL, bounds=broker_bounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1]))
     conditions = told(world, wish=spec(sessionTimeout=wish))
     found = conditions["TimeoutSufficient"]
     assert (found.status.value, found.reason) == ("False", reason)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from staticgroup.api.reasons import Reason
 from staticgroup.api.recommendation import RecommendationReason, Setting
 from staticgroup.api.staticgroup import SessionTimeout
+from staticgroup.core import protocols
 from staticgroup.core.advice import Advice
-from staticgroup.core.group import BrokerBounds, GroupType
 from staticgroup.core.timeouts import (
     ASSUMED_MAX_MS,
     ASSUMED_MIN_MS,
@@ -21,6 +21,7 @@ from staticgroup.core.timeouts import (
     structural_need_ms,
 )
 from staticgroup.core.workload import ContainerBudget
+from support.bounds import broker_bounds
 from support.recommendations import advice, advices, durations_ms
 
 from .builders import workload
@@ -57,7 +58,7 @@ workloads = st.builds(
 def test_injected_value_is_always_inside_the_brokers_bounds(wish, view, bounds) -> None:
     """INVALID_SESSION_TIMEOUT kills a classic client at start (GroupCoordinator checks min and max)."""
     low, high = bounds
-    chosen = plan_timeout(wish, view, GroupType.CLASSIC, BrokerBounds(classic_min_ms=low, classic_max_ms=high))
+    chosen = plan_timeout(wish, view, protocols.CLASSIC, broker_bounds(classic_min_ms=low, classic_max_ms=high))
     assert chosen.inject_ms is not None
     assert low <= chosen.inject_ms <= high
     assert chosen.group_ms is None
@@ -66,7 +67,7 @@ def test_injected_value_is_always_inside_the_brokers_bounds(wish, view, bounds) 
 @settings(deadline=None)
 @given(wish=wishes, view=workloads)
 def test_unreadable_bounds_are_assumed_narrow_enough_for_every_vendor(wish, view) -> None:
-    chosen = plan_timeout(wish, view, GroupType.CLASSIC, None)
+    chosen = plan_timeout(wish, view, protocols.CLASSIC, None)
     assert chosen.inject_ms is not None
     assert ASSUMED_MIN_MS <= chosen.inject_ms <= ASSUMED_MAX_MS
     assert chosen.verdict is not TimeoutVerdict.SUFFICIENT
@@ -78,8 +79,8 @@ def test_unreadable_bounds_are_assumed_narrow_enough_for_every_vendor(wish, view
 )
 def test_kip_848_clients_never_get_a_session_timeout(wish, view, session, maximum) -> None:
     """ConsumerConfig refuses session.timeout.ms with group.protocol=consumer: the client would not start."""
-    held = BrokerBounds(classic_min_ms=1, classic_max_ms=10**6, consumer_session_ms=session, consumer_max_ms=maximum)
-    chosen = plan_timeout(wish, view, GroupType.CONSUMER, held)
+    held = broker_bounds(classic_min_ms=1, classic_max_ms=10**6, consumer_session_ms=session, consumer_max_ms=maximum)
+    chosen = plan_timeout(wish, view, protocols.CONSUMER, held)
     assert chosen.inject_ms is None
     assert chosen.group_ms == session
     assert chosen.source is TimeoutSource.BROKER
@@ -89,8 +90,8 @@ def test_kip_848_clients_never_get_a_session_timeout(wish, view, session, maximu
 @given(wish=wishes, view=workloads, session=st.none() | st.integers(1, 3_600_000), told=st.none() | advices)
 def test_streams_groups_are_judged_by_their_own_setting(wish, view, session, told) -> None:
     """KIP-1071: streams.session.timeout.ms is a setting of the group, as consumer.session.timeout.ms is."""
-    held = BrokerBounds(consumer_session_ms=1, streams_session_ms=session, streams_min_ms=1, streams_max_ms=60_000)
-    chosen = plan_timeout(wish, view, GroupType.STREAMS, held, advice=told)
+    held = broker_bounds(consumer_session_ms=1, streams_session_ms=session, streams_min_ms=1, streams_max_ms=60_000)
+    chosen = plan_timeout(wish, view, protocols.STREAMS, held, advice=told)
     assert (chosen.inject_ms, chosen.group_ms, chosen.broker_max_ms) == (None, session, 60_000)
     assert "consumer.session" not in chosen.message
     if session is not None and session < chosen.need_ms:
@@ -101,7 +102,7 @@ def test_streams_groups_are_judged_by_their_own_setting(wish, view, session, tol
 @settings(deadline=None)
 @given(wish=wishes, view=workloads)
 def test_nothing_is_injected_while_the_protocol_is_unknown(wish, view) -> None:
-    chosen = plan_timeout(wish, view, None, BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000))
+    chosen = plan_timeout(wish, view, None, broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000))
     assert chosen.inject_ms is None
     assert chosen.verdict is TimeoutVerdict.UNKNOWN
 
@@ -111,7 +112,7 @@ def test_nothing_is_injected_while_the_protocol_is_unknown(wish, view) -> None:
 def test_estimated_value_is_a_multiple_of_five_seconds_unless_a_bound_cuts_it(wish, view, bounds) -> None:
     """Small changes of a probe must not become a new value of every pod."""
     low, high = bounds
-    chosen = plan_timeout(wish, view, GroupType.CLASSIC, BrokerBounds(classic_min_ms=low, classic_max_ms=high))
+    chosen = plan_timeout(wish, view, protocols.CLASSIC, broker_bounds(classic_min_ms=low, classic_max_ms=high))
     assert chosen.inject_ms is not None
     cuts = {low, high, wish.min_seconds * 1000, wish.max_seconds * 1000, (wish.seconds or 0) * 1000}
     assert chosen.inject_ms % STEP_MS == 0 or chosen.inject_ms in cuts
@@ -121,7 +122,7 @@ def test_estimated_value_is_a_multiple_of_five_seconds_unless_a_bound_cuts_it(wi
 @given(wish=wishes, view=workloads, bounds=bounds_ms)
 def test_verdict_sufficient_means_that_a_restart_fits(wish, view, bounds) -> None:
     low, high = bounds
-    chosen = plan_timeout(wish, view, GroupType.CLASSIC, BrokerBounds(classic_min_ms=low, classic_max_ms=high))
+    chosen = plan_timeout(wish, view, protocols.CLASSIC, broker_bounds(classic_min_ms=low, classic_max_ms=high))
     assert chosen.inject_ms is not None
     if chosen.verdict is TimeoutVerdict.SUFFICIENT:
         assert chosen.inject_ms >= chosen.need_ms
@@ -147,8 +148,8 @@ def test_container_without_probes_is_given_half_a_minute() -> None:
 
 
 def test_group_whose_session_is_too_short_names_the_setting_of_the_group_and_of_the_broker() -> None:
-    held = BrokerBounds(consumer_session_ms=45_000, consumer_max_ms=60_000)
-    chosen = plan_timeout(SessionTimeout(), workload(2), GroupType.CONSUMER, held)
+    held = broker_bounds(consumer_session_ms=45_000, consumer_max_ms=60_000)
+    chosen = plan_timeout(SessionTimeout(), workload(2), protocols.CONSUMER, held)
     assert chosen.verdict is TimeoutVerdict.GROUP_CONFIG_TOO_SHORT
     assert f"consumer.session.timeout.ms={chosen.need_ms} on the group" in chosen.message
     assert "group.consumer.max.session.timeout.ms" in chosen.message
@@ -156,19 +157,19 @@ def test_group_whose_session_is_too_short_names_the_setting_of_the_group_and_of_
 
 def test_estimate_is_rounded_up_to_the_next_five_seconds() -> None:
     """73 s of need with 50 % headroom are 109.5 s."""
-    free = BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
+    free = broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
     wish = SessionTimeout.model_validate({"headroomPercent": 50, "minSeconds": 10, "maxSeconds": 1800})
     view = workload(2, termination_grace_s=30, containers=(ContainerBudget(name="app", startup_budget_s=20),))
-    chosen = plan_timeout(wish, view, GroupType.CLASSIC, free)
+    chosen = plan_timeout(wish, view, protocols.CLASSIC, free)
     assert (chosen.target_ms, chosen.inject_ms) == (109_500, 110_000)
 
 
 # recommendations -------------------------------------------------------------------------------------------------
 
-WIDE = BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
+WIDE = broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
 STALE = Advice(reason=Reason.RECOMMENDATION_STALE, cause="the snapshot has expired")
 AUTO = SessionTimeout.model_validate({"mode": "Auto", "minSeconds": 10, "maxSeconds": 1800})
-STRUCTURAL_MS = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE).inject_ms
+STRUCTURAL_MS = plan_timeout(AUTO, workload(2), protocols.CLASSIC, WIDE).inject_ms
 
 
 def reason_of(chosen) -> tuple[Reason, str]:
@@ -186,8 +187,8 @@ def reason_of(chosen) -> tuple[Reason, str]:
 def test_whatever_is_recommended_the_value_stays_within_every_bound(wish, view, bounds, told, kept) -> None:
     """The law of `api.recommendation.TimeoutBounds`: max(spec, broker, 3 heartbeats) to min(spec, broker)."""
     low, high = bounds
-    held = BrokerBounds(classic_min_ms=low, classic_max_ms=high)
-    chosen = plan_timeout(wish, view, GroupType.CLASSIC, held, advice=told, kept_ms=kept)
+    held = broker_bounds(classic_min_ms=low, classic_max_ms=high)
+    chosen = plan_timeout(wish, view, protocols.CLASSIC, held, advice=told, kept_ms=kept)
     assert chosen.inject_ms is not None
     assert low <= chosen.inject_ms <= high
     if chosen.source is TimeoutSource.FLEET:
@@ -197,7 +198,7 @@ def test_whatever_is_recommended_the_value_stays_within_every_bound(wish, view, 
         assert chosen.fleet_ms == chosen.inject_ms
     else:
         assert chosen.fleet_ms is None
-        assert chosen.inject_ms == plan_timeout(wish, view, GroupType.CLASSIC, held).inject_ms
+        assert chosen.inject_ms == plan_timeout(wish, view, protocols.CLASSIC, held).inject_ms
 
 
 @settings(deadline=None)
@@ -206,8 +207,8 @@ def test_whatever_is_recommended_the_value_stays_within_every_bound(wish, view, 
 )
 def test_a_recommendation_injects_nothing_into_kip_848_clients(told, kept, wish, session, high) -> None:
     """ConsumerConfig refuses session.timeout.ms with group.protocol=consumer: the client would not start."""
-    held = BrokerBounds(consumer_session_ms=session, consumer_max_ms=high)
-    chosen = plan_timeout(wish, workload(2), GroupType.CONSUMER, held, advice=told, kept_ms=kept)
+    held = broker_bounds(consumer_session_ms=session, consumer_max_ms=high)
+    chosen = plan_timeout(wish, workload(2), protocols.CONSUMER, held, advice=told, kept_ms=kept)
     assert (chosen.inject_ms, chosen.group_ms, chosen.fleet_ms) == (None, session, None)
     assert chosen.source is TimeoutSource.BROKER
 
@@ -216,16 +217,16 @@ def test_a_recommendation_injects_nothing_into_kip_848_clients(told, kept, wish,
 @given(told=advices, kept=durations_ms, seconds=st.integers(1, 1800), bounds=bounds_ms)
 def test_mode_fixed_never_takes_one(told, kept, seconds, bounds) -> None:
     wish = SessionTimeout.model_validate({"mode": "Fixed", "seconds": seconds})
-    held = BrokerBounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
-    chosen = plan_timeout(wish, workload(2), GroupType.CLASSIC, held, advice=told, kept_ms=kept)
-    assert chosen.inject_ms == plan_timeout(wish, workload(2), GroupType.CLASSIC, held).inject_ms
+    held = broker_bounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
+    chosen = plan_timeout(wish, workload(2), protocols.CLASSIC, held, advice=told, kept_ms=kept)
+    assert chosen.inject_ms == plan_timeout(wish, workload(2), protocols.CLASSIC, held).inject_ms
     assert chosen.source is TimeoutSource.FIXED
     assert chosen.advice is not None
     assert chosen.advice.reason is not Reason.RECOMMENDATION_USED
 
 
 def test_recommended_value_takes_the_place_of_the_estimate() -> None:
-    chosen = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, advice=advice())
+    chosen = plan_timeout(AUTO, workload(2), protocols.CLASSIC, WIDE, advice=advice())
     assert (chosen.inject_ms, chosen.source, chosen.verdict) == (60_000, TimeoutSource.FLEET, TimeoutVerdict.SUFFICIENT)
     assert chosen.inject_ms != STRUCTURAL_MS
     assert reason_of(chosen) == (
@@ -247,17 +248,17 @@ def test_recommended_value_takes_the_place_of_the_estimate() -> None:
     ids=["grid", "spec minimum", "three heartbeats", "broker minimum", "spec maximum", "broker maximum"],
 )
 def test_each_bound_binds(recommended_ms: int, wish: dict[str, int], bounds, injected_ms: int) -> None:
-    held = BrokerBounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
+    held = broker_bounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
     spec = SessionTimeout.model_validate({"mode": "Auto"} | wish)
     chosen = plan_timeout(
-        spec, workload(2), GroupType.CLASSIC, held, advice=advice(recommended_ms=recommended_ms), kept_ms=45_000
+        spec, workload(2), protocols.CLASSIC, held, advice=advice(recommended_ms=recommended_ms), kept_ms=45_000
     )
     assert (chosen.inject_ms, chosen.source) == (injected_ms, TimeoutSource.FLEET)
 
 
 def test_bound_that_cuts_a_recommendation_is_named_with_what_to_raise() -> None:
-    held = BrokerBounds(classic_min_ms=6_000, classic_max_ms=40_000)
-    chosen = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, held, advice=advice())
+    held = broker_bounds(classic_min_ms=6_000, classic_max_ms=40_000)
+    chosen = plan_timeout(AUTO, workload(2), protocols.CLASSIC, held, advice=advice())
     assert (chosen.inject_ms, chosen.verdict) == (40_000, TimeoutVerdict.BELOW_NEED)
     assert "recommends that a member may be away for 60000 ms" in chosen.message
     assert "raise group.max.session.timeout.ms on the brokers to at least 60000" in chosen.message
@@ -265,8 +266,8 @@ def test_bound_that_cuts_a_recommendation_is_named_with_what_to_raise() -> None:
 
 def test_bounds_without_room_leave_the_estimate() -> None:
     wish = SessionTimeout.model_validate({"mode": "Auto", "minSeconds": 120, "maxSeconds": 1800})
-    held = BrokerBounds(classic_min_ms=6_000, classic_max_ms=60_000)
-    chosen = plan_timeout(wish, workload(2), GroupType.CLASSIC, held, advice=advice(), kept_ms=90_000)
+    held = broker_bounds(classic_min_ms=6_000, classic_max_ms=60_000)
+    chosen = plan_timeout(wish, workload(2), protocols.CLASSIC, held, advice=advice(), kept_ms=90_000)
     assert (chosen.source, chosen.fleet_ms) == (TimeoutSource.STRUCTURAL, None)
     assert chosen.advice is not None
     assert chosen.advice.reason is Reason.RECOMMENDATION_INFEASIBLE
@@ -274,15 +275,15 @@ def test_bounds_without_room_leave_the_estimate() -> None:
 
 
 def test_value_in_use_is_kept_while_there_is_nothing_to_use_and_dropped_when_reading_is_off() -> None:
-    kept = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, advice=STALE, kept_ms=45_000)
+    kept = plan_timeout(AUTO, workload(2), protocols.CLASSIC, WIDE, advice=STALE, kept_ms=45_000)
     assert (kept.inject_ms, kept.source, kept.verdict) == (45_000, TimeoutSource.FLEET, TimeoutVerdict.SUFFICIENT)
     assert reason_of(kept) == (Reason.RECOMMENDATION_STALE, "the snapshot has expired")
-    off = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, kept_ms=45_000)
+    off = plan_timeout(AUTO, workload(2), protocols.CLASSIC, WIDE, kept_ms=45_000)
     assert (off.inject_ms, off.source, off.advice) == (STRUCTURAL_MS, TimeoutSource.STRUCTURAL, None)
 
 
 def test_group_that_never_had_one_keeps_its_estimate_while_there_is_nothing_to_use() -> None:
-    chosen = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, advice=STALE)
+    chosen = plan_timeout(AUTO, workload(2), protocols.CLASSIC, WIDE, advice=STALE)
     assert (chosen.inject_ms, chosen.source) == (STRUCTURAL_MS, TimeoutSource.STRUCTURAL)
 
 
@@ -300,7 +301,7 @@ def test_group_that_never_had_one_keeps_its_estimate_while_there_is_nothing_to_u
     ids=["canary", "rolled back", "nothing recommended"],
 )
 def test_record_that_must_not_act_is_shown_only(changes, injected_ms: int, says: str) -> None:
-    chosen = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, advice=advice(**changes), kept_ms=45_000)
+    chosen = plan_timeout(AUTO, workload(2), protocols.CLASSIC, WIDE, advice=advice(**changes), kept_ms=45_000)
     assert chosen.inject_ms == injected_ms
     reason, cause = reason_of(chosen)
     assert reason is Reason.RECOMMENDATION_SHOWN
@@ -310,19 +311,19 @@ def test_record_that_must_not_act_is_shown_only(changes, injected_ms: int, says:
 def test_record_for_another_protocol_is_not_taken() -> None:
     """A group that was upgraded from KIP-848's setting, or Connect's delay under the same name."""
     for setting in set(Setting) - {Setting.SESSION_TIMEOUT}:
-        chosen = plan_timeout(AUTO, workload(2), GroupType.CLASSIC, WIDE, advice=advice(setting=setting))
+        chosen = plan_timeout(AUTO, workload(2), protocols.CLASSIC, WIDE, advice=advice(setting=setting))
         assert (chosen.source, reason_of(chosen)[0]) == (TimeoutSource.STRUCTURAL, Reason.RECOMMENDATION_ABSENT)
 
 
 def test_kip_848_group_is_told_which_setting_to_make_and_is_content_when_it_is_made() -> None:
     told = advice(setting=Setting.CONSUMER_SESSION_TIMEOUT, recommended_ms=52_000)
-    held = BrokerBounds(consumer_session_ms=45_000, consumer_min_ms=45_000, consumer_max_ms=60_000)
-    short = plan_timeout(AUTO, workload(2), GroupType.CONSUMER, held, advice=told)
+    held = broker_bounds(consumer_session_ms=45_000, consumer_min_ms=45_000, consumer_max_ms=60_000)
+    short = plan_timeout(AUTO, workload(2), protocols.CONSUMER, held, advice=told)
     assert reason_of(short) == (Reason.RECOMMENDATION_SHOWN, "set consumer.session.timeout.ms=55000 on the group")
     assert short.verdict is TimeoutVerdict.GROUP_CONFIG_TOO_SHORT
     assert "set consumer.session.timeout.ms=55000 on the group" in short.message
-    made = BrokerBounds(consumer_session_ms=55_000, consumer_min_ms=45_000, consumer_max_ms=60_000)
-    content = plan_timeout(AUTO, workload(2), GroupType.CONSUMER, made, advice=told)
+    made = broker_bounds(consumer_session_ms=55_000, consumer_min_ms=45_000, consumer_max_ms=60_000)
+    content = plan_timeout(AUTO, workload(2), protocols.CONSUMER, made, advice=told)
     assert (reason_of(content)[0], content.verdict) == (Reason.RECOMMENDATION_USED, TimeoutVerdict.SUFFICIENT)
 
 

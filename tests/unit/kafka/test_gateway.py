@@ -27,6 +27,7 @@ from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.pool import GROUPS_PER_REQUEST
 from staticgroup.kafka.rights import GroupRights
 from staticgroup.kafka.wire import Api
+from support.bounds import broker_bounds
 from unit.kafka.fake_broker import (
     CLOSE,
     KAFKA_2_3,
@@ -608,7 +609,7 @@ async def test_silent_coordinator_delays_only_its_own_groups(
 
 async def test_bounds_are_read_and_the_group_setting_clamped(gateway: KioGateway, settings: ConnectionSettings) -> None:
     """4.4 clamps a stored value that a later bound excludes; DescribeConfigs still shows 500000."""
-    assert await gateway.bounds(settings, "orders") == BrokerBounds(
+    assert await gateway.bounds(settings, "orders") == broker_bounds(
         classic_min_ms=6000,
         classic_max_ms=1800000,
         consumer_min_ms=45000,
@@ -635,7 +636,7 @@ async def test_bounds_that_may_not_be_read_are_none_with_the_missing_rights(
         "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:ANONYMOUS",
         "DESCRIBE_CONFIGS on Group 'orders' for User:ANONYMOUS",
     ]
-    assert replace(bounds, problems=()) == BrokerBounds()
+    assert replace(bounds, problems=()) == broker_bounds()
 
 
 async def test_broker_without_compare_and_set_removal_is_too_old(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.group import BrokerBounds, GroupType
+from staticgroup.core.group import GroupType
+from support.bounds import broker_bounds
 from support.fake_gateways import FakeKafka
 from unit.runtime.world import World, static_group
 
@@ -82,7 +83,7 @@ async def test_migration_to_the_consumer_protocol_is_told_pod_by_pod() -> None:
     """Auto: the first client of the new protocol converts the group; the others stay classic members until they restart."""
     world = World(protocol="Auto")
     world.kafka = world.reconciler.kafka = FakeKafka(journal=world.journal)
-    world.kafka.broker_bounds = BrokerBounds(
+    world.kafka.broker_bounds = broker_bounds(
         classic_min_ms=6_000, classic_max_ms=1_800_000, consumer_min_ms=45_000, consumer_max_ms=120_000,
         consumer_session_ms=90_000,
     )  # fmt: skip

@@ -13,7 +13,6 @@ from simulator.engine.loop import Process
 from simulator.kafka.network import KafkaLink
 from simulator.operators.gateway import ModelKafkaGateway, WireLeave, broker_address
 from staticgroup.core.group import (
-    BrokerBounds,
     GroupType,
     GroupView,
     KafkaProblem,
@@ -25,6 +24,7 @@ from staticgroup.core.group import (
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts
 from staticgroup.kafka.rights import GroupRights
+from support.bounds import broker_bounds
 
 from .kafka_world import CONNECTION, GROUP, KafkaWorld, simulate
 
@@ -265,7 +265,7 @@ def test_bounds_are_those_of_the_brokers_and_of_the_group() -> None:
     async def story() -> None:
         world = await _world(brokers=BrokerSettings(group_max_session_timeout_ms=300_000))
         world.cluster.group_configs[GROUP] = {"consumer.session.timeout.ms": "500000"}
-        assert await world.gateway.bounds(CONNECTION, GROUP) == BrokerBounds(
+        assert await world.gateway.bounds(CONNECTION, GROUP) == broker_bounds(
             classic_min_ms=6_000,
             classic_max_ms=300_000,
             consumer_min_ms=45_000,

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from ...api import remedies
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.staticgroup import ProtocolChoice, StaticGroupSpec
+from ...api.staticgroup import StaticGroupSpec
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from ..plan import Plan
+from ..protocols import chosen_by
 from ..roles import role_of
 from ..seats import Seat, SeatTable, Standing
 from ..snapshot import Snapshot
@@ -39,8 +40,8 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
 def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
     """Say that the group is not the one the spec speaks of; None when it may be."""
     role = role_of(spec)
-    wanted = {ProtocolChoice.CLASSIC: GroupType.CLASSIC, ProtocolChoice.CONSUMER: GroupType.CONSUMER}.get(spec.protocol)
-    if wanted is not None and group.members and group.group_type is not wanted:
+    wanted = chosen_by(spec.protocol)
+    if wanted is not None and group.members and group.group_type is not wanted.group_type:
         return Finding(
             kind=_KIND,
             reason=Reason.PROTOCOL_MISMATCH,

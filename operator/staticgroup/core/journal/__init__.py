@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...api.journal import Protocol
-from ...api.staticgroup import ProtocolChoice
-from ..group import GroupType, GroupView
+from ...api.protocols import GroupProtocol
+from ..group import GroupView
+from ..protocols import chosen_by, told_as
 from .group import tell_holders, tell_rebalances
 from .picture import Fact, GroupPicture, Look, Picture, Rollout, Teller
 from .pods import tell_runs
@@ -52,9 +52,9 @@ def facts_of_round(before: Picture | None, look: Look) -> tuple[Picture, tuple[F
 
 def _protocol(picture: Picture, look: Look) -> str:
     """Return the protocol in force; an absent group says nothing, so what was known stays."""
-    group = look.snapshot.group
-    if isinstance(group, GroupView) and group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER):
-        return group.group_type.value
-    if picture.protocol != Protocol.UNKNOWN.value or look.spec.protocol is ProtocolChoice.AUTO:
+    seen, chosen = told_as(look.snapshot.group), chosen_by(look.spec.protocol)
+    if seen is not None:
+        return seen.value
+    if picture.protocol != GroupProtocol.UNKNOWN.value or chosen is None or chosen.told_as is None:
         return picture.protocol
-    return Protocol(look.spec.protocol.value).value
+    return chosen.told_as.value

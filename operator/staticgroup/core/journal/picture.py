@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from ...api import journal as api
+from ...api.protocols import GroupProtocol
 from ...api.staticgroup import StaticGroupSpec
 from ..group import GroupType
 from ..outcomes import Executed
@@ -107,7 +108,7 @@ class Picture:
     uid: str
     group_key: str
     seen_ms: int
-    protocol: str = api.Protocol.UNKNOWN.value
+    protocol: str = GroupProtocol.UNKNOWN.value
     group: GroupPicture | None = None
     holders: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     rebalances: int = 0

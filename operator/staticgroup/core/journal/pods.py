@@ -8,6 +8,7 @@ from contextlib import suppress
 from ...api import journal as api
 from ...api.identifiers import InvalidInstanceIdError, Ordinal
 from ...api.injection import env_entries
+from ...api.protocols import GroupProtocol
 from ...api.staticgroup import StaticGroupSpec
 from ..identity import Identity
 from ..runs import RETOLD_MS, RunChange
@@ -27,7 +28,7 @@ def tell_runs(teller: Teller) -> None:
 def _tell_run(teller: Teller, change: RunChange, instance_id: str) -> None:
     pod, timeout = change.pod, teller.look.plan.timeout
     group_ms = timeout.group_ms if timeout is not None else None
-    own_ms = pod.session_timeout_ms if teller.picture.protocol != api.Protocol.CONSUMER.value else None
+    own_ms = pod.session_timeout_ms if teller.picture.protocol != GroupProtocol.CONSUMER.value else None
     teller.tell(
         f"{pod.uid}/{change.restart_count}/{instance_id}/{'up' if change.is_up else 'down'}",
         api.MemberUp if change.is_up else api.MemberDown,

@@ -9,12 +9,13 @@ import pytest
 
 from staticgroup.api import names
 from staticgroup.api.journal import CoverageBeat, Data, Record, read
-from staticgroup.core.group import BrokerBounds, GroupType
+from staticgroup.core.group import GroupType
 from staticgroup.core.pod import PodVersion
 from staticgroup.kube.translate import pod_version
 from staticgroup.runtime.journal import Journal, MemorySink
 from staticgroup.runtime.journal.journal import PENDING_AGE_MS
 from staticgroup.runtime.metrics import Metrics
+from support.bounds import broker_bounds
 from unit.kube.raw_objects import at, pod
 
 from ..world import CANARY, KEY, UNREACHABLE, World, kafka_connection, static_group
@@ -93,7 +94,7 @@ async def test_session_timeout_of_a_status_of_the_version_before_is_no_news(prot
     """That version called what the next pods get, or what the group has, effectiveMs; nextMs was not there."""
     told = Told()
     world = told.world
-    world.kafka.broker_bounds = BrokerBounds(classic_min_ms=6_000, classic_max_ms=1_800_000, consumer_session_ms=90_000)
+    world.kafka.broker_bounds = broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000, consumer_session_ms=90_000)
     world.kafka.group_type = protocol
     world.declare(static_group(protocol=protocol.value))
     await world.started()

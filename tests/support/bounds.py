@@ -1,0 +1,32 @@
+"""What brokers say of session timeouts, said as they name their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from staticgroup.core.group import BrokerBounds, GroupType, KafkaProblem, SessionBounds
+
+
+def broker_bounds(
+    *,
+    classic_min_ms: int | None = None,
+    classic_max_ms: int | None = None,
+    consumer_min_ms: int | None = None,
+    consumer_max_ms: int | None = None,
+    consumer_session_ms: int | None = None,
+    streams_min_ms: int | None = None,
+    streams_max_ms: int | None = None,
+    streams_session_ms: int | None = None,
+    problems: Sequence[KafkaProblem] = (),
+) -> BrokerBounds:
+    """Return them by protocol; None where nothing could be read."""
+    return BrokerBounds(
+        sessions={
+            GroupType.CLASSIC: SessionBounds(min_ms=classic_min_ms, max_ms=classic_max_ms),
+            GroupType.CONSUMER: SessionBounds(
+                min_ms=consumer_min_ms, max_ms=consumer_max_ms, group_ms=consumer_session_ms
+            ),
+            GroupType.STREAMS: SessionBounds(min_ms=streams_min_ms, max_ms=streams_max_ms, group_ms=streams_session_ms),
+        },
+        problems=tuple(problems),
+    )
