@@ -77,6 +77,8 @@ def alter(coordinator: GroupCoordinator, step: Step, request: AlterGroupConfigRe
     numbers = {name: _validated(settings, name, value) for name, value in changed.items()}
     for kind in GROUP_TYPES:
         _require_session_over_heartbeat(settings, numbers, kind)
+    if request.validate_only:
+        return AlterGroupConfigResponse()
     if changed:
         coordinator.group_configs[request.group_id] = changed
     else:

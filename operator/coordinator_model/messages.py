@@ -414,11 +414,18 @@ class ConsumerGroupDescribeResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterGroupConfigRequest(Request):
-    """IncrementalAlterConfigs (api 44) of one GROUP resource: name to value; None deletes the override."""
+    """IncrementalAlterConfigs (api 44) of one GROUP resource.
+
+    Parameters
+    ----------
+    configs: name to value; None deletes the override.
+    validate_only: say whether the change would be taken, and change nothing.
+    """
 
     api_version: int = 1
     group_id: str
     configs: tuple[tuple[str, str | None], ...] = field(default=())
+    validate_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

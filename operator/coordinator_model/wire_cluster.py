@@ -161,13 +161,16 @@ def _rows(topic: Body, row: Callable[[str, int], Body], name: str, index: str) -
 
 
 def fetch(broker: Broker, _version: int, body: Body, _peer: Peer) -> Body:
-    """Answer Fetch: nothing is there; the listener has waited before."""
+    """Answer Fetch: nothing is there; the listener has waited before.
+
+    Records are an empty set, never null, also beside an error (FetchResponse.partitionResponse of Kafka 4.4).
+    """
 
     def partition(name: str | None, index: int) -> Body:
         if broker.has(name, index):
-            return {"partition_index": index, "last_stable_offset": 0, "log_start_offset": 0, "records": None}
+            return {"partition_index": index, "last_stable_offset": 0, "log_start_offset": 0, "records": b""}
         code = UNKNOWN_TOPIC_ID if name is None else int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return {"partition_index": index, "error_code": code, "high_watermark": -1, "records": None}
+        return {"partition_index": index, "error_code": code, "high_watermark": -1, "records": b""}
 
     def topic(each: Body) -> Body:
         name = each["topic"] if "topic" in each else broker.ids.name(each["topic_id"])
@@ -204,10 +207,11 @@ def _described(broker: Broker, resource: Body) -> Body:
 
 def alter_configs(broker: Broker, _version: int, body: Body, peer: Peer) -> Body:
     """Answer IncrementalAlterConfigs; only GROUP resources can be altered, as Kafka's session bounds are static."""
-    return {"responses": [_altered(broker, resource, peer) for resource in body["resources"]]}
+    only = bool(body["validate_only"])
+    return {"responses": [_altered(broker, resource, peer, validate_only=only) for resource in body["resources"]]}
 
 
-def _altered(broker: Broker, resource: Body, peer: Peer) -> Body:
+def _altered(broker: Broker, resource: Body, peer: Peer, *, validate_only: bool) -> Body:
     kind, name = resource["resource_type"], resource["resource_name"]
     head = {"resource_type": kind, "resource_name": name, "error_message": None}
     operations = {each["config_operation"] for each in resource["configs"]}
@@ -216,7 +220,11 @@ def _altered(broker: Broker, resource: Body, peer: Peer) -> Body:
         return {**head, "error_code": int(ErrorCode.INVALID_REQUEST), "error_message": message}
     changes = tuple((c["name"], c["value"] if c["config_operation"] == SET else None) for c in resource["configs"])
     request = m.AlterGroupConfigRequest(
-        group_id=name, configs=changes, client_id=peer.client_id, client_host=peer.client_host
+        group_id=name,
+        configs=changes,
+        validate_only=validate_only,
+        client_id=peer.client_id,
+        client_host=peer.client_host,
     )
     answer = broker.submit(request)
     return {**head, "error_code": int(answer.error_code), "error_message": answer.error_message}
