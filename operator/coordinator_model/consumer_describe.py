@@ -17,7 +17,6 @@ from .messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     Response,
-    TopicPartitions,
 )
 from .result import Step
 
@@ -68,11 +67,7 @@ def _member(group: ConsumerGroup, member: Member, image: TopicImage, api_version
         client_host=metadata.client_host,
         subscribed_topic_names=metadata.subscribed_topic_names,
         subscribed_topic_regex=metadata.subscribed_topic_regex,
-        assignment=_existing(held, image),
-        target_assignment=_existing(group.target.get(member.member_id, ()), image),
+        assignment=image.existing(held),
+        target_assignment=image.existing(group.target.get(member.member_id, ())),
         member_type=-1 if api_version < MEMBER_TYPE_VERSION else int(not member.uses_classic_protocol),
     )
-
-
-def _existing(partitions: TopicPartitions, image: TopicImage) -> TopicPartitions:
-    return tuple(entry for entry in partitions if entry[0] in image.partitions)

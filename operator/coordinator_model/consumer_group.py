@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from .consumer_member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, Partition
@@ -268,8 +268,7 @@ def validate_epoch(member: Member, received: int, owned: TopicPartitions | None)
     if received > known.member_epoch:
         size = "greater"
     else:
-        lost_answer = received == known.previous_member_epoch and owned is not None
-        if lost_answer and all((topic, p) in known.assigned for topic, numbers in owned or () for p in numbers):
+        if received == known.previous_member_epoch and owned is not None and _is_subset(owned, known.assigned):
             return
         size = "smaller"
     raise GroupError(
@@ -277,6 +276,12 @@ def validate_epoch(member: Member, received: int, owned: TopicPartitions | None)
         f"The consumer group member has a {size} member epoch ({received}) than the one known by the group "
         f"coordinator ({known.member_epoch}). The member must abandon all its partitions and rejoin.",
     )
+
+
+def _is_subset(owned: TopicPartitions, assigned: Collection[Partition]) -> bool:
+    """Return whether only what is assigned is owned; a topic without partitions counts too (isSubset)."""
+    topics = {topic for topic, _ in assigned}
+    return all(topic in topics and all((topic, p) in assigned for p in numbers) for topic, numbers in owned)
 
 
 def refuse_unreleased(holder: Member, group_id: str, joiner_id: str, instance_id: str) -> None:

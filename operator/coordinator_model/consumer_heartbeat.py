@@ -37,7 +37,7 @@ from .group_config import effective_ms
 from .messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, Response
 from .records import Record
 from .result import Step
-from .settings import BrokerSettings, require
+from .settings import BrokerSettings, require, require_text
 
 if TYPE_CHECKING:
     from .coordinator import GroupCoordinator
@@ -97,10 +97,10 @@ def _steady(
 def _validate(settings: BrokerSettings, request: ConsumerGroupHeartbeatRequest) -> None:
     epoch = request.member_epoch
     if request.api_version >= CLIENT_MEMBER_ID_VERSION or epoch > 0 or epoch == LEAVE_EPOCH:
-        _require_text(request.member_id, "MemberId")
-    _require_text(request.group_id, "GroupId")
-    _require_text(request.group_instance_id, "InstanceId")
-    _require_text(request.rack_id, "RackId")
+        require_text(request.member_id, "MemberId")
+    require_text(request.group_id, "GroupId")
+    require_text(request.group_instance_id, "InstanceId")
+    require_text(request.rack_id, "RackId")
     if epoch == JOIN_EPOCH:
         told = request.rebalance_timeout_ms != -1
         require(told, ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
@@ -117,10 +117,6 @@ def _validate(settings: BrokerSettings, request: ConsumerGroupHeartbeatRequest) 
         supported = ", ".join(settings.consumer_assignors)
         message = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}."
         raise GroupError(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
-
-
-def _require_text(value: str | None, name: str) -> None:
-    require(value is None or bool(value.strip()), ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")
 
 
 def _join_or_beat(coordinator: GroupCoordinator, step: Step, request: ConsumerGroupHeartbeatRequest) -> Response:

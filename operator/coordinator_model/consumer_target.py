@@ -13,7 +13,7 @@ from .assignors import SERVER_ASSIGNORS, MemberSubscription
 from .consumer_group import ConsumerGroup, metadata_hash
 from .consumer_member import Member, MemberState, grouped, partitions_of
 from .consumer_records import current_record, group_record, member_record, target_epoch_record, target_record
-from .group_config import effective_ms
+from .group_config import may_assign
 from .messages import TopicPartitions
 from .reconciliation import Reconciliation
 from .records import Record
@@ -57,9 +57,11 @@ def current_target(
     """Return (assignment epoch, the member's target), computed anew if the group epoch is ahead and it is time.
 
     Since 4.3 the next one waits for group.consumer.assignment.interval.ms after the last (KIP-1263), except the first
-    of a group that was empty; the broker's own default is 1000 ms, the model's 0.
+    of a group that was empty.
     """
-    if group.assignment_epoch >= group_epoch or not _is_time(coordinator, step, group):
+    if group.assignment_epoch >= group_epoch or not may_assign(
+        coordinator, step, "consumer", group.group_id, group.assignment_timestamp_ms
+    ):
         return group.assignment_epoch, group.target_of(new)
     name = group.preferred_assignor(old, new) or step.settings.consumer_assignors[0]
     members, targets = _with_update(group, new)
@@ -76,13 +78,6 @@ def current_target(
             records.append(target_record(group.group_id, member_id, target))
     records.append(target_epoch_record(group.group_id, group_epoch, step.now_ms))
     return group_epoch, assigned.get(new.member_id, ())
-
-
-def _is_time(coordinator: GroupCoordinator, step: Step, group: ConsumerGroup) -> bool:
-    if group.assignment_timestamp_ms == 0:
-        return True
-    interval_ms = effective_ms(coordinator, group.group_id, "consumer.assignment.interval.ms")
-    return interval_ms == 0 or step.now_ms >= group.assignment_timestamp_ms + interval_ms
 
 
 def _with_update(group: ConsumerGroup, new: Member) -> tuple[dict[str, Member], dict[str, TopicPartitions]]:
@@ -115,10 +110,12 @@ def reconciled(
     epoch, partitions = target
     if not subscription_changed and member.is_reconciled_to(epoch):
         return member
+    topics = group.topics_of(member)
     current = Reconciliation(
         target_epoch=epoch,
         target=partitions_of(partitions),
-        subscribed={topic for topic in group.topics_of(member) if topic in coordinator.image.partitions},
+        subscribed={topic for topic in topics if topic in coordinator.image.partitions},
+        wants_nothing=not topics,
         subscription_changed=subscription_changed,
         owner_epoch=group.owner_epoch,
         owned=None if owned is None else partitions_of(owned),

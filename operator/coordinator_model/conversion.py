@@ -153,7 +153,8 @@ def convert_to_classic(
 ) -> None:
     """Replace a consumer group by the classic group of its classic members, and rebalance it if asked for.
 
-    The generation is the group epoch. Kafka changes the state directly here, not by its records.
+    The generation is the group epoch; deleted topics are not handed on. Kafka changes the state directly here, not by
+    its records.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ def convert_to_classic(
     classic.protocol_name = classic.select_protocol()
     for member in members:
         held = replaced if replaced is not None and member is joining else member
-        _assign(classic, member.member_id, group.target.get(held.member_id, ()))
+        _assign(classic, member.member_id, coordinator.image.existing(group.target.get(held.member_id, ())))
     step.records += [*records, *tombstones, classic.metadata_record()]
     coordinator.groups[group.group_id] = classic
     for classic_member in classic.members.values():

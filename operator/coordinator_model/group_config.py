@@ -55,6 +55,18 @@ def effective_ms(coordinator: GroupCoordinator, group_id: str, name: str) -> int
     return stored_ms if limits is None else min(max(stored_ms, limits[0]), limits[1])
 
 
+def may_assign(coordinator: GroupCoordinator, step: Step, kind: str, group_id: str, assigned_ms: int) -> bool:
+    """Return whether the next target assignment may be computed now (canComputeNextTargetAssignment, KIP-1263).
+
+    Parameters
+    ----------
+    kind: consumer, streams or share.
+    assigned_ms: when the last one was; 0, as before the first and after the last member went: there is none to wait for.
+    """
+    interval_ms = effective_ms(coordinator, group_id, f"{kind}.assignment.interval.ms")
+    return 0 in (assigned_ms, interval_ms) or step.now_ms >= assigned_ms + interval_ms
+
+
 def alter(coordinator: GroupCoordinator, step: Step, request: AlterGroupConfigRequest) -> Response:
     """Carry out IncrementalAlterConfigs of one group, which need not exist yet: all of it or, if refused, nothing.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -18,6 +18,10 @@ class TopicImage:
 
     partitions: Mapping[str, int] = field(default_factory=dict)
     racks: Mapping[tuple[str, int], frozenset[str]] = field(default_factory=dict)
+
+    def existing(self, topics: Iterable[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Return what is left of (topic, partitions) pairs once deleted topics are left out."""
+        return tuple(entry for entry in topics if entry[0] in self.partitions)
 
     def with_topic(self, name: str, partitions: int) -> TopicImage:
         """Return an image in which a topic has this many partitions."""

@@ -72,7 +72,7 @@ def join_classic(coordinator: GroupCoordinator, step: Step, request: JoinGroupRe
     epoch = group.group_epoch
     if bump or group.hashed_image is not coordinator.image:
         epoch = updated_epoch(coordinator, group, old, new, bump, records)
-    owned = tuple(entry for entry in subscription.owned if entry[0] in coordinator.image.partitions)
+    owned = coordinator.image.existing(subscription.owned)
     if downgrade:
         after = _join_and_downgrade(coordinator, step, group, new, epoch, bump, owned, records)
     else:
@@ -178,7 +178,10 @@ def _join_and_downgrade(
 
 
 def sync_classic(coordinator: GroupCoordinator, step: Step, request: SyncGroupRequest) -> Response:
-    """Carry out SyncGroup on a consumer group: hand out what the member holds now."""
+    """Carry out SyncGroup on a consumer group: hand out what the member holds now, but for deleted topics.
+
+    Source: GroupMetadataManager.prepareAssignment, Utils.toConsumerProtocolAssignment.
+    """
     group: ConsumerGroup = coordinator.groups[request.group_id]
     member, classic = _classic_member(group, request)
     _require_generation(member, request.generation_id)
@@ -192,7 +195,7 @@ def sync_classic(coordinator: GroupCoordinator, step: Step, request: SyncGroupRe
     return SyncGroupResponse(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignment=encode_assignment(DecodedAssignment(version, assignment_of(member))),
+        assignment=encode_assignment(DecodedAssignment(version, step.image.existing(assignment_of(member)))),
     )
 
 

@@ -26,6 +26,7 @@ class Reconciliation:
     subscription_changed: whether this very heartbeat changed the subscription.
     owner_epoch: partition → epoch of the member that holds it (-2: one that is away), or NOT_OWNED.
     owned: what the member says it owns; None: it did not say.
+    wants_nothing: whether it names no topic at all, existing or not.
     """
 
     target_epoch: int
@@ -34,6 +35,7 @@ class Reconciliation:
     subscription_changed: bool
     owner_epoch: Callable[[Partition], int]
     owned: Collection[Partition] | None
+    wants_nothing: bool = False
 
     def next(self, current: CurrentAssignment) -> CurrentAssignment:
         """Return the member's next assignment; the same object when it cannot go on yet (CurrentAssignmentBuilder)."""
@@ -63,7 +65,10 @@ class Reconciliation:
     def _without_unsubscribed(self, current: CurrentAssignment) -> CurrentAssignment:
         dropped = {p: e for p, e in current.assigned.items() if p[0] not in self.subscribed}
         if not dropped:
-            return current
+            if not self.wants_nothing or current.pending_revocation:
+                return current
+            # Kafka takes the short cut of a member without topics also where there is nothing to take away.
+            return self._moved(current, current.member_epoch, current.state, {}, {})
         kept = {p: e for p, e in current.assigned.items() if p not in dropped}
         pending = {**current.pending_revocation, **dropped}
         if self._still_owns(pending):

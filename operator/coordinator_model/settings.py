@@ -43,7 +43,7 @@ class BrokerSettings:
     consumer_max_heartbeat_interval_ms: int = 15_000
     consumer_max_size: int = 2_147_483_647
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    consumer_assignment_interval_ms: int = 0
+    consumer_assignment_interval_ms: int = 1_000
     consumer_min_assignment_interval_ms: int = 0
     consumer_max_assignment_interval_ms: int = 15_000
     consumer_regex_refresh_interval_ms: int = 600_000
@@ -56,7 +56,7 @@ class BrokerSettings:
     streams_heartbeat_interval_ms: int = 5_000
     streams_min_heartbeat_interval_ms: int = 5_000
     streams_max_heartbeat_interval_ms: int = 15_000
-    streams_assignment_interval_ms: int = 0
+    streams_assignment_interval_ms: int = 1_000
     streams_min_assignment_interval_ms: int = 0
     streams_max_assignment_interval_ms: int = 15_000
     streams_initial_rebalance_delay_ms: int = 3_000
@@ -70,13 +70,19 @@ class BrokerSettings:
     share_heartbeat_interval_ms: int = 5_000
     share_min_heartbeat_interval_ms: int = 5_000
     share_max_heartbeat_interval_ms: int = 15_000
-    share_assignment_interval_ms: int = 0
+    share_assignment_interval_ms: int = 1_000
     share_min_assignment_interval_ms: int = 0
     share_max_assignment_interval_ms: int = 15_000
     share_max_size: int = 200
     pre_registration: bool = False
     hot_standby: bool = False
     is_denied: Callable[[str, str, str], bool] = field(default=lambda principal, operation, group_id: False)
+
+
+def require_text(value: str | None, name: str) -> None:
+    """Raise INVALID_REQUEST for a text of nothing but blanks; None passes (Utils.throwIfEmptyString, String.trim)."""
+    blank = value is not None and all(letter <= " " for letter in value)
+    require(not blank, ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")
 
 
 def require(condition: bool, code: ErrorCode, message: str = "") -> None:

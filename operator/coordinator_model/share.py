@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from .consumer_group import metadata_hash
 from .consumer_records import append
 from .errors import ErrorCode, GroupError
-from .group_config import effective_ms
+from .group_config import effective_ms, may_assign
 from .messages import TopicPartitions
 from .records import Record
 from .result import Step
-from .settings import require
+from .settings import require, require_text
 from .share_group import (
     REPLAY,
     CurrentAssignment,
@@ -106,9 +106,9 @@ def _validate(request: ShareGroupHeartbeatRequest) -> None:
     def valid(condition: bool, message: str) -> None:
         require(condition, ErrorCode.INVALID_REQUEST, message)
 
-    valid(bool(request.member_id), "MemberId can't be empty.")
-    valid(bool(request.group_id), "GroupId can't be empty.")
-    valid(request.rack_id != "", "RackId can't be empty.")
+    require_text(request.member_id, "MemberId")
+    require_text(request.group_id, "GroupId")
+    require_text(request.rack_id, "RackId")
     subscribes = bool(request.subscribed_topic_names) or request.member_epoch != JOIN_EPOCH
     valid(subscribes, "SubscribedTopicNames must be set in first request.")
     valid(request.member_epoch >= LEAVE_EPOCH, "MemberEpoch is invalid.")
@@ -173,8 +173,8 @@ def _advance(
             epoch += 1
             records.append(group_record(group_id, GroupMetadata(epoch, topics_hash)))
     assigned_epoch, targets = group.target_metadata.assignment_epoch, group.targets
-    interval_ms = effective_ms(coordinator, group_id, "share.assignment.interval.ms")
-    if assigned_epoch < epoch and step.now_ms >= group.target_metadata.timestamp_ms + interval_ms:
+    assigned_ms = group.target_metadata.timestamp_ms
+    if assigned_epoch < epoch and may_assign(coordinator, step, "share", group_id, assigned_ms):
         targets = share_out({**group.members, member.member_id: updated}, coordinator.image)
         records += [
             target_record(group_id, m, target) for m, target in targets.items() if group.targets.get(m) != target

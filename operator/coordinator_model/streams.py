@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from .consumer_records import append
 from .errors import ErrorCode, GroupError
-from .group_config import effective_ms
+from .group_config import effective_ms, may_assign
 from .result import Step
-from .settings import require
+from .settings import require, require_text
 from .streams_group import StreamsGroup
 from .streams_heartbeat import (
     JOIN_EPOCH,
@@ -24,7 +24,6 @@ from .streams_heartbeat import (
     Heartbeat,
     assign_tasks,
     existing,
-    interval_over,
 )
 from .streams_member import HeldTasks, Member, MemberState, Tasks, described
 from .streams_messages import (
@@ -82,10 +81,10 @@ def _validate(coordinator: GroupCoordinator, request: StreamsGroupHeartbeatReque
     owned = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     static = request.group_instance_id is not None
     valid(coordinator.settings.streams_static_membership or not static, "Static membership is not yet supported.")
-    valid(bool(request.member_id), "MemberId can't be empty.")
-    valid(bool(request.group_id), "GroupId can't be empty.")
-    valid(request.group_instance_id != "", "InstanceId can't be empty.")
-    valid(request.rack_id != "", "RackId can't be empty.")
+    require_text(request.member_id, "MemberId")
+    require_text(request.group_id, "GroupId")
+    require_text(request.group_instance_id, "InstanceId")
+    require_text(request.rack_id, "RackId")
     if request.member_epoch == JOIN_EPOCH:
         valid(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
         valid(not any(owned), "Tasks must be empty when (re-)joining.")
@@ -164,7 +163,8 @@ def _initial_delay_over(coordinator: GroupCoordinator, step: Step, key: TimerKey
     if not isinstance(group, StreamsGroup) or group.is_empty or group.topology is None:
         return
     epoch = group.metadata.epoch
-    if epoch > group.target_metadata.assignment_epoch and interval_over(coordinator, step, group):
+    target = group.target_metadata
+    if epoch > target.assignment_epoch and may_assign(coordinator, step, "streams", key[1], target.timestamp_ms):
         records, _ = assign_tasks(coordinator, step, group, epoch, group.members, group.targets, group.topology)
         append(coordinator, step, records)
 

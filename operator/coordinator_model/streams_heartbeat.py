@@ -12,7 +12,7 @@ from . import streams_assignor
 from .consumer_group import metadata_hash
 from .consumer_records import append
 from .errors import ErrorCode, GroupError
-from .group_config import effective_ms
+from .group_config import effective_ms, may_assign
 from .records import Record
 from .result import Step
 from .settings import require
@@ -293,7 +293,8 @@ class Heartbeat:
         target = group.targets.get(known_as, Tasks())
         if assigned_epoch >= epoch:
             return assigned_epoch, target
-        if not interval_over(self._coordinator, self._step, group):
+        assigned_ms = group.target_metadata.timestamp_ms
+        if not may_assign(self._coordinator, self._step, "streams", group.group_id, assigned_ms):
             self._delayed("Assignment delayed due to the configured assignment interval.")
             return assigned_epoch, target
         members = {m: member for m, member in group.members.items() if m != known_as}
@@ -338,12 +339,6 @@ class Heartbeat:
             warmup_tasks=task_ids(assigned.warmup) if tells else None,
             status=tuple(self._status),
         )
-
-
-def interval_over(coordinator: GroupCoordinator, step: Step, group: StreamsGroup) -> bool:
-    """Return whether the next assignment may be computed (canComputeNextTargetAssignment, KIP-1263)."""
-    interval_ms = effective_ms(coordinator, group.group_id, "streams.assignment.interval.ms")
-    return step.now_ms >= group.target_metadata.timestamp_ms + interval_ms
 
 
 def assign_tasks(

@@ -54,6 +54,8 @@ from coordinator_model.result import Result
 from coordinator_model.settings import BrokerSettings
 
 GROUP = "orders"
+UNIFORM = ("uniform", "range")
+"""The assignors as a broker has them by default."""
 TOPICS = TopicImage({"foo": 6, "bar": 3})
 CURRENT = RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
 TARGET = RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER
@@ -72,8 +74,12 @@ ALL: TopicPartitions = (("bar", (0, 1, 2)), ("foo", (0, 1, 2, 3, 4, 5)))
 
 
 def broker_settings(**changes: object) -> BrokerSettings:
-    """Return broker settings with the range assignor first, as most groups of Kafka's own tests have it."""
-    return BrokerSettings(**{"consumer_assignors": ("range", "uniform"), **changes})  # type: ignore[arg-type]
+    """Return broker settings with the range assignor first, as most groups of Kafka's own tests have it.
+
+    Assignments are computed at once, as before the assignment interval (KIP-1263).
+    """
+    chosen = {"consumer_assignors": ("range", "uniform"), "consumer_assignment_interval_ms": 0, **changes}
+    return BrokerSettings(**chosen)  # type: ignore[arg-type]
 
 
 def subscription(*topics: str, owned: TopicPartitions = (), version: int = 3) -> bytes:

@@ -25,8 +25,9 @@ TOPOLOGY = Topology(0, (Subtopology("subtopology1", ("foo",)),))
 
 
 def coordinator(partitions: int = 4, **settings: object) -> GroupCoordinator:
-    """A coordinator with topic foo and, unless told otherwise, no initial delay."""
-    chosen: dict[str, object] = {"streams_initial_rebalance_delay_ms": 0, **settings}
+    """A coordinator with topic foo and, unless told otherwise, no initial delay and no assignment interval."""
+    at_once = {"streams_initial_rebalance_delay_ms": 0, "streams_assignment_interval_ms": 0}
+    chosen: dict[str, object] = {**at_once, **settings}
     return GroupCoordinator(BrokerSettings(**chosen), image=TopicImage({"foo": partitions}))  # type: ignore[arg-type]
 
 

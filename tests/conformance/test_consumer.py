@@ -31,7 +31,9 @@ from .consumer_bench import (
     TARGET,
     TARGET_EPOCH,
     TOMBSTONES,
+    UNIFORM,
     Bench,
+    broker_settings,
     member,
 )
 from .streams_app import join as streams_join
@@ -114,7 +116,7 @@ def test_N04_changed_subscription_with_the_same_assignment_leaves_the_other_alon
 
 def test_N05_returning_with_another_assignor_bumps_once_it_is_the_most_wanted() -> None:
     """GMMT.testStaticMembersRejoinWithNewServerAssignor (KAFKA-20434)."""
-    bench = Bench(BrokerSettings())
+    bench = Bench(broker_settings(consumer_assignors=UNIFORM))
     thirds: list[TopicPartitions] = [(("foo", pair),) for pair in ((0, 1), (2, 3), (4, 5))]
     bench.given(
         *(member(f"m{n}", f"x{n}", thirds[n], topics=["foo"], assignor="uniform") for n in range(3)),

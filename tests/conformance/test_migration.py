@@ -346,6 +346,16 @@ def test_to_and_fro_leaves_partitions_in_two_hands() -> None:
     assert bench.beat_classic("m1", 10, "x") is ErrorCode.ILLEGAL_GENERATION
 
 
+def test_downgrade_does_not_hand_out_a_deleted_topic() -> None:
+    """ClassicGroup.fromConsumerGroup: Utils.toConsumerProtocolAssignment leaves out what the metadata image has not."""
+    bench = Bench()
+    given_mixed(bench)
+    bench.coordinator.image = bench.coordinator.image.without_topic("bar")
+    assert bench.leave(("m2", "y")) == [ErrorCode.NONE]
+    held = classic_group(bench).members["m1"].assignment
+    assert decode_assignment(held).partitions == (("foo", (0, 1, 2)),)
+
+
 def test_deleted_group_is_gone_from_the_log() -> None:
     """GMMT.testConsumerGroupDelete, testConsumerGroupMaybeDelete: only an empty group; its tombstones undo its records."""
     bench = Bench()

@@ -194,6 +194,17 @@ def test_sync_while_a_newer_target_is_there() -> None:
     assert bench.coordinator.timers.deadline_ms(("consumer-join", GROUP, "m1")) == bench.now_ms + 5_000
 
 
+def test_sync_does_not_hand_out_a_deleted_topic() -> None:
+    """Utils.toConsumerProtocolAssignment: a topic id that the metadata image does not name is left out."""
+    bench = Bench()
+    bench.given(member("m1", "x", ALL, classic=True), member("m2"))
+    bench.coordinator.image = bench.coordinator.image.without_topic("bar")
+    synced = bench.sync_classic("m1", 10, "x")
+    assert synced is not None
+    assert synced.error_code is NONE
+    assert decode_assignment(synced.assignment).partitions == (("foo", (0, 1, 2, 3, 4, 5)),)
+
+
 def test_classic_member_is_left_alone_until_the_new_target_is_there() -> None:
     """GMMT.testClassicGroupSyncToConsumerGroupDuringAssignmentDelay, …HeartbeatToConsumerGroupDuringAssignmentDelay."""
     bench = Bench()

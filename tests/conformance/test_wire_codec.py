@@ -114,6 +114,14 @@ def test_properties_are_set_by_name() -> None:
         with_properties(BrokerSettings(), {"log.dirs": "x"})
 
 
+def test_the_next_assignment_waits_as_long_as_kafkas_defaults_say() -> None:
+    """GroupCoordinatorConfig.…_GROUP_ASSIGNMENT_INTERVAL_MS_DEFAULT of Kafka 4.4: 1000 ms, 0 to 15000 (KIP-1263)."""
+    defaults = properties(BrokerSettings())
+    for kind in ("consumer", "share", "streams"):
+        bounds = [defaults[f"group.{kind}.{bound}assignment.interval.ms"] for bound in ("", "min.", "max.")]
+        assert bounds == ["1000", "0", "15000"]
+
+
 def test_a_group_shows_the_broker_s_defaults() -> None:
     shown = group_defaults(BrokerSettings(consumer_session_timeout_ms=50_000))
     assert shown["consumer.session.timeout.ms"] == "50000"

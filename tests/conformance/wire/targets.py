@@ -38,13 +38,13 @@ WIRE_PROPERTIES: Mapping[str, str] = {
     "group.consumer.heartbeat.interval.ms": "500",
 }
 """Of the model and of every real broker."""
-REAL_ONLY: Mapping[str, str] = {
+AT_ONCE: Mapping[str, str] = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignor.offload.enable": "false",
     "group.streams.assignment.interval.ms": "0",
     "group.streams.assignor.offload.enable": "false",
 }
-"""Kafka 4.3 computes assignments later and off-thread by default; the model does at once."""
+"""Kafka 4.3 computes assignments later and off-thread by default; the rows want them at once, in the same thread."""
 OFFSETS_PARTITIONS = 4
 """Of a test broker; each is a shard of the coordinator."""
 HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
@@ -69,7 +69,7 @@ class Target:
 
 def model_settings(overrides: Mapping[str, str] | None = None) -> BrokerSettings:
     """Return the model's settings for the wire."""
-    wanted = {**WIRE_PROPERTIES, **STREAMS_PROPERTIES, **(overrides or {})}
+    wanted = {**WIRE_PROPERTIES, **AT_ONCE, **STREAMS_PROPERTIES, **(overrides or {})}
     known = properties(BrokerSettings())
     return with_properties(BrokerSettings(), {name: value for name, value in wanted.items() if name in known})
 
@@ -87,7 +87,7 @@ STREAMS_PROPERTIES: Mapping[str, str] = {
 
 def real_settings(name: str, version: str, overrides: Mapping[str, str] | None = None) -> RealSettings:
     """Return the settings of a real broker that agree with the model's."""
-    extra = {**REAL_ONLY, **STREAMS_PROPERTIES} if version_key(version) >= (4, 4) else {}
+    extra = {**AT_ONCE, **STREAMS_PROPERTIES} if version_key(version) >= (4, 4) else {}
     chosen = {**WIRE_PROPERTIES, **extra, **(overrides or {})}
     return RealSettings(name=name, version=version, overrides=chosen)
 

@@ -234,6 +234,26 @@ def test_assignment_interval_delays_the_next_target() -> None:
     assert bench.join("m1").member_epoch == bench.group.group_epoch
 
 
+@pytest.mark.parametrize(
+    ("owned", "code"),
+    [
+        ((("foo", (0,)),), NONE),
+        ((), NONE),
+        ((("foo", ()),), NONE),
+        ((("bar", ()),), ErrorCode.FENCED_MEMBER_EPOCH),
+        ((("deleted", ()),), ErrorCode.FENCED_MEMBER_EPOCH),
+        ((("foo", (1,)),), ErrorCode.FENCED_MEMBER_EPOCH),
+        (None, ErrorCode.FENCED_MEMBER_EPOCH),
+    ],
+)
+def test_the_previous_epoch_passes_with_no_topic_that_is_not_assigned(
+    bench: Bench, owned: TopicPartitions | None, code: ErrorCode
+) -> None:
+    """GroupMetadataManager.isSubset: a topic that is not assigned is refused even if no partition of it is reported."""
+    bench.given(member("m1", None, (("foo", (0,)),)), member("m2", None, (("foo", (1, 2, 3, 4, 5)), ALL[0])))
+    assert bench.beat("m1", 9, None, owned).error_code is code
+
+
 @pytest.mark.parametrize("api_version", [0, 1])
 def test_describe(bench: Bench, api_version: int) -> None:
     """GMMT.testConsumerGroupDescribeNoErrors, …WithErrors; what is being revoked is still shown as assigned."""

@@ -57,6 +57,26 @@ def test_known_regex_is_taken_at_once(bench: Bench) -> None:
     assert bench.coordinator.timers.deadline_ms(TIMER) is None
 
 
+def test_a_member_that_holds_nothing_and_changes_its_regex_moves_its_previous_epoch(bench: Bench) -> None:
+    """CurrentAssignmentBuilder.updateCurrentAssignment: nothing subscribed any more, so the (empty) assignment is written.
+
+    The change itself is told by maybeReconcile, which writes whatever differs, here the previous member epoch.
+    """
+    bench.join("m1", topics=None, regex="foo.*")
+    bench.advance(0)
+    bench.join("m2", topics=None, regex="none.*")
+    bench.advance(10_001)
+    bench.settle(("m1", None), ("m2", None))
+    held = bench.group.members["m2"].current
+    assert (held.assigned, held.previous_member_epoch < held.member_epoch) == ({}, True)
+    bench.beat("m2", held.member_epoch, None, (), regex="other.*")
+    assert bench.types() == [MEMBER, REGEX, CURRENT]
+    moved = bench.group.members["m2"].current
+    assert (moved.member_epoch, moved.previous_member_epoch) == (held.member_epoch, held.member_epoch)
+    bench.beat("m2", held.member_epoch, None, (), regex="none.*")
+    assert CURRENT not in bench.types()
+
+
 def test_updated_regex_drops_the_old_one(bench: Bench) -> None:
     """GMMT.testConsumerGroupMemberJoinsWithUpdatedRegex: the last subscriber's expression goes, the new one follows."""
     bench.join("m1", topics=None, regex="foo.*")

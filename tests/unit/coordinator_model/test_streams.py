@@ -55,7 +55,8 @@ TOPOLOGY = Topology(0, (Subtopology("s", ("foo",), is_stateful=True),))
 
 
 def coordinator(partitions: int = 4, **chosen: object) -> GroupCoordinator:
-    values: dict[str, object] = {"streams_initial_rebalance_delay_ms": 0, **chosen}
+    at_once = {"streams_initial_rebalance_delay_ms": 0, "streams_assignment_interval_ms": 0}
+    values: dict[str, object] = {**at_once, **chosen}
     return GroupCoordinator(BrokerSettings(**values), image=TopicImage({"foo": partitions}))  # type: ignore[arg-type]
 
 
@@ -160,6 +161,14 @@ def test_assignment_interval_holds_the_next_assignment_back() -> None:
     assert send(broker, join("m3"), 6_002).active_tasks == (("s", (0, 1, 2, 3)),)
 
 
+def test_timestamp_0_lets_the_next_assignment_be_computed_now() -> None:
+    """GroupMetadataManager.canComputeNextTargetAssignment: 0 is no time to count from, however early it is."""
+    broker = coordinator(streams_assignment_interval_ms=1_000)
+    assert send(broker, join("m1"), 5).active_tasks == (("s", (0, 1, 2, 3)),)
+    broker.handle(beat("m1", -1), 6)
+    assert send(broker, join("m2"), 7).active_tasks == (("s", (0, 1, 2, 3)),)
+
+
 def test_missing_source_topic_leaves_the_group_not_ready() -> None:
     """testStreamsGroupMemberJoiningWithMissingSourceTopic; the topic's arrival assigns (testStreamsOnMetadataUpdate)."""
     broker = coordinator()
@@ -221,6 +230,10 @@ def test_shutdown_of_the_application_reaches_everybody_until_the_group_is_empty(
         replace(join("m1"), group_id=""),
         join("m1", group_instance_id=""),
         join("m1", rack_id=""),
+        join(" "),
+        replace(join("m1"), group_id="\t"),
+        join("m1", group_instance_id=" "),
+        join("m1", rack_id=" \n"),
         join("m1", rebalance_timeout_ms=-1),
         replace(join("m1"), topology=None),
         replace(join("m1"), active_tasks=(("s", (0,)),)),
