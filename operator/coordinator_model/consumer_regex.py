@@ -1,7 +1,7 @@
 """Subscriptions by regular expression: the coordinator resolves them, apart from the heartbeat that brought them.
 
-The broker compiles with RE2; Python's `re` stands in for it, less what RE2 refuses (look-around, back-references).
-The resolution runs in a background thread there; here it is a timer that is due at once.
+The broker compiles with RE2, and `re2` speaks its dialect. It resolves them in a background thread; here that is a
+timer that is due at once.
 Source: GroupMetadataManager.maybeUpdateRegularExpressions, handleRegularExpressionsResult; TopicRegexResolver.
 """
 
@@ -16,6 +16,7 @@ from .consumer_group import ConsumerGroup, ResolvedRegex, metadata_hash
 from .consumer_member import Member
 from .consumer_records import append, group_record, regex_record
 from .errors import ErrorCode, GroupError
+from .re2 import NotInRe2, compile_re2
 from .records import Record
 from .result import Step
 from .timers import TimerKey
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """The expressions of one group are not resolved more often than this (REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
-
-_NOT_IN_RE2 = re.compile(r"(?<!\\)\(\?(?:[=!]|<[=!])|(?<!\\)\\[1-9]")
 
 
 class RegexChange(Enum):
@@ -68,10 +67,8 @@ def change_regex(
 def compile_regex(regex: str) -> re.Pattern[str]:
     """Return the compiled expression, or raise INVALID_REGULAR_EXPRESSION."""
     try:
-        if _NOT_IN_RE2.search(regex):
-            raise re.error("not supported by RE2")
-        return re.compile(regex)
-    except re.error as error:
+        return compile_re2(regex)
+    except NotInRe2 as error:
         message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
         raise GroupError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
 

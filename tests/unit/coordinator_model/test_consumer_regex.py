@@ -19,9 +19,9 @@ def bench() -> Bench:
     return Bench()
 
 
-@pytest.mark.parametrize("regex", ["[", "*", "(?=foo)", "(foo)\\1", "(?<!a)b"])
+@pytest.mark.parametrize("regex", ["[", "*", "(?=foo)", "(foo)\\1", "(?<!a)b", "fo*+", "(?>foo)", "foo\\Z"])
 def test_invalid_regex_is_refused(bench: Bench, regex: str) -> None:
-    """GMMT.testConsumerHeartbeatRegexValidation; look-around and back-references are none of RE2's."""
+    """GMMT.testConsumerHeartbeatRegexValidation; look-around, back-references and the like are none of RE2's."""
     answer = bench.join("m1", topics=None, regex=regex)
     assert answer.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert bench.coordinator.groups == {}
@@ -38,6 +38,14 @@ def test_new_regex_is_resolved_after_the_join(bench: Bench) -> None:
     answer = bench.beat("m1", 1)
     assert (answer.member_epoch, answer.assignment) == (2, FOO)
     assert bench.types() == [TARGET, TARGET_EPOCH, CURRENT]
+
+
+@pytest.mark.parametrize("regex", ["\\p{L}+", "foo\\z", "\\Qfoo\\E", "[[:alpha:]]{3}", "(?i)FOO|bar"])
+def test_what_only_re2_knows_is_resolved(bench: Bench, regex: str) -> None:
+    """TopicRegexResolver compiles with com.google.re2j.Pattern."""
+    assert bench.join("m1", topics=None, regex=regex).error_code is ErrorCode.NONE
+    bench.advance(0)
+    assert "foo" in bench.group.regexes[regex].topics
 
 
 def test_regex_matches_whole_names(bench: Bench) -> None:
