@@ -57,7 +57,7 @@ def test_C04_parked_join_of_the_same_instance_is_replaced(bench: Bench) -> None:
     assert len(bench.group.members) == 1
 
 
-def test_C05_parked_join_is_replaced_during_a_rebalance(bench: Bench) -> None:
+def test_X01_parked_join_is_replaced_during_a_rebalance(bench: Bench) -> None:
     """GMMT.testStaticMemberFenceDuplicateRejoinedFollower, in a round that other members started."""
     _, m2 = bench.stable("x", "y")
     bench.join("z")
