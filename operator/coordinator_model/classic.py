@@ -7,7 +7,7 @@ replay(GroupMetadataKey, …), onLoaded).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .classic_group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup, illegal_state
 from .classic_member import GroupMetadata
@@ -36,9 +36,7 @@ from .messages import (
 )
 from .records import Record, RecordType
 from .result import Step
-
-if TYPE_CHECKING:
-    from .coordinator import Expire, GroupCoordinator, Replay
+from .shard import Expire, Replay, Shard
 
 INSTANCE_ID_VERSION = 3
 """From here on SyncGroup and Heartbeat carry the group instance id (KIP-345)."""
@@ -46,7 +44,7 @@ ALIVE = HeartbeatResponse()
 REBALANCING = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def heartbeat(coordinator: GroupCoordinator, step: Step, request: HeartbeatRequest, group: ClassicGroup) -> Response:
+def heartbeat(shard: Shard, step: Step, request: HeartbeatRequest, group: ClassicGroup) -> Response:
     """Carry out Heartbeat: a valid one gives the member its session in full."""
     state = group.state
     if state == DEAD:
@@ -64,7 +62,7 @@ def heartbeat(coordinator: GroupCoordinator, step: Step, request: HeartbeatReque
     return REBALANCING if state == PREPARING_REBALANCE else ALIVE
 
 
-def sync(coordinator: GroupCoordinator, step: Step, request: SyncGroupRequest, group: ClassicGroup) -> Response | None:
+def sync(shard: Shard, step: Step, request: SyncGroupRequest, group: ClassicGroup) -> Response | None:
     """Carry out SyncGroup: followers wait for the leader's, which is recorded and makes the group stable.
 
     Returns None when the request waits.
@@ -86,7 +84,7 @@ def sync(coordinator: GroupCoordinator, step: Step, request: SyncGroupRequest, g
         return assigned(group, member.assignment)
     member.sync_ticket = step.park()
     if group.leader == member.member_id:
-        _store_assignment(coordinator, step, group, dict(request.assignments))
+        _store_assignment(shard, step, group, dict(request.assignments))
     return None
 
 
@@ -97,14 +95,12 @@ def assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     )
 
 
-def _store_assignment(
-    coordinator: GroupCoordinator, step: Step, group: ClassicGroup, assignments: dict[str, bytes]
-) -> None:
+def _store_assignment(shard: Shard, step: Step, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
     complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
-    error = coordinator.append(step, group.metadata_record(complete))
+    error = shard.append(step, group.metadata_record(complete))
     if error is not ErrorCode.NONE:
         reset_assignments(step, group, error)
-        rebalance_or_complete_join(coordinator, step, group)
+        rebalance_or_complete_join(shard, step, group)
         return
     for member in group.members.values():
         member.assignment = complete[member.member_id]
@@ -117,30 +113,30 @@ def _differs(requested: str | None, current: str | None) -> bool:
     return requested is not None and current is not None and requested != current
 
 
-def replay_group(coordinator: GroupCoordinator, record: Record) -> None:
+def replay_group(shard: Shard, record: Record) -> None:
     """Take a GroupMetadata record from the log; a tombstone removes the group."""
     if record.value is None:
-        coordinator.groups.pop(record.group_id, None)
+        shard.groups.pop(record.group_id, None)
         return
     if not isinstance(record.value, GroupMetadata):
         raise illegal_state(f"Not a GroupMetadata: {record.value!r}")
-    coordinator.groups[record.group_id] = ClassicGroup.from_metadata(record.group_id, record.value)
+    shard.groups[record.group_id] = ClassicGroup.from_metadata(record.group_id, record.value)
 
 
-def on_loaded(coordinator: GroupCoordinator, step: Step) -> None:
+def on_loaded(shard: Shard, step: Step) -> None:
     """Give every loaded member its session in full; a group that is now over its size rebalances."""
-    for group in list(coordinator.groups.values()):
+    for group in list(shard.groups.values()):
         if not isinstance(group, ClassicGroup):
             continue
         for member in group.members.values():
             arm_session(step, group, member)
         if len(group.members) > step.settings.group_max_size:
-            prepare_rebalance(coordinator, step, group)
+            prepare_rebalance(shard, step, group)
 
 
-def unload(coordinator: GroupCoordinator, step: Step) -> None:
+def unload(shard: Shard, step: Step) -> None:
     """Give up all classic groups, as when the partition moves: whoever waits hears NOT_COORDINATOR (onUnloaded)."""
-    for group in coordinator.groups.values():
+    for group in shard.groups.values():
         if not isinstance(group, ClassicGroup):
             continue
         waited = group.state

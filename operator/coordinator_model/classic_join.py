@@ -16,9 +16,7 @@ Source: GroupMetadataManager.classicGroupJoinToClassicGroup and what it calls, K
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from . import future
+from . import classic_plans, future
 from .classic_group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup, illegal_state
 from .classic_member import NO_MEMBER, ClassicMember, new_member, rebalance_timeout_ms
 from .classic_rebalance import (
@@ -34,9 +32,7 @@ from .classic_rebalance import (
 from .errors import ErrorCode, GroupError
 from .messages import JoinGroupRequest, JoinGroupResponse, Response, SyncGroupResponse
 from .result import Step
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
+from .shard import Shard
 
 REQUIRES_MEMBER_ID_VERSION = 4
 """From here on a dynamic member must come back with the id it was given (KIP-394)."""
@@ -51,52 +47,50 @@ def refuse(code: ErrorCode, member_id: str) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, member_id=member_id)
 
 
-def join(coordinator: GroupCoordinator, step: Step, request: JoinGroupRequest) -> Response | None:
+def join(shard: Shard, step: Step, request: JoinGroupRequest) -> Response | None:
     """Carry out JoinGroup on a group that is classic, absent, or empty of another type.
 
     An empty group of another type is deleted and begun anew. A group that is created is recorded at once, even if the
     joiner is then refused. Returns None when the join waits for the others.
     """
-    group = classic_group(coordinator, request.group_id)
+    group = classic_group(shard, request.group_id)
     created = group is None
     if group is None:
-        replaced = coordinator.groups.get(request.group_id)
+        replaced = shard.groups.get(request.group_id)
         if request.member_id != NO_MEMBER and replaced is None:
             return refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
         if replaced is not None:
-            return _join_converted(coordinator, step, request)
+            return _join_converted(shard, step, request)
         group = ClassicGroup(request.group_id, state_timestamp_ms=step.now_ms)
-        coordinator.groups[request.group_id] = group
-    response = _join_group(coordinator, step, request, group)
+        shard.groups[request.group_id] = group
+    response = _join_group(shard, step, request, group)
     if created:
-        return _record_new_group(coordinator, step, group, response)
+        return _record_new_group(shard, step, group, response)
     return response
 
 
-def _join_converted(coordinator: GroupCoordinator, step: Step, request: JoinGroupRequest) -> Response | None:
-    replaced = coordinator.groups.pop(request.group_id)
+def _join_converted(shard: Shard, step: Step, request: JoinGroupRequest) -> Response | None:
+    replaced = shard.groups.pop(request.group_id)
     tombstones = replaced.tombstones()
-    coordinator.cancel_timers(step, request.group_id)
+    shard.cancel_timers(step, request.group_id)
     if request.member_id != NO_MEMBER:
         # Kafka deletes the empty group although nobody joins; its tombstones are not written with the refusal.
         return refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
     group = ClassicGroup(request.group_id, state_timestamp_ms=step.now_ms)
-    coordinator.groups[request.group_id] = group
-    response = _join_group(coordinator, step, request, group)
-    error = coordinator.append(step, *tombstones)
+    shard.groups[request.group_id] = group
+    response = _join_group(shard, step, request, group)
+    error = shard.append(step, *tombstones)
     if error is not ErrorCode.NONE:
-        coordinator.groups[request.group_id] = replaced
+        shard.groups[request.group_id] = replaced
         return _not_created(step, error, response)
-    return _record_new_group(coordinator, step, group, response)
+    return _record_new_group(shard, step, group, response)
 
 
-def _record_new_group(
-    coordinator: GroupCoordinator, step: Step, group: ClassicGroup, response: Response | None
-) -> Response | None:
-    error = coordinator.append(step, group.empty_record())
+def _record_new_group(shard: Shard, step: Step, group: ClassicGroup, response: Response | None) -> Response | None:
+    error = shard.append(step, group.empty_record())
     if error is ErrorCode.NONE:
         return response
-    del coordinator.groups[group.group_id]
+    del shard.groups[group.group_id]
     return _not_created(step, error, response)
 
 
@@ -106,9 +100,7 @@ def _not_created(step: Step, error: ErrorCode, response: Response | None) -> Res
     return response if response is not None else refuse(error, NO_MEMBER)
 
 
-def _join_group(
-    coordinator: GroupCoordinator, step: Step, request: JoinGroupRequest, group: ClassicGroup
-) -> Response | None:
+def _join_group(shard: Shard, step: Step, request: JoinGroupRequest, group: ClassicGroup) -> Response | None:
     member_id = request.member_id
     instance_id = request.group_instance_id if request.api_version >= INSTANCE_ID_VERSION else None
     if not _accepts(step, group, member_id):
@@ -119,8 +111,8 @@ def _join_group(
     if not group.supports_protocols(request.protocol_type, request.protocols):
         return refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
     if member_id == NO_MEMBER:
-        return _join_new(coordinator, step, request, group, instance_id)
-    return _join_known(coordinator, step, request, group, instance_id)
+        return _join_new(shard, step, request, group, instance_id)
+    return _join_known(shard, step, request, group, instance_id)
 
 
 def _accepts(step: Step, group: ClassicGroup, member_id: str) -> bool:
@@ -138,30 +130,30 @@ def _accepts(step: Step, group: ClassicGroup, member_id: str) -> bool:
 
 
 def _join_new(
-    coordinator: GroupCoordinator, step: Step, request: JoinGroupRequest, group: ClassicGroup, instance_id: str | None
+    shard: Shard, step: Step, request: JoinGroupRequest, group: ClassicGroup, instance_id: str | None
 ) -> Response | None:
     if instance_id is not None:
         new_id = f"{instance_id}-{step.new_uuid()}"
         existing = group.static_members.get(instance_id)
         if existing is not None:
-            return _replace_static(coordinator, step, request, group, instance_id, existing, new_id)
-        return _add(coordinator, step, request, group, instance_id, new_id)
+            return _replace_static(shard, step, request, group, instance_id, existing, new_id)
+        return _add(shard, step, request, group, instance_id, new_id)
     new_id = f"{request.client_id}-{step.new_uuid()}"
     if request.api_version >= REQUIRES_MEMBER_ID_VERSION:
         group.pending_members.add(new_id)
         step.arm(("classic-session", group.group_id, new_id), request.session_timeout_ms)
         return refuse(ErrorCode.MEMBER_ID_REQUIRED, new_id)
-    return _add(coordinator, step, request, group, None, new_id)
+    return _add(shard, step, request, group, None, new_id)
 
 
 def _join_known(
-    coordinator: GroupCoordinator, step: Step, request: JoinGroupRequest, group: ClassicGroup, instance_id: str | None
+    shard: Shard, step: Step, request: JoinGroupRequest, group: ClassicGroup, instance_id: str | None
 ) -> Response | None:
     member_id = request.member_id
     if member_id in group.pending_members:
         if instance_id is not None:
             raise illegal_state(f"Unexpected group instance id {instance_id} of pending member {member_id}")
-        return _add(coordinator, step, request, group, None, member_id)
+        return _add(shard, step, request, group, None, member_id)
     try:
         member = group.validate_member(member_id, instance_id)
     except GroupError as error:
@@ -176,34 +168,34 @@ def _join_known(
         return join_response(group, member_id, with_members=False)
     # The leader's rejoin always rebalances: it sees changes, such as new partitions, that no metadata shows.
     group.update(member, request.protocols, rebalance_timeout_ms(request), request.session_timeout_ms, step.park())
-    rebalance_or_complete_join(coordinator, step, group)
+    rebalance_or_complete_join(shard, step, group)
     return None
 
 
 def _add(
-    coordinator: GroupCoordinator,
+    shard: Shard,
     step: Step,
     request: JoinGroupRequest,
     group: ClassicGroup,
     instance_id: str | None,
     member_id: str,
 ) -> Response | None:
-    if future.holds_join(coordinator, step, request, group):
+    if future.holds_join(shard, step, request, group):
         return None
     member = new_member(request, instance_id, member_id)
     if group.state == PREPARING_REBALANCE and group.previous_state == EMPTY:
         group.new_member_added = True
-    if future.admits_standby(coordinator, step, group, member):
+    if classic_plans.admits_standby(shard, step, group, member):
         return join_response(group, member_id, with_members=False)
     group.add(member, step.park())
     # Nobody heartbeats before its first join is answered, and a client that gave up leaves its JoinGroup behind.
     arm_session(step, group, member, step.settings.new_member_join_timeout_ms)
-    rebalance_or_complete_join(coordinator, step, group)
+    rebalance_or_complete_join(shard, step, group)
     return None
 
 
 def _replace_static(
-    coordinator: GroupCoordinator,
+    shard: Shard,
     step: Step,
     request: JoinGroupRequest,
     group: ClassicGroup,
@@ -227,7 +219,7 @@ def _replace_static(
     before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
     group.update(member, request.protocols, rebalance_timeout_ms(request), request.session_timeout_ms, None)
     if group.state == STABLE and group.select_protocol() == group.protocol_name:
-        error = coordinator.append(step, group.metadata_record())
+        error = shard.append(step, group.metadata_record())
         if error is not ErrorCode.NONE:
             group.update(member, *before, None)
             arm_session(step, group, group.rename_static(instance_id, new_id, old_id))
@@ -239,9 +231,9 @@ def _replace_static(
         return join_response(group, new_id, with_members=is_leader, skip=is_leader)
     group.set_join_ticket(member, step.park())
     if group.state == PREPARING_REBALANCE:
-        maybe_complete_join(coordinator, step, group)
+        maybe_complete_join(shard, step, group)
     else:
-        prepare_rebalance(coordinator, step, group)
+        prepare_rebalance(shard, step, group)
     return None
 
 

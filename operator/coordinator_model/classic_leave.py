@@ -5,23 +5,19 @@ Source: GroupMetadataManager.classicGroupLeaveToClassicGroup of Kafka 4.4; KIP-3
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .classic_group import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, ClassicGroup
 from .classic_member import NO_MEMBER
 from .classic_rebalance import cancel_session, maybe_complete_join, rebalance_after_removal, remove_waiting
 from .errors import ErrorCode, GroupError
 from .messages import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse, Response
 from .result import Step
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
+from .shard import Shard
 
 BATCH_VERSION = 3
 """From here on LeaveGroup carries a list of members, with instance ids (KIP-345)."""
 
 
-def leave(coordinator: GroupCoordinator, step: Step, request: LeaveGroupRequest, group: ClassicGroup) -> Response:
+def leave(shard: Shard, step: Step, request: LeaveGroupRequest, group: ClassicGroup) -> Response:
     """Carry out LeaveGroup on a classic group.
 
     Every entry is judged on its own; whatever was removed, the group rebalances at most once. Nothing is recorded
@@ -34,9 +30,9 @@ def leave(coordinator: GroupCoordinator, step: Step, request: LeaveGroupRequest,
     if any(answer.error_code is ErrorCode.NONE for answer in answers):
         if group.state in (STABLE, COMPLETING_REBALANCE):
             removed = [member for member_id, member in before.items() if member_id not in group.members]
-            rebalance_after_removal(coordinator, step, group, removed)
+            rebalance_after_removal(shard, step, group, removed)
         elif group.state == PREPARING_REBALANCE:
-            maybe_complete_join(coordinator, step, group)
+            maybe_complete_join(shard, step, group)
     return leave_response(request, answers)
 
 

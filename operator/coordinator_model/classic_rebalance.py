@@ -6,18 +6,14 @@ Source: GroupMetadataManager of Kafka 4.4, from prepareRebalance to expirePendin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from . import future
+from . import classic_plans
 from .classic_group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
 from .classic_member import NO_MEMBER, ClassicMember
 from .errors import ErrorCode
 from .messages import JoinGroupResponse, SyncGroupResponse
 from .result import Step
+from .shard import Shard
 from .timers import TimerKey
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
 
 
 def arm_session(step: Step, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
@@ -72,20 +68,20 @@ def join_response(group: ClassicGroup, member_id: str, *, with_members: bool, sk
     )
 
 
-def rebalance_or_complete_join(coordinator: GroupCoordinator, step: Step, group: ClassicGroup) -> None:
+def rebalance_or_complete_join(shard: Shard, step: Step, group: ClassicGroup) -> None:
     """Start a rebalance where one may start, else see whether the running join phase is now complete."""
     if group.can_rebalance:
-        prepare_rebalance(coordinator, step, group)
+        prepare_rebalance(shard, step, group)
     else:
-        maybe_complete_join(coordinator, step, group)
+        maybe_complete_join(shard, step, group)
 
 
-def prepare_rebalance(coordinator: GroupCoordinator, step: Step, group: ClassicGroup) -> None:
+def prepare_rebalance(shard: Shard, step: Step, group: ClassicGroup) -> None:
     """Start a rebalance: from Empty with the initial delay, else until all members have joined or time is up.
 
     Source: GroupMetadataManager.prepareRebalance; group.initial.rebalance.delay.ms (KIP-134).
     """
-    future.before_rebalance(coordinator, step, group)
+    classic_plans.before_rebalance(shard, step, group)
     if group.state == COMPLETING_REBALANCE:
         reset_assignments(step, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync_members.clear()
@@ -99,19 +95,19 @@ def prepare_rebalance(coordinator: GroupCoordinator, step: Step, group: ClassicG
     if initial:
         return
     if group.has_all_members_joined:
-        complete_join(coordinator, step, group)
+        complete_join(shard, step, group)
     else:
         group.initial_delay = None
         step.arm(("classic-join", group.group_id), group.rebalance_timeout_ms)
 
 
-def maybe_complete_join(coordinator: GroupCoordinator, step: Step, group: ClassicGroup) -> None:
+def maybe_complete_join(shard: Shard, step: Step, group: ClassicGroup) -> None:
     """Complete the join phase if all have joined; the first rebalance of a group waits for its delay regardless."""
     if group.state == PREPARING_REBALANCE and group.previous_state != EMPTY and group.has_all_members_joined:
-        complete_join(coordinator, step, group)
+        complete_join(shard, step, group)
 
 
-def complete_join(coordinator: GroupCoordinator, step: Step, group: ClassicGroup) -> None:
+def complete_join(shard: Shard, step: Step, group: ClassicGroup) -> None:
     """End the join phase: absent dynamic members go, absent static ones stay, and a generation begins.
 
     When nobody has joined, the phase goes on until sessions expire. Source: completeClassicGroupJoin (KIP-345: the
@@ -127,10 +123,10 @@ def complete_join(coordinator: GroupCoordinator, step: Step, group: ClassicGroup
     if not group.elect_joined_leader() and group.members:
         step.arm(("classic-join", group.group_id), group.rebalance_timeout_ms)
         return
-    future.choose_standbys(coordinator, group)
+    classic_plans.choose_standbys(shard, group)
     group.init_next_generation(step.now_ms)
     if group.state == EMPTY:
-        coordinator.append(step, group.metadata_record())
+        shard.append(step, group.metadata_record())
         return
     for member in group.members.values():
         response = join_response(group, member.member_id, with_members=group.leader == member.member_id)
@@ -156,44 +152,42 @@ def remove_waiting(step: Step, group: ClassicGroup, member: ClassicMember) -> No
     group.remove(member.member_id)
 
 
-def rebalance_after_removal(
-    coordinator: GroupCoordinator, step: Step, group: ClassicGroup, removed: list[ClassicMember]
-) -> None:
+def rebalance_after_removal(shard: Shard, step: Step, group: ClassicGroup, removed: list[ClassicMember]) -> None:
     """Let a group in Stable or CompletingRebalance go on without these members: one rebalance, however many went."""
-    if not future.absorbs_removal(coordinator, step, group, removed):
-        rebalance_or_complete_join(coordinator, step, group)
+    if not classic_plans.absorbs_removal(shard, step, group, removed):
+        rebalance_or_complete_join(shard, step, group)
 
 
-def expire_session(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def expire_session(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove a member whose session is over (expireClassicGroupMemberHeartbeat).
 
     A member whose JoinGroup or SyncGroup waits is alive; only one that never joined before expires all the same
     (new member timeout). A given-out id that was not used is dropped.
     """
-    group = classic_group(coordinator, key[1])
+    group = classic_group(shard, key[1])
     member_id = key[2]
     if group is None or group.state == DEAD:
         return
     if member_id in group.pending_members:
         group.remove(member_id)
         if group.state == PREPARING_REBALANCE and group.has_all_members_joined:
-            complete_join(coordinator, step, group)
+            complete_join(shard, step, group)
         return
     member = group.members.get(member_id)
     if member is not None and not member.has_satisfied_heartbeat:
         remove_waiting(step, group, member)
         if group.state in (STABLE, COMPLETING_REBALANCE):
-            rebalance_after_removal(coordinator, step, group, [member])
+            rebalance_after_removal(shard, step, group, [member])
         elif group.state == PREPARING_REBALANCE and group.has_all_members_joined:
-            complete_join(coordinator, step, group)
+            complete_join(shard, step, group)
 
 
-def expire_join(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def expire_join(shard: Shard, step: Step, key: TimerKey) -> None:
     """End the join phase when its time is up; the initial delay is extended first if members keep coming.
 
     Source: tryCompleteInitialRebalanceElseSchedule: in total not longer than the rebalance timeout.
     """
-    group = classic_group(coordinator, key[1])
+    group = classic_group(shard, key[1])
     if group is None:
         return
     if group.initial_delay is not None and group.new_member_added and group.initial_delay[1] != 0:
@@ -203,24 +197,24 @@ def expire_join(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> Non
         group.initial_delay = (new_delay_ms, max(remaining_ms - delay_ms, 0))
         step.arm(key, new_delay_ms)
         return
-    complete_join(coordinator, step, group)
+    complete_join(shard, step, group)
 
 
-def expire_sync(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def expire_sync(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove the members that did not send SyncGroup within the rebalance timeout, static ones too, and rebalance.
 
     Source: expirePendingSync (KAFKA-13419).
     """
-    group = classic_group(coordinator, key[1])
+    group = classic_group(shard, key[1])
     if group is None or group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_sync_members:
         return
     for member_id in [m for m in group.members if m in group.pending_sync_members]:
         group.remove(member_id)
         cancel_session(step, group, member_id)
-    prepare_rebalance(coordinator, step, group)
+    prepare_rebalance(shard, step, group)
 
 
-def classic_group(coordinator: GroupCoordinator, group_id: str) -> ClassicGroup | None:
+def classic_group(shard: Shard, group_id: str) -> ClassicGroup | None:
     """Return a group if it exists and is a classic one."""
-    group = coordinator.groups.get(group_id)
+    group = shard.groups.get(group_id)
     return group if isinstance(group, ClassicGroup) else None

@@ -7,7 +7,7 @@ Timers: ("consumer-session" | "consumer-rebalance" | "consumer-join" | "consumer
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .consumer_describe import describe
 from .consumer_fencing import expire_member, expire_rebalance
@@ -28,10 +28,8 @@ from .messages import (
     TxnOffsetCommitRequest,
 )
 from .result import Step
+from .shard import Shard
 from .timers import TimerKey
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
 
 __all__ = ["ACCESS", "ERROR_RESPONSE", "EXPIRE", "HANDLERS", "ON_LOADED", "REPLAY", "check_commit", "check_fetch"]
 
@@ -39,31 +37,28 @@ CONSUMER_COMMIT_VERSION = 9
 """From here on consumer-protocol members may commit (KIP-848)."""
 
 
-def on_loaded(coordinator: GroupCoordinator, step: Step) -> None:
+def on_loaded(shard: Shard, step: Step) -> None:
     """Give every loaded member its session in full, and those that were revoking their rebalance timeout.
 
     Members of the classic protocol too get the group's session timeout, not their own, until their next heartbeat.
     """
-    for group in coordinator.groups.values():
+    for group in shard.groups.values():
         if not isinstance(group, ConsumerGroup):
             continue
         for member in group.members.values():
-            arm_session(coordinator, step, group.group_id, member.member_id)
+            arm_session(shard, step, group.group_id, member.member_id)
             if member.current.state is MemberState.UNREVOKED_PARTITIONS:
                 group.rebalance_timer_epochs[member.member_id] = member.member_epoch
                 key = ("consumer-rebalance", group.group_id, member.member_id)
                 step.arm(key, member.metadata.rebalance_timeout_ms)
 
 
-def check_commit(
-    coordinator: GroupCoordinator, step: Step, request: OffsetCommitRequest | TxnOffsetCommitRequest
-) -> None:
+def check_commit(group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> None:
     """Refuse a commit to a consumer group that its member may not make (ConsumerGroup.validateOffsetCommit).
 
     An older epoch will do for partitions that the member has held since then (KIP-1251); one wrong partition refuses
     all. Classic-protocol members hear ILLEGAL_GENERATION where others hear STALE_MEMBER_EPOCH.
     """
-    group: ConsumerGroup = coordinator.groups[request.group_id]
     if isinstance(request, TxnOffsetCommitRequest):
         transactional, epoch = True, request.generation_id
     else:
@@ -84,11 +79,10 @@ def check_commit(
         raise GroupError(stale, f"The member epoch {epoch} does not allow this commit.")
 
 
-def check_fetch(coordinator: GroupCoordinator, step: Step, request: OffsetFetchRequest) -> None:
+def check_fetch(group: ConsumerGroup, request: OffsetFetchRequest) -> None:
     """Refuse a fetch that names a member or an epoch unless both fit (ConsumerGroup.validateOffsetFetch)."""
     if request.member_id is None and request.member_epoch < 0:
         return
-    group: ConsumerGroup = coordinator.groups[request.group_id]
     member = group.member(request.member_id or "")
     if request.member_epoch != member.member_epoch:
         code = ErrorCode.ILLEGAL_GENERATION if member.uses_classic_protocol else ErrorCode.STALE_MEMBER_EPOCH
@@ -99,11 +93,11 @@ def _refused(request: ConsumerGroupHeartbeatRequest, error: GroupError) -> Respo
     return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
 
 
-HANDLERS: dict[type[Request], Callable[[GroupCoordinator, Step, Any], Response | None]] = {
+HANDLERS: dict[type[Request], Callable[[Shard, Step, Any], Response | None]] = {
     ConsumerGroupHeartbeatRequest: heartbeat,
     ConsumerGroupDescribeRequest: describe,
 }
-EXPIRE: dict[str, Callable[[GroupCoordinator, Step, TimerKey], None]] = {
+EXPIRE: dict[str, Callable[[Shard, Step, TimerKey], None]] = {
     "consumer-session": expire_member,
     "consumer-join": expire_member,
     "consumer-sync": expire_member,

@@ -5,8 +5,6 @@ Source: GroupMetadataManager.consumerGroupDescribe, ConsumerGroup.asDescribedGro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .consumer_group import ConsumerGroup
 from .consumer_member import Member, grouped
 from .errors import ErrorCode
@@ -19,24 +17,22 @@ from .messages import (
     Response,
 )
 from .result import Step
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
+from .shard import Shard
 
 MEMBER_TYPE_VERSION = 1
 """From here on a member's protocol is told (KIP-1099)."""
 
 
-def describe(coordinator: GroupCoordinator, step: Step, request: ConsumerGroupDescribeRequest) -> Response:
+def describe(shard: Shard, step: Step, request: ConsumerGroupDescribeRequest) -> Response:
     """Carry out ConsumerGroupDescribe: each group by itself, in the order asked, refused ones first."""
-    denied = [g for g in request.group_ids if coordinator.settings.is_denied(request.principal, "DESCRIBE", g)]
+    denied = [g for g in request.group_ids if shard.settings.is_denied(request.principal, "DESCRIBE", g)]
     refused = [ConsumerGroupDescribedGroup(group_id=g, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED) for g in denied]
-    told = [_described(coordinator, g, request.api_version) for g in request.group_ids if g not in denied]
+    told = [_described(shard, g, request.api_version) for g in request.group_ids if g not in denied]
     return ConsumerGroupDescribeResponse(groups=tuple(refused + told))
 
 
-def _described(coordinator: GroupCoordinator, group_id: str, api_version: int) -> ConsumerGroupDescribedGroup:
-    group = coordinator.groups.get(group_id)
+def _described(shard: Shard, group_id: str, api_version: int) -> ConsumerGroupDescribedGroup:
+    group = shard.groups.get(group_id)
     if not group_id:
         return ConsumerGroupDescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     if not isinstance(group, ConsumerGroup):
@@ -50,8 +46,8 @@ def _described(coordinator: GroupCoordinator, group_id: str, api_version: int) -
         group_state=group.state,
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=group.preferred_assignor() or coordinator.settings.consumer_assignors[0],
-        members=tuple(_member(group, m, coordinator.image, api_version) for m in group.members.values()),
+        assignor_name=group.preferred_assignor() or shard.settings.consumer_assignors[0],
+        members=tuple(_member(group, m, shard.image, api_version) for m in group.members.values()),
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .classic_leave import BATCH_VERSION, leave_response
 from .consumer_group import ConsumerGroup, metadata_hash
@@ -32,23 +31,21 @@ from .messages import (
 )
 from .records import Record
 from .result import Step
+from .shard import Shard
 from .timers import TimerKey
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
 
 MEMBER_TIMERS = ("consumer-session", "consumer-rebalance", "consumer-join", "consumer-sync")
 
 
 def leave_by_heartbeat(
-    coordinator: GroupCoordinator, step: Step, request: ConsumerGroupHeartbeatRequest
+    shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
     """Carry out a heartbeat with epoch -1 (gone) or -2 (static, back soon); the member's own epoch is not asked for.
 
     -2 keeps the member with its partitions, one record, group epoch unchanged; its session timer runs on from the last
     regular heartbeat. Anybody with the right to the group may send either.
     """
-    group = coordinator.groups.get(request.group_id)
+    group = shard.groups.get(request.group_id)
     if not isinstance(group, ConsumerGroup):
         raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
     if request.group_instance_id is None:
@@ -62,18 +59,18 @@ def leave_by_heartbeat(
             assigned=dict.fromkeys(member.current.assigned, 0),
             pending_revocation={},
         )
-        append(coordinator, step, [current_record(group.group_id, replace(member, current=away))])
+        append(shard, step, [current_record(group.group_id, replace(member, current=away))])
     else:
-        fence(coordinator, step, group, [member])
+        fence(shard, step, group, [member])
     return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
 
 
-def leave(coordinator: GroupCoordinator, step: Step, request: LeaveGroupRequest) -> LeaveGroupResponse:
+def leave(shard: Shard, step: Step, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Carry out LeaveGroup on members of either protocol (KAFKA-18188): each entry by itself, one epoch for all.
 
     A member named twice is gone once and answered twice; without one valid entry nothing is written.
     """
-    group: ConsumerGroup = coordinator.groups[request.group_id]
+    group: ConsumerGroup = shard.groups[request.group_id]
     answers: list[MemberResponse] = []
     leaving: dict[str, Member] = {}
     for identity in request.members:
@@ -86,7 +83,7 @@ def leave(coordinator: GroupCoordinator, step: Step, request: LeaveGroupRequest)
         answers.append(
             MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=error)
         )
-    fence(coordinator, step, group, list(leaving.values()))
+    fence(shard, step, group, list(leaving.values()))
     return leave_response(request, tuple(answers))
 
 
@@ -102,7 +99,7 @@ def _identified(group: ConsumerGroup, identity: MemberIdentity, api_version: int
     return holder
 
 
-def fence(coordinator: GroupCoordinator, step: Step, group: ConsumerGroup, members: Collection[Member]) -> None:
+def fence(shard: Shard, step: Step, group: ConsumerGroup, members: Collection[Member]) -> None:
     """Remove members: three tombstones each, unused expressions, and one group epoch for all of them.
 
     A group that becomes empty has its assignment epoch moved along with timestamp 0, so that the interval does not
@@ -110,8 +107,8 @@ def fence(coordinator: GroupCoordinator, step: Step, group: ConsumerGroup, membe
     """
     if not members:
         return
-    if may_downgrade(coordinator, group, members):
-        convert_to_classic(coordinator, step, group, leaving=members, rebalance=True)
+    if may_downgrade(shard, group, members):
+        convert_to_classic(shard, step, group, leaving=members, rebalance=True)
         return
     group_id, epoch = group.group_id, group.group_epoch + 1
     records: list[Record] = []
@@ -120,10 +117,10 @@ def fence(coordinator: GroupCoordinator, step: Step, group: ConsumerGroup, membe
     unused = _unused_regexes(group, members)
     records += [regex_record(group_id, regex, None) for regex in unused]
     names = group.subscribed_names(members, None, unused)
-    records.append(group_record(group_id, epoch, metadata_hash(names, coordinator.image)))
+    records.append(group_record(group_id, epoch, metadata_hash(names, shard.image)))
     if len(members) == len(group.members):
         records.append(target_epoch_record(group_id, epoch, 0))
-    append(coordinator, step, records)
+    append(shard, step, records)
     for member in members:
         cancel_timers(step, group_id, member.member_id)
 
@@ -143,17 +140,17 @@ def cancel_timers(step: Step, group_id: str, member_id: str) -> None:
         step.cancel((kind, group_id, member_id))
 
 
-def expire_member(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def expire_member(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove the member whose session, join or sync timer ran out; a timer of somebody long gone does nothing."""
-    group = coordinator.groups.get(key[1])
+    group = shard.groups.get(key[1])
     if isinstance(group, ConsumerGroup) and key[2] in group.members:
-        fence(coordinator, step, group, [group.members[key[2]]])
+        fence(shard, step, group, [group.members[key[2]]])
 
 
-def expire_rebalance(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def expire_rebalance(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove the member that has not revoked in time, unless it has come to another epoch meanwhile."""
-    group = coordinator.groups.get(key[1])
+    group = shard.groups.get(key[1])
     if isinstance(group, ConsumerGroup) and key[2] in group.members:
         member = group.members[key[2]]
         if member.member_epoch == group.rebalance_timer_epochs.get(member.member_id):
-            fence(coordinator, step, group, [member])
+            fence(shard, step, group, [member])

@@ -7,7 +7,6 @@ GroupMetadataManager.consumerGroupHeartbeat of Kafka 4.4; KIP-848, KIP-1082 (mem
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .classic_group import ClassicGroup
 from .consumer_fencing import leave_by_heartbeat
@@ -38,31 +37,27 @@ from .messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatRespo
 from .records import Record
 from .result import Step
 from .settings import BrokerSettings, require, require_text
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
+from .shard import Shard
 
 CLIENT_MEMBER_ID_VERSION = 1
 """From here on the client makes its member id (KIP-1082)."""
 
 
-def heartbeat(coordinator: GroupCoordinator, step: Step, request: ConsumerGroupHeartbeatRequest) -> Response:
+def heartbeat(shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest) -> Response:
     """Carry out ConsumerGroupHeartbeat: epoch 0 joins, -1 leaves, -2 leaves for a while, any other keeps the member."""
-    steady = _steady(coordinator, step, request)
+    steady = _steady(shard, step, request)
     if steady is not None:
         return steady
     _validate(step.settings, request)
     if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-        return leave_by_heartbeat(coordinator, step, request)
-    return _join_or_beat(coordinator, step, request)
+        return leave_by_heartbeat(shard, step, request)
+    return _join_or_beat(shard, step, request)
 
 
-def _steady(
-    coordinator: GroupCoordinator, step: Step, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | None:
+def _steady(shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | None:
     """Answer the heartbeat of a member that has all it shall have and says nothing new; None: look closer."""
-    group = coordinator.groups.get(request.group_id)
-    if type(group) is not ConsumerGroup or group.hashed_image is not coordinator.image or group.regex_counts:
+    group = shard.groups.get(request.group_id)
+    if type(group) is not ConsumerGroup or group.hashed_image is not shard.image or group.regex_counts:
         return None
     member = group.members.get(request.member_id)
     if member is None or request.member_epoch <= 0:
@@ -84,8 +79,8 @@ def _steady(
         or metadata.classic is not None
     ):
         return None
-    arm_session(coordinator, step, request.group_id, request.member_id)
-    interval_ms = effective_ms(coordinator, request.group_id, "consumer.heartbeat.interval.ms")
+    arm_session(shard, step, request.group_id, request.member_id)
+    interval_ms = effective_ms(shard, request.group_id, "consumer.heartbeat.interval.ms")
     known = group.steady_answers.get(request.member_id)
     if known is None or known.member_epoch != current.member_epoch or known.heartbeat_interval_ms != interval_ms:
         known = group.steady_answers[request.member_id] = ConsumerGroupHeartbeatResponse(
@@ -119,35 +114,35 @@ def _validate(settings: BrokerSettings, request: ConsumerGroupHeartbeatRequest) 
         raise GroupError(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
 
 
-def _join_or_beat(coordinator: GroupCoordinator, step: Step, request: ConsumerGroupHeartbeatRequest) -> Response:
+def _join_or_beat(shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest) -> Response:
     records: list[Record] = []
-    group = _group(coordinator, step, request, records)
+    group = _group(shard, step, request, records)
     refuse_full(step.settings, group, request.member_id, request.group_instance_id)
     member_id = request.member_id or step.new_uuid()
     old = _member(step.settings, group, request, member_id, records)
     new = Member(member_id, _updated(old.metadata, request), old.current)
     names_changed = record_member(group, old, new, records)
-    regex_change = change_regex(coordinator, step, group, old, new, records)
+    regex_change = change_regex(shard, step, group, old, new, records)
     default = step.settings.consumer_assignors[0]
     preferred, asked = group.preferred_assignor() or default, group.preferred_assignor(old, new) or default
     bump = names_changed or regex_change is RegexChange.UPDATED_AND_RESOLVED or preferred != asked
     epoch = group.group_epoch
-    if bump or group.hashed_image is not coordinator.image:
-        epoch = updated_epoch(coordinator, group, old, new, bump, records)
-    target = current_target(coordinator, step, group, epoch, old, new, records)
+    if bump or group.hashed_image is not shard.image:
+        epoch = updated_epoch(shard, group, old, new, bump, records)
+    target = current_target(shard, step, group, epoch, old, new, records)
     subscription_changed = names_changed or regex_change is not RegexChange.NONE
     owned = request.topic_partitions
-    after = reconciled(coordinator, group, new, target, subscription_changed, owned, records)
-    append(coordinator, step, records)
-    registered = coordinator.groups[request.group_id]
-    registered.hashed_image = coordinator.image
+    after = reconciled(shard, group, new, target, subscription_changed, owned, records)
+    append(shard, step, records)
+    registered = shard.groups[request.group_id]
+    registered.hashed_image = shard.image
     arm_rebalance_timer(step, registered, new, after)
-    arm_session(coordinator, step, request.group_id, member_id)
-    return _answer(coordinator, request, old, after)
+    arm_session(shard, step, request.group_id, member_id)
+    return _answer(shard, request, old, after)
 
 
 def _answer(
-    coordinator: GroupCoordinator, request: ConsumerGroupHeartbeatRequest, before: Member, after: Member
+    shard: Shard, request: ConsumerGroupHeartbeatRequest, before: Member, after: Member
 ) -> ConsumerGroupHeartbeatResponse:
     """Return the answer; the assignment is in it if it changed, at a join, and for a request that repeats everything."""
     full = (
@@ -159,31 +154,29 @@ def _answer(
     return ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.member_epoch,
-        heartbeat_interval_ms=effective_ms(coordinator, request.group_id, "consumer.heartbeat.interval.ms"),
+        heartbeat_interval_ms=effective_ms(shard, request.group_id, "consumer.heartbeat.interval.ms"),
         assignment=assignment_of(after) if shown else None,
     )
 
 
-def _group(
-    coordinator: GroupCoordinator, step: Step, request: ConsumerGroupHeartbeatRequest, records: list[Record]
-) -> ConsumerGroup:
+def _group(shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest, records: list[Record]) -> ConsumerGroup:
     """Return the request's group; a joiner creates it, or converts a classic one (getOrMaybeCreateConsumerGroup)."""
     group_id = request.group_id
-    group = coordinator.groups.get(group_id)
+    group = shard.groups.get(group_id)
     joins = request.member_epoch == JOIN_EPOCH
     if isinstance(group, ConsumerGroup):
         return group
     if group is None:
         require(joins, ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-        return new_group(coordinator, group_id)
+        return new_group(shard, group_id)
     if not joins or not isinstance(group, ClassicGroup):
         raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     if group.is_empty:
         records += group.tombstones()
-        coordinator.cancel_timers(step, group_id)
-        return new_group(coordinator, group_id)
+        shard.cancel_timers(step, group_id)
+        return new_group(shard, group_id)
     require_upgrade(step.settings, group)
-    return convert_to_consumer(coordinator, step, group, records)
+    return convert_to_consumer(shard, step, group, records)
 
 
 def refuse_full(settings: BrokerSettings, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
@@ -269,7 +262,7 @@ def _updated(metadata: MemberMetadata, request: ConsumerGroupHeartbeatRequest) -
     )
 
 
-def arm_session(coordinator: GroupCoordinator, step: Step, group_id: str, member_id: str) -> None:
+def arm_session(shard: Shard, step: Step, group_id: str, member_id: str) -> None:
     """Give a consumer-protocol member its session in full, as long as the group's settings say now."""
-    timeout_ms = effective_ms(coordinator, group_id, "consumer.session.timeout.ms")
+    timeout_ms = effective_ms(shard, group_id, "consumer.session.timeout.ms")
     step.arm(("consumer-session", group_id, member_id), timeout_ms)

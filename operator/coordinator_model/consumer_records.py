@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from .consumer_group import ConsumerGroup, ResolvedRegex
 from .consumer_member import LEAVE_EPOCH, CurrentAssignment, Member, MemberMetadata
 from .messages import TopicPartitions
 from .records import Record, RecordType
 from .result import Step
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
+from .shard import Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,55 +82,55 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
     ]
 
 
-def new_group(coordinator: GroupCoordinator, group_id: str) -> ConsumerGroup:
+def new_group(shard: Shard, group_id: str) -> ConsumerGroup:
     """Return a group that nobody has joined, not yet registered."""
-    return ConsumerGroup(group_id, coordinator.settings.first_consumer_epoch - 1)
+    return ConsumerGroup(group_id, shard.settings.first_consumer_epoch - 1)
 
 
-def append(coordinator: GroupCoordinator, step: Step, records: list[Record]) -> None:
+def append(shard: Shard, step: Step, records: list[Record]) -> None:
     """Write records to the log and carry them out; the coordinator undoes all of it when the log refuses."""
     for record in records:
-        coordinator.apply(record)
+        shard.apply(record)
     step.records += records
 
 
 # replay --------------------------------------------------------------------------------------------------------------
 
 
-def _persisted(coordinator: GroupCoordinator, record: Record) -> ConsumerGroup | None:
+def _persisted(shard: Shard, record: Record) -> ConsumerGroup | None:
     """Return the record's group, made if the record is no tombstone; None: a tombstone of nothing.
 
     A simple classic group, which only holds offsets and has no record, makes way (getOrMaybeCreatePersistedConsumerGroup).
     """
-    group = coordinator.groups.get(record.group_id)
+    group = shard.groups.get(record.group_id)
     if isinstance(group, ConsumerGroup):
         return group
     if record.value is None:
         return None
     if group is not None and not getattr(group, "is_simple", False):
         raise AssertionError(f"Group {record.group_id} is not a consumer group")
-    made = coordinator.groups[record.group_id] = new_group(coordinator, record.group_id)
+    made = shard.groups[record.group_id] = new_group(shard, record.group_id)
     return made
 
 
-def _replay_group(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _persisted(coordinator, record)
+def _replay_group(shard: Shard, record: Record) -> None:
+    group = _persisted(shard, record)
     if group is None:
         return
     if record.value is None:
         assert not group.members, "a group's tombstone comes after those of its members"
-        del coordinator.groups[record.group_id]
+        del shard.groups[record.group_id]
         return
     value = cast(GroupMetadataValue, record.value)
     group.group_epoch, group.metadata_hash = value.epoch, value.metadata_hash
 
 
-def _replay_partition_metadata(coordinator: GroupCoordinator, record: Record) -> None:
+def _replay_partition_metadata(shard: Shard, record: Record) -> None:
     """Do nothing: since 4.1 this record is only deleted; the hash in the group's record took its place."""
 
 
-def _replay_member(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _persisted(coordinator, record)
+def _replay_member(shard: Shard, record: Record) -> None:
+    group = _persisted(shard, record)
     if group is None:
         return
     member_id = cast(str, record.key[1])
@@ -143,8 +141,8 @@ def _replay_member(coordinator: GroupCoordinator, record: Record) -> None:
     group.put_member(Member(member_id, cast(MemberMetadata, record.value), member.current))
 
 
-def _replay_current(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _persisted(coordinator, record)
+def _replay_current(shard: Shard, record: Record) -> None:
+    group = _persisted(shard, record)
     if group is None:
         return
     member_id = cast(str, record.key[1])
@@ -157,16 +155,16 @@ def _replay_current(coordinator: GroupCoordinator, record: Record) -> None:
     group.put_member(Member(member_id, metadata, cast(CurrentAssignment, record.value)))
 
 
-def _replay_target_epoch(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _persisted(coordinator, record)
+def _replay_target_epoch(shard: Shard, record: Record) -> None:
+    group = _persisted(shard, record)
     if group is None:
         return
     value = cast(TargetMetadataValue | None, record.value) or TargetMetadataValue(-1, 0)
     group.assignment_epoch, group.assignment_timestamp_ms = value.assignment_epoch, value.assignment_timestamp_ms
 
 
-def _replay_target(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _persisted(coordinator, record)
+def _replay_target(shard: Shard, record: Record) -> None:
+    group = _persisted(shard, record)
     if group is None:
         return
     member_id = cast(str, record.key[1])
@@ -176,8 +174,8 @@ def _replay_target(coordinator: GroupCoordinator, record: Record) -> None:
         group.target[member_id] = cast(TargetMemberValue, record.value).topic_partitions
 
 
-def _replay_regex(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _persisted(coordinator, record)
+def _replay_regex(shard: Shard, record: Record) -> None:
+    group = _persisted(shard, record)
     if group is None:
         return
     regex = cast(str, record.key[1])
@@ -187,7 +185,7 @@ def _replay_regex(coordinator: GroupCoordinator, record: Record) -> None:
         group.regexes[regex] = cast(ResolvedRegex, record.value)
 
 
-REPLAY: dict[RecordType, Callable[[GroupCoordinator, Record], None]] = {
+REPLAY: dict[RecordType, Callable[[Shard, Record], None]] = {
     RecordType.CONSUMER_GROUP_METADATA: _replay_group,
     RecordType.CONSUMER_GROUP_PARTITION_METADATA: _replay_partition_metadata,
     RecordType.CONSUMER_GROUP_MEMBER_METADATA: _replay_member,

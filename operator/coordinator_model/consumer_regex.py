@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from .consumer_group import ConsumerGroup, ResolvedRegex, metadata_hash
 from .consumer_member import Member
@@ -19,10 +18,8 @@ from .errors import ErrorCode, GroupError
 from .re2 import NotInRe2, compile_re2
 from .records import Record
 from .result import Step
+from .shard import Shard
 from .timers import TimerKey
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """The expressions of one group are not resolved more often than this (REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
@@ -37,7 +34,7 @@ class RegexChange(Enum):
 
 
 def change_regex(
-    coordinator: GroupCoordinator, step: Step, group: ConsumerGroup, old: Member, new: Member, records: list[Record]
+    shard: Shard, step: Step, group: ConsumerGroup, old: Member, new: Member, records: list[Record]
 ) -> RegexChange:
     """Note a member's new expression, and have the group's expressions resolved where that is due.
 
@@ -60,7 +57,7 @@ def change_regex(
         elif after in group.regexes:
             change = RegexChange.UPDATED_AND_RESOLVED
     if unresolved or counts:
-        _maybe_schedule(coordinator, step, group, before, after, unresolved)
+        _maybe_schedule(shard, step, group, before, after, unresolved)
     return change
 
 
@@ -73,9 +70,7 @@ def compile_regex(regex: str) -> re.Pattern[str]:
         raise GroupError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
 
 
-def _maybe_schedule(
-    coordinator: GroupCoordinator, step: Step, group: ConsumerGroup, before: str, after: str, unresolved: bool
-) -> None:
+def _maybe_schedule(shard: Shard, step: Step, group: ConsumerGroup, before: str, after: str, unresolved: bool) -> None:
     key = ("consumer-regex", group.group_id)
     if step.timers.deadline_ms(key) is not None:
         return
@@ -91,32 +86,32 @@ def _maybe_schedule(
         unresolved
         or len(subscribed) != len(group.regexes)
         or seen is None
-        or any(name not in seen for name in coordinator.image.partitions)
+        or any(name not in seen for name in shard.image.partitions)
         or (refreshed_ms is not None and step.now_ms > refreshed_ms + step.settings.consumer_regex_refresh_interval_ms)
     )
     if due and subscribed:
         step.arm(key, 0)
 
 
-def resolve(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def resolve(shard: Shard, step: Step, key: TimerKey) -> None:
     """Resolve all expressions of a group; the group's epoch is bumped if one matches other topics than before."""
-    group = coordinator.groups.get(key[1])
+    group = shard.groups.get(key[1])
     if not isinstance(group, ConsumerGroup) or not group.regex_counts:
         return
     records: list[Record] = []
     names = {name for name, count in group.name_counts.items() if count > 0}
     changed = False
     for regex in sorted(group.regex_counts):
-        matched = _matching(regex, coordinator.image.partitions)
+        matched = _matching(regex, shard.image.partitions)
         before = group.regexes[regex].topics if regex in group.regexes else ()
         changed = changed or matched != before
         names.update(matched)
         records.append(regex_record(group.group_id, regex, ResolvedRegex(matched, step.now_ms)))
-    new_hash = metadata_hash(names, coordinator.image)
+    new_hash = metadata_hash(names, shard.image)
     if changed or new_hash != group.metadata_hash:
         records.append(group_record(group.group_id, group.group_epoch + 1, new_hash))
-    append(coordinator, step, records)
-    group.regex_image = coordinator.image
+    append(shard, step, records)
+    group.regex_image = shard.image
 
 
 def _matching(regex: str, names: Iterable[str]) -> tuple[str, ...]:

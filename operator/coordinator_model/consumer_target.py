@@ -7,8 +7,6 @@ Source: GroupMetadataManager.updateSubscriptionMetadata, maybeUpdateTargetAssign
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .assignors import SERVER_ASSIGNORS, MemberSubscription
 from .consumer_group import ConsumerGroup, metadata_hash
 from .consumer_member import Member, MemberState, grouped, partitions_of
@@ -18,9 +16,7 @@ from .messages import TopicPartitions
 from .reconciliation import Reconciliation
 from .records import Record
 from .result import Step
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
+from .shard import Shard
 
 
 def record_member(group: ConsumerGroup, old: Member, new: Member, records: list[Record]) -> bool:
@@ -32,13 +28,13 @@ def record_member(group: ConsumerGroup, old: Member, new: Member, records: list[
 
 
 def updated_epoch(
-    coordinator: GroupCoordinator, group: ConsumerGroup, old: Member, new: Member, bump: bool, records: list[Record]
+    shard: Shard, group: ConsumerGroup, old: Member, new: Member, bump: bool, records: list[Record]
 ) -> int:
     """Return the group epoch after the change: one more if asked for, or if the topics' metadata changed."""
     before, after = old.metadata.subscribed_topic_regex, new.metadata.subscribed_topic_regex
     dropped = [before] if before and before != after and group.regex_counts[before] == 1 else []
     names = group.subscribed_names([old], new, dropped)
-    new_hash = metadata_hash(names, coordinator.image)
+    new_hash = metadata_hash(names, shard.image)
     if not bump and new_hash == group.metadata_hash:
         return group.group_epoch
     records.append(group_record(group.group_id, group.group_epoch + 1, new_hash))
@@ -46,7 +42,7 @@ def updated_epoch(
 
 
 def current_target(
-    coordinator: GroupCoordinator,
+    shard: Shard,
     step: Step,
     group: ConsumerGroup,
     group_epoch: int,
@@ -60,7 +56,7 @@ def current_target(
     of a group that was empty.
     """
     if group.assignment_epoch >= group_epoch or not may_assign(
-        coordinator, step, "consumer", group.group_id, group.assignment_timestamp_ms
+        shard, step, "consumer", group.group_id, group.assignment_timestamp_ms
     ):
         return group.assignment_epoch, group.target_of(new)
     name = group.preferred_assignor(old, new) or step.settings.consumer_assignors[0]
@@ -71,7 +67,7 @@ def current_target(
         )
         for member in members.values()
     }
-    assigned = SERVER_ASSIGNORS[name](subscriptions, coordinator.image)
+    assigned = SERVER_ASSIGNORS[name](subscriptions, shard.image)
     for member_id in members:
         target = assigned.get(member_id, ())
         if target != targets.get(member_id):
@@ -92,7 +88,7 @@ def _with_update(group: ConsumerGroup, new: Member) -> tuple[dict[str, Member], 
 
 
 def reconciled(
-    coordinator: GroupCoordinator,
+    shard: Shard,
     group: ConsumerGroup,
     member: Member,
     target: tuple[int, TopicPartitions],
@@ -114,7 +110,7 @@ def reconciled(
     current = Reconciliation(
         target_epoch=epoch,
         target=partitions_of(partitions),
-        subscribed={topic for topic in topics if topic in coordinator.image.partitions},
+        subscribed={topic for topic in topics if topic in shard.image.partitions},
         wants_nothing=not topics,
         subscription_changed=subscription_changed,
         owner_epoch=group.owner_epoch,

@@ -7,7 +7,6 @@ ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup; KIP-848 "Online 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from .assignors.subscription import (
     DecodedAssignment,
@@ -36,9 +35,7 @@ from .messages import TopicPartitions
 from .records import Record
 from .result import Step
 from .settings import BrokerSettings, require
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
+from .shard import Shard
 
 UPGRADING_POLICIES = ("bidirectional", "upgrade")
 DOWNGRADING_POLICIES = ("bidirectional", "downgrade")
@@ -57,9 +54,7 @@ def require_upgrade(settings: BrokerSettings, group: ClassicGroup) -> None:
     require(fits, ErrorCode.GROUP_ID_NOT_FOUND, reason)
 
 
-def convert_to_consumer(
-    coordinator: GroupCoordinator, step: Step, classic: ClassicGroup, records: list[Record]
-) -> ConsumerGroup:
+def convert_to_consumer(shard: Shard, step: Step, classic: ClassicGroup, records: list[Record]) -> ConsumerGroup:
     """Return the consumer group that a classic group with members becomes, with its records; not yet registered.
 
     Member epochs, group and assignment epoch are the generation; each member keeps what it was assigned. Waiting
@@ -71,7 +66,7 @@ def convert_to_consumer(
     group = ConsumerGroup(classic.group_id, epoch)
     try:
         for classic_member in classic.members.values():
-            member = _from_classic(classic_member, classic.protocol_name, epoch, coordinator.image)
+            member = _from_classic(classic_member, classic.protocol_name, epoch, shard.image)
             group.put_member(member)
             group.target[member.member_id] = grouped(member.current.assigned)
     except ValueError as error:
@@ -80,7 +75,7 @@ def convert_to_consumer(
             f"Cannot upgrade classic group {classic.group_id} to consumer group because "
             "the embedded consumer protocol is malformed.",
         ) from error
-    group.metadata_hash = metadata_hash(group.subscribed_names(), coordinator.image)
+    group.metadata_hash = metadata_hash(group.subscribed_names(), shard.image)
     members = group.members.values()
     records += [member_record(group.group_id, m) for m in members]
     records.append(group_record(group.group_id, epoch, group.metadata_hash))
@@ -115,13 +110,13 @@ def _from_classic(member: ClassicMember, protocol_name: str | None, epoch: int, 
     return Member(member.member_id, metadata, current)
 
 
-def may_downgrade(coordinator: GroupCoordinator, group: ConsumerGroup, leaving: Collection[Member]) -> bool:
+def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Collection[Member]) -> bool:
     """Return whether the group becomes classic once these are gone: only classic-protocol members remain, at least one.
 
     Source: validateOnlineDowngradeWithFencedMembers.
     """
     left = len(group.members) - len(leaving)
-    settings = coordinator.settings
+    settings = shard.settings
     return (
         group.all_classic_except(leaving)
         and left > 0
@@ -130,19 +125,19 @@ def may_downgrade(coordinator: GroupCoordinator, group: ConsumerGroup, leaving: 
     )
 
 
-def may_downgrade_replaced(coordinator: GroupCoordinator, group: ConsumerGroup, replaced: Member | None) -> bool:
+def may_downgrade_replaced(shard: Shard, group: ConsumerGroup, replaced: Member | None) -> bool:
     """Return whether the group becomes classic when this static member returns with JoinGroup.
 
     Source: validateOnlineDowngradeWithReplacedMember.
     """
     if replaced is None or replaced.uses_classic_protocol or group.classic_members != len(group.members) - 1:
         return False
-    settings = coordinator.settings
+    settings = shard.settings
     return settings.migration_policy in DOWNGRADING_POLICIES and len(group.members) <= settings.group_max_size
 
 
 def convert_to_classic(
-    coordinator: GroupCoordinator,
+    shard: Shard,
     step: Step,
     group: ConsumerGroup,
     *,
@@ -181,13 +176,13 @@ def convert_to_classic(
     classic.protocol_name = classic.select_protocol()
     for member in members:
         held = replaced if replaced is not None and member is joining else member
-        _assign(classic, member.member_id, coordinator.image.existing(group.target.get(held.member_id, ())))
+        _assign(classic, member.member_id, shard.image.existing(group.target.get(held.member_id, ())))
     step.records += [*records, *tombstones, classic.metadata_record()]
-    coordinator.groups[group.group_id] = classic
+    shard.groups[group.group_id] = classic
     for classic_member in classic.members.values():
         arm_session(step, classic, classic_member)
     if rebalance:
-        prepare_rebalance(coordinator, step, classic)
+        prepare_rebalance(shard, step, classic)
 
 
 def _to_classic(member: Member) -> ClassicMember:

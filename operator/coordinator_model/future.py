@@ -17,11 +17,13 @@ Source: KIP-345, section Future Works, items 1 to 3; item 4 is the assignors' (s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from .classic_group import STABLE, ClassicGroup
-from .classic_member import ClassicMember, is_legal_instance_id, new_member
+from .classic_group import ClassicGroup
+from .classic_member import is_legal_instance_id
+from .classic_plans import close, is_complete
+from .classic_rebalance import prepare_rebalance
 from .errors import ErrorCode, GroupError
 from .messages import (
     JoinGroupRequest,
@@ -33,11 +35,8 @@ from .messages import (
     Response,
 )
 from .result import Result, Step
+from .shard import Expire, GroupPlan, Handler, Shard
 from .timers import TimerKey
-
-if TYPE_CHECKING:
-    from .coordinator import Expire, GroupCoordinator, Handler
-
 
 MAX_REASON_LENGTH = 255
 """What clients cut a reason to (JoinGroupRequest.maybeTruncateReason, KIP-800)."""
@@ -72,23 +71,14 @@ class PlanGroupResponse(Response):
     waiting: int = 0
 
 
-@dataclass(slots=True)
-class GroupPlan:
-    """What was announced for one group.
+class Entrance(Protocol):
+    """What carries out requests: a coordinator."""
 
-    Parameters
-    ----------
-    held: instance id → JoinGroup that waits for the others, and its ticket.
-    rebalance_due: a departure has not been followed by a rebalance yet.
-    """
-
-    expected: frozenset[str] = frozenset()
-    held: dict[str, tuple[JoinGroupRequest, int]] = field(default_factory=dict)
-    rebalance_due: bool = False
-    target_size: int = 0
+    def handle(self, request: Request, now_ms: int) -> Result:
+        """Carry out one request."""
 
 
-def plan_group(coordinator: GroupCoordinator, step: Step, request: PlanGroupRequest) -> Response:
+def plan_group(shard: Shard, step: Step, request: PlanGroupRequest) -> Response:
     """Carry out PlanGroupRequest; UNSUPPORTED_VERSION while the switch it needs is off."""
     settings = step.settings
     if request.expected_instance_ids is not None and not settings.pre_registration:
@@ -97,25 +87,25 @@ def plan_group(coordinator: GroupCoordinator, step: Step, request: PlanGroupRequ
         raise GroupError(ErrorCode.UNSUPPORTED_VERSION, "hot_standby is off")
     if not all(is_legal_instance_id(i) for i in request.expected_instance_ids or ()):
         raise GroupError(ErrorCode.INVALID_REQUEST, "not a group instance id")
-    plan = coordinator.plans.setdefault(request.group_id, GroupPlan())
+    plan = shard.plans.setdefault(request.group_id, GroupPlan())
     if request.target_group_size is not None:
         plan.target_size = request.target_group_size
-    group = coordinator.groups.get(request.group_id)
+    group = shard.groups.get(request.group_id)
     members = group.static_members if isinstance(group, ClassicGroup) else {}
     if request.expected_instance_ids is not None:
         plan.expected = frozenset(request.expected_instance_ids)
         step.arm(("classic-plan", request.group_id), request.wait_ms)
         if isinstance(group, ClassicGroup):
-            _release_if_complete(coordinator, step, group, plan)
+            _release_if_complete(shard, step, group, plan)
     return PlanGroupResponse(waiting=len(plan.expected ^ frozenset(members)) if plan.expected else 0)
 
 
-def holds_join(coordinator: GroupCoordinator, step: Step, request: JoinGroupRequest, group: ClassicGroup) -> bool:
+def holds_join(shard: Shard, step: Step, request: JoinGroupRequest, group: ClassicGroup) -> bool:
     """Return whether a new static member's JoinGroup was set aside until all announced members are there.
 
     A second JoinGroup of the same instance id fences the one set aside.
     """
-    plan = coordinator.plans.get(group.group_id)
+    plan = shard.plans.get(group.group_id)
     instance_id = request.group_instance_id
     if plan is None or instance_id is None or instance_id not in plan.expected or not group.can_rebalance:
         return False
@@ -123,80 +113,18 @@ def holds_join(coordinator: GroupCoordinator, step: Step, request: JoinGroupRequ
         _, ticket = plan.held[instance_id]
         step.complete(ticket, JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
     plan.held[instance_id] = (request, step.park())
-    _release_if_complete(coordinator, step, group, plan)
+    _release_if_complete(shard, step, group, plan)
     return True
 
 
-def absorbs_removal(
-    coordinator: GroupCoordinator, step: Step, group: ClassicGroup, removed: list[ClassicMember]
-) -> bool:
-    """Return whether the group goes on without a rebalance although it has lost these members."""
-    plan = coordinator.plans.get(group.group_id)
-    if plan is None or group.state != STABLE:
-        return False
-    if plan.expected and all(m.is_static and m.group_instance_id not in plan.expected for m in removed):
-        plan.rebalance_due = True
-        _release_if_complete(coordinator, step, group, plan)
-        return True
-    lost = [m for m in removed if m.assignment]
-    if plan.target_size == 0 or len(lost) > len(group.standbys):
-        return False
-    _swap(coordinator, step, group, lost)
-    return True
-
-
-def admits_standby(coordinator: GroupCoordinator, step: Step, group: ClassicGroup, member: ClassicMember) -> bool:
-    """Return whether a newcomer was taken in as a standby, in the generation that runs."""
-    plan = coordinator.plans.get(group.group_id)
-    if plan is None or plan.target_size == 0 or group.state != STABLE:
-        return False
-    if len(group.members) - len(group.standbys) < plan.target_size:
-        return False
-    if not any(p.name == group.protocol_name for p in member.protocols):
-        return False
-    member.is_new = False
-    group.add(member)
-    group.standbys.add(member.member_id)
-    step.arm(("classic-session", group.group_id, member.member_id), member.session_timeout_ms)
-    if coordinator.append(step, group.metadata_record()) is not ErrorCode.NONE:
-        group.remove(member.member_id)
-        return False
-    return True
-
-
-def before_rebalance(coordinator: GroupCoordinator, step: Step, group: ClassicGroup) -> None:
-    """Take the members that were set aside into the round that begins."""
-    group.swapped.clear()
-    plan = coordinator.plans.get(group.group_id)
-    if plan is None:
-        return
-    plan.rebalance_due = False
-    for instance_id, (request, ticket) in plan.held.items():
-        member = new_member(request, instance_id, f"{instance_id}-{step.new_uuid()}")
-        group.add(member, ticket)
-        key = ("classic-session", group.group_id, member.member_id)
-        step.arm(key, step.settings.new_member_join_timeout_ms)
-    plan.held.clear()
-
-
-def choose_standbys(coordinator: GroupCoordinator, group: ClassicGroup) -> None:
-    """Decide who stands by in the next generation: those beyond the target size, the leader and old hands last."""
-    plan = coordinator.plans.get(group.group_id)
-    group.standbys = set()
-    if plan is None or plan.target_size == 0:
-        return
-    by_claim = sorted(group.members.values(), key=lambda m: (m.member_id != group.leader, not m.assignment))
-    group.standbys = {m.member_id for m in by_claim[plan.target_size :]}
-
-
-def expire_plan(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def expire_plan(shard: Shard, step: Step, key: TimerKey) -> None:
     """Stop waiting for the announced set: rebalance with whoever is there."""
-    plan = coordinator.plans.get(key[1])
-    group = coordinator.groups.get(key[1])
+    plan = shard.plans.get(key[1])
+    group = shard.groups.get(key[1])
     if plan is None:
         return
     if isinstance(group, ClassicGroup):
-        _release(coordinator, step, group, plan)
+        _release(shard, step, group, plan)
 
 
 def remove_request(arguments: Iterable[str]) -> LeaveGroupRequest:
@@ -213,7 +141,7 @@ def remove_request(arguments: Iterable[str]) -> LeaveGroupRequest:
     return LeaveGroupRequest(group_id=options["--group-id"], members=members)
 
 
-def remove_members(coordinator: GroupCoordinator, arguments: Iterable[str], now_ms: int) -> tuple[Result, list[str]]:
+def remove_members(coordinator: Entrance, arguments: Iterable[str], now_ms: int) -> tuple[Result, list[str]]:
     """Carry out the remove command on a coordinator; returns the step's result and one line per instance id."""
     request = remove_request(arguments)
     result = coordinator.handle(request, now_ms)
@@ -234,28 +162,15 @@ def _options(arguments: list[str]) -> dict[str, str]:
     return dict(zip(names, arguments[1::2], strict=True))
 
 
-def _release_if_complete(coordinator: GroupCoordinator, step: Step, group: ClassicGroup, plan: GroupPlan) -> None:
-    present = frozenset(group.static_members) | frozenset(plan.held)
-    if present == plan.expected:
-        _release(coordinator, step, group, plan)
+def _release_if_complete(shard: Shard, step: Step, group: ClassicGroup, plan: GroupPlan) -> None:
+    if is_complete(group, plan):
+        _release(shard, step, group, plan)
 
 
-def _release(coordinator: GroupCoordinator, step: Step, group: ClassicGroup, plan: GroupPlan) -> None:
-    from .classic_rebalance import prepare_rebalance  # the other way round it is imported at the top
-
-    step.cancel(("classic-plan", group.group_id))
-    plan.expected = frozenset()
+def _release(shard: Shard, step: Step, group: ClassicGroup, plan: GroupPlan) -> None:
+    close(step, group, plan)
     if (plan.held or plan.rebalance_due) and group.can_rebalance:
-        prepare_rebalance(coordinator, step, group)
-
-
-def _swap(coordinator: GroupCoordinator, step: Step, group: ClassicGroup, lost: list[ClassicMember]) -> None:
-    waiting = [m for m in group.members.values() if m.member_id in group.standbys]
-    for gone, standby in zip(lost, waiting, strict=False):
-        standby.assignment = gone.assignment
-        group.standbys.discard(standby.member_id)
-        group.swapped.add(standby.member_id)
-    coordinator.append(step, group.metadata_record())
+        prepare_rebalance(shard, step, group)
 
 
 HANDLERS: dict[type[Request], Handler] = {PlanGroupRequest: plan_group}

@@ -8,15 +8,13 @@ Source: GroupConfig, GroupConfigManager; KIP-848 "Group configurations".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .errors import ErrorCode, GroupError
 from .messages import AlterGroupConfigRequest, AlterGroupConfigResponse, Request, Response
 from .result import Step
 from .settings import BrokerSettings, require
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
+from .shard import Shard
 
 GROUP_TYPES = ("consumer", "streams", "share")
 BOUNDED_KEYS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -40,22 +38,22 @@ def bounds(settings: BrokerSettings, name: str) -> tuple[int, int] | None:
     return getattr(settings, f"{kind}_min_{field}"), getattr(settings, f"{kind}_max_{field}")
 
 
-def effective_ms(coordinator: GroupCoordinator, group_id: str, name: str) -> int:
+def effective_ms(shard: Shard, group_id: str, name: str) -> int:
     """Return a group setting, nearly all are milliseconds, as the coordinator uses it now.
 
     Parameters
     ----------
     name: its full name, such as consumer.session.timeout.ms.
     """
-    configs = coordinator.group_configs.get(group_id)
+    configs = shard.group_configs.get(group_id)
     if configs is None or name not in configs:
-        broker_ms: int = getattr(coordinator.settings, _FIELDS[name])
+        broker_ms: int = getattr(shard.settings, _FIELDS[name])
         return broker_ms
-    stored_ms, limits = int(configs[name]), bounds(coordinator.settings, name)
+    stored_ms, limits = int(configs[name]), bounds(shard.settings, name)
     return stored_ms if limits is None else min(max(stored_ms, limits[0]), limits[1])
 
 
-def may_assign(coordinator: GroupCoordinator, step: Step, kind: str, group_id: str, assigned_ms: int) -> bool:
+def may_assign(shard: Shard, step: Step, kind: str, group_id: str, assigned_ms: int) -> bool:
     """Return whether the next target assignment may be computed now (canComputeNextTargetAssignment, KIP-1263).
 
     Parameters
@@ -63,23 +61,23 @@ def may_assign(coordinator: GroupCoordinator, step: Step, kind: str, group_id: s
     kind: consumer, streams or share.
     assigned_ms: when the last one was; 0, as before the first and after the last member went: there is none to wait for.
     """
-    interval_ms = effective_ms(coordinator, group_id, f"{kind}.assignment.interval.ms")
+    interval_ms = effective_ms(shard, group_id, f"{kind}.assignment.interval.ms")
     return 0 in (assigned_ms, interval_ms) or step.now_ms >= assigned_ms + interval_ms
 
 
-def alter(coordinator: GroupCoordinator, step: Step, request: AlterGroupConfigRequest) -> Response:
+def alter(shard: Shard, step: Step, request: AlterGroupConfigRequest) -> Response:
     """Carry out IncrementalAlterConfigs of one group, which need not exist yet: all of it or, if refused, nothing.
 
     What was stored before is validated again with the change, so a stored value that a broker's new bounds exclude
     refuses every change that does not repair it.
     """
-    settings = coordinator.settings
+    settings = shard.settings
     require(bool(request.group_id), ErrorCode.INVALID_REQUEST, "Group name can't be empty.")
     require(
         not settings.is_denied(request.principal, "ALTER_CONFIGS", request.group_id),
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
     )
-    changed = dict(coordinator.group_configs.get(request.group_id, {}))
+    changed = dict(shard.group_configs.get(request.group_id, {}))
     for name, value in request.configs:
         require(bounds(settings, name) is not None, ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
         if value is None:
@@ -92,9 +90,9 @@ def alter(coordinator: GroupCoordinator, step: Step, request: AlterGroupConfigRe
     if request.validate_only:
         return AlterGroupConfigResponse()
     if changed:
-        coordinator.group_configs[request.group_id] = changed
+        shard.group_configs[request.group_id] = changed
     else:
-        coordinator.group_configs.pop(request.group_id, None)
+        shard.group_configs.pop(request.group_id, None)
     return AlterGroupConfigResponse()
 
 
@@ -117,7 +115,7 @@ def _require_session_over_heartbeat(settings: BrokerSettings, numbers: Mapping[s
     require(session_ms > heartbeat_ms, ErrorCode.INVALID_CONFIG, f"{session} must be greater than {heartbeat}")
 
 
-HANDLERS: dict[type[Request], Callable[[GroupCoordinator, Step, Any], Response | None]] = {
+HANDLERS: dict[type[Request], Callable[[Shard, Step, Any], Response | None]] = {
     AlterGroupConfigRequest: alter
 }
 ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {

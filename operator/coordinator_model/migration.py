@@ -9,7 +9,6 @@ classicGroupHeartbeatToConsumerGroup of Kafka 4.4; KIP-848 "Supporting online co
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .assignors.subscription import (
     DecodedAssignment,
@@ -40,9 +39,7 @@ from .messages import (
 from .records import Record
 from .result import Step
 from .settings import require
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
+from .shard import Shard
 
 __all__ = ["heartbeat_classic", "join_classic", "leave", "sync_classic"]
 
@@ -51,36 +48,36 @@ JOIN_INSTANCE_ID_VERSION = 5
 INSTANCE_ID_VERSION = 3
 
 
-def join_classic(coordinator: GroupCoordinator, step: Step, request: JoinGroupRequest) -> Response:
+def join_classic(shard: Shard, step: Step, request: JoinGroupRequest) -> Response:
     """Carry out JoinGroup on a consumer group with members; it never waits.
 
     If the joiner is the return of the last consumer-protocol member, the group becomes classic in the same step.
     """
-    group: ConsumerGroup = coordinator.groups[request.group_id]
+    group: ConsumerGroup = shard.groups[request.group_id]
     instance_id = request.group_instance_id if request.api_version >= JOIN_INSTANCE_ID_VERSION else None
     member_id = request.member_id or step.new_uuid()
-    _require_admissible(coordinator, group, request, member_id, instance_id)
+    _require_admissible(shard, group, request, member_id, instance_id)
     if not request.member_id and instance_id is None and request.api_version >= REQUIRES_MEMBER_ID_VERSION:
         return JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
     records: list[Record] = []
     old = _member(group, request, member_id, instance_id, records)
-    downgrade = may_downgrade_replaced(coordinator, group, group.static_member(instance_id))
+    downgrade = may_downgrade_replaced(shard, group, group.static_member(instance_id))
     subscription = _subscription(request.protocols)
     new = replace(old, metadata=_updated(old.metadata, request, subscription, instance_id))
     names_changed = record_member(group, old, new, records)
-    bump = change_regex(coordinator, step, group, old, new, records) is not RegexChange.NONE or names_changed
+    bump = change_regex(shard, step, group, old, new, records) is not RegexChange.NONE or names_changed
     epoch = group.group_epoch
-    if bump or group.hashed_image is not coordinator.image:
-        epoch = updated_epoch(coordinator, group, old, new, bump, records)
-    owned = coordinator.image.existing(subscription.owned)
+    if bump or group.hashed_image is not shard.image:
+        epoch = updated_epoch(shard, group, old, new, bump, records)
+    owned = shard.image.existing(subscription.owned)
     if downgrade:
-        after = _join_and_downgrade(coordinator, step, group, new, epoch, bump, owned, records)
+        after = _join_and_downgrade(shard, step, group, new, epoch, bump, owned, records)
     else:
-        target = current_target(coordinator, step, group, epoch, old, new, records)
-        after = reconciled(coordinator, group, new, target, bump, owned, records)
-        append(coordinator, step, records)
-        group.hashed_image = coordinator.image
-        if coordinator.write_error is None or not records:
+        target = current_target(shard, step, group, epoch, old, new, records)
+        after = reconciled(shard, group, new, target, bump, owned, records)
+        append(shard, step, records)
+        group.hashed_image = shard.image
+        if shard.write_error is None or not records:
             _await_sync(step, group, request, member_id)
     return JoinGroupResponse(
         generation_id=after.member_epoch,
@@ -101,20 +98,20 @@ def _await_sync(step: Step, group: ConsumerGroup, request: JoinGroupRequest, mem
 
 
 def _require_admissible(
-    coordinator: GroupCoordinator,
+    shard: Shard,
     group: ConsumerGroup,
     request: JoinGroupRequest,
     member_id: str,
     instance_id: str | None,
 ) -> None:
     """Refuse by policy (KAFKA-20640), size and protocols, in this order."""
-    if coordinator.settings.migration_policy == "disabled":
+    if shard.settings.migration_policy == "disabled":
         raise GroupError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration "
             "is disabled.",
         )
-    refuse_full(coordinator.settings, group, member_id, instance_id)
+    refuse_full(shard.settings, group, member_id, instance_id)
     supported = group.supports_classic_protocols(request.protocol_type, [p.name for p in request.protocols])
     reason = f"Member {member_id}'s protocols are not supported."
     require(supported, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
@@ -158,7 +155,7 @@ def _updated(
 
 
 def _join_and_downgrade(
-    coordinator: GroupCoordinator,
+    shard: Shard,
     step: Step,
     group: ConsumerGroup,
     new: Member,
@@ -172,17 +169,17 @@ def _join_and_downgrade(
     after = new
     if not rebalance:
         target = (group.assignment_epoch, group.target_of(new))
-        after = reconciled(coordinator, group, new, target, subscription_changed, owned, records)
-    convert_to_classic(coordinator, step, group, joining=after, rebalance=rebalance, records=records)
+        after = reconciled(shard, group, new, target, subscription_changed, owned, records)
+    convert_to_classic(shard, step, group, joining=after, rebalance=rebalance, records=records)
     return after
 
 
-def sync_classic(coordinator: GroupCoordinator, step: Step, request: SyncGroupRequest) -> Response:
+def sync_classic(shard: Shard, step: Step, request: SyncGroupRequest) -> Response:
     """Carry out SyncGroup on a consumer group: hand out what the member holds now, but for deleted topics.
 
     Source: GroupMetadataManager.prepareAssignment, Utils.toConsumerProtocolAssignment.
     """
-    group: ConsumerGroup = coordinator.groups[request.group_id]
+    group: ConsumerGroup = shard.groups[request.group_id]
     member, classic = _classic_member(group, request)
     _require_generation(member, request.generation_id)
     _require_protocol(classic.supported_protocols[0].name, request)
@@ -199,12 +196,12 @@ def sync_classic(coordinator: GroupCoordinator, step: Step, request: SyncGroupRe
     )
 
 
-def heartbeat_classic(coordinator: GroupCoordinator, step: Step, request: HeartbeatRequest) -> Response:
+def heartbeat_classic(shard: Shard, step: Step, request: HeartbeatRequest) -> Response:
     """Carry out Heartbeat on a consumer group; REBALANCE_IN_PROGRESS asks the member to join again.
 
     It does so when there is a newer target, when it has to give something up, and when what it waited for is free.
     """
-    group: ConsumerGroup = coordinator.groups[request.group_id]
+    group: ConsumerGroup = shard.groups[request.group_id]
     member, classic = _classic_member(group, request)
     _require_generation(member, request.generation_id)
     step.arm(("consumer-session", group.group_id, member.member_id), classic.session_timeout_ms)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .consumer_group import metadata_hash
 from .consumer_records import append
@@ -18,6 +17,7 @@ from .messages import TopicPartitions
 from .records import Record
 from .result import Step
 from .settings import require, require_text
+from .shard import Shard
 from .share_group import (
     REPLAY,
     CurrentAssignment,
@@ -43,60 +43,53 @@ from .share_messages import (
 )
 from .timers import TimerKey
 
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
-
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 
 
-def heartbeat(
-    coordinator: GroupCoordinator, step: Step, request: ShareGroupHeartbeatRequest
-) -> ShareGroupHeartbeatResponse:
+def heartbeat(shard: Shard, step: Step, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
     """Join (epoch 0), heartbeat or leave (-1).
 
     Source: GroupMetadataManager.shareGroupHeartbeat and shareGroupLeave.
     """
-    _authorize(coordinator, request.principal, "READ", request.group_id)
+    _authorize(shard, request.principal, "READ", request.group_id)
     _validate(request)
     if request.member_epoch == LEAVE_EPOCH:
-        group = _existing(coordinator, request.group_id)
+        group = _existing(shard, request.group_id)
         member_id = group.member(request.member_id).member_id
-        _fence(coordinator, step, group, member_id)
+        _fence(shard, step, group, member_id)
         return ShareGroupHeartbeatResponse(member_id=member_id, member_epoch=LEAVE_EPOCH)
     joins = request.member_epoch == JOIN_EPOCH
-    fresh = joins and request.group_id not in coordinator.groups
-    group = ShareGroup(request.group_id) if fresh else _existing(coordinator, request.group_id)
-    _require_room(coordinator, group, request.member_id)
+    fresh = joins and request.group_id not in shard.groups
+    group = ShareGroup(request.group_id) if fresh else _existing(shard, request.group_id)
+    _require_room(shard, group, request.member_id)
     known = group.members.get(request.member_id)
     member = known or (Member(request.member_id) if joins else group.member(request.member_id))
     _require_epoch(member, request.member_epoch)
-    updated, records = _advance(coordinator, step, group, member, request)
-    session_ms = effective_ms(coordinator, group.group_id, "share.session.timeout.ms")
+    updated, records = _advance(shard, step, group, member, request)
+    session_ms = effective_ms(shard, group.group_id, "share.session.timeout.ms")
     step.arm(("share-session", group.group_id, member.member_id), session_ms)
-    append(coordinator, step, records)
-    coordinator.groups[group.group_id].hashed_from = coordinator.image
+    append(shard, step, records)
+    shard.groups[group.group_id].hashed_from = shard.image
     assigned = updated.current.assigned
     tells = joins or request.subscribed_topic_names is not None or assigned != member.current.assigned
     return ShareGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=updated.current.member_epoch,
-        heartbeat_interval_ms=effective_ms(coordinator, group.group_id, "share.heartbeat.interval.ms"),
+        heartbeat_interval_ms=effective_ms(shard, group.group_id, "share.heartbeat.interval.ms"),
         assignment=assigned if tells else None,
     )
 
 
-def describe(
-    coordinator: GroupCoordinator, step: Step, request: ShareGroupDescribeRequest
-) -> ShareGroupDescribeResponse:
+def describe(shard: Shard, step: Step, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
     """Show share groups; a group of another type or none answers GROUP_ID_NOT_FOUND (shareGroupDescribe)."""
     return ShareGroupDescribeResponse(
-        groups=tuple(_described_group(coordinator, request.principal, group_id) for group_id in request.group_ids)
+        groups=tuple(_described_group(shard, request.principal, group_id) for group_id in request.group_ids)
     )
 
 
-def _authorize(coordinator: GroupCoordinator, principal: str, operation: str, group_id: str) -> None:
-    denied = coordinator.settings.is_denied(principal, operation, group_id)
+def _authorize(shard: Shard, principal: str, operation: str, group_id: str) -> None:
+    denied = shard.settings.is_denied(principal, operation, group_id)
     require(not denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
@@ -114,17 +107,17 @@ def _validate(request: ShareGroupHeartbeatRequest) -> None:
     valid(request.member_epoch >= LEAVE_EPOCH, "MemberEpoch is invalid.")
 
 
-def _existing(coordinator: GroupCoordinator, group_id: str) -> ShareGroup:
-    group = coordinator.groups.get(group_id)
+def _existing(shard: Shard, group_id: str) -> ShareGroup:
+    group = shard.groups.get(group_id)
     if isinstance(group, ShareGroup):
         return group
     reason = "not found" if group is None else "is not a share group"
     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
 
 
-def _require_room(coordinator: GroupCoordinator, group: ShareGroup, member_id: str) -> None:
+def _require_room(shard: Shard, group: ShareGroup, member_id: str) -> None:
     """Refuse a new member of a full group (throwIfShareGroupIsFull)."""
-    size = coordinator.settings.share_max_size
+    size = shard.settings.share_max_size
     require(
         len(group.members) < size or member_id in group.members,
         ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -149,7 +142,7 @@ def _subscribed(members: Iterable[Member]) -> set[str]:
 
 
 def _advance(
-    coordinator: GroupCoordinator, step: Step, group: ShareGroup, member: Member, request: ShareGroupHeartbeatRequest
+    shard: Shard, step: Step, group: ShareGroup, member: Member, request: ShareGroupHeartbeatRequest
 ) -> tuple[Member, list[Record]]:
     """Return the member after this heartbeat and the records that bring it there; nothing is applied yet."""
     group_id, old = group.group_id, member.metadata
@@ -165,17 +158,17 @@ def _advance(
         records.append(member_record(group_id, updated))
     subscription_changed = metadata.subscribed_topic_names != old.subscribed_topic_names
     epoch, bumped = group.metadata.epoch, subscription_changed
-    if subscription_changed or group.hashed_from is not coordinator.image:
+    if subscription_changed or group.hashed_from is not shard.image:
         members = {**group.members, member.member_id: updated}
-        topics_hash = metadata_hash(_subscribed(members.values()), coordinator.image)
+        topics_hash = metadata_hash(_subscribed(members.values()), shard.image)
         bumped = subscription_changed or topics_hash != group.metadata.metadata_hash
         if bumped:
             epoch += 1
             records.append(group_record(group_id, GroupMetadata(epoch, topics_hash)))
     assigned_epoch, targets = group.target_metadata.assignment_epoch, group.targets
     assigned_ms = group.target_metadata.timestamp_ms
-    if assigned_epoch < epoch and may_assign(coordinator, step, "share", group_id, assigned_ms):
-        targets = share_out({**group.members, member.member_id: updated}, coordinator.image)
+    if assigned_epoch < epoch and may_assign(shard, step, "share", group_id, assigned_ms):
+        targets = share_out({**group.members, member.member_id: updated}, shard.image)
         records += [
             target_record(group_id, m, target) for m, target in targets.items() if group.targets.get(m) != target
         ]
@@ -196,38 +189,38 @@ def _reconciled(member: Member, epoch: int, target: TopicPartitions, bumped: boo
     return replace(member.current, assigned=assigned) if bumped else member.current
 
 
-def _fence(coordinator: GroupCoordinator, step: Step, group: ShareGroup, member_id: str) -> None:
+def _fence(shard: Shard, step: Step, group: ShareGroup, member_id: str) -> None:
     """Remove a member: three tombstones and a new group epoch (shareGroupFenceMember)."""
     remaining = [member for m, member in group.members.items() if m != member_id]
-    metadata = GroupMetadata(group.metadata.epoch + 1, metadata_hash(_subscribed(remaining), coordinator.image))
+    metadata = GroupMetadata(group.metadata.epoch + 1, metadata_hash(_subscribed(remaining), shard.image))
     records = [*member_tombstones(group.group_id, member_id), group_record(group.group_id, metadata)]
     if not remaining:
         # As in a new group, the next assignment need not wait for the interval (KAFKA-20442).
         records.append(target_epoch_record(group.group_id, metadata.epoch, 0))
-    append(coordinator, step, records)
+    append(shard, step, records)
     step.cancel(("share-session", group.group_id, member_id))
 
 
-def _session_expired(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def _session_expired(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove the member; a group or member that is gone by now needs nothing (shareGroupFenceMemberOperation)."""
-    group = coordinator.groups.get(key[1])
+    group = shard.groups.get(key[1])
     if isinstance(group, ShareGroup) and key[2] in group.members:
-        _fence(coordinator, step, group, key[2])
+        _fence(shard, step, group, key[2])
 
 
-def _on_loaded(coordinator: GroupCoordinator, step: Step) -> None:
+def _on_loaded(shard: Shard, step: Step) -> None:
     """Give every member a full session again (onLoaded)."""
-    for group in coordinator.groups.values():
+    for group in shard.groups.values():
         if isinstance(group, ShareGroup):
-            session_ms = effective_ms(coordinator, group.group_id, "share.session.timeout.ms")
+            session_ms = effective_ms(shard, group.group_id, "share.session.timeout.ms")
             for member_id in group.members:
                 step.arm(("share-session", group.group_id, member_id), session_ms)
 
 
-def _described_group(coordinator: GroupCoordinator, principal: str, group_id: str) -> ShareGroupDescribedGroup:
+def _described_group(shard: Shard, principal: str, group_id: str) -> ShareGroupDescribedGroup:
     try:
-        _authorize(coordinator, principal, "DESCRIBE", group_id)
-        group = _existing(coordinator, group_id)
+        _authorize(shard, principal, "DESCRIBE", group_id)
+        group = _existing(shard, group_id)
     except GroupError as error:
         state = "Dead" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
         return ShareGroupDescribedGroup(

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from .errors import ErrorCode, GroupError
 from .image import TopicImage
 from .messages import TopicPartitions
 from .records import Record, RecordType
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
+from .shard import Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,28 +159,28 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
     ]
 
 
-def _group(coordinator: GroupCoordinator, record: Record) -> ShareGroup | None:
-    group = coordinator.groups.get(record.group_id)
+def _group(shard: Shard, record: Record) -> ShareGroup | None:
+    group = shard.groups.get(record.group_id)
     if isinstance(group, ShareGroup):
         return group
     if record.value is None:
         return None
     if group is not None and not getattr(group, "is_simple", False):
         raise AssertionError(f"Group {record.group_id} is not a share group")
-    made = coordinator.groups[record.group_id] = ShareGroup(record.group_id)
+    made = shard.groups[record.group_id] = ShareGroup(record.group_id)
     return made
 
 
-def _replay_group(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _group(coordinator, record)
+def _replay_group(shard: Shard, record: Record) -> None:
+    group = _group(shard, record)
     if group is not None and record.value is None:
-        del coordinator.groups[record.group_id]
+        del shard.groups[record.group_id]
     elif group is not None:
         group.metadata = cast(GroupMetadata, record.value)
 
 
-def _replay_member(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _group(coordinator, record)
+def _replay_member(shard: Shard, record: Record) -> None:
+    group = _group(shard, record)
     if group is None:
         return
     member_id = str(record.key[1])
@@ -193,8 +191,8 @@ def _replay_member(coordinator: GroupCoordinator, record: Record) -> None:
         group.members[member_id] = replace(member, metadata=cast(MemberMetadata, record.value))
 
 
-def _replay_current(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _group(coordinator, record)
+def _replay_current(shard: Shard, record: Record) -> None:
+    group = _group(shard, record)
     if group is None:
         return
     member_id = str(record.key[1])
@@ -205,15 +203,15 @@ def _replay_current(coordinator: GroupCoordinator, record: Record) -> None:
         group.members[member_id] = replace(group.members[member_id], current=CurrentAssignment(-1, -1))
 
 
-def _replay_target_epoch(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _group(coordinator, record)
+def _replay_target_epoch(shard: Shard, record: Record) -> None:
+    group = _group(shard, record)
     if group is not None:
         value = cast("TargetMetadata | None", record.value)
         group.target_metadata = TargetMetadata(-1, 0) if value is None else value
 
 
-def _replay_target(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _group(coordinator, record)
+def _replay_target(shard: Shard, record: Record) -> None:
+    group = _group(shard, record)
     if group is None:
         return
     if record.value is None:

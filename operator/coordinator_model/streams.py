@@ -9,13 +9,13 @@ Source: GroupCoordinatorService.streamsGroupHeartbeat and GroupMetadataManager (
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .consumer_records import append
 from .errors import ErrorCode, GroupError
 from .group_config import effective_ms, may_assign
 from .result import Step
 from .settings import require, require_text
+from .shard import Shard
 from .streams_group import StreamsGroup
 from .streams_heartbeat import (
     JOIN_EPOCH,
@@ -37,42 +37,35 @@ from .streams_messages import (
 from .streams_records import REPLAY, current_record, group_record, member_tombstones, target_epoch_record
 from .timers import TimerKey
 
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
 
-
-def heartbeat(
-    coordinator: GroupCoordinator, step: Step, request: StreamsGroupHeartbeatRequest
-) -> StreamsGroupHeartbeatResponse:
+def heartbeat(shard: Shard, step: Step, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
     """Join (epoch 0), heartbeat, leave (-1) or leave for a while (-2).
 
     Source: GroupCoordinatorService.streamsGroupHeartbeat, GroupMetadataManager.streamsGroupHeartbeat.
     """
-    _authorize(coordinator, request.principal, "READ", request.group_id)
-    _validate(coordinator, request)
+    _authorize(shard, request.principal, "READ", request.group_id)
+    _validate(shard, request)
     if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-        return _leave(coordinator, step, request)
-    return Heartbeat(coordinator, step, request).run()
+        return _leave(shard, step, request)
+    return Heartbeat(shard, step, request).run()
 
 
-def describe(
-    coordinator: GroupCoordinator, step: Step, request: StreamsGroupDescribeRequest
-) -> StreamsGroupDescribeResponse:
+def describe(shard: Shard, step: Step, request: StreamsGroupDescribeRequest) -> StreamsGroupDescribeResponse:
     """Show streams groups; a group of another type or none answers GROUP_ID_NOT_FOUND (streamsGroupDescribe)."""
     return StreamsGroupDescribeResponse(
-        groups=tuple(_described_group(coordinator, request.principal, group_id) for group_id in request.group_ids)
+        groups=tuple(_described_group(shard, request.principal, group_id) for group_id in request.group_ids)
     )
 
 
 # checks --------------------------------------------------------------------------------------------------------------
 
 
-def _authorize(coordinator: GroupCoordinator, principal: str, operation: str, group_id: str) -> None:
-    denied = coordinator.settings.is_denied(principal, operation, group_id)
+def _authorize(shard: Shard, principal: str, operation: str, group_id: str) -> None:
+    denied = shard.settings.is_denied(principal, operation, group_id)
     require(not denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
-def _validate(coordinator: GroupCoordinator, request: StreamsGroupHeartbeatRequest) -> None:
+def _validate(shard: Shard, request: StreamsGroupHeartbeatRequest) -> None:
     """Refuse requests that no member of this protocol sends (throwIfStreamsGroupHeartbeatRequestIsInvalid)."""
 
     def valid(condition: bool, message: str) -> None:
@@ -80,7 +73,7 @@ def _validate(coordinator: GroupCoordinator, request: StreamsGroupHeartbeatReque
 
     owned = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     static = request.group_instance_id is not None
-    valid(coordinator.settings.streams_static_membership or not static, "Static membership is not yet supported.")
+    valid(shard.settings.streams_static_membership or not static, "Static membership is not yet supported.")
     require_text(request.member_id, "MemberId")
     require_text(request.group_id, "GroupId")
     require_text(request.group_instance_id, "InstanceId")
@@ -101,11 +94,9 @@ def _validate(coordinator: GroupCoordinator, request: StreamsGroupHeartbeatReque
 # leaving -------------------------------------------------------------------------------------------------------------
 
 
-def _leave(
-    coordinator: GroupCoordinator, step: Step, request: StreamsGroupHeartbeatRequest
-) -> StreamsGroupHeartbeatResponse:
+def _leave(shard: Shard, step: Step, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
     """Remove the member, or with epoch -2 keep its tasks for it until its session is over (streamsGroupLeave)."""
-    group = existing(coordinator, request.group_id)
+    group = existing(shard, request.group_id)
     if request.shutdown_application:
         group.shutdown_requested_by = request.member_id
     if request.group_instance_id is None:
@@ -119,20 +110,20 @@ def _leave(
             assigned=member.current.assigned.assigned_in_epoch_zero(),
             pending_revocation=HeldTasks(),
         )
-        append(coordinator, step, [current_record(group.group_id, replace(member, current=current))])
+        append(shard, step, [current_record(group.group_id, replace(member, current=current))])
     else:
-        _fence(coordinator, step, group, member.member_id)
+        _fence(shard, step, group, member.member_id)
     return StreamsGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
 
 
-def _fence(coordinator: GroupCoordinator, step: Step, group: StreamsGroup, member_id: str) -> None:
+def _fence(shard: Shard, step: Step, group: StreamsGroup, member_id: str) -> None:
     """Remove a member: three tombstones and a new group epoch (streamsGroupFenceMember)."""
     metadata = replace(group.metadata, epoch=group.metadata.epoch + 1)
     records = [*member_tombstones(group.group_id, member_id), group_record(group.group_id, metadata)]
     if len(group.members) == 1:
         # As in a new group, the next assignment need not wait for the interval (KAFKA-20442).
         records.append(target_epoch_record(group.group_id, metadata.epoch, 0))
-    append(coordinator, step, records)
+    append(shard, step, records)
     group.revoking_since_epoch.pop(member_id, None)
     step.cancel(("streams-session", group.group_id, member_id))
     step.cancel(("streams-rebalance", group.group_id, member_id))
@@ -141,40 +132,40 @@ def _fence(coordinator: GroupCoordinator, step: Step, group: StreamsGroup, membe
 # timers --------------------------------------------------------------------------------------------------------------
 
 
-def _session_expired(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def _session_expired(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove the member; a group or member that is gone by now needs nothing (streamsGroupFenceMemberOperation)."""
-    group = coordinator.groups.get(key[1])
+    group = shard.groups.get(key[1])
     if isinstance(group, StreamsGroup) and key[2] in group.members:
-        _fence(coordinator, step, group, key[2])
+        _fence(shard, step, group, key[2])
 
 
-def _rebalance_expired(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def _rebalance_expired(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove a member that has not given up its tasks in time (scheduleStreamsGroupRebalanceTimeout)."""
-    group = coordinator.groups.get(key[1])
+    group = shard.groups.get(key[1])
     if not isinstance(group, StreamsGroup) or key[2] not in group.members:
         return
     if group.members[key[2]].current.member_epoch == group.revoking_since_epoch.get(key[2]):
-        _fence(coordinator, step, group, key[2])
+        _fence(shard, step, group, key[2])
 
 
-def _initial_delay_over(coordinator: GroupCoordinator, step: Step, key: TimerKey) -> None:
+def _initial_delay_over(shard: Shard, step: Step, key: TimerKey) -> None:
     """Assign the first tasks to whoever has joined by now (computeDelayedTargetAssignment)."""
-    group = coordinator.groups.get(key[1])
+    group = shard.groups.get(key[1])
     if not isinstance(group, StreamsGroup) or group.is_empty or group.topology is None:
         return
     epoch = group.metadata.epoch
     target = group.target_metadata
-    if epoch > target.assignment_epoch and may_assign(coordinator, step, "streams", key[1], target.timestamp_ms):
-        records, _ = assign_tasks(coordinator, step, group, epoch, group.members, group.targets, group.topology)
-        append(coordinator, step, records)
+    if epoch > target.assignment_epoch and may_assign(shard, step, "streams", key[1], target.timestamp_ms):
+        records, _ = assign_tasks(shard, step, group, epoch, group.members, group.targets, group.topology)
+        append(shard, step, records)
 
 
-def _on_loaded(coordinator: GroupCoordinator, step: Step) -> None:
+def _on_loaded(shard: Shard, step: Step) -> None:
     """Give every member a full session and every revocation its full time again (onLoaded)."""
-    for group in coordinator.groups.values():
+    for group in shard.groups.values():
         if not isinstance(group, StreamsGroup):
             continue
-        session_ms = effective_ms(coordinator, group.group_id, "streams.session.timeout.ms")
+        session_ms = effective_ms(shard, group.group_id, "streams.session.timeout.ms")
         for member in group.members.values():
             step.arm(("streams-session", group.group_id, member.member_id), session_ms)
             if member.current.state is MemberState.UNREVOKED_TASKS:
@@ -186,10 +177,10 @@ def _on_loaded(coordinator: GroupCoordinator, step: Step) -> None:
 # describe ------------------------------------------------------------------------------------------------------------
 
 
-def _described_group(coordinator: GroupCoordinator, principal: str, group_id: str) -> StreamsGroupDescribedGroup:
+def _described_group(shard: Shard, principal: str, group_id: str) -> StreamsGroupDescribedGroup:
     try:
-        _authorize(coordinator, principal, "DESCRIBE", group_id)
-        group = existing(coordinator, group_id)
+        _authorize(shard, principal, "DESCRIBE", group_id)
+        group = existing(shard, group_id)
     except GroupError as error:
         state = "Dead" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
         return StreamsGroupDescribedGroup(

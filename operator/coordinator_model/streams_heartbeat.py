@@ -6,7 +6,6 @@ Source: GroupMetadataManager.streamsGroupHeartbeat and what it calls, 4.4.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from . import streams_assignor
 from .consumer_group import metadata_hash
@@ -16,6 +15,7 @@ from .group_config import effective_ms, may_assign
 from .records import Record
 from .result import Step
 from .settings import require
+from .shard import Shard
 from .streams_group import GroupMetadata, StreamsGroup
 from .streams_member import Member, MemberMetadata, MemberState, Tasks, reconcile, task_ids, tasks_of
 from .streams_messages import Status, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, Topology
@@ -29,28 +29,25 @@ from .streams_records import (
     topology_record,
 )
 
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
-
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 
 
-def existing(coordinator: GroupCoordinator, group_id: str) -> StreamsGroup:
+def existing(shard: Shard, group_id: str) -> StreamsGroup:
     """Return the streams group or raise GROUP_ID_NOT_FOUND (getStreamsGroupOrThrow)."""
-    group = coordinator.groups.get(group_id)
+    group = shard.groups.get(group_id)
     if isinstance(group, StreamsGroup):
         return group
     reason = "not found" if group is None else "is not a streams group"
     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
 
 
-def _require_room(coordinator: GroupCoordinator, group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> None:
+def _require_room(shard: Shard, group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> None:
     """A full group still takes a returning instance id and a known member (throwIfStreamsGroupIsFull, KAFKA-20601)."""
     if group.static_member(request.group_instance_id) is not None or request.member_id in group.members:
         return
-    size = coordinator.settings.streams_max_size
+    size = shard.settings.streams_max_size
     require(
         len(group.members) < size,
         ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -93,8 +90,8 @@ def _owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
 class Heartbeat:
     """One heartbeat with an epoch of 0 or more. Its records are applied together at the end, or not at all."""
 
-    def __init__(self, coordinator: GroupCoordinator, step: Step, request: StreamsGroupHeartbeatRequest) -> None:
-        self._coordinator = coordinator
+    def __init__(self, shard: Shard, step: Step, request: StreamsGroupHeartbeatRequest) -> None:
+        self._shard = shard
         self._step = step
         self._request = request
         self._joins = request.member_epoch == JOIN_EPOCH
@@ -118,9 +115,9 @@ class Heartbeat:
         assigned_epoch, target = self._target(epoch, updated, topology)
         updated = self._reconcile(updated, assigned_epoch, target)
         self._step.arm(("streams-session", group.group_id, member.member_id), self._config("session.timeout.ms"))
-        append(self._coordinator, self._step, self._records)
-        registered = self._coordinator.groups[group.group_id]
-        registered.configured_from, registered.task_counts = self._coordinator.image, self._task_counts
+        append(self._shard, self._step, self._records)
+        registered = self._shard.groups[group.group_id]
+        registered.configured_from, registered.task_counts = self._shard.image, self._task_counts
         if request.shutdown_application:
             registered.shutdown_requested_by = member.member_id
         if registered.shutdown_requested_by is not None:
@@ -130,19 +127,19 @@ class Heartbeat:
         return self._response(member, updated)
 
     def _config(self, key: str) -> int:
-        return effective_ms(self._coordinator, self._group.group_id, f"streams.{key}")
+        return effective_ms(self._shard, self._group.group_id, f"streams.{key}")
 
     def _find_group(self) -> StreamsGroup:
         """Return the group; a join makes one, in place of an empty classic group if there is one."""
         group_id = self._request.group_id
         if not self._joins:
-            return existing(self._coordinator, group_id)
-        group = self._coordinator.groups.get(group_id)
+            return existing(self._shard, group_id)
+        group = self._shard.groups.get(group_id)
         if group is not None and group.group_type == "classic" and group.is_empty:
             self._records += group.tombstones()
             group = None
-        found = StreamsGroup(group_id) if group is None else existing(self._coordinator, group_id)
-        _require_room(self._coordinator, found, self._request)
+        found = StreamsGroup(group_id) if group is None else existing(self._shard, group_id)
+        _require_room(self._shard, found, self._request)
         return found
 
     def _find_member(self) -> Member:
@@ -246,7 +243,7 @@ class Heartbeat:
 
     def _bump(self, recompute: bool, topology: Topology) -> int:
         """Return the group epoch, one higher if something changed that bears on the assignment."""
-        group, image = self._group, self._coordinator.image
+        group, image = self._group, self._shard.image
         old = group.metadata
         topics_hash = old.metadata_hash
         if group.configured_from is not image:
@@ -279,14 +276,14 @@ class Heartbeat:
         """Let the members of a new group come together before tasks are assigned (initial rebalance delay)."""
         key = ("streams-initial", self._group.group_id)
         delay_ms = self._config("initial.rebalance.delay.ms")
-        if self._group.is_empty and delay_ms > 0 and self._coordinator.timers.deadline_ms(key) is None:
+        if self._group.is_empty and delay_ms > 0 and self._shard.timers.deadline_ms(key) is None:
             self._step.arm(key, delay_ms)
 
     def _target(self, epoch: int, updated: Member, topology: Topology) -> tuple[int, Tasks]:
         """Return the assignment epoch and the member's target, computed anew if the group epoch is ahead."""
         group = self._group
         assigned_epoch = group.target_metadata.assignment_epoch
-        if self._coordinator.timers.deadline_ms(("streams-initial", group.group_id)) is not None:
+        if self._shard.timers.deadline_ms(("streams-initial", group.group_id)) is not None:
             self._delayed("Assignment delayed due to the configured initial rebalance delay.")
             return assigned_epoch, Tasks()
         known_as = updated.member_id if self._replaced is None else self._replaced.member_id
@@ -294,7 +291,7 @@ class Heartbeat:
         if assigned_epoch >= epoch:
             return assigned_epoch, target
         assigned_ms = group.target_metadata.timestamp_ms
-        if not may_assign(self._coordinator, self._step, "streams", group.group_id, assigned_ms):
+        if not may_assign(self._shard, self._step, "streams", group.group_id, assigned_ms):
             self._delayed("Assignment delayed due to the configured assignment interval.")
             return assigned_epoch, target
         members = {m: member for m, member in group.members.items() if m != known_as}
@@ -302,7 +299,7 @@ class Heartbeat:
         targets = {m: tasks for m, tasks in group.targets.items() if m != known_as}
         if known_as in group.targets:
             targets[updated.member_id] = target
-        records, targets = assign_tasks(self._coordinator, self._step, group, epoch, members, targets, topology)
+        records, targets = assign_tasks(self._shard, self._step, group, epoch, members, targets, topology)
         self._records += records
         return epoch, targets[updated.member_id]
 
@@ -342,7 +339,7 @@ class Heartbeat:
 
 
 def assign_tasks(
-    coordinator: GroupCoordinator,
+    shard: Shard,
     step: Step,
     group: StreamsGroup,
     epoch: int,
@@ -351,8 +348,8 @@ def assign_tasks(
     topology: Topology,
 ) -> tuple[list[Record], dict[str, Tasks]]:
     """Return the records of the targets that changed, then of the epoch, and all targets (TargetAssignmentBuilder)."""
-    standbys = effective_ms(coordinator, group.group_id, "streams.num.standby.replicas")
-    new = streams_assignor.assign(members, targets, topology, coordinator.image, standbys)
+    standbys = effective_ms(shard, group.group_id, "streams.num.standby.replicas")
+    new = streams_assignor.assign(members, targets, topology, shard.image, standbys)
     records = [
         target_record(group.group_id, member_id, target)
         for member_id, target in new.items()

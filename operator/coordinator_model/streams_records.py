@@ -6,15 +6,13 @@ Source: StreamsCoordinatorRecordHelpers and GroupMetadataManager.replay.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from .records import Record, RecordType
+from .shard import Shard
 from .streams_group import GroupMetadata, StreamsGroup, TargetMetadata
 from .streams_member import CurrentAssignment, Member, MemberMetadata, Tasks
 from .streams_messages import Topology
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator
 
 
 def group_record(group_id: str, metadata: GroupMetadata) -> Record:
@@ -61,41 +59,41 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
 # replay --------------------------------------------------------------------------------------------------------------
 
 
-def _group(coordinator: GroupCoordinator, record: Record) -> StreamsGroup | None:
+def _group(shard: Shard, record: Record) -> StreamsGroup | None:
     """Return the record's group, made unless the record is a tombstone; None: a tombstone of nothing.
 
     A simple classic group, which only holds offsets and has no record, makes way.
     """
-    group = coordinator.groups.get(record.group_id)
+    group = shard.groups.get(record.group_id)
     if isinstance(group, StreamsGroup):
         return group
     if record.value is None:
         return None
     if group is not None and not getattr(group, "is_simple", False):
         raise AssertionError(f"Group {record.group_id} is not a streams group")
-    made = coordinator.groups[record.group_id] = StreamsGroup(record.group_id)
+    made = shard.groups[record.group_id] = StreamsGroup(record.group_id)
     return made
 
 
-def _replay_group(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _group(coordinator, record)
+def _replay_group(shard: Shard, record: Record) -> None:
+    group = _group(shard, record)
     if group is None:
         return
     if record.value is None:
-        del coordinator.groups[record.group_id]
+        del shard.groups[record.group_id]
     else:
         group.metadata = cast(GroupMetadata, record.value)
 
 
-def _replay_topology(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _group(coordinator, record)
+def _replay_topology(shard: Shard, record: Record) -> None:
+    group = _group(shard, record)
     if group is not None:
         group.topology = cast("Topology | None", record.value)
         group.configured_from = None
 
 
-def _replay_member(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _group(coordinator, record)
+def _replay_member(shard: Shard, record: Record) -> None:
+    group = _group(shard, record)
     if group is None:
         return
     member_id = str(record.key[1])
@@ -106,9 +104,9 @@ def _replay_member(coordinator: GroupCoordinator, record: Record) -> None:
         group.put_member(replace(member, metadata=cast(MemberMetadata, record.value)))
 
 
-def _replay_current(coordinator: GroupCoordinator, record: Record) -> None:
+def _replay_current(shard: Shard, record: Record) -> None:
     """A tombstone takes the assignment away; on a member that is gone it means nothing (compaction may reorder)."""
-    group = _group(coordinator, record)
+    group = _group(shard, record)
     if group is None:
         return
     member_id = str(record.key[1])
@@ -119,15 +117,15 @@ def _replay_current(coordinator: GroupCoordinator, record: Record) -> None:
         group.put_member(replace(group.members[member_id], current=CurrentAssignment(-1, -1)))
 
 
-def _replay_target_epoch(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _group(coordinator, record)
+def _replay_target_epoch(shard: Shard, record: Record) -> None:
+    group = _group(shard, record)
     if group is not None:
         value = cast("TargetMetadata | None", record.value)
         group.target_metadata = TargetMetadata(-1, 0) if value is None else value
 
 
-def _replay_target(coordinator: GroupCoordinator, record: Record) -> None:
-    group = _group(coordinator, record)
+def _replay_target(shard: Shard, record: Record) -> None:
+    group = _group(shard, record)
     if group is None:
         return
     if record.value is None:
