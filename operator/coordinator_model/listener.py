@@ -16,10 +16,11 @@ import traceback
 import uuid
 from collections.abc import Callable, Mapping
 
+from kafka_frames import BadFrame
+
 from . import messages as m
 from .coordinator import GroupCoordinator
 from .errors import ErrorCode
-from .frame_guard import BadFrame
 from .image import TopicImage
 from .records import Record
 from .result import Result

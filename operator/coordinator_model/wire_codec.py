@@ -22,9 +22,11 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from .frame_guard import BadFrame, check_frame
+from kafka_frames import BadFrame, check_frame
 
 Body = dict[str, Any]
+MAX_ELEMENTS = 1 << 20
+"""Of all arrays of one frame; a request of group membership has a few thousand at most."""
 
 
 class Api(IntEnum):
@@ -94,7 +96,7 @@ def decode(entity: type, frame: bytes, offset: int = 0) -> tuple[Body, int]:
     ------
     BadFrame: the bytes are no such entity.
     """
-    check_frame(entity, frame, offset)
+    check_frame(entity, frame, offset, max_elements=MAX_ELEMENTS)
     try:
         read: Any = entity_reader(entity)
         value, size = read(frame, offset)

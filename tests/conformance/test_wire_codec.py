@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from coordinator_model import wire_codec
 from coordinator_model.broker_config import UnknownProperty, group_defaults, parse_pairs, properties, with_properties
-from coordinator_model.frame_guard import BadFrame, check_frame
 from coordinator_model.settings import BrokerSettings
 from coordinator_model.wire_cluster import topic_refusal
 from coordinator_model.wire_codec import SERVED, Api, decode, encode, request_type, response_type
+from kafka_frames import BadFrame, check_frame
 
 ENTITIES = [
     pytest.param(kind(api, version), id=f"{api.name}-v{version}-{kind.__name__.split('_')[0]}")
