@@ -11,22 +11,11 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import (
-    classic,
-    classic_join,
-    classic_leave,
-    consumer,
-    describe,
-    future,
-    group_config,
-    migration,
-    offsets,
-    share,
-    streams,
-)
-from .errors import ErrorCode, GroupError
-from .image import TopicImage
-from .messages import (
+from . import describe, offsets
+from .base import group_config
+from .base.errors import ErrorCode, GroupError
+from .base.image import TopicImage
+from .base.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -38,11 +27,19 @@ from .messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
-from .records import Record, RecordType
-from .result import Completed, Result, Step
-from .settings import BrokerSettings
-from .shard import ErrorResponse, Expire, Handler, OnLoaded, Replay, Shard, response_error
-from .timers import TimerChange, TimerKey
+from .base.records import Record, RecordType
+from .base.result import Completed, Result, Step
+from .base.settings import BrokerSettings
+from .base.shard import ErrorResponse, Expire, Handler, OnLoaded, Replay, Shard, response_error
+from .base.timers import TimerChange, TimerKey
+from .classic import future
+from .classic import join as classic_join
+from .classic import leave as classic_leave
+from .classic import requests as classic
+from .consumer import migration
+from .consumer import requests as consumer
+from .share import requests as share
+from .streams import requests as streams
 
 TIMER_RETRY_MS = 500
 """A timer whose records the log refused is tried again after this time (CoordinatorTimerImpl)."""

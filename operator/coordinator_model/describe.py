@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .classic_group import DEAD, STABLE, ClassicGroup
-from .classic_member import ClassicMember
-from .errors import ErrorCode, GroupError
-from .messages import (
+from .base.errors import ErrorCode, GroupError
+from .base.messages import (
     CoordinatorKey,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -27,9 +25,11 @@ from .messages import (
     Request,
     Response,
 )
+from .base.result import Step
+from .base.shard import Handler, Shard
+from .classic.group import DEAD, STABLE, ClassicGroup
+from .classic.member import ClassicMember
 from .offsets import offset_tombstones
-from .result import Step
-from .shard import Handler, Shard
 
 NOT_FOUND_VERSION = 6
 """From here on DescribeGroups answers GROUP_ID_NOT_FOUND for an absent group (KIP-1043)."""

@@ -10,11 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import consumer, streams_group
-from .classic_group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup, illegal_state
-from .classic_rebalance import arm_session
-from .errors import ErrorCode, GroupError
-from .messages import (
+from .base.errors import ErrorCode, GroupError
+from .base.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
@@ -23,10 +20,14 @@ from .messages import (
     Response,
     TxnOffsetCommitRequest,
 )
-from .records import Record, RecordType
-from .result import Step
-from .shard import Group, Handler, Replay, Shard
-from .streams_group import StreamsGroup
+from .base.records import Record, RecordType
+from .base.result import Step
+from .base.shard import Group, Handler, Replay, Shard
+from .classic.group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup, illegal_state
+from .classic.rebalance import arm_session
+from .consumer import requests as consumer
+from .streams import group as streams_group
+from .streams.group import StreamsGroup
 
 INSTANCE_ID_VERSION = 7
 """From here on OffsetCommit carries the group instance id (KIP-345)."""

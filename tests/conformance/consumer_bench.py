@@ -7,29 +7,9 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from coordinator_model.assignors.subscription import DecodedSubscription, encode_subscription
-from coordinator_model.consumer_group import ConsumerGroup, metadata_hash
-from coordinator_model.consumer_member import (
-    ClassicMemberMetadata,
-    CurrentAssignment,
-    Member,
-    MemberMetadata,
-    MemberState,
-    grouped,
-    partitions_of,
-    topic_names,
-    with_epoch,
-)
-from coordinator_model.consumer_records import (
-    current_record,
-    group_record,
-    member_record,
-    target_epoch_record,
-    target_record,
-)
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
     ConsumerGroupDescribedGroup,
     ConsumerGroupDescribeRequest,
@@ -49,9 +29,29 @@ from coordinator_model.messages import (
     SyncGroupResponse,
     TopicPartitions,
 )
-from coordinator_model.records import Record, RecordType
-from coordinator_model.result import Result
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.result import Result
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.consumer.group import ConsumerGroup, metadata_hash
+from coordinator_model.consumer.member import (
+    ClassicMemberMetadata,
+    CurrentAssignment,
+    Member,
+    MemberMetadata,
+    MemberState,
+    grouped,
+    partitions_of,
+    topic_names,
+    with_epoch,
+)
+from coordinator_model.consumer.records import (
+    current_record,
+    group_record,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
+from coordinator_model.coordinator import GroupCoordinator
 
 GROUP = "orders"
 UNIFORM = ("uniform", "range")

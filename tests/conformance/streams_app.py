@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.result import Result
+from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.result import Result
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.streams_messages import (
+from coordinator_model.streams.messages import (
     StreamsGroupDescribedGroup,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,

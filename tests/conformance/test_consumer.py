@@ -10,16 +10,16 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_model.consumer_group import metadata_hash
-from coordinator_model.consumer_member import CurrentAssignment, MemberState
-from coordinator_model.consumer_records import TargetMemberValue, TargetMetadataValue
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     TopicPartitions,
 )
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.share_messages import ShareGroupHeartbeatRequest
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.consumer.group import metadata_hash
+from coordinator_model.consumer.member import CurrentAssignment, MemberState
+from coordinator_model.consumer.records import TargetMemberValue, TargetMetadataValue
+from coordinator_model.share.messages import ShareGroupHeartbeatRequest
 
 from .consumer_bench import (
     CURRENT,

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.settings import BrokerSettings
 
 from .consumer_bench import CURRENT, FIRST, GROUP, SECOND, UNIFORM, Bench, broker_settings, member
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 import pytest
 
 from coordinator_model.assignors.subscription import decode_assignment
-from coordinator_model.classic_group import ClassicGroup
-from coordinator_model.classic_member import GroupMetadata
-from coordinator_model.consumer_group import ConsumerGroup
-from coordinator_model.consumer_member import MemberState
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     JoinGroupResponse,
     Protocol,
     SyncGroupResponse,
 )
-from coordinator_model.records import RecordType
+from coordinator_model.base.records import RecordType
+from coordinator_model.classic.group import ClassicGroup
+from coordinator_model.classic.member import GroupMetadata
+from coordinator_model.consumer.group import ConsumerGroup
+from coordinator_model.consumer.member import MemberState
 
 from .consumer_bench import (
     ALL,

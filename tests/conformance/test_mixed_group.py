@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from coordinator_model.assignors.subscription import decode_assignment
-from coordinator_model.consumer_member import MemberState
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     Protocol,
 )
+from coordinator_model.consumer.member import MemberState
 
 from .consumer_bench import (
     ALL,

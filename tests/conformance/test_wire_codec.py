@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_model import wire_codec
-from coordinator_model.broker_config import UnknownProperty, group_defaults, parse_pairs, properties, with_properties
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.wire_cluster import topic_refusal
-from coordinator_model.wire_codec import SERVED, Api, decode, encode, request_type, response_type
+from coordinator_model.base.broker_config import (
+    UnknownProperty,
+    group_defaults,
+    parse_pairs,
+    properties,
+    with_properties,
+)
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.wire import codec as wire_codec
+from coordinator_model.wire.cluster import topic_refusal
+from coordinator_model.wire.codec import SERVED, Api, decode, encode, request_type, response_type
 from kafka_frames import BadFrame, check_frame
 
 ENTITIES = [

@@ -8,7 +8,7 @@ import os
 from conformance.wire.catalogue import row
 from conformance.wire.conversation import Conversation, E, Member, consumer_group, settle
 from conformance.wire.targets import MAX_SIZE, create_topics
-from coordinator_model import messages as m
+from coordinator_model.base import messages as m
 
 GMMT = "GroupMetadataManagerTest"
 

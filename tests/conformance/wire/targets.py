@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.wire.client import WireClient
-from coordinator_model import messages as m
-from coordinator_model.broker_config import properties, with_properties
-from coordinator_model.listener import Listener
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.wire_codec import Api
+from coordinator_model.base import messages as m
+from coordinator_model.base.broker_config import properties, with_properties
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.wire.codec import Api
+from coordinator_model.wire.listener import Listener
 from support.devcluster import kafka_broker
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings as RealSettings

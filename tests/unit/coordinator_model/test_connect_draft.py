@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_model.connect import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
-from coordinator_model.connect_draft import ConnectDraftCoordinator, DraftErrorCode, DraftSettings
-from coordinator_model.connect_draft.assignors import DeclarativeAssignor, EagerDraftAssignor, TodaysAssignor
-from coordinator_model.connect_draft.cluster import Delivery, DraftCluster
-from coordinator_model.connect_draft.codec import decode_record, encode_key, encode_value
-from coordinator_model.connect_draft.messages import (
+from connect_draft import ConnectDraftCoordinator, DraftErrorCode, DraftSettings
+from connect_draft.broker.selection import able_workers, fits_together, select_assignor
+from connect_draft.codec import decode_record, encode_key, encode_value
+from connect_draft.messages import (
     AlterConnectGroupConfigRequest,
     ConnectGroupDescribeRequest,
     ConnectGroupDescribeResponse,
@@ -26,8 +24,8 @@ from coordinator_model.connect_draft.messages import (
     DescribedWorker,
     InstalledMember,
 )
-from coordinator_model.connect_draft.metadata import encode_worker_metadata
-from coordinator_model.connect_draft.records import (
+from connect_draft.metadata import encode_worker_metadata
+from connect_draft.records import (
     Assignor,
     ClassicWorker,
     ConnectorsTasksMetadata,
@@ -41,9 +39,11 @@ from coordinator_model.connect_draft.records import (
     TargetMember,
     Value,
 )
-from coordinator_model.connect_draft.selection import able_workers, fits_together, select_assignor
-from coordinator_model.connect_draft.worker import DraftWorker
-from coordinator_model.errors import ErrorCode
+from connect_draft.workers.assignors import DeclarativeAssignor, EagerDraftAssignor, TodaysAssignor
+from connect_draft.workers.cluster import Delivery, DraftCluster
+from connect_draft.workers.worker import DraftWorker
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.connect import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
 
 GROUP = "connect-cluster"
 CONFIG = ClusterConfig(1, {"A": 2, "B": 1})

@@ -11,18 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_model.connect import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
-from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
-from coordinator_model.connect_draft.assignors import ConnectAssignor, DeclarativeAssignor, TodaysAssignor
-from coordinator_model.connect_draft.cluster import DraftCluster
-from coordinator_model.connect_draft.errors import DraftErrorCode
-from coordinator_model.connect_draft.messages import (
+from connect_draft.errors import DraftErrorCode
+from connect_draft.messages import (
     ConnectGroupDescribeRequest,
     ConnectGroupDescribeResponse,
     ConnectGroupHeartbeatRequest,
 )
-from coordinator_model.connect_draft.metadata import encode_worker_metadata
-from coordinator_model.connect_draft.records import (
+from connect_draft.metadata import encode_worker_metadata
+from connect_draft.records import (
     Assignor,
     ConnectorsTasksMetadata,
     CurrentMemberAssignment,
@@ -33,7 +29,11 @@ from coordinator_model.connect_draft.records import (
     TargetAssignment,
     TargetMember,
 )
-from coordinator_model.connect_draft.worker import DraftWorker
+from connect_draft.workers.assignors import ConnectAssignor, DeclarativeAssignor, TodaysAssignor
+from connect_draft.workers.cluster import DraftCluster
+from connect_draft.workers.worker import DraftWorker
+from coordinator_model.connect import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
+from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
 
 GOLDEN = Path(__file__).parents[2] / "conformance" / "golden"
 GROUP = "connect-cluster"

@@ -11,6 +11,29 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from connect_draft import ConnectDraftCoordinator
+from connect_draft.messages import (
+    ClassicConnectGroup,
+    ClassicConnectMember,
+    ConnectGroupDescribeRequest,
+    ConnectGroupDescribeResponse,
+)
+from connect_draft.workers.assignors import ConnectAssignor, DeclarativeAssignor, EagerDraftAssignor
+from connect_draft.workers.cluster import DraftCluster
+from connect_draft.workers.worker import DraftWorker
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    Protocol,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from coordinator_model.connect import (
     Assignment,
     AssignmentError,
@@ -22,29 +45,6 @@ from coordinator_model.connect import (
     IncrementalCooperativeAssignor,
     decode_assignment,
     encode_assignment,
-)
-from coordinator_model.connect_draft import ConnectDraftCoordinator
-from coordinator_model.connect_draft.assignors import ConnectAssignor, DeclarativeAssignor, EagerDraftAssignor
-from coordinator_model.connect_draft.cluster import DraftCluster
-from coordinator_model.connect_draft.messages import (
-    ClassicConnectGroup,
-    ClassicConnectMember,
-    ConnectGroupDescribeRequest,
-    ConnectGroupDescribeResponse,
-)
-from coordinator_model.connect_draft.worker import DraftWorker
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    Protocol,
-    SyncGroupRequest,
-    SyncGroupResponse,
 )
 
 GROUP = "connect-cluster"

@@ -7,20 +7,20 @@ from collections import Counter
 
 import pytest
 
-from coordinator_model.connect import ClusterConfig, ConnectorsAndTasks
-from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
-from coordinator_model.connect_draft import ConnectDraftCoordinator, DraftSettings
-from coordinator_model.connect_draft.assignors import DeclarativeAssignor, TodaysAssignor
-from coordinator_model.connect_draft.cluster import Delivery, DraftCluster
-from coordinator_model.connect_draft.group import ConnectGroup
-from coordinator_model.connect_draft.messages import (
+from connect_draft import ConnectDraftCoordinator, DraftSettings
+from connect_draft.broker.group import ConnectGroup
+from connect_draft.messages import (
     ConnectGroupDescribeRequest,
     ConnectGroupDescribeResponse,
     ConnectGroupHeartbeatRequest,
 )
-from coordinator_model.connect_draft.records import DraftRecord
-from coordinator_model.connect_draft.worker import DraftWorker
-from coordinator_model.errors import ErrorCode
+from connect_draft.records import DraftRecord
+from connect_draft.workers.assignors import DeclarativeAssignor, TodaysAssignor
+from connect_draft.workers.cluster import Delivery, DraftCluster
+from connect_draft.workers.worker import DraftWorker
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.connect import ClusterConfig, ConnectorsAndTasks
+from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
 from support.long_drills import by_length
 
 GROUP = "connect-cluster"

@@ -17,20 +17,20 @@ from conformance.consumer_bench import (
     Bench,
     member,
 )
-from coordinator_model.consumer_group import metadata_hash
-from coordinator_model.consumer_member import CurrentAssignment, Member, MemberState, with_epoch
-from coordinator_model.consumer_records import current_record
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.consumer.group import metadata_hash
+from coordinator_model.consumer.member import CurrentAssignment, Member, MemberState, with_epoch
+from coordinator_model.consumer.records import current_record
+from coordinator_model.coordinator import GroupCoordinator
 
 NONE, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST
 ALL: TopicPartitions = (("bar", (0, 1, 2)), ("foo", (0, 1, 2, 3, 4, 5)))

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from conformance.consumer_bench import GROUP, Bench, protocols
 from coordinator_model.assignors.subscription import decode_assignment
-from coordinator_model.consumer_group import ConsumerGroup
-from coordinator_model.consumer_member import Partition, grouped, partitions_of
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import TopicPartitions
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import TopicPartitions
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.consumer.group import ConsumerGroup
+from coordinator_model.consumer.member import Partition, grouped, partitions_of
 
 INSTANCES = [None, "x", "y", "z"]
 ACTIONS = ["join", "beat", "beat", "beat", "leave", "away", "crash", "classic", "remove", "tick", "fail over", "topics"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from conformance.consumer_bench import CURRENT, EPOCH, GROUP, MEMBER, REGEX, TARGET, TARGET_EPOCH, Bench, member
-from coordinator_model.consumer_group import ResolvedRegex
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import TopicPartitions
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import TopicPartitions
+from coordinator_model.consumer.group import ResolvedRegex
 
 FOO: TopicPartitions = (("foo", (0, 1, 2, 3, 4, 5)),)
 TIMER = ("consumer-regex", GROUP)

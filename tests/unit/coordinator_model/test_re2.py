@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_model.re2 import MAX_DEPTH, NotInRe2, compile_re2
+from coordinator_model.consumer.re2 import MAX_DEPTH, NotInRe2, compile_re2
 
 NAMES = ("a", "b", "ab", "foo", "foo-1", "foo_bar", "a.b", "A", "Foo", "0", "a0", "_", "-", "aaa")
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
     ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
@@ -20,16 +19,17 @@ from coordinator_model.messages import (
     MemberIdentity,
     SyncGroupRequest,
 )
-from coordinator_model.records import Record, RecordType
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.share_group import ShareGroup
-from coordinator_model.share_messages import (
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.coordinator import GroupCoordinator
+from coordinator_model.share.group import ShareGroup
+from coordinator_model.share.messages import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from coordinator_model.streams_messages import StreamsGroupHeartbeatRequest, Topology
+from coordinator_model.streams.messages import StreamsGroupHeartbeatRequest, Topology
 
 GROUP = "share"
 

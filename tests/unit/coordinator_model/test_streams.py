@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_model import streams_assignor
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode, GroupError
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode, GroupError
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -23,10 +21,12 @@ from coordinator_model.messages import (
     ListGroupsResponse,
     MemberIdentity,
 )
-from coordinator_model.records import Record, RecordType
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.streams_group import StreamsGroup, check_commit, check_fetch
-from coordinator_model.streams_member import (
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.coordinator import GroupCoordinator
+from coordinator_model.streams import assignor as streams_assignor
+from coordinator_model.streams.group import StreamsGroup, check_commit, check_fetch
+from coordinator_model.streams.member import (
     CurrentAssignment,
     HeldTasks,
     Holders,
@@ -39,7 +39,7 @@ from coordinator_model.streams_member import (
     task_ids,
     tasks_of,
 )
-from coordinator_model.streams_messages import (
+from coordinator_model.streams.messages import (
     Status,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,

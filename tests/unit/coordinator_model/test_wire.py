@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from coordinator_model import messages as m
+from coordinator_model.base import messages as m
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
 from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.wire_cluster import CLUSTER_APIS, DELETE, GROUP_RESOURCE, SET, Broker
-from coordinator_model.wire_codec import Api, Body, decode, encode, response_type
-from coordinator_model.wire_groups import Peer
-from coordinator_model.wire_values import TopicIds
+from coordinator_model.wire.cluster import CLUSTER_APIS, DELETE, GROUP_RESOURCE, SET, Broker
+from coordinator_model.wire.codec import Api, Body, decode, encode, response_type
+from coordinator_model.wire.groups import Peer
+from coordinator_model.wire.values import TopicIds
 
 
 @pytest.fixture

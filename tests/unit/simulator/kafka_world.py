@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coordinator_model.image import TopicImage
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.settings import BrokerSettings
 from simulator.client_settings import ConsumerSettings, ContainerSettings
 from simulator.clients import Programs
 from simulator.gateway import ModelKafkaGateway
