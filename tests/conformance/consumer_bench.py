@@ -8,7 +8,7 @@ from itertools import count
 
 from coordinator_model.assignors.subscription import DecodedSubscription, encode_subscription
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.image import TopicImage
+from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
     ConsumerGroupDescribedGroup,
@@ -32,7 +32,7 @@ from coordinator_model.base.messages import (
 from coordinator_model.base.records import Record, RecordType
 from coordinator_model.base.result import Result
 from coordinator_model.base.settings import BrokerSettings
-from coordinator_model.consumer.group import ConsumerGroup, metadata_hash
+from coordinator_model.consumer.group import ConsumerGroup
 from coordinator_model.consumer.member import (
     ClassicMemberMetadata,
     CurrentAssignment,

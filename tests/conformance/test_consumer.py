@@ -11,14 +11,13 @@ from dataclasses import replace
 import pytest
 
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.image import TopicImage
+from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import (
     TopicPartitions,
 )
 from coordinator_model.base.settings import BrokerSettings
-from coordinator_model.consumer.group import metadata_hash
+from coordinator_model.consumer.group import TargetMemberValue, TargetMetadataValue
 from coordinator_model.consumer.member import CurrentAssignment, MemberState
-from coordinator_model.consumer.records import TargetMemberValue, TargetMetadataValue
 from coordinator_model.share.messages import ShareGroupHeartbeatRequest
 
 from .consumer_bench import (
@@ -199,7 +198,7 @@ def test_N08_after_a_temporary_leave_it_comes_back_without_partitions(bench: Ben
     answer = bench.join("m1", "z", assignor="range")
     assert (answer.error_code, answer.member_epoch, answer.assignment) == (NONE, 10, ())
     assert bench.group.static_members == {"z": "m1", "y": "m2"}
-    assert (bench.group.target["m1"], bench.group.state) == (FIRST, "Stable")
+    assert (bench.group.targets["m1"], bench.group.state) == (FIRST, "Stable")
 
 
 def test_N09_instance_id_in_use_is_unreleased(bench: Bench) -> None:

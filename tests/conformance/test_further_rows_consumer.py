@@ -13,7 +13,7 @@ from kio.schema.consumer_group_heartbeat.v1.response import Assignment as FinalA
 from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbeatResponse as FinalHeartbeatResponse
 
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.image import TopicImage
+from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
@@ -21,7 +21,7 @@ from coordinator_model.base.messages import (
 from coordinator_model.base.records import Record, RecordType
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.member import GroupMetadata
-from coordinator_model.consumer.group import ResolvedRegex, metadata_hash
+from coordinator_model.consumer.group import ResolvedRegex
 from coordinator_model.consumer.member import CurrentAssignment, MemberState, with_epoch
 from coordinator_model.consumer.records import GroupMetadataValue, TargetMemberValue, TargetMetadataValue
 

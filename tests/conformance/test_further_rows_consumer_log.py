@@ -219,7 +219,7 @@ def test_removal_of_an_older_claim_leaves_the_newer_one() -> None:
 def test_member_waits_for_a_partition_that_another_has_not_revoked() -> None:
     """CGT.testWaitingOnUnreleasedPartition: what the member itself holds or gives up is nothing to wait for."""
     group = ConsumerGroup(GROUP, 0)
-    group.target["m1"] = (("foo", (1, 2, 3)), ("zar", (7, 8, 9)))
+    group.targets["m1"] = (("foo", (1, 2, 3)), ("zar", (7, 8, 9)))
     first = member("m1", None, (("foo", (1, 2, 3)),), pending=(("bar", (4, 5, 6)),))
     group.put_member(first)
     assert not group.waits_for_unreleased(first)

@@ -9,13 +9,13 @@ import pytest
 
 from coordinator_model.assignors.subscription import decode_assignment
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.image import TopicImage
+from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import JoinGroupResponse, SyncGroupResponse, TopicPartitions
 from coordinator_model.base.records import Record, RecordType
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.group import ClassicGroup
 from coordinator_model.classic.member import GroupMetadata
-from coordinator_model.consumer.group import ResolvedRegex, metadata_hash
+from coordinator_model.consumer.group import ResolvedRegex
 from coordinator_model.consumer.member import CurrentAssignment, MemberState, with_epoch
 from coordinator_model.consumer.records import GroupMetadataValue
 

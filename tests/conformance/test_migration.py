@@ -111,7 +111,7 @@ def test_M03_with_missing_target_assignment() -> None:
     """GMMT …ReplacedByClassicProtocolMemberWhenTargetAssignmentIsMissing."""
     bench = Bench(broker_settings(migration_policy="downgrade"))
     given_mixed(bench)
-    del bench.group.target["m2"]
+    del bench.group.targets["m2"]
     answer = bench.join_classic("", "y")
     assert answer is not None
     assert answer.error_code is NONE

@@ -146,7 +146,7 @@ def test_classic_member_waits_for_what_another_holds() -> None:
     assert joined.generation_id == 11
     assert bench.beat_classic(first.member_id, 11) is NONE
     bench.beat("m1", 10, None, ALL)
-    kept = bench.group.target["m1"]
+    kept = bench.group.targets["m1"]
     assert bench.beat_classic(first.member_id, 11) is NONE
     bench.beat("m1", 10, None, kept)
     assert bench.beat_classic(first.member_id, 11) is REBALANCING

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator_model.base.epoch_group import TargetMetadata
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
@@ -17,7 +18,6 @@ from coordinator_model.base.messages import (
 )
 from coordinator_model.base.records import Record, RecordType
 from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.streams.group import TargetMetadata
 from coordinator_model.streams.member import CurrentAssignment, MemberState, tasks_of
 
 from .streams_app import GROUP, App, accepted, answer, beat, coordinator, describe, join, settle

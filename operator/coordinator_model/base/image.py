@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -30,3 +31,13 @@ class TopicImage:
     def without_topic(self, name: str) -> TopicImage:
         """Return an image without a topic."""
         return TopicImage({n: c for n, c in self.partitions.items() if n != name}, self.racks)
+
+
+def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
+    """Return a number that changes with the partitions or racks of the topics (Utils.computeGroupHash); 0: no topics."""
+    described = [
+        (name, image.partitions[name], [sorted(image.racks.get((name, p), ())) for p in range(image.partitions[name])])
+        for name in sorted(names)
+        if name in image.partitions
+    ]
+    return zlib.crc32(repr(described).encode()) if described else 0

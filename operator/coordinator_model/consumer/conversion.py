@@ -15,7 +15,7 @@ from ..assignors.subscription import (
     encode_assignment,
 )
 from ..base.errors import ErrorCode, GroupError
-from ..base.image import TopicImage
+from ..base.image import TopicImage, metadata_hash
 from ..base.messages import TopicPartitions
 from ..base.records import Record
 from ..base.result import Step
@@ -24,7 +24,7 @@ from ..base.shard import Shard
 from ..classic.group import STABLE, ClassicGroup
 from ..classic.member import ClassicMember
 from ..classic.rebalance import arm_session, fail_waiting, prepare_rebalance
-from .group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup, metadata_hash
+from .group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from .member import (
     ClassicMemberMetadata,
     CurrentAssignment,
@@ -68,7 +68,7 @@ def convert_to_consumer(shard: Shard, step: Step, classic: ClassicGroup, records
         for classic_member in classic.members.values():
             member = _from_classic(classic_member, classic.protocol_name, epoch, shard.image)
             group.put_member(member)
-            group.target[member.member_id] = grouped(member.current.assigned)
+            group.targets[member.member_id] = grouped(member.current.assigned)
     except ValueError as error:
         raise GroupError(
             ErrorCode.GROUP_ID_NOT_FOUND,
@@ -79,7 +79,7 @@ def convert_to_consumer(shard: Shard, step: Step, classic: ClassicGroup, records
     members = group.members.values()
     records += [member_record(group.group_id, m) for m in members]
     records.append(group_record(group.group_id, epoch, group.metadata_hash))
-    records += [target_record(group.group_id, m, target) for m, target in group.target.items()]
+    records += [target_record(group.group_id, m, target) for m, target in group.targets.items()]
     records.append(target_epoch_record(group.group_id, epoch, 0))
     records += [current_record(group.group_id, m) for m in members]
     for classic_member in classic.members.values():
@@ -176,7 +176,7 @@ def convert_to_classic(
     classic.protocol_name = classic.select_protocol()
     for member in members:
         held = replaced if replaced is not None and member is joining else member
-        _assign(classic, member.member_id, shard.image.existing(group.target.get(held.member_id, ())))
+        _assign(classic, member.member_id, shard.image.existing(group.targets.get(held.member_id, ())))
     step.records += [*records, *tombstones, classic.metadata_record()]
     shard.groups[group.group_id] = classic
     for classic_member in classic.members.values():

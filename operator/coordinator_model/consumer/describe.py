@@ -64,6 +64,6 @@ def _member(group: ConsumerGroup, member: Member, image: TopicImage, api_version
         subscribed_topic_names=metadata.subscribed_topic_names,
         subscribed_topic_regex=metadata.subscribed_topic_regex,
         assignment=image.existing(held),
-        target_assignment=image.existing(group.target.get(member.member_id, ())),
+        target_assignment=image.existing(group.targets.get(member.member_id, ())),
         member_type=-1 if api_version < MEMBER_TYPE_VERSION else int(not member.uses_classic_protocol),
     )

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from ..base.epoch_group import write
 from ..base.errors import ErrorCode, GroupError
+from ..base.image import metadata_hash
 from ..base.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -23,10 +25,9 @@ from ..base.shard import Shard
 from ..base.timers import TimerKey
 from ..classic.leave import BATCH_VERSION, leave_response
 from .conversion import convert_to_classic, may_downgrade
-from .group import ConsumerGroup, metadata_hash
+from .group import ConsumerGroup
 from .member import LEAVE_STATIC_EPOCH, Member
 from .records import (
-    append,
     current_record,
     group_record,
     member_tombstones,
@@ -59,7 +60,7 @@ def leave_by_heartbeat(
             assigned=dict.fromkeys(member.current.assigned, 0),
             pending_revocation={},
         )
-        append(shard, step, [current_record(group.group_id, replace(member, current=away))])
+        write(shard, step, [current_record(group.group_id, replace(member, current=away))])
     else:
         fence(shard, step, group, [member])
     return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
@@ -120,7 +121,7 @@ def fence(shard: Shard, step: Step, group: ConsumerGroup, members: Collection[Me
     records.append(group_record(group_id, epoch, metadata_hash(names, shard.image)))
     if len(members) == len(group.members):
         records.append(target_epoch_record(group_id, epoch, 0))
-    append(shard, step, records)
+    write(shard, step, records)
     for member in members:
         cancel_timers(step, group_id, member.member_id)
 

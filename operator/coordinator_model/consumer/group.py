@@ -5,11 +5,11 @@ Source: ConsumerGroup, ModernGroup, TargetAssignmentMetadata.
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from ..base.epoch_group import EpochGroup, RecordKinds
 from ..base.errors import ErrorCode, GroupError
 from ..base.image import TopicImage
 from ..base.messages import ConsumerGroupHeartbeatResponse, TopicPartitions
@@ -28,7 +28,39 @@ class ResolvedRegex:
     timestamp_ms: int
 
 
-class ConsumerGroup:
+@dataclass(frozen=True, slots=True)
+class GroupMetadataValue:
+    """Value of CONSUMER_GROUP_METADATA."""
+
+    epoch: int
+    metadata_hash: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMetadataValue:
+    """Value of CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA; timestamp 0: the assignment interval does not count from it."""
+
+    assignment_epoch: int
+    assignment_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMemberValue:
+    """Value of CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER."""
+
+    topic_partitions: TopicPartitions
+
+
+KINDS = RecordKinds(
+    group=RecordType.CONSUMER_GROUP_METADATA,
+    member=RecordType.CONSUMER_GROUP_MEMBER_METADATA,
+    target_epoch=RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    target=RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    current=RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+)
+
+
+class ConsumerGroup(EpochGroup[Member, TopicPartitions]):
     """One KIP-848 group; only the records' `apply` functions and the soft fields' owners change it.
 
     Parameters
@@ -38,16 +70,14 @@ class ConsumerGroup:
 
     group_type = "consumer"
     protocol_type = CONSUMER_PROTOCOL_TYPE
+    kinds = KINDS
 
     def __init__(self, group_id: str, initial_epoch: int) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.group_epoch = initial_epoch
         self.metadata_hash = 0
         self.assignment_epoch = initial_epoch
         self.assignment_timestamp_ms = 0
-        self.members: dict[str, Member] = {}
-        self.static_members: dict[str, str] = {}
-        self.target: dict[str, TopicPartitions] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.owner_epochs: dict[Partition, int] = {}
         self.name_counts: Counter[str] = Counter()
@@ -73,41 +103,10 @@ class ConsumerGroup:
         epoch = self.assignment_epoch
         return "Stable" if all(m.is_reconciled_to(epoch) for m in self.members.values()) else "Reconciling"
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether the group has no member."""
-        return not self.members
-
-    def member(self, member_id: str) -> Member:
-        """Return a member by its id, or raise UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise GroupError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
-
-    def static_member(self, instance_id: str | None) -> Member | None:
-        """Return the member that holds an instance id; None when nobody does."""
-        member_id = self.static_members.get(instance_id) if instance_id is not None else None
-        return None if member_id is None else self.members[member_id]
-
-    def known_static_member(self, instance_id: str, member_id: str) -> Member:
-        """Return the holder of an instance id, or raise UNKNOWN_MEMBER_ID (no holder) or FENCED_INSTANCE_ID (another)."""
-        holder = self.static_member(instance_id)
-        if holder is None:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        if holder.member_id != member_id:
-            raise GroupError(
-                ErrorCode.FENCED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {instance_id} was fenced by member {holder.member_id}.",
-            )
-        return holder
-
     def target_of(self, member: Member) -> TopicPartitions:
         """Return a member's target; a static one that is just returning has its predecessor's."""
         holder = self.static_members.get(member.instance_id) if member.instance_id is not None else member.member_id
-        return () if holder is None else self.target.get(holder, ())
+        return () if holder is None else self.targets.get(holder, ())
 
     def owner_epoch(self, partition: Partition) -> int:
         """Return the epoch of the member that holds a partition, or NOT_OWNED."""
@@ -163,7 +162,7 @@ class ConsumerGroup:
         """Return whether some partition of the member's target is still held by another (waitingOnUnreleasedPartition)."""
         return any(
             (topic, p) not in member.current.assigned and self.owner_epoch((topic, p)) != NOT_OWNED
-            for topic, partitions in self.target.get(member.member_id, ())
+            for topic, partitions in self.targets.get(member.member_id, ())
             for p in partitions
         )
 
@@ -175,15 +174,12 @@ class ConsumerGroup:
         replaced: (old member id, new member id) of a static replacement whose records were made in the same step.
         """
         ids = [replaced[1] if replaced and m == replaced[0] else m for m in self.members]
-        keys: list[tuple[RecordType, tuple[str, ...]]] = []
-        keys += [(RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, (self.group_id, m)) for m in ids]
-        keys += [(RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, (self.group_id, m)) for m in ids]
-        keys.append((RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, (self.group_id,)))
-        keys += [(RecordType.CONSUMER_GROUP_MEMBER_METADATA, (self.group_id, m)) for m in ids]
-        keys += [(RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION, (self.group_id, regex)) for regex in self.regexes]
-        keys.append((RecordType.CONSUMER_GROUP_PARTITION_METADATA, (self.group_id,)))
-        keys.append((RecordType.CONSUMER_GROUP_METADATA, (self.group_id,)))
-        return [Record(record_type, key, None) for record_type, key in keys]
+        keys: list[tuple[RecordType, tuple[str, ...]]] = [
+            *((RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION, (self.group_id, regex)) for regex in self.regexes),
+            (RecordType.CONSUMER_GROUP_PARTITION_METADATA, (self.group_id,)),
+            (RecordType.CONSUMER_GROUP_METADATA, (self.group_id,)),
+        ]
+        return [*KINDS.group_tombstones(self.group_id, ids), *(Record(kind, key, None) for kind, key in keys)]
 
     # changing (by records only) -------------------------------------------------------------------------------------
 
@@ -211,6 +207,19 @@ class ConsumerGroup:
             self._count(old, -1)
             self.rebalance_timer_epochs.pop(member_id, None)
             self.steady_answers.pop(member_id, None)
+
+    def put_metadata(self, value: GroupMetadataValue) -> None:
+        """Take the value of a group epoch's record."""
+        self.group_epoch, self.metadata_hash = value.epoch, value.metadata_hash
+
+    def put_target_epoch(self, value: TargetMetadataValue | None) -> None:
+        """Take the value of a target epoch's record."""
+        value = value or TargetMetadataValue(-1, 0)
+        self.assignment_epoch, self.assignment_timestamp_ms = value.assignment_epoch, value.assignment_timestamp_ms
+
+    def put_target(self, member_id: str, value: TargetMemberValue) -> None:
+        """Take the value of a target's record."""
+        self.targets[member_id] = value.topic_partitions
 
     def _release(self, old: Member) -> None:
         for partition in (*old.current.assigned, *old.current.pending_revocation):
@@ -244,16 +253,6 @@ def _add(counts: Counter[str], name: str, sign: int) -> None:
 def _count_assignor(counts: Counter[str], member: Member | None, sign: int) -> None:
     if member is not None and member.metadata.server_assignor is not None:
         _add(counts, member.metadata.server_assignor, sign)
-
-
-def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
-    """Return a number that changes with the partitions or racks of the topics (Utils.computeGroupHash); 0: no topics."""
-    described = [
-        (name, image.partitions[name], [sorted(image.racks.get((name, p), ())) for p in range(image.partitions[name])])
-        for name in sorted(names)
-        if name in image.partitions
-    ]
-    return zlib.crc32(repr(described).encode()) if described else 0
 
 
 def validate_epoch(member: Member, received: int, owned: TopicPartitions | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..base.epoch_group import write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms
 from ..base.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, Response
@@ -28,7 +29,7 @@ from .member import (
     MemberMetadata,
     topic_names,
 )
-from .records import append, current_record, member_record, member_tombstones, new_group, target_record
+from .records import current_record, member_record, member_tombstones, new_group, target_record
 from .regex import RegexChange, change_regex
 from .target import (
     arm_rebalance_timer,
@@ -133,7 +134,7 @@ def _join_or_beat(shard: Shard, step: Step, request: ConsumerGroupHeartbeatReque
     subscription_changed = names_changed or regex_change is not RegexChange.NONE
     owned = request.topic_partitions
     after = reconciled(shard, group, new, target, subscription_changed, owned, records)
-    append(shard, step, records)
+    write(shard, step, records)
     registered = shard.groups[request.group_id]
     registered.hashed_image = shard.image
     arm_rebalance_timer(step, registered, new, after)
@@ -242,7 +243,7 @@ def replaced_static(group: ConsumerGroup, holder: Member, member_id: str, record
     copy = Member(member_id, holder.metadata, current)
     records += member_tombstones(group.group_id, holder.member_id)
     records.append(member_record(group.group_id, copy))
-    records.append(target_record(group.group_id, member_id, group.target.get(holder.member_id, ())))
+    records.append(target_record(group.group_id, member_id, group.targets.get(holder.member_id, ())))
     records.append(current_record(group.group_id, copy))
     return copy
 

@@ -16,6 +16,7 @@ from ..assignors.subscription import (
     decode_subscription,
     encode_assignment,
 )
+from ..base.epoch_group import write
 from ..base.errors import ErrorCode, GroupError
 from ..base.messages import (
     HeartbeatRequest,
@@ -37,7 +38,6 @@ from .fencing import leave
 from .group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from .heartbeat import refuse_full, replaced_static
 from .member import ClassicMemberMetadata, Member, MemberMetadata, MemberState, topic_names
-from .records import append
 from .regex import RegexChange, change_regex
 from .target import assignment_of, current_target, reconciled, record_member, updated_epoch
 
@@ -75,7 +75,7 @@ def join_classic(shard: Shard, step: Step, request: JoinGroupRequest) -> Respons
     else:
         target = current_target(shard, step, group, epoch, old, new, records)
         after = reconciled(shard, group, new, target, bump, owned, records)
-        append(shard, step, records)
+        write(shard, step, records)
         group.hashed_image = shard.image
         if shard.write_error is None or not records:
             _await_sync(step, group, request, member_id)

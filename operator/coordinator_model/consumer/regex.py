@@ -11,15 +11,17 @@ import re
 from collections.abc import Iterable
 from enum import Enum, auto
 
+from ..base.epoch_group import write
 from ..base.errors import ErrorCode, GroupError
+from ..base.image import metadata_hash
 from ..base.records import Record
 from ..base.result import Step
 from ..base.shard import Shard
 from ..base.timers import TimerKey
-from .group import ConsumerGroup, ResolvedRegex, metadata_hash
+from .group import ConsumerGroup, ResolvedRegex
 from .member import Member
 from .re2 import NotInRe2, compile_re2
-from .records import append, group_record, regex_record
+from .records import group_record, regex_record
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """The expressions of one group are not resolved more often than this (REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
@@ -110,7 +112,7 @@ def resolve(shard: Shard, step: Step, key: TimerKey) -> None:
     new_hash = metadata_hash(names, shard.image)
     if changed or new_hash != group.metadata_hash:
         records.append(group_record(group.group_id, group.group_epoch + 1, new_hash))
-    append(shard, step, records)
+    write(shard, step, records)
     group.regex_image = shard.image
 
 

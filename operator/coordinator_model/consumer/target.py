@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from ..assignors import SERVER_ASSIGNORS, MemberSubscription
 from ..base.group_config import may_assign
+from ..base.image import metadata_hash
 from ..base.messages import TopicPartitions
 from ..base.records import Record
 from ..base.result import Step
 from ..base.shard import Shard
-from .group import ConsumerGroup, metadata_hash
+from .group import ConsumerGroup
 from .member import Member, MemberState, grouped, partitions_of
 from .reconciliation import Reconciliation
 from .records import current_record, group_record, member_record, target_epoch_record, target_record
@@ -77,7 +78,7 @@ def current_target(
 
 
 def _with_update(group: ConsumerGroup, new: Member) -> tuple[dict[str, Member], dict[str, TopicPartitions]]:
-    members, targets = dict(group.members), dict(group.target)
+    members, targets = dict(group.members), dict(group.targets)
     holder = group.static_member(new.instance_id)
     if holder is not None and holder.member_id != new.member_id:
         del members[holder.member_id]

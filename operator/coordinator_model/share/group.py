@@ -6,14 +6,12 @@ Source: ShareGroup, ShareGroupMember, GroupCoordinatorRecordHelpers (newShareGro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import dataclass
 
-from ..base.errors import ErrorCode, GroupError
+from ..base.epoch_group import EpochGroup, RecordKinds, TargetMetadata, replays
 from ..base.image import TopicImage
 from ..base.messages import TopicPartitions
 from ..base.records import Record, RecordType
-from ..base.shard import Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,10 @@ class Member:
     metadata: MemberMetadata = MemberMetadata()
     current: CurrentAssignment = CurrentAssignment()
 
+    @property
+    def instance_id(self) -> None:
+        """Return None: nobody is static."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
@@ -52,59 +54,45 @@ class GroupMetadata:
     metadata_hash: int
 
 
-@dataclass(frozen=True, slots=True)
-class TargetMetadata:
-    """Value of SHARE_GROUP_TARGET_ASSIGNMENT_METADATA; timestamp 0 lets the next assignment be computed at once."""
+KINDS = RecordKinds(
+    group=RecordType.SHARE_GROUP_METADATA,
+    member=RecordType.SHARE_GROUP_MEMBER_METADATA,
+    target_epoch=RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA,
+    target=RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    current=RecordType.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+)
 
-    assignment_epoch: int
-    timestamp_ms: int
 
-
-class ShareGroup:
+class ShareGroup(EpochGroup[Member, TopicPartitions]):
     """One share group (KIP-932)."""
 
     group_type = "share"
     protocol_type = "share"
+    kinds = KINDS
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.members: dict[str, Member] = {}
-        self.targets: dict[str, TopicPartitions] = {}
+        super().__init__(group_id)
         self.metadata = GroupMetadata(1, 0)
         self.target_metadata = TargetMetadata(1, 0)
         self.hashed_from: TopicImage | None = None  # not persisted
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether the group has no member."""
-        return not self.members
 
     @property
     def state(self) -> str:
         """Return Kafka's name of the state; a share group knows no other than these two (ShareGroupState)."""
         return "Stable" if self.members else "Empty"
 
-    def member(self, member_id: str) -> Member:
-        """Return a member or raise UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            message = f"Member {member_id} is not a member of group {self.group_id}."
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, message)
-        return member
+    def put_metadata(self, value: GroupMetadata) -> None:
+        """Take the value of a group epoch's record."""
+        self.metadata = value
+
+    def put_target_epoch(self, value: TargetMetadata | None) -> None:
+        """Take the value of a target epoch's record."""
+        self.target_metadata = value or TargetMetadata(-1, 0)
 
     def tombstones(self) -> list[Record]:
         """Return the tombstones that delete the group (ShareGroup.createGroupTombstoneRecords)."""
-
-        def of_members(record_type: RecordType) -> list[Record]:
-            return [Record(record_type, (self.group_id, member_id), None) for member_id in self.members]
-
-        return [
-            *of_members(RecordType.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT),
-            *of_members(RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER),
-            Record(RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA, (self.group_id,), None),
-            *of_members(RecordType.SHARE_GROUP_MEMBER_METADATA),
-            Record(RecordType.SHARE_GROUP_METADATA, (self.group_id,), None),
-        ]
+        own = Record(RecordType.SHARE_GROUP_METADATA, (self.group_id,), None)
+        return [*KINDS.group_tombstones(self.group_id, self.members), own]
 
 
 def share_out(members: Mapping[str, Member], image: TopicImage) -> dict[str, TopicPartitions]:
@@ -121,109 +109,7 @@ def share_out(members: Mapping[str, Member], image: TopicImage) -> dict[str, Top
     return {m: tuple((topic, tuple(sorted(own))) for topic, own in share.items()) for m, share in shares.items()}
 
 
-# records -------------------------------------------------------------------------------------------------------------
-
-
-def group_record(group_id: str, metadata: GroupMetadata) -> Record:
-    """Return the record of a group epoch."""
-    return Record(RecordType.SHARE_GROUP_METADATA, (group_id,), metadata)
-
-
-def member_record(group_id: str, member: Member) -> Record:
-    """Return the record of what a member said of itself."""
-    return Record(RecordType.SHARE_GROUP_MEMBER_METADATA, (group_id, member.member_id), member.metadata)
-
-
-def current_record(group_id: str, member: Member) -> Record:
-    """Return the record of what a member reads."""
-    return Record(RecordType.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT, (group_id, member.member_id), member.current)
-
-
-def target_record(group_id: str, member_id: str, target: TopicPartitions) -> Record:
-    """Return the record of what a member shall read."""
-    return Record(RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER, (group_id, member_id), target)
-
-
-def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
-    """Return the record of the target assignment's epoch."""
-    return Record(RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA, (group_id,), TargetMetadata(epoch, timestamp_ms))
-
-
-def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """Return the three tombstones of one member."""
-    key = (group_id, member_id)
-    return [
-        Record(RecordType.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT, key, None),
-        Record(RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER, key, None),
-        Record(RecordType.SHARE_GROUP_MEMBER_METADATA, key, None),
-    ]
-
-
-def _group(shard: Shard, record: Record) -> ShareGroup | None:
-    group = shard.groups.get(record.group_id)
-    if isinstance(group, ShareGroup):
-        return group
-    if record.value is None:
-        return None
-    if group is not None and not getattr(group, "is_simple", False):
-        raise AssertionError(f"Group {record.group_id} is not a share group")
-    made = shard.groups[record.group_id] = ShareGroup(record.group_id)
-    return made
-
-
-def _replay_group(shard: Shard, record: Record) -> None:
-    group = _group(shard, record)
-    if group is not None and record.value is None:
-        del shard.groups[record.group_id]
-    elif group is not None:
-        group.metadata = cast(GroupMetadata, record.value)
-
-
-def _replay_member(shard: Shard, record: Record) -> None:
-    group = _group(shard, record)
-    if group is None:
-        return
-    member_id = str(record.key[1])
-    if record.value is None:
-        group.members.pop(member_id, None)
-    else:
-        member = group.members.get(member_id) or Member(member_id)
-        group.members[member_id] = replace(member, metadata=cast(MemberMetadata, record.value))
-
-
-def _replay_current(shard: Shard, record: Record) -> None:
-    group = _group(shard, record)
-    if group is None:
-        return
-    member_id = str(record.key[1])
-    if record.value is not None:
-        member = group.members.get(member_id) or Member(member_id)
-        group.members[member_id] = replace(member, current=cast(CurrentAssignment, record.value))
-    elif member_id in group.members:
-        group.members[member_id] = replace(group.members[member_id], current=CurrentAssignment(-1, -1))
-
-
-def _replay_target_epoch(shard: Shard, record: Record) -> None:
-    group = _group(shard, record)
-    if group is not None:
-        value = cast("TargetMetadata | None", record.value)
-        group.target_metadata = TargetMetadata(-1, 0) if value is None else value
-
-
-def _replay_target(shard: Shard, record: Record) -> None:
-    group = _group(shard, record)
-    if group is None:
-        return
-    if record.value is None:
-        group.targets.pop(str(record.key[1]), None)
-    else:
-        group.targets[str(record.key[1])] = cast(TopicPartitions, record.value)
-
-
-REPLAY = {
-    RecordType.SHARE_GROUP_METADATA: _replay_group,
-    RecordType.SHARE_GROUP_MEMBER_METADATA: _replay_member,
-    RecordType.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: _replay_current,
-    RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA: _replay_target_epoch,
-    RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER: _replay_target,
-}
+group_record, member_record, current_record = KINDS.group_record, KINDS.member_record, KINDS.current_record
+target_record, target_epoch_record = KINDS.target_record, KINDS.target_epoch_record
+member_tombstones = KINDS.member_tombstones
+REPLAY = replays(ShareGroup, lambda _shard, group_id: ShareGroup(group_id), Member, CurrentAssignment(-1, -1))

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..base.epoch_group import write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms, may_assign
+from ..base.image import metadata_hash
 from ..base.messages import TopicPartitions
 from ..base.records import Record
 from ..base.result import Step
 from ..base.settings import require, require_text
 from ..base.shard import Shard
 from ..base.timers import TimerKey
-from ..consumer.group import metadata_hash
-from ..consumer.records import append
 from .group import (
     REPLAY,
     CurrentAssignment,
@@ -69,7 +69,7 @@ def heartbeat(shard: Shard, step: Step, request: ShareGroupHeartbeatRequest) -> 
     updated, records = _advance(shard, step, group, member, request)
     session_ms = effective_ms(shard, group.group_id, "share.session.timeout.ms")
     step.arm(("share-session", group.group_id, member.member_id), session_ms)
-    append(shard, step, records)
+    write(shard, step, records)
     shard.groups[group.group_id].hashed_from = shard.image
     assigned = updated.current.assigned
     tells = joins or request.subscribed_topic_names is not None or assigned != member.current.assigned
@@ -197,7 +197,7 @@ def _fence(shard: Shard, step: Step, group: ShareGroup, member_id: str) -> None:
     if not remaining:
         # As in a new group, the next assignment need not wait for the interval (KAFKA-20442).
         records.append(target_epoch_record(group.group_id, metadata.epoch, 0))
-    append(shard, step, records)
+    write(shard, step, records)
     step.cancel(("share-session", group.group_id, member_id))
 
 

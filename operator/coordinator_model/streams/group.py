@@ -5,9 +5,9 @@ Source: org.apache.kafka.coordinator.group.streams.StreamsGroup.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..base.epoch_group import EpochGroup, RecordKinds, TargetMetadata
 from ..base.errors import ErrorCode, GroupError
 from ..base.image import TopicImage
 from ..base.records import Record, RecordType
@@ -31,25 +31,24 @@ class GroupMetadata:
     num_standby_replicas: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetMetadata:
-    """Value of STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA; timestamp 0 lets the next assignment be computed at once."""
+KINDS = RecordKinds(
+    group=RecordType.STREAMS_GROUP_METADATA,
+    member=RecordType.STREAMS_GROUP_MEMBER_METADATA,
+    target_epoch=RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
+    target=RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    current=RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+)
 
-    assignment_epoch: int
-    timestamp_ms: int
 
-
-class StreamsGroup:
+class StreamsGroup(EpochGroup[Member, Tasks]):
     """One streams group (KIP-1071)."""
 
     group_type = "streams"
     protocol_type = "streams"
+    kinds = KINDS
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.members: dict[str, Member] = {}
-        self.static_members: dict[str, str] = {}
-        self.targets: dict[str, Tasks] = {}
+        super().__init__(group_id)
         self.topology: Topology | None = None
         self.metadata = GroupMetadata(1, 0, -1, None)
         self.target_metadata = TargetMetadata(1, 0)
@@ -58,11 +57,6 @@ class StreamsGroup:
         self.task_counts: dict[str, int] | None = None
         self.revoking_since_epoch: dict[str, int] = {}
         self.shutdown_requested_by: str | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether the group has no member."""
-        return not self.members
 
     @property
     def state(self) -> str:
@@ -76,72 +70,29 @@ class StreamsGroup:
         epoch = self.target_metadata.assignment_epoch
         return "Stable" if all(m.is_reconciled_to(epoch) for m in self.members.values()) else "Reconciling"
 
-    def member(self, member_id: str) -> Member:
-        """Return a member or raise UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise GroupError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
-
-    def static_member(self, instance_id: str | None) -> Member | None:
-        """Return the member that holds an instance id; None when nobody does."""
-        member_id = None if instance_id is None else self.static_members.get(instance_id)
-        return None if member_id is None else self.members[member_id]
-
-    def holder(self, instance_id: str, member_id: str) -> Member:
-        """Return the static member both ids name, or raise UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
-        member = self.static_member(instance_id)
-        if member is None:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        if member.member_id != member_id:
-            raise GroupError(
-                ErrorCode.FENCED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
-            )
-        return member
-
     def holders(self) -> Holders:
         """Return which process runs which task now."""
         return Holders.of(self.members.values())
 
-    def put_member(self, member: Member) -> None:
-        """Add or replace a member; the instance ids follow."""
-        old = self.members.get(member.member_id)
-        if old is not None:
-            self._forget_instance(old)
-        self.members[member.member_id] = member
-        if member.metadata.instance_id is not None:
-            self.static_members[member.metadata.instance_id] = member.member_id
-
     def remove_member(self, member_id: str) -> None:
         """Drop a member if it is there; the call to shut down ends with the last one."""
-        member = self.members.pop(member_id, None)
-        if member is not None:
-            self._forget_instance(member)
+        super().remove_member(member_id)
         if not self.members:
             self.shutdown_requested_by = None
 
-    def _forget_instance(self, member: Member) -> None:
-        instance_id = member.metadata.instance_id
-        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
-            del self.static_members[instance_id]
+    def put_metadata(self, value: GroupMetadata) -> None:
+        """Take the value of a group epoch's record."""
+        self.metadata = value
+
+    def put_target_epoch(self, value: TargetMetadata | None) -> None:
+        """Take the value of a target epoch's record."""
+        self.target_metadata = value or TargetMetadata(-1, 0)
 
     def tombstones(self) -> list[Record]:
         """Return the tombstones that delete the group (StreamsGroup.createGroupTombstoneRecords)."""
-
-        def of_members(record_type: RecordType) -> Iterable[Record]:
-            return (Record(record_type, (self.group_id, member_id), None) for member_id in self.members)
-
-        return [
-            *of_members(RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT),
-            *of_members(RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER),
-            Record(RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA, (self.group_id,), None),
-            *of_members(RecordType.STREAMS_GROUP_MEMBER_METADATA),
-            Record(RecordType.STREAMS_GROUP_METADATA, (self.group_id,), None),
-            Record(RecordType.STREAMS_GROUP_TOPOLOGY, (self.group_id,), None),
-        ]
+        kinds = (RecordType.STREAMS_GROUP_METADATA, RecordType.STREAMS_GROUP_TOPOLOGY)
+        own = (Record(kind, (self.group_id,), None) for kind in kinds)
+        return [*KINDS.group_tombstones(self.group_id, self.members), *own]
 
 
 def check_commit(group: StreamsGroup, member_id: str, member_epoch: int, topic: str, partition: int) -> None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..base.epoch_group import write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms, may_assign
+from ..base.image import metadata_hash
 from ..base.records import Record
 from ..base.result import Step
 from ..base.settings import require
 from ..base.shard import Shard
-from ..consumer.group import metadata_hash
-from ..consumer.records import append
 from . import assignor as streams_assignor
 from .group import GroupMetadata, StreamsGroup
 from .member import Member, MemberMetadata, MemberState, Tasks, reconcile, task_ids, tasks_of
@@ -115,7 +115,7 @@ class Heartbeat:
         assigned_epoch, target = self._target(epoch, updated, topology)
         updated = self._reconcile(updated, assigned_epoch, target)
         self._step.arm(("streams-session", group.group_id, member.member_id), self._config("session.timeout.ms"))
-        append(self._shard, self._step, self._records)
+        write(self._shard, self._step, self._records)
         registered = self._shard.groups[group.group_id]
         registered.configured_from, registered.task_counts = self._shard.image, self._task_counts
         if request.shutdown_application:
@@ -155,7 +155,7 @@ class Heartbeat:
             _require_epoch(member, request)
             return member
         if not self._joins:
-            member = group.holder(instance_id, request.member_id)
+            member = group.known_static_member(instance_id, request.member_id)
             _require_epoch(member, request)
             return member
         old = group.static_member(instance_id)

@@ -101,6 +101,11 @@ class Member:
     metadata: MemberMetadata = MemberMetadata()  # immutable
     current: CurrentAssignment = CurrentAssignment()  # immutable
 
+    @property
+    def instance_id(self) -> str | None:
+        """Return the group.instance.id; None for a dynamic member."""
+        return self.metadata.instance_id
+
     def is_reconciled_to(self, epoch: int) -> bool:
         """Return whether the member has reached the target of this epoch."""
         return self.current.state is MemberState.STABLE and self.current.member_epoch == epoch

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..base.epoch_group import write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms, may_assign
 from ..base.result import Step
 from ..base.settings import require, require_text
 from ..base.shard import Shard
 from ..base.timers import TimerKey
-from ..consumer.records import append
 from .group import StreamsGroup
 from .heartbeat import (
     JOIN_EPOCH,
@@ -102,7 +102,7 @@ def _leave(shard: Shard, step: Step, request: StreamsGroupHeartbeatRequest) -> S
     if request.group_instance_id is None:
         member = group.member(request.member_id)
     else:
-        member = group.holder(request.group_instance_id, request.member_id)
+        member = group.known_static_member(request.group_instance_id, request.member_id)
     if request.member_epoch == LEAVE_STATIC_EPOCH:
         current = replace(
             member.current,
@@ -110,7 +110,7 @@ def _leave(shard: Shard, step: Step, request: StreamsGroupHeartbeatRequest) -> S
             assigned=member.current.assigned.assigned_in_epoch_zero(),
             pending_revocation=HeldTasks(),
         )
-        append(shard, step, [current_record(group.group_id, replace(member, current=current))])
+        write(shard, step, [current_record(group.group_id, replace(member, current=current))])
     else:
         _fence(shard, step, group, member.member_id)
     return StreamsGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
@@ -123,7 +123,7 @@ def _fence(shard: Shard, step: Step, group: StreamsGroup, member_id: str) -> Non
     if len(group.members) == 1:
         # As in a new group, the next assignment need not wait for the interval (KAFKA-20442).
         records.append(target_epoch_record(group.group_id, metadata.epoch, 0))
-    append(shard, step, records)
+    write(shard, step, records)
     group.revoking_since_epoch.pop(member_id, None)
     step.cancel(("streams-session", group.group_id, member_id))
     step.cancel(("streams-rebalance", group.group_id, member_id))
@@ -157,7 +157,7 @@ def _initial_delay_over(shard: Shard, step: Step, key: TimerKey) -> None:
     target = group.target_metadata
     if epoch > target.assignment_epoch and may_assign(shard, step, "streams", key[1], target.timestamp_ms):
         records, _ = assign_tasks(shard, step, group, epoch, group.members, group.targets, group.topology)
-        append(shard, step, records)
+        write(shard, step, records)
 
 
 def _on_loaded(shard: Shard, step: Step) -> None:

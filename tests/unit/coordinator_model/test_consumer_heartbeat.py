@@ -18,7 +18,7 @@ from conformance.consumer_bench import (
     member,
 )
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.image import TopicImage
+from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
     ConsumerGroupDescribeRequest,
@@ -27,7 +27,6 @@ from coordinator_model.base.messages import (
     TopicPartitions,
 )
 from coordinator_model.base.settings import BrokerSettings
-from coordinator_model.consumer.group import metadata_hash
 from coordinator_model.consumer.member import CurrentAssignment, Member, MemberState, with_epoch
 from coordinator_model.consumer.records import current_record
 from coordinator_model.coordinator import GroupCoordinator

@@ -126,7 +126,7 @@ class Player:
             return
         self.nobody_shares(group)
         assert group.assignment_epoch <= group.group_epoch
-        assert set(group.target) <= set(group.members)
+        assert set(group.targets) <= set(group.members)
         statics = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
         assert group.static_members == statics
         assert self.persisted(self.bench) == self.persisted(self.reloaded())
@@ -151,7 +151,7 @@ class Player:
         assert isinstance(group, ConsumerGroup)
         counts = (group.name_counts, group.regex_counts, group.assignor_counts, group.classic_protocol_counts)
         epochs = (group.group_epoch, group.assignment_epoch, group.assignment_timestamp_ms, group.metadata_hash)
-        return group.members, group.static_members, group.target, group.owner_epochs, counts, epochs, group.state
+        return group.members, group.static_members, group.targets, group.owner_epochs, counts, epochs, group.state
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

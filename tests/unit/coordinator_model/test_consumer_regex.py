@@ -97,7 +97,7 @@ def test_updated_regex_drops_the_old_one(bench: Bench) -> None:
     bench.advance(0)
     assert set(bench.group.regexes) == {"bar.*"}
     bench.beat("m1", 2, None, ())
-    assert bench.group.target["m1"] == (("bar", (0, 1, 2)),)
+    assert bench.group.targets["m1"] == (("bar", (0, 1, 2)),)
 
 
 def test_cleared_regex_bumps_at_once(bench: Bench) -> None:
@@ -108,7 +108,7 @@ def test_cleared_regex_bumps_at_once(bench: Bench) -> None:
     epoch = bench.group.group_epoch
     bench.beat("m1", bench.epochs["m1"], None, (), regex="")
     assert bench.group.group_epoch == epoch + 1
-    assert (bench.group.regexes, bench.group.target["m1"]) == ({}, (("bar", (0, 1, 2)),))
+    assert (bench.group.regexes, bench.group.targets["m1"]) == ({}, (("bar", (0, 1, 2)),))
 
 
 def test_new_topic_is_found_but_not_within_ten_seconds(bench: Bench) -> None:

@@ -1,0 +1,254 @@
+"""A group whose members have epochs, and the five kinds of records that all such groups have.
+
+One idea: consumer, streams and share groups differ in what a member says and holds, not in how that is written down or
+read again. Source: ModernGroup, StreamsGroup, GroupCoordinatorRecordHelpers, GroupMetadataManager.replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from .errors import ErrorCode, GroupError
+from .records import Record, RecordType
+from .result import Step
+from .shard import Replay, Shard
+
+
+class EpochMember(Protocol):
+    """What such a group needs of a member: a frozen dataclass with the values of two records."""
+
+    @property
+    def member_id(self) -> str:
+        """Return the member id."""
+
+    @property
+    def instance_id(self) -> str | None:
+        """Return the group.instance.id; None for a dynamic member."""
+
+    @property
+    def metadata(self) -> Any:
+        """Return what the member said of itself."""
+
+    @property
+    def current(self) -> Any:
+        """Return what the member holds."""
+
+
+M = TypeVar("M", bound=EpochMember)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKinds:
+    """The record types of one type of group, and how a record of each is written; values are the group type's own."""
+
+    group: RecordType
+    member: RecordType
+    target_epoch: RecordType
+    target: RecordType
+    current: RecordType
+
+    def group_record(self, group_id: str, value: object) -> Record:
+        """Return the record of a group epoch."""
+        return Record(self.group, (group_id,), value)
+
+    def member_record(self, group_id: str, member: EpochMember) -> Record:
+        """Return the record of what a member said of itself."""
+        return Record(self.member, (group_id, member.member_id), member.metadata)
+
+    def current_record(self, group_id: str, member: EpochMember) -> Record:
+        """Return the record of what a member holds."""
+        return Record(self.current, (group_id, member.member_id), member.current)
+
+    def target_record(self, group_id: str, member_id: str, value: object) -> Record:
+        """Return the record of what a member shall hold."""
+        return Record(self.target, (group_id, member_id), value)
+
+    def target_epoch_record(self, group_id: str, epoch: int, timestamp_ms: int) -> Record:
+        """Return the record of the target assignment's epoch; see `TargetMetadata`."""
+        return Record(self.target_epoch, (group_id,), TargetMetadata(epoch, timestamp_ms))
+
+    def member_tombstones(self, group_id: str, member_id: str) -> list[Record]:
+        """Return the three tombstones of one member, in the order that a replay demands (removeMember)."""
+        return [Record(kind, (group_id, member_id), None) for kind in (self.current, self.target, self.member)]
+
+    def group_tombstones(self, group_id: str, member_ids: Iterable[str]) -> list[Record]:
+        """Return the tombstones of members and targets, all but that of the group itself (createGroupTombstoneRecords)."""
+        ids = list(member_ids)
+        return [
+            *(Record(kind, (group_id, m), None) for kind in (self.current, self.target) for m in ids),
+            Record(self.target_epoch, (group_id,), None),
+            *(Record(self.member, (group_id, m), None) for m in ids),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMetadata:
+    """Value of a target assignment's epoch; timestamp 0 lets the next assignment be computed at once."""
+
+    assignment_epoch: int
+    timestamp_ms: int
+
+
+class EpochGroup(Generic[M, T]):
+    """A group of members with epochs, each with a target; only records and the soft fields' owners change it."""
+
+    group_type: ClassVar[str]
+    protocol_type: ClassVar[str]
+    kinds: ClassVar[RecordKinds]
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.members: dict[str, M] = {}
+        self.static_members: dict[str, str] = {}
+        self.targets: dict[str, T] = {}
+
+    # reading
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the group has no member."""
+        return not self.members
+
+    def member(self, member_id: str) -> M:
+        """Return a member by its id, or raise UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise GroupError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> M | None:
+        """Return the member that holds an instance id; None when nobody does."""
+        member_id = self.static_members.get(instance_id) if instance_id is not None else None
+        return None if member_id is None else self.members[member_id]
+
+    def known_static_member(self, instance_id: str, member_id: str) -> M:
+        """Return the holder of an instance id, or raise UNKNOWN_MEMBER_ID (no holder) or FENCED_INSTANCE_ID (another)."""
+        holder = self.static_member(instance_id)
+        if holder is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if holder.member_id != member_id:
+            raise GroupError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} was fenced by member {holder.member_id}.",
+            )
+        return holder
+
+    # changing, by records only
+
+    def put_member(self, member: M) -> None:
+        """Add or replace a member; the instance ids follow."""
+        old = self.members.get(member.member_id)
+        if old is not None:
+            self._forget_instance(old)
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def remove_member(self, member_id: str) -> None:
+        """Remove a member; unknown ones are ignored."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._forget_instance(member)
+
+    def _forget_instance(self, member: M) -> None:
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
+
+    def put_metadata(self, value: Any) -> None:
+        """Take the value of a group epoch's record."""
+        raise NotImplementedError
+
+    def put_target_epoch(self, value: Any | None) -> None:
+        """Take the value of a target epoch's record; None: the target is gone."""
+        raise NotImplementedError
+
+    def put_target(self, member_id: str, value: Any) -> None:
+        """Take the value of a target's record."""
+        self.targets[member_id] = value
+
+
+def write(shard: Shard, step: Step, records: list[Record]) -> None:
+    """Write records to the log and carry them out; the coordinator undoes all of it when the log refuses."""
+    for record in records:
+        shard.apply(record)
+    step.records += records
+
+
+def persisted(shard: Shard, record: Record, kind: type[Any], new_group: Callable[[Shard, str], Any]) -> Any | None:
+    """Return the record's group, made if the record is no tombstone; None: a tombstone of nothing.
+
+    A simple classic group, which only holds offsets and has no record, makes way (getOrMaybeCreatePersisted…Group).
+    """
+    group = shard.groups.get(record.group_id)
+    if isinstance(group, kind):
+        return group
+    if record.value is None:
+        return None
+    if group is not None and not getattr(group, "is_simple", False):
+        raise AssertionError(f"Group {record.group_id} is not a {kind.group_type} group")
+    made = shard.groups[record.group_id] = new_group(shard, record.group_id)
+    return made
+
+
+def replays(
+    kind: type[Any], new_group: Callable[[Shard, str], Any], new_member: Callable[[str], Any], no_assignment: object
+) -> dict[RecordType, Replay]:
+    """Return what each kind of record does to a group, live and on load alike.
+
+    Parameters
+    ----------
+    kind: the class of the groups; new_group, new_member: make one that has no record yet.
+    no_assignment: what a member holds once the record of it is gone, which compaction may do before the member is.
+    """
+
+    def of_group(change: Callable[[Any, Record], None]) -> Replay:
+        def replay(shard: Shard, record: Record) -> None:
+            group = persisted(shard, record, kind, new_group)
+            if group is not None:
+                change(group, record)
+
+        return replay
+
+    def group_epoch(shard: Shard, record: Record) -> None:
+        group = persisted(shard, record, kind, new_group)
+        if group is not None and record.value is not None:
+            group.put_metadata(record.value)
+        elif group is not None:
+            assert not group.members, "a group's tombstone comes after those of its members"
+            del shard.groups[record.group_id]
+
+    def member(group: Any, record: Record) -> None:
+        member_id = str(record.key[1])
+        if record.value is None:
+            group.remove_member(member_id)
+        else:
+            known = group.members.get(member_id) or new_member(member_id)
+            group.put_member(replace(known, metadata=record.value))
+
+    def current(group: Any, record: Record) -> None:
+        member_id = str(record.key[1])
+        if record.value is not None:
+            known = group.members.get(member_id) or new_member(member_id)
+            group.put_member(replace(known, current=record.value))
+        elif member_id in group.members:
+            group.put_member(replace(group.members[member_id], current=no_assignment))
+
+    def target(group: Any, record: Record) -> None:
+        if record.value is None:
+            group.targets.pop(str(record.key[1]), None)
+        else:
+            group.put_target(str(record.key[1]), record.value)
+
+    kinds: RecordKinds = kind.kinds
+    return {
+        kinds.group: group_epoch,
+        kinds.member: of_group(member),
+        kinds.target_epoch: of_group(lambda group, record: group.put_target_epoch(record.value)),
+        kinds.target: of_group(target),
+        kinds.current: of_group(current),
+    }
