@@ -164,8 +164,8 @@ class GroupCoordinator(Shard):
         kind = type(request)
         try:
             operation = ACCESS.get(kind)
-            if operation is not None and self.settings.is_denied(request.principal, operation, request.group_id):
-                raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if operation is not None:
+                self.authorize(request.principal, operation, request.group_id)
             return HANDLERS[kind](self, step, request)
         except GroupError as error:
             if step.records:

@@ -15,6 +15,11 @@ from .records import Record, RecordType
 from .result import Step
 from .shard import Replay, Shard
 
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+"""Member epochs of a heartbeat that joins, leaves, or leaves for a while (KIP-848)."""
+
 
 class EpochMember(Protocol):
     """What such a group needs of a member: a frozen dataclass with the values of two records."""
@@ -170,6 +175,18 @@ class EpochGroup(Generic[M, T]):
     def put_target(self, member_id: str, value: Any) -> None:
         """Take the value of a target's record."""
         self.targets[member_id] = value
+
+
+G = TypeVar("G", bound=EpochGroup[Any, Any])
+
+
+def existing(shard: Shard, group_id: str, kind: type[G]) -> G:
+    """Return a group of one type or raise GROUP_ID_NOT_FOUND (get…GroupOrThrow)."""
+    group = shard.groups.get(group_id)
+    if isinstance(group, kind):
+        return group
+    reason = "not found" if group is None else f"is not a {kind.group_type} group"
+    raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
 
 
 def write(shard: Shard, step: Step, records: list[Record]) -> None:

@@ -111,6 +111,11 @@ class Shard:
         step.records.extend(records)
         return ErrorCode.NONE
 
+    def authorize(self, principal: str, operation: str, group_id: str) -> None:
+        """Raise GROUP_AUTHORIZATION_FAILED where the broker's ACLs say so (KafkaApis)."""
+        if self.settings.is_denied(principal, operation, group_id):
+            raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
     def apply(self, record: Record) -> None:
         """Carry a record out on the state, as its module does it for the log."""
         self._replay[record.record_type](self, record)

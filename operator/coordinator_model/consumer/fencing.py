@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from ..base.epoch_group import write
+from ..base.epoch_group import LEAVE_STATIC_EPOCH, write
 from ..base.errors import ErrorCode, GroupError
 from ..base.image import metadata_hash
 from ..base.messages import (
@@ -26,7 +26,7 @@ from ..base.timers import TimerKey
 from ..classic.leave import BATCH_VERSION, leave_response
 from .conversion import convert_to_classic, may_downgrade
 from .group import ConsumerGroup
-from .member import LEAVE_STATIC_EPOCH, Member
+from .member import Member
 from .records import (
     current_record,
     group_record,

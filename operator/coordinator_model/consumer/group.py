@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from ..base.epoch_group import EpochGroup, RecordKinds
+from ..base.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochGroup, RecordKinds
 from ..base.errors import ErrorCode, GroupError
 from ..base.image import TopicImage
 from ..base.messages import ConsumerGroupHeartbeatResponse, TopicPartitions
 from ..base.records import Record, RecordType
-from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, Partition
+from .member import Member, Partition
 from .reconciliation import NOT_OWNED
 
 CONSUMER_PROTOCOL_TYPE = "consumer"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..base.epoch_group import write
+from ..base.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms
 from ..base.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, Response
@@ -20,15 +20,7 @@ from ..classic.group import ClassicGroup
 from .conversion import convert_to_consumer, require_upgrade
 from .fencing import leave_by_heartbeat
 from .group import ConsumerGroup, refuse_unreleased, validate_epoch
-from .member import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    CurrentAssignment,
-    Member,
-    MemberMetadata,
-    topic_names,
-)
+from .member import CurrentAssignment, Member, MemberMetadata, topic_names
 from .records import current_record, member_record, member_tombstones, new_group, target_record
 from .regex import RegexChange, change_regex
 from .target import (

@@ -11,10 +11,6 @@ from enum import IntEnum
 
 from ..base.messages import Protocol, TopicPartitions
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2
-
 Partition = tuple[str, int]
 """(topic name, partition)."""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from ..base.epoch_group import persisted, replays
+from ..base.epoch_group import LEAVE_EPOCH, persisted, replays
 from ..base.messages import TopicPartitions
 from ..base.records import Record, RecordType
 from ..base.shard import Replay, Shard
 from .group import KINDS, ConsumerGroup, GroupMetadataValue, ResolvedRegex, TargetMemberValue, TargetMetadataValue
-from .member import LEAVE_EPOCH, CurrentAssignment, Member
+from .member import CurrentAssignment, Member
 
 member_record, current_record, member_tombstones = KINDS.member_record, KINDS.current_record, KINDS.member_tombstones
 

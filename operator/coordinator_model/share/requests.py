@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..base.epoch_group import write
+from ..base.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, existing, write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms, may_assign
 from ..base.image import metadata_hash
@@ -43,25 +43,22 @@ from .messages import (
     ShareGroupHeartbeatResponse,
 )
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-
 
 def heartbeat(shard: Shard, step: Step, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
     """Join (epoch 0), heartbeat or leave (-1).
 
     Source: GroupMetadataManager.shareGroupHeartbeat and shareGroupLeave.
     """
-    _authorize(shard, request.principal, "READ", request.group_id)
+    shard.authorize(request.principal, "READ", request.group_id)
     _validate(request)
     if request.member_epoch == LEAVE_EPOCH:
-        group = _existing(shard, request.group_id)
+        group = existing(shard, request.group_id, ShareGroup)
         member_id = group.member(request.member_id).member_id
         _fence(shard, step, group, member_id)
         return ShareGroupHeartbeatResponse(member_id=member_id, member_epoch=LEAVE_EPOCH)
     joins = request.member_epoch == JOIN_EPOCH
     fresh = joins and request.group_id not in shard.groups
-    group = ShareGroup(request.group_id) if fresh else _existing(shard, request.group_id)
+    group = ShareGroup(request.group_id) if fresh else existing(shard, request.group_id, ShareGroup)
     _require_room(shard, group, request.member_id)
     known = group.members.get(request.member_id)
     member = known or (Member(request.member_id) if joins else group.member(request.member_id))
@@ -88,11 +85,6 @@ def describe(shard: Shard, step: Step, request: ShareGroupDescribeRequest) -> Sh
     )
 
 
-def _authorize(shard: Shard, principal: str, operation: str, group_id: str) -> None:
-    denied = shard.settings.is_denied(principal, operation, group_id)
-    require(not denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-
-
 def _validate(request: ShareGroupHeartbeatRequest) -> None:
     """Refuse requests that no member sends (throwIfShareGroupHeartbeatRequestIsInvalid)."""
 
@@ -105,14 +97,6 @@ def _validate(request: ShareGroupHeartbeatRequest) -> None:
     subscribes = bool(request.subscribed_topic_names) or request.member_epoch != JOIN_EPOCH
     valid(subscribes, "SubscribedTopicNames must be set in first request.")
     valid(request.member_epoch >= LEAVE_EPOCH, "MemberEpoch is invalid.")
-
-
-def _existing(shard: Shard, group_id: str) -> ShareGroup:
-    group = shard.groups.get(group_id)
-    if isinstance(group, ShareGroup):
-        return group
-    reason = "not found" if group is None else "is not a share group"
-    raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
 
 
 def _require_room(shard: Shard, group: ShareGroup, member_id: str) -> None:
@@ -219,8 +203,8 @@ def _on_loaded(shard: Shard, step: Step) -> None:
 
 def _described_group(shard: Shard, principal: str, group_id: str) -> ShareGroupDescribedGroup:
     try:
-        _authorize(shard, principal, "DESCRIBE", group_id)
-        group = _existing(shard, group_id)
+        shard.authorize(principal, "DESCRIBE", group_id)
+        group = existing(shard, group_id, ShareGroup)
     except GroupError as error:
         state = "Dead" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
         return ShareGroupDescribedGroup(

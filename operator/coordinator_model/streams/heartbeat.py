@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..base.epoch_group import write
+from ..base.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, existing, write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms, may_assign
 from ..base.image import metadata_hash
@@ -28,19 +28,6 @@ from .records import (
     target_record,
     topology_record,
 )
-
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2
-
-
-def existing(shard: Shard, group_id: str) -> StreamsGroup:
-    """Return the streams group or raise GROUP_ID_NOT_FOUND (getStreamsGroupOrThrow)."""
-    group = shard.groups.get(group_id)
-    if isinstance(group, StreamsGroup):
-        return group
-    reason = "not found" if group is None else "is not a streams group"
-    raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
 
 
 def _require_room(shard: Shard, group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> None:
@@ -133,12 +120,12 @@ class Heartbeat:
         """Return the group; a join makes one, in place of an empty classic group if there is one."""
         group_id = self._request.group_id
         if not self._joins:
-            return existing(self._shard, group_id)
+            return existing(self._shard, group_id, StreamsGroup)
         group = self._shard.groups.get(group_id)
         if group is not None and group.group_type == "classic" and group.is_empty:
             self._records += group.tombstones()
             group = None
-        found = StreamsGroup(group_id) if group is None else existing(self._shard, group_id)
+        found = StreamsGroup(group_id) if group is None else existing(self._shard, group_id, StreamsGroup)
         _require_room(self._shard, found, self._request)
         return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..base.epoch_group import write
+from ..base.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, existing, write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms, may_assign
 from ..base.result import Step
@@ -18,14 +18,7 @@ from ..base.settings import require, require_text
 from ..base.shard import Shard
 from ..base.timers import TimerKey
 from .group import StreamsGroup
-from .heartbeat import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    Heartbeat,
-    assign_tasks,
-    existing,
-)
+from .heartbeat import Heartbeat, assign_tasks
 from .member import HeldTasks, Member, MemberState, Tasks, described
 from .messages import (
     StreamsGroupDescribedGroup,
@@ -43,7 +36,7 @@ def heartbeat(shard: Shard, step: Step, request: StreamsGroupHeartbeatRequest) -
 
     Source: GroupCoordinatorService.streamsGroupHeartbeat, GroupMetadataManager.streamsGroupHeartbeat.
     """
-    _authorize(shard, request.principal, "READ", request.group_id)
+    shard.authorize(request.principal, "READ", request.group_id)
     _validate(shard, request)
     if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
         return _leave(shard, step, request)
@@ -58,11 +51,6 @@ def describe(shard: Shard, step: Step, request: StreamsGroupDescribeRequest) -> 
 
 
 # checks --------------------------------------------------------------------------------------------------------------
-
-
-def _authorize(shard: Shard, principal: str, operation: str, group_id: str) -> None:
-    denied = shard.settings.is_denied(principal, operation, group_id)
-    require(not denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
 def _validate(shard: Shard, request: StreamsGroupHeartbeatRequest) -> None:
@@ -96,7 +84,7 @@ def _validate(shard: Shard, request: StreamsGroupHeartbeatRequest) -> None:
 
 def _leave(shard: Shard, step: Step, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
     """Remove the member, or with epoch -2 keep its tasks for it until its session is over (streamsGroupLeave)."""
-    group = existing(shard, request.group_id)
+    group = existing(shard, request.group_id, StreamsGroup)
     if request.shutdown_application:
         group.shutdown_requested_by = request.member_id
     if request.group_instance_id is None:
@@ -179,8 +167,8 @@ def _on_loaded(shard: Shard, step: Step) -> None:
 
 def _described_group(shard: Shard, principal: str, group_id: str) -> StreamsGroupDescribedGroup:
     try:
-        _authorize(shard, principal, "DESCRIBE", group_id)
-        group = existing(shard, group_id)
+        shard.authorize(principal, "DESCRIBE", group_id)
+        group = existing(shard, group_id, StreamsGroup)
     except GroupError as error:
         state = "Dead" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
         return StreamsGroupDescribedGroup(
