@@ -5,9 +5,6 @@ Source: GroupMetadataManager.describeGroups, listGroups, validateDeleteGroup; Ka
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from .base.errors import ErrorCode, GroupError
 from .base.messages import (
     CoordinatorKey,
@@ -26,7 +23,7 @@ from .base.messages import (
     Response,
 )
 from .base.result import Step
-from .base.shard import Handler, Shard
+from .base.shard import ErrorResponse, Handler, Shard
 from .classic.group import DEAD, STABLE, ClassicGroup
 from .classic.member import ClassicMember
 from .offsets import offset_tombstones
@@ -138,7 +135,7 @@ HANDLERS: dict[type[Request], Handler] = {
     DeleteGroupsRequest: delete_groups,
     FindCoordinatorRequest: find_coordinator,
 }
-ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {
+ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
     DescribeGroupsRequest: _all_groups_refused,
     ListGroupsRequest: lambda request, error: ListGroupsResponse(error_code=error.code),
     DeleteGroupsRequest: lambda request, error: DeleteGroupsResponse(

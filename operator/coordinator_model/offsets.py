@@ -22,7 +22,7 @@ from .base.messages import (
 )
 from .base.records import Record, RecordType
 from .base.result import Step
-from .base.shard import Group, Handler, Replay, Shard
+from .base.shard import ErrorResponse, Group, Handler, Replay, Shard
 from .classic.group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup, illegal_state
 from .classic.rebalance import arm_session
 from .consumer import requests as consumer
@@ -278,7 +278,7 @@ REPLAY: dict[RecordType, Replay] = {
     RecordType.OFFSET_COMMIT: replay_offset,
     RecordType.TRANSACTION_END: replay_end,
 }
-ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {
+ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
     OffsetCommitRequest: _commit_refused,
     TxnOffsetCommitRequest: _commit_refused,
     OffsetFetchRequest: lambda request, error: OffsetFetchResponse(error_code=error.code, error_message=error.message),

@@ -7,14 +7,13 @@ Source: GroupConfig, GroupConfigManager; KIP-848 "Group configurations".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from .errors import ErrorCode, GroupError
 from .messages import AlterGroupConfigRequest, AlterGroupConfigResponse, Request, Response
 from .result import Step
 from .settings import BrokerSettings, require
-from .shard import Shard
+from .shard import ErrorResponse, Handler, Shard
 
 GROUP_TYPES = ("consumer", "streams", "share")
 BOUNDED_KEYS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -115,10 +114,10 @@ def _require_session_over_heartbeat(settings: BrokerSettings, numbers: Mapping[s
     require(session_ms > heartbeat_ms, ErrorCode.INVALID_CONFIG, f"{session} must be greater than {heartbeat}")
 
 
-HANDLERS: dict[type[Request], Callable[[Shard, Step, Any], Response | None]] = {
+HANDLERS: dict[type[Request], Handler] = {
     AlterGroupConfigRequest: alter
 }
-ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {
+ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
     AlterGroupConfigRequest: lambda request, error: AlterGroupConfigResponse(
         error_code=error.code, error_message=error.message or None
     )

@@ -16,9 +16,9 @@ Source: KIP-345, section Future Works, items 1 to 3; item 4 is the assignors' (s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..base.errors import ErrorCode, GroupError
 from ..base.messages import (
@@ -31,7 +31,7 @@ from ..base.messages import (
     Response,
 )
 from ..base.result import Result, Step
-from ..base.shard import Expire, GroupPlan, Handler, Shard
+from ..base.shard import ErrorResponse, Expire, GroupPlan, Handler, Shard
 from ..base.timers import TimerKey
 from .group import ClassicGroup
 from .member import is_legal_instance_id
@@ -176,6 +176,6 @@ def _release(shard: Shard, step: Step, group: ClassicGroup, plan: GroupPlan) -> 
 HANDLERS: dict[type[Request], Handler] = {PlanGroupRequest: plan_group}
 EXPIRE: dict[str, Expire] = {"classic-plan": expire_plan}
 ACCESS: dict[type[Request], str] = {PlanGroupRequest: "READ"}
-ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {
+ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
     PlanGroupRequest: lambda request, error: PlanGroupResponse(error_code=error.code, error_message=error.message),
 }

@@ -6,9 +6,6 @@ replay(GroupMetadataKey, …), onLoaded).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from ..base.errors import ErrorCode, GroupError
 from ..base.messages import (
     HeartbeatRequest,
@@ -24,7 +21,7 @@ from ..base.messages import (
 )
 from ..base.records import Record, RecordType
 from ..base.result import Step
-from ..base.shard import Expire, Replay, Shard
+from ..base.shard import ErrorResponse, Expire, Replay, Shard
 from .group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup, illegal_state
 from .member import GroupMetadata
 from .rebalance import (
@@ -157,7 +154,7 @@ EXPIRE: dict[str, Expire] = {
     "classic-sync": expire_sync,
 }
 ON_LOADED = on_loaded
-ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {
+ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
     JoinGroupRequest: lambda request, error: JoinGroupResponse(error_code=error.code),
     SyncGroupRequest: lambda request, error: SyncGroupResponse(error_code=error.code),
     HeartbeatRequest: lambda request, error: HeartbeatResponse(error_code=error.code),

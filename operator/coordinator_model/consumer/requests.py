@@ -6,9 +6,6 @@ Timers: ("consumer-session" | "consumer-rebalance" | "consumer-join" | "consumer
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from ..base.errors import ErrorCode, GroupError
 from ..base.messages import (
     ConsumerGroupDescribeRequest,
@@ -21,8 +18,7 @@ from ..base.messages import (
     TxnOffsetCommitRequest,
 )
 from ..base.result import Step
-from ..base.shard import Shard
-from ..base.timers import TimerKey
+from ..base.shard import ErrorResponse, Expire, Handler, Shard
 from .describe import describe
 from .fencing import expire_member, expire_rebalance
 from .group import ConsumerGroup
@@ -93,11 +89,11 @@ def _refused(request: ConsumerGroupHeartbeatRequest, error: GroupError) -> Respo
     return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
 
 
-HANDLERS: dict[type[Request], Callable[[Shard, Step, Any], Response | None]] = {
+HANDLERS: dict[type[Request], Handler] = {
     ConsumerGroupHeartbeatRequest: heartbeat,
     ConsumerGroupDescribeRequest: describe,
 }
-EXPIRE: dict[str, Callable[[Shard, Step, TimerKey], None]] = {
+EXPIRE: dict[str, Expire] = {
     "consumer-session": expire_member,
     "consumer-join": expire_member,
     "consumer-sync": expire_member,
@@ -105,5 +101,5 @@ EXPIRE: dict[str, Callable[[Shard, Step, TimerKey], None]] = {
     "consumer-regex": resolve,
 }
 ON_LOADED = on_loaded
-ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {ConsumerGroupHeartbeatRequest: _refused}
+ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {ConsumerGroupHeartbeatRequest: _refused}
 ACCESS: dict[type[Request], str] = {ConsumerGroupHeartbeatRequest: "READ"}
