@@ -196,26 +196,9 @@ def write(shard: Shard, step: Step, records: list[Record]) -> None:
     step.records += records
 
 
-def persisted(shard: Shard, record: Record, kind: type[Any], new_group: Callable[[Shard, str], Any]) -> Any | None:
-    """Return the record's group, made if the record is no tombstone; None: a tombstone of nothing.
-
-    A simple classic group, which only holds offsets and has no record, makes way (getOrMaybeCreatePersisted…Group).
-    """
-    group = shard.groups.get(record.group_id)
-    if isinstance(group, kind):
-        return group
-    if record.value is None:
-        return None
-    if group is not None and not getattr(group, "is_simple", False):
-        raise AssertionError(f"Group {record.group_id} is not a {kind.group_type} group")
-    made = shard.groups[record.group_id] = new_group(shard, record.group_id)
-    return made
-
-
-def replays(
-    kind: type[Any], new_group: Callable[[Shard, str], Any], new_member: Callable[[str], Any], no_assignment: object
-) -> dict[RecordType, Replay]:
-    """Return what each kind of record does to a group, live and on load alike.
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """What each kind of record does to a group of one type, live and on load alike.
 
     Parameters
     ----------
@@ -223,49 +206,69 @@ def replays(
     no_assignment: what a member holds once the record of it is gone, which compaction may do before the member is.
     """
 
-    def of_group(change: Callable[[Any, Record], None]) -> Replay:
-        def replay(shard: Shard, record: Record) -> None:
-            group = persisted(shard, record, kind, new_group)
-            if group is not None:
-                change(group, record)
+    kind: type[EpochGroup[Any, Any]]
+    new_group: Callable[[Shard, str], Any]
+    new_member: Callable[[str], Any]
+    no_assignment: object
 
-        return replay
+    def table(self) -> dict[RecordType, Replay]:
+        """Return the function for each record type."""
+        kinds = self.kind.kinds
+        return {
+            kinds.group: self._group,
+            kinds.member: self._member,
+            kinds.target_epoch: self._target_epoch,
+            kinds.target: self._target,
+            kinds.current: self._current,
+        }
 
-    def group_epoch(shard: Shard, record: Record) -> None:
-        group = persisted(shard, record, kind, new_group)
+    def group_of(self, shard: Shard, record: Record) -> Any | None:
+        """Return the record's group, made if the record is no tombstone; None: a tombstone of nothing.
+
+        A simple classic group, which only holds offsets and has no record, makes way (getOrMaybeCreatePersisted…Group).
+        """
+        group = shard.groups.get(record.group_id)
+        if isinstance(group, self.kind):
+            return group
+        if record.value is None:
+            return None
+        if group is not None and not getattr(group, "is_simple", False):
+            raise AssertionError(f"Group {record.group_id} is not a {self.kind.group_type} group")
+        made = shard.groups[record.group_id] = self.new_group(shard, record.group_id)
+        return made
+
+    def _group(self, shard: Shard, record: Record) -> None:
+        group = self.group_of(shard, record)
         if group is not None and record.value is not None:
             group.put_metadata(record.value)
         elif group is not None:
             assert not group.members, "a group's tombstone comes after those of its members"
             del shard.groups[record.group_id]
 
-    def member(group: Any, record: Record) -> None:
-        member_id = str(record.key[1])
-        if record.value is None:
-            group.remove_member(member_id)
-        else:
-            known = group.members.get(member_id) or new_member(member_id)
+    def _member(self, shard: Shard, record: Record) -> None:
+        group, member_id = self.group_of(shard, record), str(record.key[1])
+        if group is not None and record.value is not None:
+            known = group.members.get(member_id) or self.new_member(member_id)
             group.put_member(replace(known, metadata=record.value))
+        elif group is not None:
+            group.remove_member(member_id)
 
-    def current(group: Any, record: Record) -> None:
-        member_id = str(record.key[1])
-        if record.value is not None:
-            known = group.members.get(member_id) or new_member(member_id)
+    def _current(self, shard: Shard, record: Record) -> None:
+        group, member_id = self.group_of(shard, record), str(record.key[1])
+        if group is not None and record.value is not None:
+            known = group.members.get(member_id) or self.new_member(member_id)
             group.put_member(replace(known, current=record.value))
-        elif member_id in group.members:
-            group.put_member(replace(group.members[member_id], current=no_assignment))
+        elif group is not None and member_id in group.members:
+            group.put_member(replace(group.members[member_id], current=self.no_assignment))
 
-    def target(group: Any, record: Record) -> None:
-        if record.value is None:
-            group.targets.pop(str(record.key[1]), None)
-        else:
-            group.put_target(str(record.key[1]), record.value)
+    def _target_epoch(self, shard: Shard, record: Record) -> None:
+        group = self.group_of(shard, record)
+        if group is not None:
+            group.put_target_epoch(record.value)
 
-    kinds: RecordKinds = kind.kinds
-    return {
-        kinds.group: group_epoch,
-        kinds.member: of_group(member),
-        kinds.target_epoch: of_group(lambda group, record: group.put_target_epoch(record.value)),
-        kinds.target: of_group(target),
-        kinds.current: of_group(current),
-    }
+    def _target(self, shard: Shard, record: Record) -> None:
+        group, member_id = self.group_of(shard, record), str(record.key[1])
+        if group is not None and record.value is not None:
+            group.put_target(member_id, record.value)
+        elif group is not None:
+            group.targets.pop(member_id, None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ..base.epoch_group import LEAVE_EPOCH, persisted, replays
+from ..base.epoch_group import LEAVE_EPOCH, Replays
 from ..base.messages import TopicPartitions
 from ..base.records import Record, RecordType
 from ..base.shard import Replay, Shard
@@ -42,12 +42,15 @@ def new_group(shard: Shard, group_id: str) -> ConsumerGroup:
     return ConsumerGroup(group_id, shard.settings.first_consumer_epoch - 1)
 
 
+REPLAYS = Replays(ConsumerGroup, new_group, Member, CurrentAssignment(LEAVE_EPOCH, LEAVE_EPOCH))
+
+
 def _replay_partition_metadata(shard: Shard, record: Record) -> None:
     """Do nothing: since 4.1 this record is only deleted; the hash in the group's record took its place."""
 
 
 def _replay_regex(shard: Shard, record: Record) -> None:
-    group = persisted(shard, record, ConsumerGroup, new_group)
+    group = REPLAYS.group_of(shard, record)
     if group is None:
         return
     regex = cast(str, record.key[1])
@@ -58,7 +61,7 @@ def _replay_regex(shard: Shard, record: Record) -> None:
 
 
 REPLAY: dict[RecordType, Replay] = {
-    **replays(ConsumerGroup, new_group, Member, CurrentAssignment(LEAVE_EPOCH, LEAVE_EPOCH)),
+    **REPLAYS.table(),
     RecordType.CONSUMER_GROUP_PARTITION_METADATA: _replay_partition_metadata,
     RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION: _replay_regex,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..base.epoch_group import EpochGroup, RecordKinds, TargetMetadata, replays
+from ..base.epoch_group import EpochGroup, RecordKinds, Replays, TargetMetadata
 from ..base.image import TopicImage
 from ..base.messages import TopicPartitions
 from ..base.records import Record, RecordType
@@ -112,4 +112,5 @@ def share_out(members: Mapping[str, Member], image: TopicImage) -> dict[str, Top
 group_record, member_record, current_record = KINDS.group_record, KINDS.member_record, KINDS.current_record
 target_record, target_epoch_record = KINDS.target_record, KINDS.target_epoch_record
 member_tombstones = KINDS.member_tombstones
-REPLAY = replays(ShareGroup, lambda _shard, group_id: ShareGroup(group_id), Member, CurrentAssignment(-1, -1))
+REPLAYS = Replays(ShareGroup, lambda _shard, group_id: ShareGroup(group_id), Member, CurrentAssignment(-1, -1))
+REPLAY = REPLAYS.table()

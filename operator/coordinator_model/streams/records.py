@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ..base.epoch_group import persisted, replays
+from ..base.epoch_group import Replays
 from ..base.records import Record, RecordType
 from ..base.shard import Replay, Shard
 from .group import KINDS, StreamsGroup
@@ -24,18 +24,17 @@ def topology_record(group_id: str, topology: Topology) -> Record:
     return Record(RecordType.STREAMS_GROUP_TOPOLOGY, (group_id,), topology)
 
 
-def _new_group(_shard: Shard, group_id: str) -> StreamsGroup:
-    return StreamsGroup(group_id)
+REPLAYS = Replays(StreamsGroup, lambda _shard, group_id: StreamsGroup(group_id), Member, CurrentAssignment(-1, -1))
 
 
 def _replay_topology(shard: Shard, record: Record) -> None:
-    group = persisted(shard, record, StreamsGroup, _new_group)
+    group = REPLAYS.group_of(shard, record)
     if group is not None:
         group.topology = cast("Topology | None", record.value)
         group.configured_from = None
 
 
 REPLAY: dict[RecordType, Replay] = {
-    **replays(StreamsGroup, _new_group, Member, CurrentAssignment(-1, -1)),
+    **REPLAYS.table(),
     RecordType.STREAMS_GROUP_TOPOLOGY: _replay_topology,
 }
