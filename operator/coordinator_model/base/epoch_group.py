@@ -6,11 +6,12 @@ read again. Source: ModernGroup, StreamsGroup, GroupCoordinatorRecordHelpers, Gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from .errors import ErrorCode, GroupError
+from .messages import TopicPartitions
 from .records import Record, RecordType
 from .result import Step
 from .shard import Replay, Shard
@@ -187,6 +188,15 @@ def existing(shard: Shard, group_id: str, kind: type[G]) -> G:
         return group
     reason = "not found" if group is None else f"is not a {kind.group_type} group"
     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
+
+
+def is_assigned(owned: TopicPartitions, assigned: Collection[tuple[str, int]]) -> bool:
+    """Return whether only what is assigned is owned; a topic, or subtopology, of which nothing is owned counts too.
+
+    Source: GroupMetadataManager.isSubset, areOwnedTasksContainedInAssignedTasks.
+    """
+    topics = {topic for topic, _ in assigned}
+    return all(topic in topics and all((topic, p) in assigned for p in numbers) for topic, numbers in owned)
 
 
 def write(shard: Shard, step: Step, records: list[Record]) -> None:

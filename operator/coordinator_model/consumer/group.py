@@ -6,10 +6,10 @@ Source: ConsumerGroup, ModernGroup, TargetAssignmentMetadata.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..base.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochGroup, RecordKinds
+from ..base.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochGroup, RecordKinds, is_assigned
 from ..base.errors import ErrorCode, GroupError
 from ..base.image import TopicImage
 from ..base.messages import ConsumerGroupHeartbeatResponse, TopicPartitions
@@ -267,7 +267,7 @@ def validate_epoch(member: Member, received: int, owned: TopicPartitions | None)
     if received > known.member_epoch:
         size = "greater"
     else:
-        if received == known.previous_member_epoch and owned is not None and _is_subset(owned, known.assigned):
+        if received == known.previous_member_epoch and owned is not None and is_assigned(owned, known.assigned):
             return
         size = "smaller"
     raise GroupError(
@@ -275,12 +275,6 @@ def validate_epoch(member: Member, received: int, owned: TopicPartitions | None)
         f"The consumer group member has a {size} member epoch ({received}) than the one known by the group "
         f"coordinator ({known.member_epoch}). The member must abandon all its partitions and rejoin.",
     )
-
-
-def _is_subset(owned: TopicPartitions, assigned: Collection[Partition]) -> bool:
-    """Return whether only what is assigned is owned; a topic without partitions counts too (isSubset)."""
-    topics = {topic for topic, _ in assigned}
-    return all(topic in topics and all((topic, p) in assigned for p in numbers) for topic, numbers in owned)
 
 
 def refuse_unreleased(holder: Member, group_id: str, joiner_id: str, instance_id: str) -> None:

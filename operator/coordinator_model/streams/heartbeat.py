@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..base.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, existing, write
+from ..base.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, existing, is_assigned, write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms, may_assign
 from ..base.image import metadata_hash
@@ -51,14 +51,16 @@ def _require_epoch(member: Member, request: StreamsGroupHeartbeatRequest) -> Non
     received = request.member_epoch
     if received in (JOIN_EPOCH, current.member_epoch):
         return
-    owned = _owned(request)
+    held = current.assigned
+    owned = (
+        (request.active_tasks, held.active),
+        (request.standby_tasks, held.standby),
+        (request.warmup_tasks, held.warmup),
+    )
     lost_answer = (
         received < current.member_epoch
         and received == current.previous_member_epoch
-        and owned is not None
-        and owned.active <= current.assigned.active.keys()
-        and owned.standby <= current.assigned.standby
-        and owned.warmup <= current.assigned.warmup
+        and all(tasks is not None and is_assigned(tasks, assigned) for tasks, assigned in owned)
     )
     require(
         lost_answer,

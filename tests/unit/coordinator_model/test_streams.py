@@ -169,6 +169,31 @@ def test_timestamp_0_lets_the_next_assignment_be_computed_now() -> None:
     assert send(broker, join("m2"), 7).active_tasks == (("s", (0, 1, 2, 3)),)
 
 
+@pytest.mark.parametrize(
+    ("sent", "error"),
+    [
+        (beat("m1", 2, (("s", (0, 1)),)), ErrorCode.NONE),
+        (beat("m1", 2, (("s", ()),)), ErrorCode.NONE),
+        (beat("m1", 2, ()), ErrorCode.NONE),
+        (beat("m1", 2, (("other", ()),)), ErrorCode.FENCED_MEMBER_EPOCH),
+        (beat("m1", 2, (), standby_tasks=(("s", ()),)), ErrorCode.FENCED_MEMBER_EPOCH),
+        (beat("m1", 2, (), warmup_tasks=(("s", ()),)), ErrorCode.FENCED_MEMBER_EPOCH),
+        (beat("m1", 2), ErrorCode.FENCED_MEMBER_EPOCH),
+    ],
+)
+def test_the_previous_epoch_passes_with_no_subtopology_that_is_not_assigned(
+    sent: StreamsGroupHeartbeatRequest, error: ErrorCode
+) -> None:
+    """GroupMetadataManager.areOwnedTasksContainedInAssignedTasks…: refused even if no task of it is reported."""
+    broker = coordinator()
+    broker.handle(join("m1"), 0)
+    broker.handle(join("m2", "q"), 1)
+    kept = send(broker, beat("m1", 2, (("s", (0, 1, 2, 3)),)), 2).active_tasks
+    assert kept == (("s", (0, 1)),)
+    assert send(broker, beat("m1", 2, kept), 3).member_epoch == 3
+    assert send(broker, sent, 4).error_code is error
+
+
 def test_missing_source_topic_leaves_the_group_not_ready() -> None:
     """testStreamsGroupMemberJoiningWithMissingSourceTopic; the topic's arrival assigns (testStreamsOnMetadataUpdate)."""
     broker = coordinator()
