@@ -35,7 +35,8 @@ GROUP = "share"
 
 
 def coordinator(**chosen: object) -> GroupCoordinator:
-    return GroupCoordinator(BrokerSettings(**{"share_assignment_interval_ms": 0, **chosen}), image=TopicImage({"foo": 3}))  # type: ignore[arg-type]
+    values: dict[str, object] = {"share_assignment_interval_ms": 0, **chosen}
+    return GroupCoordinator(BrokerSettings(**values), image=TopicImage({"foo": 3}))  # type: ignore[arg-type]
 
 
 def beat(member_id: str, epoch: int = 0, topics: tuple[str, ...] | None = None) -> ShareGroupHeartbeatRequest:
