@@ -34,11 +34,13 @@ class Cursor:
 
     Parameters
     ----------
+    end: the offset at which the frame, or the tagged field that is being walked, ends.
     left: how many more elements of arrays may be walked; None: as many as the frame has bytes.
     """
 
     frame: bytes
-    offset: int = 0
+    offset: int
+    end: int
     left: int | None = None
 
     def skip(self, size: int) -> int:
@@ -49,7 +51,7 @@ class Cursor:
         BadFrame: the frame ends before.
         """
         begin = self.offset
-        if size > len(self.frame) - begin:
+        if size > self.end - begin:
             raise BadFrame("the frame ends early")
         self.offset += size
         return begin
@@ -73,7 +75,6 @@ class Cursor:
         if length < -1:
             raise BadFrame("a length is negative")
         return length
-
 
     def count(self, elements: int) -> None:
         """Take note of elements that are about to be walked.
@@ -104,7 +105,7 @@ def check_frame(entity: type, frame: bytes, offset: int = 0, *, max_elements: in
     BadFrame: a claimed length exceeds what is left of the frame, the frame ends early, or a null stands where the
         schema has none.
     """
-    cursor = Cursor(frame, offset, max_elements)
+    cursor = Cursor(frame, offset, len(frame), max_elements)
     _entity(entity, 0)(cursor)
     return cursor.offset
 
@@ -182,7 +183,7 @@ def _array(inner: Walk, flexible: bool, is_nullable: bool) -> Walk:
         count = cursor.length(flexible, wide=True)
         if count < 0 and not is_nullable:  # kio lets it pass before the compact lengths
             raise BadFrame("an array is null that may not be")
-        if count > len(cursor.frame) - cursor.offset:
+        if count > cursor.end - cursor.offset:
             raise BadFrame("an array claims more elements than the frame can hold")
         cursor.count(max(0, count))
         for _ in range(count):
@@ -193,13 +194,13 @@ def _array(inner: Walk, flexible: bool, is_nullable: bool) -> Walk:
 
 def _walk_tags(cursor: Cursor, tagged: dict[int, Walk]) -> None:
     count = cursor.varint()
-    if count > len(cursor.frame) - cursor.offset:
+    if count > cursor.end - cursor.offset:
         raise BadFrame("more tagged fields than the frame can hold")
     for _ in range(count):
         tag = cursor.varint()
         size = cursor.varint()
         begin = cursor.skip(size)
         if tag in tagged:
-            inner = Cursor(cursor.frame[: cursor.offset], begin, cursor.left)
+            inner = Cursor(cursor.frame, begin, cursor.offset, cursor.left)
             tagged[tag](inner)
             cursor.left = inner.left

@@ -82,3 +82,24 @@ class Odd:
 def test_a_field_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(BadFrame, match="int128"):
         check_frame(Odd, bytes(16))
+
+
+class Uncopied(bytes):
+    """A frame of which nobody takes a slice."""
+
+    def __getitem__(self, key: object) -> int:  # type: ignore[override]
+        assert not isinstance(key, slice), "a copy of the frame for each tagged field makes a long frame take minutes"
+        return super().__getitem__(key)  # type: ignore[index,return-value]
+
+
+def test_known_tagged_fields_are_walked_without_a_copy() -> None:
+    """The same known tag a hundred times, as often as its bytes are there."""
+    frame = Uncopied(b"\x00\x00\x01\x00\x00\x00\x00\x64" + b"\x03\x01\x00" * 100)
+    assert check_frame(load_response_schema(API_VERSIONS, 3), frame) == len(frame)
+
+
+def test_a_tagged_field_may_not_reach_past_its_own_size() -> None:
+    """Tag 1 is an int64, here said to take one byte, with more than enough of the frame behind it."""
+    frame = b"\x00\x00\x01\x00\x00\x00\x00\x01\x01\x01" + bytes(20)
+    with pytest.raises(BadFrame, match="ends early"):
+        check_frame(load_response_schema(API_VERSIONS, 3), frame)
