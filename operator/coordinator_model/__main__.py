@@ -16,10 +16,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="`serve --help` and `shell --help` tell more")
     options = parser.parse_args(argv)
     if options.command == "shell":
-        from . import shell  # only one of the two is wanted
+        from .shell import program as shell
 
         return shell.main(options.arguments)
-    from . import serve  # it imports the codec
+    from .wire import serve
 
     return serve.main(options.arguments)
 

@@ -9,25 +9,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
-from . import (
-    classic,
-    classic_join,
-    classic_leave,
-    consumer,
-    describe,
-    future,
-    group_config,
-    migration,
-    offsets,
-    share,
-    streams,
-)
-from .errors import ErrorCode, GroupError
-from .future import GroupPlan
-from .image import TopicImage
-from .messages import (
+from . import describe, offsets
+from .base import group_config
+from .base.errors import ErrorCode, GroupError
+from .base.image import TopicImage
+from .base.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -39,45 +27,22 @@ from .messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
-from .records import Record, RecordType
-from .result import Completed, Result, Step
-from .settings import BrokerSettings
-from .timers import TimerChange, TimerKey, Timers
-
-Handler = Callable[["GroupCoordinator", Step, Any], Response | None]
-Replay = Callable[["GroupCoordinator", Record], None]
-Expire = Callable[["GroupCoordinator", Step, TimerKey], None]
-OnLoaded = Callable[["GroupCoordinator", Step], None]
-ErrorResponse = Callable[[Any, GroupError], Response]
-Check = Callable[["GroupCoordinator", Step, Any], None]
+from .base.records import Record, RecordType
+from .base.result import Completed, Result, Step
+from .base.settings import BrokerSettings
+from .base.shard import ErrorResponse, Expire, Handler, OnLoaded, Replay, Shard, response_error
+from .base.timers import TimerChange, TimerKey
+from .classic import future
+from .classic import join as classic_join
+from .classic import leave as classic_leave
+from .classic import requests as classic
+from .consumer import migration
+from .consumer import requests as consumer
+from .share import requests as share
+from .streams import requests as streams
 
 TIMER_RETRY_MS = 500
 """A timer whose records the log refused is tried again after this time (CoordinatorTimerImpl)."""
-
-
-class Group(Protocol):
-    """What the coordinator needs of a group of any type."""
-
-    group_id: str
-
-    @property
-    def group_type(self) -> str:
-        """Return classic, consumer, streams or share."""
-
-    @property
-    def protocol_type(self) -> str | None:
-        """Return the protocol type of a listing, such as consumer or connect."""
-
-    @property
-    def state(self) -> str:
-        """Return Kafka's name of the state, such as Stable."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether the group has no member."""
-
-    def tombstones(self) -> list[Record]:
-        """Return the tombstones that delete the group's own records (not its offsets)."""
 
 
 TYPE_MODULES = (classic, future, offsets, describe, group_config, consumer, migration, streams, share)
@@ -92,8 +57,6 @@ ON_CONSUMER_GROUP: dict[type[Request], Handler] = {
     HeartbeatRequest: migration.heartbeat_classic,
     LeaveGroupRequest: migration.leave,
 }
-CHECK_COMMIT: dict[str, Check] = {"consumer": consumer.check_commit, "streams": offsets.check_streams_commit}
-CHECK_FETCH: dict[str, Check] = {"consumer": consumer.check_fetch, "streams": offsets.check_streams_fetch}
 ACCESS: dict[type[Request], str] = {
     JoinGroupRequest: "READ",
     SyncGroupRequest: "READ",
@@ -121,24 +84,14 @@ def _register() -> None:
     HANDLERS[LeaveGroupRequest] = _leave_group
 
 
-class GroupCoordinator:
-    """The coordinator of the groups of one `__consumer_offsets` partition.
+class GroupCoordinator(Shard):
+    """The coordinator of the groups of one `__consumer_offsets` partition: a shard with an entrance.
 
     Parameters
     ----------
     settings: what `server.properties` says.
     image: the topics; assign a new image when metadata changes.
     new_uuid: returns the random part of each new member id; default: a counter, so that runs repeat exactly.
-
-    Attributes
-    ----------
-    groups: group id → group, of whatever type.
-    offsets: group id → (topic, partition) → committed offset.
-    pending_offsets: producer id → (group id, topic, partition) → (place among all such commits, offset), while the
-        transaction is open and no later commit has made it void.
-    pending_commits: how many commits in transactions there have been.
-    plans: group id → what was announced for it; always empty in Kafka (see `future`).
-    write_error: the error with which the log refuses every append; None while it takes them.
     """
 
     def __init__(
@@ -148,16 +101,7 @@ class GroupCoordinator:
         image: TopicImage = TopicImage(),  # noqa: B008  # immutable
         new_uuid: Callable[[], str] | None = None,
     ) -> None:
-        self.settings = settings or BrokerSettings()
-        self.image = image
-        self.timers = Timers()
-        self.groups: dict[str, Any] = {}
-        self.offsets: dict[str, dict[tuple[str, int], int]] = {}
-        self.pending_offsets: dict[int, dict[tuple[str, str, int], tuple[int, int]]] = {}
-        self.pending_commits = 0
-        self.group_configs: dict[str, dict[str, str]] = {}
-        self.plans: dict[str, GroupPlan] = {}
-        self.write_error: ErrorCode | None = None
+        super().__init__(settings or BrokerSettings(), image, REPLAY)
         self._new_uuid = new_uuid or self._count_uuid
         self._uuids = 0
         self._tickets = 0
@@ -196,7 +140,7 @@ class GroupCoordinator:
     def replay(self, records: Iterable[Record], now_ms: int = 0) -> Result:
         """Load a fresh coordinator from a log, as after a fail-over; all timers then start in full."""
         for record in records:
-            REPLAY[record.record_type](self, record)
+            self.apply(record)
         step = self._step(now_ms)
         for on_loaded in ON_LOADED:
             on_loaded(self, step)
@@ -216,45 +160,12 @@ class GroupCoordinator:
         offsets.end_transaction(self, step, producer_id, committed=committed)
         return step.result(None)
 
-    def append(self, step: Step, *records: Record) -> ErrorCode:
-        """Append to the log on behalf of a classic group, whose state is not made of records.
-
-        Returns NONE, or the error that the waiting client hears (appendGroupMetadataErrorToResponseError).
-        """
-        if self.write_error is not None:
-            return response_error(self.write_error)
-        step.records.extend(records)
-        return ErrorCode.NONE
-
-    def apply(self, record: Record) -> None:
-        """Carry a record out on the state, as its module does it for the log."""
-        REPLAY[record.record_type](self, record)
-
-    def cancel_timers(self, step: Step, group_id: str) -> None:
-        """Drop every timer of a group."""
-        for key in self.timers.of_group(group_id):
-            step.cancel(key)
-
-    def check_commit(self, group: Group, step: Step, request: Request) -> None:
-        """Refuse a commit to a group that is not classic by who may not make one."""
-        check = CHECK_COMMIT.get(group.group_type)
-        if check is None:
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
-        check(self, step, request)
-
-    def check_fetch(self, group: Group, step: Step, request: Request) -> None:
-        """Refuse a fetch of the offsets of a group that is not classic by who may not make one."""
-        check = CHECK_FETCH.get(group.group_type)
-        if check is None:
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
-        check(self, step, request)
-
     def _answer(self, request: Any, step: Step) -> Response | None:
         kind = type(request)
         try:
             operation = ACCESS.get(kind)
-            if operation is not None and self.settings.is_denied(request.principal, operation, request.group_id):
-                raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if operation is not None:
+                self.authorize(request.principal, operation, request.group_id)
             return HANDLERS[kind](self, step, request)
         except GroupError as error:
             if step.records:
@@ -304,20 +215,7 @@ class GroupCoordinator:
         return self._tickets
 
 
-def response_error(error: ErrorCode) -> ErrorCode:
-    """Return what a client hears when the log refuses an append (appendGroupMetadataErrorToResponseError)."""
-    match error:
-        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
-            return ErrorCode.NOT_COORDINATOR
-        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE | ErrorCode.INVALID_FETCH_SIZE:
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        case _:
-            return error
-
-
-def _join_group(coordinator: GroupCoordinator, step: Step, request: JoinGroupRequest) -> Response | None:
+def _join_group(shard: Shard, step: Step, request: JoinGroupRequest) -> Response | None:
     settings = step.settings
     refusal = None
     if not request.group_id:
@@ -328,50 +226,50 @@ def _join_group(coordinator: GroupCoordinator, step: Step, request: JoinGroupReq
         refusal = ErrorCode.INVALID_SESSION_TIMEOUT
     if refusal is not None:
         return JoinGroupResponse(error_code=refusal, member_id=request.member_id)
-    group = coordinator.groups.get(request.group_id)
+    group = shard.groups.get(request.group_id)
     if group is None or group.group_type == "classic":
-        return classic_join.join(coordinator, step, request)
+        return classic_join.join(shard, step, request)
     if group.is_empty and group.group_type in ("consumer", "streams"):
-        return classic_join.join(coordinator, step, request)
+        return classic_join.join(shard, step, request)
     if group.group_type == "consumer":
-        return ON_CONSUMER_GROUP[JoinGroupRequest](coordinator, step, request)
+        return ON_CONSUMER_GROUP[JoinGroupRequest](shard, step, request)
     return JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-def _sync_group(coordinator: GroupCoordinator, step: Step, request: SyncGroupRequest) -> Response | None:
-    group = _member_group(coordinator, request.group_id)
+def _sync_group(shard: Shard, step: Step, request: SyncGroupRequest) -> Response | None:
+    group = _member_group(shard, request.group_id)
     if group.is_empty:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
     if group.group_type == "classic":
-        return classic.sync(coordinator, step, request, group)
-    return ON_CONSUMER_GROUP[SyncGroupRequest](coordinator, step, request)
+        return classic.sync(shard, step, request, group)
+    return ON_CONSUMER_GROUP[SyncGroupRequest](shard, step, request)
 
 
-def _heartbeat(coordinator: GroupCoordinator, step: Step, request: HeartbeatRequest) -> Response | None:
-    group = _member_group(coordinator, request.group_id)
+def _heartbeat(shard: Shard, step: Step, request: HeartbeatRequest) -> Response | None:
+    group = _member_group(shard, request.group_id)
     if group.group_type == "classic":
-        return classic.heartbeat(coordinator, step, request, group)
-    return ON_CONSUMER_GROUP[HeartbeatRequest](coordinator, step, request)
+        return classic.heartbeat(shard, step, request, group)
+    return ON_CONSUMER_GROUP[HeartbeatRequest](shard, step, request)
 
 
-def _leave_group(coordinator: GroupCoordinator, step: Step, request: LeaveGroupRequest) -> Response | None:
+def _leave_group(shard: Shard, step: Step, request: LeaveGroupRequest) -> Response | None:
     if not request.group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
     if request.api_version < classic_leave.BATCH_VERSION and len(request.members) != 1:
         # No such request can be put on the wire: LeaveGroupRequest.Builder refuses it.
         raise GroupError(ErrorCode.UNSUPPORTED_VERSION)
-    group = coordinator.groups.get(request.group_id)
+    group = shard.groups.get(request.group_id)
     if group is None or group.group_type not in ("classic", "consumer"):
         return classic_leave.unknown_group(request)
     if group.group_type == "classic":
-        return classic_leave.leave(coordinator, step, request, group)
-    return ON_CONSUMER_GROUP[LeaveGroupRequest](coordinator, step, request)
+        return classic_leave.leave(shard, step, request, group)
+    return ON_CONSUMER_GROUP[LeaveGroupRequest](shard, step, request)
 
 
-def _member_group(coordinator: GroupCoordinator, group_id: str) -> Any:
+def _member_group(shard: Shard, group_id: str) -> Any:
     if not group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
-    group = coordinator.groups.get(group_id)
+    group = shard.groups.get(group_id)
     if group is None or group.group_type not in ("classic", "consumer"):
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
     return group

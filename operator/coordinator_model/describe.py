@@ -5,13 +5,8 @@ Source: GroupMetadataManager.describeGroups, listGroups, validateDeleteGroup; Ka
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-from .classic_group import DEAD, STABLE, ClassicGroup
-from .classic_member import ClassicMember
-from .errors import ErrorCode, GroupError
-from .messages import (
+from .base.errors import ErrorCode, GroupError
+from .base.messages import (
     CoordinatorKey,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -27,11 +22,11 @@ from .messages import (
     Request,
     Response,
 )
+from .base.result import Step
+from .base.shard import ErrorResponse, Handler, Shard
+from .classic.group import DEAD, STABLE, ClassicGroup
+from .classic.member import ClassicMember
 from .offsets import offset_tombstones
-from .result import Step
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator, Handler
 
 NOT_FOUND_VERSION = 6
 """From here on DescribeGroups answers GROUP_ID_NOT_FOUND for an absent group (KIP-1043)."""
@@ -41,17 +36,15 @@ STATES_FILTER_VERSION = 4
 TYPES_FILTER_VERSION = 5
 
 
-def describe_groups(coordinator: GroupCoordinator, step: Step, request: DescribeGroupsRequest) -> Response:
+def describe_groups(shard: Shard, step: Step, request: DescribeGroupsRequest) -> Response:
     """Carry out DescribeGroups: what an administrator sees of classic groups."""
-    return DescribeGroupsResponse(groups=tuple(_describe(coordinator, step, request, g) for g in request.groups))
+    return DescribeGroupsResponse(groups=tuple(_describe(shard, step, request, g) for g in request.groups))
 
 
-def _describe(
-    coordinator: GroupCoordinator, step: Step, request: DescribeGroupsRequest, group_id: str
-) -> DescribedGroup:
+def _describe(shard: Shard, step: Step, request: DescribeGroupsRequest, group_id: str) -> DescribedGroup:
     if step.settings.is_denied(request.principal, "DESCRIBE", group_id):
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    group = coordinator.groups.get(group_id)
+    group = shard.groups.get(group_id)
     if not isinstance(group, ClassicGroup):
         if request.api_version < NOT_FOUND_VERSION:
             return DescribedGroup(group_id=group_id, group_state=DEAD)
@@ -85,13 +78,13 @@ def _described_member(member: ClassicMember, protocol_name: str | None, with_ins
     )
 
 
-def list_groups(coordinator: GroupCoordinator, step: Step, request: ListGroupsRequest) -> Response:
+def list_groups(shard: Shard, step: Step, request: ListGroupsRequest) -> Response:
     """Carry out ListGroups: every group the asker may describe; states and types are compared without case."""
     states = {s.strip().lower() for s in request.states_filter} if request.api_version >= STATES_FILTER_VERSION else ()
     types = {t.lower() for t in request.types_filter} if request.api_version >= TYPES_FILTER_VERSION else ()
     listed = tuple(
         ListedGroup(group_id, group.protocol_type or "", group.state, group.group_type.capitalize())
-        for group_id, group in coordinator.groups.items()
+        for group_id, group in shard.groups.items()
         if (not states or group.state.lower() in states)
         and (not types or group.group_type in types)
         and not step.settings.is_denied(request.principal, "DESCRIBE", group_id)
@@ -99,28 +92,28 @@ def list_groups(coordinator: GroupCoordinator, step: Step, request: ListGroupsRe
     return ListGroupsResponse(groups=listed)
 
 
-def delete_groups(coordinator: GroupCoordinator, step: Step, request: DeleteGroupsRequest) -> Response:
+def delete_groups(shard: Shard, step: Step, request: DeleteGroupsRequest) -> Response:
     """Carry out DeleteGroups: empty groups go with their offsets and timers, the others are refused one by one."""
-    return DeleteGroupsResponse(results=tuple((g, _delete(coordinator, step, request, g)) for g in request.group_ids))
+    return DeleteGroupsResponse(results=tuple((g, _delete(shard, step, request, g)) for g in request.group_ids))
 
 
-def _delete(coordinator: GroupCoordinator, step: Step, request: DeleteGroupsRequest, group_id: str) -> ErrorCode:
+def _delete(shard: Shard, step: Step, request: DeleteGroupsRequest, group_id: str) -> ErrorCode:
     if step.settings.is_denied(request.principal, "DELETE", group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    group = coordinator.groups.get(group_id)
+    group = shard.groups.get(group_id)
     if group is None or group.state == DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if not group.is_empty:
         return ErrorCode.NON_EMPTY_GROUP
-    records = offset_tombstones(coordinator, group_id) + group.tombstones()
+    records = offset_tombstones(shard, group_id) + group.tombstones()
     for record in records:
-        coordinator.apply(record)
+        shard.apply(record)
     step.records += records
-    coordinator.cancel_timers(step, group_id)
+    shard.cancel_timers(step, group_id)
     return ErrorCode.NONE
 
 
-def find_coordinator(coordinator: GroupCoordinator, step: Step, request: FindCoordinatorRequest) -> Response:
+def find_coordinator(shard: Shard, step: Step, request: FindCoordinatorRequest) -> Response:
     """Carry out FindCoordinator: this model is the coordinator of every group."""
     return FindCoordinatorResponse(coordinators=tuple(_find(step, request, key) for key in request.keys))
 
@@ -142,7 +135,7 @@ HANDLERS: dict[type[Request], Handler] = {
     DeleteGroupsRequest: delete_groups,
     FindCoordinatorRequest: find_coordinator,
 }
-ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {
+ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
     DescribeGroupsRequest: _all_groups_refused,
     ListGroupsRequest: lambda request, error: ListGroupsResponse(error_code=error.code),
     DeleteGroupsRequest: lambda request, error: DeleteGroupsResponse(

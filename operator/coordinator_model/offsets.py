@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from . import streams_group
-from .classic_group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup, illegal_state
-from .classic_rebalance import arm_session
-from .errors import ErrorCode, GroupError
-from .messages import (
+from .base.errors import ErrorCode, GroupError
+from .base.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
@@ -23,11 +20,14 @@ from .messages import (
     Response,
     TxnOffsetCommitRequest,
 )
-from .records import Record, RecordType
-from .result import Step
-
-if TYPE_CHECKING:
-    from .coordinator import GroupCoordinator, Handler, Replay
+from .base.records import Record, RecordType
+from .base.result import Step
+from .base.shard import ErrorResponse, Group, Handler, Replay, Shard
+from .classic.group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup, illegal_state
+from .classic.rebalance import arm_session
+from .consumer import requests as consumer
+from .streams import group as streams_group
+from .streams.group import StreamsGroup
 
 INSTANCE_ID_VERSION = 7
 """From here on OffsetCommit carries the group instance id (KIP-345)."""
@@ -59,13 +59,13 @@ class TransactionEnd:
     committed: bool
 
 
-def commit(coordinator: GroupCoordinator, step: Step, request: OffsetCommitRequest) -> Response:
+def commit(shard: Shard, step: Step, request: OffsetCommitRequest) -> Response:
     """Carry out OffsetCommit: all partitions or, when the member may not commit, none.
 
     A commit to a classic group that is stable or about to rebalance counts as a heartbeat. An absent group is created
     when no generation is given: a so-called simple group, which nobody is a member of.
     """
-    group = _group(coordinator, request.group_id, request.generation_id_or_member_epoch, request.api_version)
+    group = _group(shard, request.group_id, request.generation_id_or_member_epoch, request.api_version)
     if isinstance(group, ClassicGroup):
         instance_id = request.group_instance_id if request.api_version >= INSTANCE_ID_VERSION else None
         generation_id = request.generation_id_or_member_epoch
@@ -73,27 +73,27 @@ def commit(coordinator: GroupCoordinator, step: Step, request: OffsetCommitReque
         if group.state in (STABLE, PREPARING_REBALANCE):
             arm_session(step, group, group.members[request.member_id])
     else:
-        coordinator.check_commit(group, step, request)
-    return _store(coordinator, step, request.group_id, request.offsets, None)
+        _check(CHECK_COMMIT, group, request)
+    return _store(shard, step, request.group_id, request.offsets, None)
 
 
-def commit_in_transaction(coordinator: GroupCoordinator, step: Step, request: TxnOffsetCommitRequest) -> Response:
+def commit_in_transaction(shard: Shard, step: Step, request: TxnOffsetCommitRequest) -> Response:
     """Carry out TxnOffsetCommit: the offsets count when the transaction has been committed."""
     if not request.group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
     modern = request.api_version >= TXN_MODERN_ERRORS_VERSION
-    group = _group(coordinator, request.group_id, request.generation_id, GROUP_NOT_FOUND_VERSION if modern else 0)
+    group = _group(shard, request.group_id, request.generation_id, GROUP_NOT_FOUND_VERSION if modern else 0)
     if isinstance(group, ClassicGroup):
         instance_id = request.group_instance_id if request.api_version >= TXN_INSTANCE_ID_VERSION else None
         validate_commit(group, request.member_id, instance_id, request.generation_id, transactional=True)
     else:
         try:
-            coordinator.check_commit(group, step, request)
+            _check(CHECK_COMMIT, group, request)
         except GroupError as error:
             if error.code is ErrorCode.STALE_MEMBER_EPOCH and not modern:
                 raise GroupError(ErrorCode.ILLEGAL_GENERATION) from error
             raise
-    return _store(coordinator, step, request.group_id, request.offsets, request.producer_id)
+    return _store(shard, step, request.group_id, request.offsets, request.producer_id)
 
 
 def validate_commit(
@@ -120,15 +120,15 @@ def validate_commit(
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def fetch(coordinator: GroupCoordinator, step: Step, request: OffsetFetchRequest) -> Response:
+def fetch(shard: Shard, step: Step, request: OffsetFetchRequest) -> Response:
     """Carry out OffsetFetch; -1 where nothing is committed, as everywhere in an absent group or one that has none."""
-    group = coordinator.groups.get(request.group_id)
-    known = coordinator.offsets.get(request.group_id, {})
+    group = shard.groups.get(request.group_id)
+    known = shard.offsets.get(request.group_id, {})
     if group is None or isinstance(group, ClassicGroup):
         known = {} if group is None or group.state == DEAD else known
     else:
         try:
-            coordinator.check_fetch(group, step, request)
+            _check(CHECK_FETCH, group, request)
         except GroupError as error:
             if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                 raise
@@ -137,11 +137,8 @@ def fetch(coordinator: GroupCoordinator, step: Step, request: OffsetFetchRequest
     return OffsetFetchResponse(offsets=tuple((t, p, known.get((t, p), -1)) for t, p in wanted))
 
 
-def check_streams_commit(
-    coordinator: GroupCoordinator, step: Step, request: OffsetCommitRequest | TxnOffsetCommitRequest
-) -> None:
+def check_streams_commit(group: StreamsGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> None:
     """Refuse a commit to a streams group unless the member may commit every partition of it."""
-    group = coordinator.groups[request.group_id]
     transactional = isinstance(request, TxnOffsetCommitRequest)
     epoch = (
         request.generation_id if isinstance(request, TxnOffsetCommitRequest) else request.generation_id_or_member_epoch
@@ -157,81 +154,96 @@ def check_streams_commit(
         streams_group.check_commit(group, request.member_id, epoch, topic, partition)
 
 
-def check_streams_fetch(coordinator: GroupCoordinator, step: Step, request: OffsetFetchRequest) -> None:
+def check_streams_fetch(group: StreamsGroup, request: OffsetFetchRequest) -> None:
     """Refuse a fetch of a streams group's offsets that names a member or an epoch unless both fit."""
-    streams_group.check_fetch(coordinator.groups[request.group_id], request.member_id, request.member_epoch)
+    streams_group.check_fetch(group, request.member_id, request.member_epoch)
 
 
-def offset_tombstones(coordinator: GroupCoordinator, group_id: str) -> list[Record]:
+CHECK_COMMIT: dict[str, Callable[[Any, Any], None]] = {
+    "consumer": consumer.check_commit,
+    "streams": check_streams_commit,
+}
+CHECK_FETCH: dict[str, Callable[[Any, Any], None]] = {"consumer": consumer.check_fetch, "streams": check_streams_fetch}
+"""Type of a group that is not classic → who may commit its offsets, and who may fetch them."""
+
+
+def _check(checks: dict[str, Callable[[Any, Any], None]], group: Group, request: Request) -> None:
+    check = checks.get(group.group_type)
+    if check is None:
+        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+    check(group, request)
+
+
+def offset_tombstones(shard: Shard, group_id: str) -> list[Record]:
     """Return the tombstones that delete all offsets of a group, those of open transactions too (deleteAllOffsets)."""
-    keys = set(coordinator.offsets.get(group_id, {}))
-    for pending in coordinator.pending_offsets.values():
+    keys = set(shard.offsets.get(group_id, {}))
+    for pending in shard.pending_offsets.values():
         keys.update((topic, partition) for g, topic, partition in pending if g == group_id)
     return [Record(RecordType.OFFSET_COMMIT, (group_id, t, p), None) for t, p in sorted(keys)]
 
 
-def end_transaction(coordinator: GroupCoordinator, step: Step, producer_id: int, *, committed: bool) -> None:
+def end_transaction(shard: Shard, step: Step, producer_id: int, *, committed: bool) -> None:
     """End a producer's transaction: its offsets now count, or never will; one control record says which."""
     record = Record(RecordType.TRANSACTION_END, (producer_id,), TransactionEnd(committed))
-    replay_end(coordinator, record)
+    replay_end(shard, record)
     step.records.append(record)
 
 
-def replay_end(coordinator: GroupCoordinator, record: Record) -> None:
+def replay_end(shard: Shard, record: Record) -> None:
     """Take the end of a transaction from the log.
 
     Of a mix of plain and transactional commits the one that was written last counts, whenever the transaction ended.
     Source: OffsetMetadataManager.replayEndTransactionMarker.
     """
-    pending = coordinator.pending_offsets.pop(int(record.key[0]), {})
+    pending = shard.pending_offsets.pop(int(record.key[0]), {})
     if not isinstance(record.value, TransactionEnd):
         raise illegal_state(f"Not a TransactionEnd: {record.value!r}")
     if not record.value.committed:
         return
     for (group_id, topic, partition), (order, offset) in pending.items():
-        coordinator.offsets.setdefault(group_id, {})[topic, partition] = offset
-        _drop_pending(coordinator, (group_id, topic, partition), before=order)
+        shard.offsets.setdefault(group_id, {})[topic, partition] = offset
+        _drop_pending(shard, (group_id, topic, partition), before=order)
 
 
-def replay_offset(coordinator: GroupCoordinator, record: Record) -> None:
+def replay_offset(shard: Shard, record: Record) -> None:
     """Take an OFFSET_COMMIT record from the log; the group of an offset is created if it does not exist.
 
     A plain commit is newer than every pending one of its partition; those then never count.
     """
     group_id, topic, partition = record.group_id, str(record.key[1]), int(record.key[2])
     if record.value is None:
-        offsets = coordinator.offsets.get(group_id, {})
+        offsets = shard.offsets.get(group_id, {})
         offsets.pop((topic, partition), None)
         if not offsets:
-            coordinator.offsets.pop(group_id, None)
-        _drop_pending(coordinator, (group_id, topic, partition))
+            shard.offsets.pop(group_id, None)
+        _drop_pending(shard, (group_id, topic, partition))
         return
     if not isinstance(record.value, OffsetCommitValue):
         raise illegal_state(f"Not an OffsetCommitValue: {record.value!r}")
-    if group_id not in coordinator.groups:
-        coordinator.groups[group_id] = ClassicGroup(group_id)
+    if group_id not in shard.groups:
+        shard.groups[group_id] = ClassicGroup(group_id)
     offset, producer_id = record.value.offset, record.value.producer_id
     if producer_id is not None:
-        coordinator.pending_commits += 1
-        pending = coordinator.pending_offsets.setdefault(producer_id, {})
-        pending[group_id, topic, partition] = (coordinator.pending_commits, offset)
+        shard.pending_commits += 1
+        pending = shard.pending_offsets.setdefault(producer_id, {})
+        pending[group_id, topic, partition] = (shard.pending_commits, offset)
     else:
-        coordinator.offsets.setdefault(group_id, {})[topic, partition] = offset
-        _drop_pending(coordinator, (group_id, topic, partition))
+        shard.offsets.setdefault(group_id, {})[topic, partition] = offset
+        _drop_pending(shard, (group_id, topic, partition))
 
 
-def _drop_pending(coordinator: GroupCoordinator, key: tuple[str, str, int], before: int | None = None) -> None:
-    for pending in coordinator.pending_offsets.values():
+def _drop_pending(shard: Shard, key: tuple[str, str, int], before: int | None = None) -> None:
+    for pending in shard.pending_offsets.values():
         if key in pending and (before is None or pending[key][0] < before):
             del pending[key]
 
 
-def _group(coordinator: GroupCoordinator, group_id: str, generation_id: int, api_version: int) -> Any:
-    group = coordinator.groups.get(group_id)
+def _group(shard: Shard, group_id: str, generation_id: int, api_version: int) -> Any:
+    group = shard.groups.get(group_id)
     if group is not None:
         return group
     if generation_id < 0:
-        group = coordinator.groups[group_id] = ClassicGroup(group_id)
+        group = shard.groups[group_id] = ClassicGroup(group_id)
         return group
     if api_version >= GROUP_NOT_FOUND_VERSION:
         raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -239,7 +251,7 @@ def _group(coordinator: GroupCoordinator, group_id: str, generation_id: int, api
 
 
 def _store(
-    coordinator: GroupCoordinator,
+    shard: Shard,
     step: Step,
     group_id: str,
     offsets: tuple[tuple[str, int, int], ...],
@@ -248,7 +260,7 @@ def _store(
     for topic, partition, offset in offsets:
         value = OffsetCommitValue(offset, producer_id)
         record = Record(RecordType.OFFSET_COMMIT, (group_id, topic, partition), value)
-        replay_offset(coordinator, record)
+        replay_offset(shard, record)
         step.records.append(record)
     return OffsetCommitResponse(results=tuple((t, p, ErrorCode.NONE) for t, p, _ in offsets))
 
@@ -266,7 +278,7 @@ REPLAY: dict[RecordType, Replay] = {
     RecordType.OFFSET_COMMIT: replay_offset,
     RecordType.TRANSACTION_END: replay_end,
 }
-ERROR_RESPONSE: dict[type[Request], Callable[[Any, GroupError], Response]] = {
+ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
     OffsetCommitRequest: _commit_refused,
     TxnOffsetCommitRequest: _commit_refused,
     OffsetFetchRequest: lambda request, error: OffsetFetchResponse(error_code=error.code, error_message=error.message),

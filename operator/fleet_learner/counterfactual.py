@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from coordinator_model import messages as m
+from coordinator_model.base import messages as m
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.result import Result
+from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.result import Result
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.shell_clients import ClassicClient, Client, ConsumerClient
+from coordinator_model.shell.clients import ClassicClient, Client, ConsumerClient
 
 from .estimates.cost import CostRates, evictions_per_day
 from .estimates.laws import Law

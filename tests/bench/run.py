@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
@@ -30,6 +29,7 @@ from coordinator_model.messages import (
     JoinGroupResponse,
     SyncGroupRequest,
 )
+from coordinator_model.coordinator import GroupCoordinator
 from simulator.schedules import schedule
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.core.chain import IncarnationState

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coordinator_model.classic_group import ClassicGroup
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -21,9 +19,11 @@ from coordinator_model.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from coordinator_model.records import Record
-from coordinator_model.result import Result
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.records import Record
+from coordinator_model.base.result import Result
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.classic.group import ClassicGroup
+from coordinator_model.coordinator import GroupCoordinator
 
 GROUP = "orders"
 RANGE = (Protocol("range", b"topics"),)

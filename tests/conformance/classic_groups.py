@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from conformance.classic_bench import GROUP, Bench, Pending
-from coordinator_model.classic_member import GroupMetadata, MemberMetadata
-from coordinator_model.errors import ErrorCode
-from coordinator_model.records import Record, RecordType
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.classic.member import GroupMetadata, MemberMetadata
 
 UNIDENTIFIED = 3
 """A JoinGroup version in which nobody has to come back with the member id it was given."""

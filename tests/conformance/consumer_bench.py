@@ -7,29 +7,9 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from coordinator_model.assignors.subscription import DecodedSubscription, encode_subscription
-from coordinator_model.consumer_group import ConsumerGroup, metadata_hash
-from coordinator_model.consumer_member import (
-    ClassicMemberMetadata,
-    CurrentAssignment,
-    Member,
-    MemberMetadata,
-    MemberState,
-    grouped,
-    partitions_of,
-    topic_names,
-    with_epoch,
-)
-from coordinator_model.consumer_records import (
-    current_record,
-    group_record,
-    member_record,
-    target_epoch_record,
-    target_record,
-)
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage, metadata_hash
+from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
     ConsumerGroupDescribedGroup,
     ConsumerGroupDescribeRequest,
@@ -49,11 +29,33 @@ from coordinator_model.messages import (
     SyncGroupResponse,
     TopicPartitions,
 )
-from coordinator_model.records import Record, RecordType
-from coordinator_model.result import Result
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.result import Result
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.consumer.group import ConsumerGroup
+from coordinator_model.consumer.member import (
+    ClassicMemberMetadata,
+    CurrentAssignment,
+    Member,
+    MemberMetadata,
+    MemberState,
+    grouped,
+    partitions_of,
+    topic_names,
+    with_epoch,
+)
+from coordinator_model.consumer.records import (
+    current_record,
+    group_record,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
+from coordinator_model.coordinator import GroupCoordinator
 
 GROUP = "orders"
+UNIFORM = ("uniform", "range")
+"""The assignors as a broker has them by default."""
 TOPICS = TopicImage({"foo": 6, "bar": 3})
 CURRENT = RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
 TARGET = RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER
@@ -72,8 +74,12 @@ ALL: TopicPartitions = (("bar", (0, 1, 2)), ("foo", (0, 1, 2, 3, 4, 5)))
 
 
 def broker_settings(**changes: object) -> BrokerSettings:
-    """Return broker settings with the range assignor first, as most groups of Kafka's own tests have it."""
-    return BrokerSettings(**{"consumer_assignors": ("range", "uniform"), **changes})  # type: ignore[arg-type]
+    """Return broker settings with the range assignor first, as most groups of Kafka's own tests have it.
+
+    Assignments are computed at once, as before the assignment interval (KIP-1263).
+    """
+    chosen = {"consumer_assignors": ("range", "uniform"), "consumer_assignment_interval_ms": 0, **changes}
+    return BrokerSettings(**chosen)  # type: ignore[arg-type]
 
 
 def subscription(*topics: str, owned: TopicPartitions = (), version: int = 3) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator_model.assignors.subscription import DecodedAssignment, encode_assignment
-from coordinator_model.classic_group import ClassicGroup
+from coordinator_model.classic.group import ClassicGroup
 
 from .consumer_bench import ALL, FIRST, GROUP, SECOND, Bench, member
 

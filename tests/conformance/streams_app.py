@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.result import Result
+from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.result import Result
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.streams_messages import (
+from coordinator_model.streams.messages import (
     StreamsGroupDescribedGroup,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
@@ -25,8 +25,9 @@ TOPOLOGY = Topology(0, (Subtopology("subtopology1", ("foo",)),))
 
 
 def coordinator(partitions: int = 4, **settings: object) -> GroupCoordinator:
-    """A coordinator with topic foo and, unless told otherwise, no initial delay."""
-    chosen: dict[str, object] = {"streams_initial_rebalance_delay_ms": 0, **settings}
+    """A coordinator with topic foo and, unless told otherwise, no initial delay and no assignment interval."""
+    at_once = {"streams_initial_rebalance_delay_ms": 0, "streams_assignment_interval_ms": 0}
+    chosen: dict[str, object] = {**at_once, **settings}
     return GroupCoordinator(BrokerSettings(**chosen), image=TopicImage({"foo": partitions}))  # type: ignore[arg-type]
 
 

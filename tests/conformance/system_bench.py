@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from conformance.streams_app import TOPOLOGY, App
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import Request
+from coordinator_model.base.records import Record
+from coordinator_model.base.result import Result
+from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import Request
-from coordinator_model.records import Record
-from coordinator_model.result import Result
-from coordinator_model.settings import BrokerSettings
 from simulator.clients.partition_meter import Partition
 from simulator.clients.settings import ConsumerSettings, ContainerSettings
 from simulator.engine.loop import run

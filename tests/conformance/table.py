@@ -20,10 +20,15 @@ BROKERS = {"4.4.0": "4.4", "4.1.2": "4.1", "4.0.2": "4.0", "3.9.2": "3.9"}
 _MARKS = {"agrees": "yes", "differs": "**no**", "absent": "–"}
 _HEAD = """# Conformance of the coordinator model
 
-One row per rule that a test shows; the ids are those of the catalogue of rules. *model* is `coordinator_model` in
-process or behind its listener, the numbers are real brokers, spoken to by the same test body over TCP. *yes*: as the
-row says; –: this version of Kafka does not have what the row is about; blank: not run there, because the row looks at
-records, timers or assignors, which no broker shows on the wire.
+One row per rule that a test shows; the ids are those of the catalogue of rules, but for A (cases that no Kafka test has)
+and X (Kafka tests that the catalogue has not). *model* is `coordinator_model` in process or behind its listener, the
+numbers are real brokers, spoken to by the same test body over TCP. *yes*: as the row says; –: this version of Kafka does
+not have what the row is about; blank: not run there, because the row looks at records, timers or assignors, which no
+broker shows on the wire.
+
+Not modelled, so no row asks for it: OffsetDelete and the expiry of offsets, stable fetch (`requireStable` of OffsetFetch,
+KIP-447), the clean-up of offsets, subscriptions and share state after a topic was deleted, and assignors that run in
+another thread (`…assignor.offload.enable`, KIP-1263): an assignment that is due is computed within the request.
 
 This file is generated: `make conformance`, then `PYTHONPATH=tests:operator python -m conformance.table --write`.
 """

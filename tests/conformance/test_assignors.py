@@ -8,8 +8,8 @@ import pytest
 
 from coordinator_model.assignors import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, MemberSubscription, round_robin, sticky
 from coordinator_model.assignors import range as range_assignor
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import TopicPartitions
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import TopicPartitions
 
 Assign = Callable[[Mapping[str, MemberSubscription], TopicImage], dict[str, TopicPartitions]]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from conformance.classic_bench import BOTH, GROUP, RANGE, ROUND_ROBIN, Bench
-from coordinator_model.classic_member import GroupMetadata
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import Protocol
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import Protocol
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.classic.member import GroupMetadata
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_C04_parked_join_of_the_same_instance_is_replaced(bench: Bench) -> None:
     assert len(bench.group.members) == 1
 
 
-def test_C05_parked_join_is_replaced_during_a_rebalance(bench: Bench) -> None:
+def test_X01_parked_join_is_replaced_during_a_rebalance(bench: Bench) -> None:
     """GMMT.testStaticMemberFenceDuplicateRejoinedFollower, in a round that other members started."""
     _, m2 = bench.stable("x", "y")
     bench.join("z")
@@ -272,14 +272,19 @@ def test_C15_leader_returns_with_unknown_member_id(bench: Bench, api_version: in
 
 
 def test_C16_leader_rejoins_with_known_member_id_and_rebalances(bench: Bench) -> None:
-    """GMMT.testStaticMemberRejoinWithLeaderIdAndKnownMemberId: an absent follower stays until the timeout is over."""
-    m1, m2 = bench.stable("x", "y", rebalance_timeout_ms=5_000)
-    answer = bench.join("x", m1, rebalance_timeout_ms=5_000)
+    """GMMT.testStaticMemberRejoinWithLeaderIdAndKnownMemberId: a silent follower goes by its session, which is shorter."""
+    options = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 10_000}
+    m1, m2 = bench.stable("x", "y", **options)
+    answer = bench.join("x", m1, **options)
     assert answer.waits
     assert bench.group.state == "PreparingRebalance"
-    bench.advance(5_000)
-    assert answer.joined.generation_id == 2
+    bench.advance(5_999)
+    assert answer.waits
     assert m2 in bench.group.members
+    bench.advance(1)
+    assert (answer.joined.generation_id, answer.joined.leader) == (2, m1)
+    assert [member.group_instance_id for member in answer.joined.members] == ["x"]
+    assert list(bench.group.members) == [m1]
 
 
 @pytest.mark.parametrize(
@@ -391,12 +396,19 @@ def test_C25_replacement_in_an_empty_group_is_an_illegal_state(bench: Bench) -> 
 
 def test_C26_absent_static_follower_survives_the_rebalance_timeout(bench: Bench) -> None:
     """GMMT.testStaticMemberFollowerFailToRejoinBeforeRebalanceTimeout."""
-    m1, m2 = bench.stable("x", "y", session_timeout_ms=30_000, rebalance_timeout_ms=10_000)
-    leader = bench.join("x", m1, session_timeout_ms=30_000, rebalance_timeout_ms=10_000)
+    options = {"session_timeout_ms": 15_000, "rebalance_timeout_ms": 10_000}
+    m1, m2 = bench.stable("x", "y", **options)
+    newcomer = bench.join("z", **options)
+    assert newcomer.waits
+    assert bench.group.state == "PreparingRebalance"
+    leader = bench.join("x", m1, **options)
+    assert leader.waits
     bench.advance(10_000)
-    assert leader.joined.generation_id == 2
-    assert leader.joined.leader == m1
-    assert {m.member_id for m in leader.joined.members} == {m1, m2}
+    assert (leader.joined.generation_id, newcomer.joined.generation_id) == (2, 2)
+    assert (leader.joined.leader, newcomer.joined.leader) == (m1, m1)
+    assert [m.group_instance_id for m in leader.joined.members] == ["x", "y", "z"]
+    assert newcomer.joined.members == ()
+    assert bench.group.state == "CompletingRebalance"
     assert m2 in bench.group.pending_sync_members
 
 

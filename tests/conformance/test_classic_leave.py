@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from conformance.classic_bench import GROUP, Bench
-from coordinator_model.classic_member import GroupMetadata
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DescribeGroupsRequest,
@@ -15,7 +14,8 @@ from coordinator_model.messages import (
     LeaveGroupRequest,
     MemberIdentity,
 )
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.classic.member import GroupMetadata
 
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance.classic_bench import Bench
-from coordinator_model.errors import ErrorCode
+from coordinator_model.base.errors import ErrorCode
 
 NAMES = ("web-0", "web-1", "web-2")
 

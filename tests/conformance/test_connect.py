@@ -337,7 +337,7 @@ def test_K09_subsequent_assignment_attempt_fails(missed_generation: bool) -> Non
     group.assert_balanced_and_complete()
 
 
-def test_K10_connectors_are_deleted() -> None:
+def test_X02_connectors_are_deleted() -> None:
     """testTaskAssignmentWhenConnectorsAreDeleted: a deleted connector and its tasks are revoked at once."""
     group = Group(workers=["worker1", "worker2"], connectors={"connector1": 4, "connector2": 4, "connector3": 4})
     group.rebalance()

@@ -10,16 +10,15 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_model.consumer_group import metadata_hash
-from coordinator_model.consumer_member import CurrentAssignment, MemberState
-from coordinator_model.consumer_records import TargetMemberValue, TargetMetadataValue
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage, metadata_hash
+from coordinator_model.base.messages import (
     TopicPartitions,
 )
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.share_messages import ShareGroupHeartbeatRequest
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.consumer.group import TargetMemberValue, TargetMetadataValue
+from coordinator_model.consumer.member import CurrentAssignment, MemberState
+from coordinator_model.share.messages import ShareGroupHeartbeatRequest
 
 from .consumer_bench import (
     CURRENT,
@@ -31,7 +30,9 @@ from .consumer_bench import (
     TARGET,
     TARGET_EPOCH,
     TOMBSTONES,
+    UNIFORM,
     Bench,
+    broker_settings,
     member,
 )
 from .streams_app import join as streams_join
@@ -114,7 +115,7 @@ def test_N04_changed_subscription_with_the_same_assignment_leaves_the_other_alon
 
 def test_N05_returning_with_another_assignor_bumps_once_it_is_the_most_wanted() -> None:
     """GMMT.testStaticMembersRejoinWithNewServerAssignor (KAFKA-20434)."""
-    bench = Bench(BrokerSettings())
+    bench = Bench(broker_settings(consumer_assignors=UNIFORM))
     thirds: list[TopicPartitions] = [(("foo", pair),) for pair in ((0, 1), (2, 3), (4, 5))]
     bench.given(
         *(member(f"m{n}", f"x{n}", thirds[n], topics=["foo"], assignor="uniform") for n in range(3)),
@@ -197,7 +198,7 @@ def test_N08_after_a_temporary_leave_it_comes_back_without_partitions(bench: Ben
     answer = bench.join("m1", "z", assignor="range")
     assert (answer.error_code, answer.member_epoch, answer.assignment) == (NONE, 10, ())
     assert bench.group.static_members == {"z": "m1", "y": "m2"}
-    assert (bench.group.target["m1"], bench.group.state) == (FIRST, "Stable")
+    assert (bench.group.targets["m1"], bench.group.state) == (FIRST, "Stable")
 
 
 def test_N09_instance_id_in_use_is_unreleased(bench: Bench) -> None:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.settings import BrokerSettings
 
-from .consumer_bench import CURRENT, FIRST, GROUP, SECOND, Bench, member
+from .consumer_bench import CURRENT, FIRST, GROUP, SECOND, UNIFORM, Bench, broker_settings, member
 
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
@@ -46,8 +46,8 @@ def test_I01_static_member_leaves_and_rejoins() -> None:
 
 def test_I02_unreleased_until_the_session_is_over() -> None:
     """ConsumerGroupHeartbeatRequestTest.testStaticMemberRemovedAfterSessionTimeoutExpiry…."""
-    settings = BrokerSettings(consumer_session_timeout_ms=5_001, consumer_min_session_timeout_ms=5_001)
-    bench = Bench(settings, image=TopicImage())
+    sessions = {"consumer_session_timeout_ms": 5_001, "consumer_min_session_timeout_ms": 5_001}
+    bench = Bench(broker_settings(consumer_assignors=UNIFORM, **sessions), image=TopicImage())
     assert bench.join("m1", "x", topics=("foo",)).member_epoch == 2
     bench.coordinator.image = TopicImage({"foo": 3})
     assert bench.beat("m1", 2, "x").member_epoch == 3
@@ -59,7 +59,7 @@ def test_I02_unreleased_until_the_session_is_over() -> None:
 
 def test_I03_all_return_with_another_assignor() -> None:
     """ConsumerGroupHeartbeatRequestTest.testStaticMembersRejoinWithDifferentServerAssignor: the last epoch is higher."""
-    bench = Bench(BrokerSettings())
+    bench = Bench(broker_settings(consumer_assignors=UNIFORM))
     for n in range(3):
         bench.join(f"m{n}", f"x{n}", assignor="uniform")
     bench.settle(*((f"m{n}", f"x{n}") for n in range(3)))
@@ -162,7 +162,7 @@ def test_A7_fail_over_during_a_bounce(bench: Bench) -> None:
 
 
 def five(settings: BrokerSettings | None = None) -> Bench:
-    bench = Bench(settings or BrokerSettings(), image=TopicImage({"foo": 10}))
+    bench = Bench(settings or broker_settings(consumer_assignors=UNIFORM), image=TopicImage({"foo": 10}))
     for n in range(5):
         bench.join(f"m{n}", f"x{n}", topics=("foo",))
     bench.settle(*((f"m{n}", f"x{n}") for n in range(5)))

@@ -9,11 +9,11 @@ import pytest
 
 from conformance.classic_bench import BOTH, GROUP, RANGE, Bench
 from conformance.classic_groups import UNIDENTIFIED, errors, given_members, with_pending_member
-from coordinator_model.classic_member import GroupMetadata, MemberMetadata
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import Protocol
-from coordinator_model.records import Record, RecordType
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import Protocol
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.classic.member import GroupMetadata, MemberMetadata
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED

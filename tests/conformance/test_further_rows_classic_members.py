@@ -9,15 +9,15 @@ import pytest
 
 from conformance.classic_bench import BOTH, GROUP, Bench
 from conformance.classic_groups import UNIDENTIFIED, errors, three_in_completing_rebalance, with_pending_member
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     HeartbeatRequest,
     LeaveGroupRequest,
     MemberIdentity,
 )
-from coordinator_model.records import Record, RecordType
+from coordinator_model.base.records import Record, RecordType
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
 REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS

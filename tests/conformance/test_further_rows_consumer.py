@@ -12,18 +12,18 @@ import pytest
 from kio.schema.consumer_group_heartbeat.v1.response import Assignment as FinalAssignment
 from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbeatResponse as FinalHeartbeatResponse
 
-from coordinator_model.classic_member import GroupMetadata
-from coordinator_model.consumer_group import ResolvedRegex, metadata_hash
-from coordinator_model.consumer_member import CurrentAssignment, MemberState, with_epoch
-from coordinator_model.consumer_records import GroupMetadataValue, TargetMemberValue, TargetMetadataValue
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage, metadata_hash
+from coordinator_model.base.messages import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from coordinator_model.records import Record, RecordType
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.classic.member import GroupMetadata
+from coordinator_model.consumer.group import ResolvedRegex
+from coordinator_model.consumer.member import CurrentAssignment, MemberState, with_epoch
+from coordinator_model.consumer.records import GroupMetadataValue, TargetMemberValue, TargetMetadataValue
 
 from .consumer_bench import (
     CURRENT,

@@ -9,12 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_model.consumer_group import ConsumerGroup, ResolvedRegex
-from coordinator_model.consumer_member import CurrentAssignment, MemberState, with_epoch
-from coordinator_model.consumer_records import GroupMetadataValue, TargetMetadataValue
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
@@ -23,9 +19,13 @@ from coordinator_model.messages import (
     Request,
     SyncGroupRequest,
 )
-from coordinator_model.records import Record, RecordType
-from coordinator_model.share_messages import ShareGroupHeartbeatRequest
-from coordinator_model.streams_messages import StreamsGroupHeartbeatRequest
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.consumer.group import ConsumerGroup, ResolvedRegex
+from coordinator_model.consumer.member import CurrentAssignment, MemberState, with_epoch
+from coordinator_model.consumer.records import GroupMetadataValue, TargetMetadataValue
+from coordinator_model.coordinator import GroupCoordinator
+from coordinator_model.share.messages import ShareGroupHeartbeatRequest
+from coordinator_model.streams.messages import StreamsGroupHeartbeatRequest
 
 from .consumer_bench import CURRENT, EPOCH, FIRST, GROUP, MEMBER, REGEX, SECOND, TARGET, TARGET_EPOCH, Bench, member
 from .streams_app import join as streams_join
@@ -219,7 +219,7 @@ def test_removal_of_an_older_claim_leaves_the_newer_one() -> None:
 def test_member_waits_for_a_partition_that_another_has_not_revoked() -> None:
     """CGT.testWaitingOnUnreleasedPartition: what the member itself holds or gives up is nothing to wait for."""
     group = ConsumerGroup(GROUP, 0)
-    group.target["m1"] = (("foo", (1, 2, 3)), ("zar", (7, 8, 9)))
+    group.targets["m1"] = (("foo", (1, 2, 3)), ("zar", (7, 8, 9)))
     first = member("m1", None, (("foo", (1, 2, 3)),), pending=(("bar", (4, 5, 6)),))
     group.put_member(first)
     assert not group.waits_for_unreleased(first)

@@ -8,16 +8,16 @@ from __future__ import annotations
 import pytest
 
 from coordinator_model.assignors.subscription import decode_assignment
-from coordinator_model.classic_group import ClassicGroup
-from coordinator_model.classic_member import GroupMetadata
-from coordinator_model.consumer_group import ResolvedRegex, metadata_hash
-from coordinator_model.consumer_member import CurrentAssignment, MemberState, with_epoch
-from coordinator_model.consumer_records import GroupMetadataValue
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import JoinGroupResponse, SyncGroupResponse, TopicPartitions
-from coordinator_model.records import Record, RecordType
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage, metadata_hash
+from coordinator_model.base.messages import JoinGroupResponse, SyncGroupResponse, TopicPartitions
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.classic.group import ClassicGroup
+from coordinator_model.classic.member import GroupMetadata
+from coordinator_model.consumer.group import ResolvedRegex
+from coordinator_model.consumer.member import CurrentAssignment, MemberState, with_epoch
+from coordinator_model.consumer.records import GroupMetadataValue
 
 from .consumer_bench import (
     ALL,

@@ -12,9 +12,8 @@ from conformance.classic_bench import Bench as ClassicBench
 from conformance.consumer_bench import GROUP, Bench, member
 from conformance.streams_app import GROUP as STREAMS_GROUP
 from conformance.streams_app import accepted, beat, coordinator, join
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     HeartbeatRequest,
@@ -28,8 +27,9 @@ from coordinator_model.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.coordinator import GroupCoordinator
 from coordinator_model.offsets import OffsetCommitValue
-from coordinator_model.records import Record, RecordType
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
 STALE, ILLEGAL = ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION

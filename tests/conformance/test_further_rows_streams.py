@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator_model.base.epoch_group import TargetMetadata
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import DeleteGroupsRequest, DeleteGroupsResponse
+from coordinator_model.base.records import Record, RecordType
 from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from coordinator_model.offsets import OffsetCommitValue
-from coordinator_model.records import Record, RecordType
-from coordinator_model.streams_group import GroupMetadata, StreamsGroup, TargetMetadata
-from coordinator_model.streams_member import CurrentAssignment, MemberMetadata, MemberState, Tasks, tasks_of
-from coordinator_model.streams_messages import Status, TaskIds
+from coordinator_model.streams.group import GroupMetadata, StreamsGroup
+from coordinator_model.streams.member import CurrentAssignment, MemberMetadata, MemberState, Tasks, tasks_of
+from coordinator_model.streams.messages import Status, TaskIds
 
 from .streams_app import GROUP, TOPOLOGY, accepted, answer, beat, coordinator, describe, join
 

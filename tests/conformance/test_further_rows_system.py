@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from conformance.system_bench import Fleet, simulate
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.settings import BrokerSettings
 
 PROTOCOLS = ("classic", "consumer")
 PARTITIONS = 6

@@ -8,12 +8,18 @@ import pytest
 
 from conformance.classic_bench import GROUP, RANGE, Bench
 from coordinator_model.assignors import CLIENT_ASSIGNORS, MemberSubscription
-from coordinator_model.classic_member import GroupMetadata
-from coordinator_model.errors import ErrorCode
-from coordinator_model.future import InvalidCommand, PlanGroupRequest, PlanGroupResponse, remove_members, remove_request
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import TopicPartitions
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import TopicPartitions
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.classic.future import (
+    InvalidCommand,
+    PlanGroupRequest,
+    PlanGroupResponse,
+    remove_members,
+    remove_request,
+)
+from coordinator_model.classic.member import GroupMetadata
 
 FOUR = ("a", "b", "c", "d")
 

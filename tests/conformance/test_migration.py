@@ -8,20 +8,20 @@ from __future__ import annotations
 import pytest
 
 from coordinator_model.assignors.subscription import decode_assignment
-from coordinator_model.classic_group import ClassicGroup
-from coordinator_model.classic_member import GroupMetadata
-from coordinator_model.consumer_group import ConsumerGroup
-from coordinator_model.consumer_member import MemberState
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     JoinGroupResponse,
     Protocol,
     SyncGroupResponse,
 )
-from coordinator_model.records import RecordType
+from coordinator_model.base.records import RecordType
+from coordinator_model.classic.group import ClassicGroup
+from coordinator_model.classic.member import GroupMetadata
+from coordinator_model.consumer.group import ConsumerGroup
+from coordinator_model.consumer.member import MemberState
 
 from .consumer_bench import (
     ALL,
@@ -111,7 +111,7 @@ def test_M03_with_missing_target_assignment() -> None:
     """GMMT …ReplacedByClassicProtocolMemberWhenTargetAssignmentIsMissing."""
     bench = Bench(broker_settings(migration_policy="downgrade"))
     given_mixed(bench)
-    del bench.group.target["m2"]
+    del bench.group.targets["m2"]
     answer = bench.join_classic("", "y")
     assert answer is not None
     assert answer.error_code is NONE
@@ -344,6 +344,16 @@ def test_to_and_fro_leaves_partitions_in_two_hands() -> None:
     answer = bench.join("m3", "z", assignor="range")
     assert answer.assignment == (("bar", (2,)), ("foo", (3, 4, 5)))
     assert bench.beat_classic("m1", 10, "x") is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_downgrade_does_not_hand_out_a_deleted_topic() -> None:
+    """ClassicGroup.fromConsumerGroup: Utils.toConsumerProtocolAssignment leaves out what the metadata image has not."""
+    bench = Bench()
+    given_mixed(bench)
+    bench.coordinator.image = bench.coordinator.image.without_topic("bar")
+    assert bench.leave(("m2", "y")) == [ErrorCode.NONE]
+    held = classic_group(bench).members["m1"].assignment
+    assert decode_assignment(held).partitions == (("foo", (0, 1, 2)),)
 
 
 def test_deleted_group_is_gone_from_the_log() -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from coordinator_model.assignors.subscription import decode_assignment
-from coordinator_model.consumer_member import MemberState
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     Protocol,
 )
+from coordinator_model.consumer.member import MemberState
 
 from .consumer_bench import (
     ALL,
@@ -146,7 +146,7 @@ def test_classic_member_waits_for_what_another_holds() -> None:
     assert joined.generation_id == 11
     assert bench.beat_classic(first.member_id, 11) is NONE
     bench.beat("m1", 10, None, ALL)
-    kept = bench.group.target["m1"]
+    kept = bench.group.targets["m1"]
     assert bench.beat_classic(first.member_id, 11) is NONE
     bench.beat("m1", 10, None, kept)
     assert bench.beat_classic(first.member_id, 11) is REBALANCING
@@ -192,6 +192,17 @@ def test_sync_while_a_newer_target_is_there() -> None:
     assert answer is not None
     assert answer.error_code is REBALANCING
     assert bench.coordinator.timers.deadline_ms(("consumer-join", GROUP, "m1")) == bench.now_ms + 5_000
+
+
+def test_sync_does_not_hand_out_a_deleted_topic() -> None:
+    """Utils.toConsumerProtocolAssignment: a topic id that the metadata image does not name is left out."""
+    bench = Bench()
+    bench.given(member("m1", "x", ALL, classic=True), member("m2"))
+    bench.coordinator.image = bench.coordinator.image.without_topic("bar")
+    synced = bench.sync_classic("m1", 10, "x")
+    assert synced is not None
+    assert synced.error_code is NONE
+    assert decode_assignment(synced.assignment).partitions == (("foo", (0, 1, 2, 3, 4, 5)),)
 
 
 def test_classic_member_is_left_alone_until_the_new_target_is_there() -> None:

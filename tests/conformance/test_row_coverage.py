@@ -21,10 +21,13 @@ ROWS = {
     "Y": (1, 2, 3, 5, 6, 7, 8, 9, 10, 11),
     "K": (1, 2, 3, 5, 7, 8, 9, 12, 14, 15),
     "A": tuple(range(1, 13)),
+    "X": tuple(range(1, 6)),
 }
-"""Family → the rows that the catalogue spells out."""
-LAST = {"C": 30, "L": 12, "N": 23, "M": 8, "S": 14, "I": 13, "Y": 11, "K": 15, "A": 12}
+"""Family → the rows that the catalogue spells out; X: tests of Kafka's that it has not, under names of our own."""
+LAST = {"C": 30, "L": 12, "N": 23, "M": 8, "S": 14, "I": 13, "Y": 11, "K": 15, "A": 12, "X": 5}
 """Family → its last row; the ids in between that are not spelled out exist too and may be claimed."""
+OTHERS = {"C5", "K10", "M4", "M5", "N20"}
+"""Rows that stand in the catalogue for rules that no test here shows: a claim would be a mistake, as X1 to X5 were."""
 CLAIM = re.compile(r"(?:test_)?([A-Z])0?(\d+)_")
 
 
@@ -52,4 +55,4 @@ def test_row_has_a_test(row: str) -> None:
 
 def test_no_test_claims_a_row_that_does_not_exist() -> None:
     known = {f"{family}{number}" for family, last in LAST.items() for number in range(1, last + 1)}
-    assert set(claims()) <= known
+    assert set(claims()) <= known - OTHERS

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
@@ -247,6 +248,33 @@ def test_a_batch_removes_all_and_the_admin_client_describes_and_deletes(
     assert view(server, group.name).state == "Empty"
     admin.delete_consumer_groups([group.name])[group.name].result(10)
     assert view(server, group.name).group_type is GroupType.ABSENT
+
+
+def test_an_aiokafka_consumer_polls_bounces_and_keeps_its_partitions(server: Server) -> None:
+    """Another library than the others' librdkafka: it joins, fetches from empty partitions for a while, and returns."""
+
+    def consumer() -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=server.address,
+            group_id=f"aiokafka-{name}",
+            group_instance_id="x0",
+            session_timeout_ms=20_000,
+            heartbeat_interval_ms=300,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+
+    async def poll() -> tuple[set[int], dict[object, object], list[int]]:
+        async with consumer() as running:
+            got = await running.getmany(timeout_ms=1_500)
+            held = sorted(running.assignment(), key=lambda each: int(each.partition))
+            return {each.partition for each in held}, got, [await running.position(each) for each in held]
+
+    name = os.urandom(2).hex()
+    for _ in range(2):
+        assert asyncio.run(poll()) == (set(range(PARTITIONS)), {}, [0] * PARTITIONS)
+    assert [member.instance_id for member in view(server, f"aiokafka-{name}").members] == ["x0"]
 
 
 def test_offsets_are_kept(server: Server, make_group: Callable[[str, str], Group]) -> None:

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator_model.base.epoch_group import TargetMetadata
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
+    AlterGroupConfigRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from coordinator_model.base.records import Record, RecordType
 from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import AlterGroupConfigRequest, LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from coordinator_model.records import Record, RecordType
-from coordinator_model.streams_group import TargetMetadata
-from coordinator_model.streams_member import CurrentAssignment, MemberState, tasks_of
+from coordinator_model.streams.member import CurrentAssignment, MemberState, tasks_of
 
 from .streams_app import GROUP, App, accepted, answer, beat, coordinator, describe, join, settle
 

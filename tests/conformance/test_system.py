@@ -13,9 +13,9 @@ import pytest
 from conformance.streams_app import GROUP as APPLICATION
 from conformance.streams_app import App, describe, settle
 from conformance.system_bench import Fleet, LoggedCoordinator, Requests, eventually, simulate, streams_apps
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -25,8 +25,8 @@ from coordinator_model.messages import (
     OffsetFetchResponse,
     SyncGroupRequest,
 )
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.streams_messages import StreamsGroupDescribeRequest
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.streams.messages import StreamsGroupDescribeRequest
 from simulator.clients.settings import JAVA, Library
 from simulator.kafka.network import KafkaLink
 from unit.simulator.kafka_world import GROUP, until

@@ -9,12 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_model import wire_codec
-from coordinator_model.broker_config import UnknownProperty, group_defaults, parse_pairs, properties, with_properties
-from coordinator_model.frame_guard import BadFrame, check_frame
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.wire_cluster import topic_refusal
-from coordinator_model.wire_codec import SERVED, Api, decode, encode, request_type, response_type
+from coordinator_model.base.broker_config import (
+    UnknownProperty,
+    group_defaults,
+    parse_pairs,
+    properties,
+    with_properties,
+)
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.wire import codec as wire_codec
+from coordinator_model.wire.cluster import topic_refusal
+from coordinator_model.wire.codec import SERVED, Api, decode, encode, request_type, response_type
+from kafka_frames import BadFrame, check_frame
 
 ENTITIES = [
     pytest.param(kind(api, version), id=f"{api.name}-v{version}-{kind.__name__.split('_')[0]}")
@@ -112,6 +118,14 @@ def test_properties_are_set_by_name() -> None:
     assert properties(changed)["group.max.size"] == "3"
     with pytest.raises(UnknownProperty, match=r"unknown property log\.dirs"):
         with_properties(BrokerSettings(), {"log.dirs": "x"})
+
+
+def test_the_next_assignment_waits_as_long_as_kafkas_defaults_say() -> None:
+    """GroupCoordinatorConfig.…_GROUP_ASSIGNMENT_INTERVAL_MS_DEFAULT of Kafka 4.4: 1000 ms, 0 to 15000 (KIP-1263)."""
+    defaults = properties(BrokerSettings())
+    for kind in ("consumer", "share", "streams"):
+        bounds = [defaults[f"group.{kind}.{bound}assignment.interval.ms"] for bound in ("", "min.", "max.")]
+        assert bounds == ["1000", "0", "15000"]
 
 
 def test_a_group_shows_the_broker_s_defaults() -> None:

@@ -17,9 +17,9 @@ import pytest
 
 from conformance.wire.conversation import subscription
 from conformance.wire.targets import TOPICS, model_settings
-from coordinator_model import wire_cluster
-from coordinator_model.listener import INTERNAL_ERROR, Listener
-from coordinator_model.wire_codec import SERVED, Api, encode, fields_of, request_type
+from coordinator_model.wire import cluster as wire_cluster
+from coordinator_model.wire.codec import SERVED, Api, encode, fields_of, request_type
+from coordinator_model.wire.listener import INTERNAL_ERROR, Listener
 
 FRAMES_PER_VERSION = 12
 ANSWER_S = 20.0

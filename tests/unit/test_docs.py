@@ -338,7 +338,7 @@ def test_every_module_has_its_line_in_the_design() -> None:
         assert (OPERATOR / path).exists() or (REPOSITORY / path).exists(), path
 
 
-@pytest.mark.parametrize("package", ["coordinator_model", "simulator"])
+@pytest.mark.parametrize("package", ["coordinator_model", "connect_draft", "simulator"])
 def test_every_module_of_the_models_belongs_to_a_line_of_the_design(package: str) -> None:
     root = OPERATOR.parent / package
     _, _, table = read("design.md").partition(f"| files of `{package}` |")

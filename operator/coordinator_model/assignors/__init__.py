@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..image import TopicImage
-from ..messages import TopicPartitions
+from ..base.image import TopicImage
+from ..base.messages import TopicPartitions
 from . import range as range_assignor
 from . import round_robin, sticky, uniform
 from .subscription import MemberSubscription, member_order

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..image import TopicImage
-from ..messages import TopicPartitions
+from ..base.image import TopicImage
+from ..base.messages import TopicPartitions
 from .subscription import MemberSubscription, member_order, subscribers_by_topic, to_topic_partitions
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..image import TopicImage
-from ..messages import TopicPartitions
+from ..base.image import TopicImage
+from ..base.messages import TopicPartitions
 from .subscription import MemberSubscription, to_pairs, to_topic_partitions
 from .uniform import Owned, spread
 

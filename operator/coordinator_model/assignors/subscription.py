@@ -10,8 +10,8 @@ import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ..image import TopicImage
-from ..messages import TopicPartitions
+from ..base.image import TopicImage
+from ..base.messages import TopicPartitions
 
 HIGHEST_VERSION = 3
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 
-from ..image import TopicImage
-from ..messages import TopicPartitions
+from ..base.image import TopicImage
+from ..base.messages import TopicPartitions
 from .subscription import MemberSubscription, member_order, subscribers_by_topic, to_pairs, to_topic_partitions
 
 MAX_ITERATIONS = 16

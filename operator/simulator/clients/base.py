@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import Request
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import Request
 
 from ..engine.trace import Trace
 from ..kafka.cluster import ModelKafkaCluster

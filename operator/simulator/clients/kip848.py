@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import JoinGroupRequest, Protocol
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import JoinGroupRequest, Protocol
 
 from ..clients.consumer_protocol import encode_subscription
 from ..kafka.network import KafkaLink

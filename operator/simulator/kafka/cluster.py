@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
@@ -26,7 +25,8 @@ from coordinator_model.messages import (
     Request,
     Response,
 )
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.coordinator import GroupCoordinator
 
 from ..engine.loop import SimulationLoop
 from ..engine.trace import Trace

@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from coordinator_model.coordinator import ERROR_RESPONSE, GroupCoordinator
-from coordinator_model.errors import ErrorCode, GroupError
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode, GroupError
+from coordinator_model.base.messages import (
     ConsumerGroupDescribedGroup,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -24,8 +23,9 @@ from coordinator_model.messages import (
     Request,
     Response,
 )
-from coordinator_model.records import Record
-from coordinator_model.result import Result
+from coordinator_model.base.records import Record
+from coordinator_model.base.result import Result
+from coordinator_model.coordinator import ERROR_RESPONSE, GroupCoordinator
 
 from ..engine.loop import SimulationLoop
 from .network import Exchange

@@ -16,8 +16,8 @@ from typing import Any, TypeVar, cast
 
 from kio.index import load_request_schema
 
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coordinator_model.errors import ErrorCode
+from coordinator_model.base.errors import ErrorCode
 
 ROUND_MAX_S = 30.0
 """What was so all this time before a leave was already so when its round read it."""

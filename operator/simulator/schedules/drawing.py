@@ -11,7 +11,7 @@ from enum import StrEnum
 from random import Random
 from typing import Any, TypeVar
 
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.settings import BrokerSettings
 from staticgroup.api.identifiers import SuffixStyle
 from staticgroup.api.identity import IMPLIED_SUFFIXES, InjectionMethod, Preset
 from staticgroup.api.protocols import ProtocolChoice

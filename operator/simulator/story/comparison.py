@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from coordinator_model.errors import ErrorCode
+from coordinator_model.base.errors import ErrorCode
 
 from ..clients.partition_meter import Partition
 from ..engine.log_capture import captured_logs

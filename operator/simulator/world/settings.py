@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.settings import BrokerSettings
 
 from ..kubernetes.objects import Json
 from .teams import Team

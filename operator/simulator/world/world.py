@@ -14,9 +14,9 @@ from typing import Any
 
 import prometheus_client
 
-from coordinator_model.consumer_group import ConsumerGroup
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import Request
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import Request
+from coordinator_model.consumer.group import ConsumerGroup
 from staticgroup.runtime.journal import MemorySink
 from staticgroup.runtime.process.settings import Settings
 

@@ -22,12 +22,12 @@ from aiokafka import errors as aiokafka_errors
 from aiokafka.conn import READER_LIMIT, AIOKafkaConnection, AIOKafkaProtocol, CloseReason
 from aiokafka.util import create_future
 
+from kafka_frames import BadFrame
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.addresses import HostPort
 from staticgroup.kafka.answers import ClusterAnswer
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.errors import Recovery, Refusal
-from staticgroup.kafka.framing import UnreadableAnswer
 from staticgroup.kafka.oauth import AiokafkaToken, TokenProvider
 from staticgroup.kafka.wire import Api, Call, VersionRanges, negotiate
 
@@ -101,7 +101,7 @@ class LimitedConnection(AIOKafkaConnection):
             if connection is None:
                 return
             if not connection._requests:
-                raise UnreadableAnswer("an answer that nobody asked for")
+                raise BadFrame("an answer that nobody asked for")
             if size <= FRAME_MAX_BYTES:
                 connection._handle_frame(frame)
             else:
@@ -206,7 +206,7 @@ class BrokerConnection:
         body = await self._exchange(call, deadline_s)
         try:
             return call.decode(version, body)
-        except UnreadableAnswer:
+        except BadFrame:
             text = f"broker {self.target} answered {call.api.name} with something that is no such answer"
             problem = KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=f"{text}; check what listens there")
             raise Refusal(problem, sent=True) from None
@@ -227,7 +227,7 @@ class BrokerConnection:
         except FrameTooLarge:
             text = f"broker {self.target} answered {call.api.name} with more than {FRAME_MAX_MIB} MiB, which is not read"
             raise Refusal(KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=text), sent=True) from None
-        except (aiokafka_errors.KafkaError, OSError, UnreadableAnswer) as error:
+        except (aiokafka_errors.KafkaError, OSError, BadFrame) as error:
             self.close()
             problem = problem_of_failure(self.target, error)
             recovery = Recovery.FIND_COORDINATOR if problem.kind is KafkaProblemKind.UNREACHABLE else Recovery.NONE

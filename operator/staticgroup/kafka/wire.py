@@ -19,6 +19,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.consumer_protocol_assignment.v0 import ConsumerProtocolAssignment
 from kio.serial import entity_reader, entity_writer
 
+from kafka_frames import BadFrame, check_frame
 from staticgroup.core.group import LeaveEntry, MemberView
 from staticgroup.kafka.answers import (
     BrokerNode,
@@ -32,7 +33,6 @@ from staticgroup.kafka.answers import (
     ListedGroup,
     ListGroupsAnswer,
 )
-from staticgroup.kafka.framing import UnreadableAnswer, check_shape
 
 REASON_MAX_CHARS = 255
 """The Java client cuts the reason here (KIP-800, JoinGroupRequest.maybeTruncateReason)."""
@@ -123,16 +123,16 @@ class Call(Generic[T]):
 
         Raises
         ------
-        UnreadableAnswer: the bytes are not an answer of this call and version, or hold an unknown error code.
+        BadFrame: the bytes are not an answer of this call and version, or hold an unknown error code.
         """
         response_type = load_response_schema(self.api, version)
-        end = check_shape(response_type, body)
+        end = check_frame(response_type, body)
         if end != len(body):
-            raise UnreadableAnswer("the frame is longer than its answer")
+            raise BadFrame("the frame is longer than its answer")
         try:
             response, _ = entity_reader(response_type)(body, 0)
         except Exception as error:  # kio: DecodeError, KeyError (unknown tag), ValueError (unknown error code)
-            raise UnreadableAnswer(f"{self.api.name} v{version}: {type(error).__name__}") from None
+            raise BadFrame(f"{self.api.name} v{version}: {type(error).__name__}") from None
         return self.read(response, version)
 
 
@@ -192,7 +192,7 @@ class Frame:
         """Read the correlation id and leave the buffer at the body."""
         header_type = load_response_schema(self.api, self.version).__header_schema__
         content = buffer.getvalue()
-        end = check_shape(header_type, content)
+        end = check_frame(header_type, content)
         header: Any = entity_reader(header_type)(content, 0)[0]
         buffer.seek(end)
         return _Encoded(b"", header.correlation_id)
@@ -409,7 +409,7 @@ def _count_assignment(content: bytes) -> int | None:
     if not body:
         return None
     try:
-        check_shape(ConsumerProtocolAssignment, body)
+        check_frame(ConsumerProtocolAssignment, body)
         assignment, _ = entity_reader(ConsumerProtocolAssignment)(body, 0)
     except Exception:  # members write these bytes themselves: anything may be in there, and only a number is lost
         return None

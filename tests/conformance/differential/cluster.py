@@ -16,9 +16,9 @@ from typing import Any, cast
 
 from conformance.wire.client import WireClient
 from conformance.wire.targets import TOPICS, create_topics, has_assignment, real_broker
-from coordinator_model import messages as m
-from coordinator_model.errors import ErrorCode as E
-from coordinator_model.wire_codec import Api
+from coordinator_model.base import messages as m
+from coordinator_model.base.errors import ErrorCode as E
+from coordinator_model.wire.codec import Api
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_jars import Report
 

@@ -17,9 +17,9 @@ from typing import Any, cast
 from conformance.differential.history import CLASSIC, CONSUMER, History
 from conformance.differential.sides import ModelSide, RealSide
 from conformance.wire.conversation import subscription
-from coordinator_model import messages as m
 from coordinator_model.assignors.subscription import decode_assignment
-from coordinator_model.errors import ErrorCode as E
+from coordinator_model.base import messages as m
+from coordinator_model.base.errors import ErrorCode as E
 
 MAX_SIZE = 4
 LONG_MS = 600_000

@@ -9,11 +9,11 @@ from typing import Any
 
 from conformance.differential.cluster import Cluster
 from conformance.wire.client import WireClient
-from coordinator_model import messages as m
+from coordinator_model.base import messages as m
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.records import Record
+from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.image import TopicImage
-from coordinator_model.records import Record
-from coordinator_model.settings import BrokerSettings
 
 
 class ModelSide:

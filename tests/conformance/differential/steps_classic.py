@@ -8,8 +8,8 @@ from typing import Any, cast
 from conformance.differential.duo import SHORT_MS, Build, Duo, Name, Slot
 from conformance.differential.history import CLASSIC, Op
 from conformance.wire.conversation import assignment
-from coordinator_model import messages as m
-from coordinator_model.errors import ErrorCode as E
+from coordinator_model.base import messages as m
+from coordinator_model.base.errors import ErrorCode as E
 
 
 class ClassicSteps(Duo):

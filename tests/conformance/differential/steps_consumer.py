@@ -6,8 +6,8 @@ from typing import Any
 
 from conformance.differential.duo import LONG_MS, SHORT_MS, Build, Duo, Name, Slot
 from conformance.differential.history import CONSUMER, Op
-from coordinator_model import messages as m
-from coordinator_model.errors import ErrorCode as E
+from coordinator_model.base import messages as m
+from coordinator_model.base.errors import ErrorCode as E
 
 
 class ConsumerSteps(Duo):

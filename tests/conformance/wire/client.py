@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator_model import messages as m
-from coordinator_model import streams_messages as st
-from coordinator_model.errors import ErrorCode
-from coordinator_model.wire_codec import Api, Body, decode, encode, request_type, response_type
+from coordinator_model.base import messages as m
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.streams import messages as st
+from coordinator_model.wire.codec import Api, Body, decode, encode, request_type, response_type
 
 ANSWER_TIMEOUT_S = 30.0
 VersionRange = tuple[int, int]

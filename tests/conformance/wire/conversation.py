@@ -14,9 +14,9 @@ from kio.schema.consumer_protocol_assignment.v3 import ConsumerProtocolAssignmen
 from kio.schema.consumer_protocol_subscription.v3 import ConsumerProtocolSubscription
 
 from conformance.wire.targets import Target
-from coordinator_model import messages as m
-from coordinator_model.errors import ErrorCode
-from coordinator_model.wire_codec import encode
+from coordinator_model.base import messages as m
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.wire.codec import encode
 
 E = ErrorCode
 NOT_YET_S = 0.25

@@ -9,7 +9,7 @@ from typing import Any
 from conformance.wire.catalogue import row
 from conformance.wire.conversation import Conversation, E, Seat, subscription
 from conformance.wire.targets import MAX_SIZE
-from coordinator_model.wire_codec import Api
+from coordinator_model.wire.codec import Api
 
 GMMT = "GroupMetadataManagerTest"
 

@@ -8,7 +8,7 @@ import os
 from conformance.wire.catalogue import row
 from conformance.wire.conversation import Conversation, E, Member, consumer_group, settle
 from conformance.wire.targets import MAX_SIZE, create_topics
-from coordinator_model import messages as m
+from coordinator_model.base import messages as m
 
 GMMT = "GroupMetadataManagerTest"
 
@@ -334,8 +334,8 @@ async def I05_removals_one_by_one_and_delete_consumer(talk: Conversation) -> Non
     assert (await talk.describe_consumer()).error_code is E.GROUP_ID_NOT_FOUND
 
 
-@row("N20", f"{GMMT}.testConsumerGroupOffsetCommit / STALE_MEMBER_EPOCH", since="4.0")
-async def N20_commits_are_fenced_by_epoch(talk: Conversation) -> None:
+@row("X05", f"{GMMT}.testConsumerGroupOffsetCommit / STALE_MEMBER_EPOCH", since="4.0")
+async def X05_commits_are_fenced_by_epoch(talk: Conversation) -> None:
     """Commit with the member's epoch → NONE; other epoch → STALE_MEMBER_EPOCH; stranger → UNKNOWN_MEMBER_ID."""
     (x,) = await consumer_group(talk, "X")
 

@@ -6,7 +6,7 @@ import asyncio
 
 from conformance.wire.catalogue import row
 from conformance.wire.conversation import Conversation, E, Member, consumer_group
-from coordinator_model.errors import ErrorCode
+from coordinator_model.base.errors import ErrorCode
 
 _LOADING = (E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR)
 

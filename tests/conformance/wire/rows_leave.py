@@ -6,7 +6,7 @@ import asyncio
 
 from conformance.wire.catalogue import row
 from conformance.wire.conversation import Conversation, E, Seat
-from coordinator_model import messages as m
+from coordinator_model.base import messages as m
 
 GMMT = "GroupMetadataManagerTest"
 

@@ -71,8 +71,8 @@ async def M03_a_classic_joiner_need_not_wait_for_the_release(talk: Conversation)
     assert (await talk.beat(x.member, x.epoch, instance="X")).error_code in (E.GROUP_ID_NOT_FOUND, E.FENCED_INSTANCE_ID)
 
 
-@row("M04", f"{GMMT}.testLeavingLastConsumerProtocolMember… (KAFKA-18150)", since="4.0")
-async def M04_the_last_new_protocol_member_is_removed(talk: Conversation) -> None:
+@row("X03", f"{GMMT}.testLeavingLastConsumerProtocolMember… (KAFKA-18150)", since="4.0")
+async def X03_the_last_new_protocol_member_is_removed(talk: Conversation) -> None:
     """Classic Y, new protocol X: X is removed by LeaveGroup → the group is classic with the group epoch as generation."""
     (y,) = await talk.form("Y")
     x = await Member(talk, "X").join()
@@ -84,8 +84,8 @@ async def M04_the_last_new_protocol_member_is_removed(talk: Conversation) -> Non
     assert (joined.error_code, len(joined.members)) == (E.NONE, 1)
 
 
-@row("M05", f"{GMMT}.testConsumerGroupJoinThrowsExceptionIfProtocolIsNotSupported", since="4.0")
-async def M05_classic_joins_that_a_consumer_group_refuses(talk: Conversation) -> None:
+@row("X04", f"{GMMT}.testConsumerGroupJoinThrowsExceptionIfProtocolIsNotSupported", since="4.0")
+async def X04_classic_joins_that_a_consumer_group_refuses(talk: Conversation) -> None:
     """Into a consumer group: another protocol type → INCONSISTENT_GROUP_PROTOCOL; unknown member id → UNKNOWN_MEMBER_ID."""
     await consumer_group(talk, "X")
     assert (await talk.join("Y", protocol_type="connect")).error_code is E.INCONSISTENT_GROUP_PROTOCOL

@@ -10,8 +10,8 @@ from typing import Any, cast
 from conformance.wire.catalogue import row
 from conformance.wire.conversation import Conversation, E
 from conformance.wire.targets import MAX_SIZE
-from coordinator_model import streams_messages as st
-from coordinator_model.wire_codec import Api
+from coordinator_model.streams import messages as st
+from coordinator_model.wire.codec import Api
 
 SUITE = "StreamsGroupStaticMemberTest"
 TOPOLOGY = st.Topology(1, (st.Subtopology("sub", ("orders",)),))

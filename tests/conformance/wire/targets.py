@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.wire.client import WireClient
-from coordinator_model import messages as m
-from coordinator_model.broker_config import properties, with_properties
-from coordinator_model.listener import Listener
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.wire_codec import Api
+from coordinator_model.base import messages as m
+from coordinator_model.base.broker_config import properties, with_properties
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.wire.codec import Api
+from coordinator_model.wire.listener import Listener
 from support.devcluster import kafka_broker
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings as RealSettings
@@ -38,13 +38,13 @@ WIRE_PROPERTIES: Mapping[str, str] = {
     "group.consumer.heartbeat.interval.ms": "500",
 }
 """Of the model and of every real broker."""
-REAL_ONLY: Mapping[str, str] = {
+AT_ONCE: Mapping[str, str] = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignor.offload.enable": "false",
     "group.streams.assignment.interval.ms": "0",
     "group.streams.assignor.offload.enable": "false",
 }
-"""Kafka 4.3 computes assignments later and off-thread by default; the model does at once."""
+"""Kafka 4.3 computes assignments later and off-thread by default; the rows want them at once, in the same thread."""
 OFFSETS_PARTITIONS = 4
 """Of a test broker; each is a shard of the coordinator."""
 HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
@@ -69,7 +69,7 @@ class Target:
 
 def model_settings(overrides: Mapping[str, str] | None = None) -> BrokerSettings:
     """Return the model's settings for the wire."""
-    wanted = {**WIRE_PROPERTIES, **STREAMS_PROPERTIES, **(overrides or {})}
+    wanted = {**WIRE_PROPERTIES, **AT_ONCE, **STREAMS_PROPERTIES, **(overrides or {})}
     known = properties(BrokerSettings())
     return with_properties(BrokerSettings(), {name: value for name, value in wanted.items() if name in known})
 
@@ -87,7 +87,7 @@ STREAMS_PROPERTIES: Mapping[str, str] = {
 
 def real_settings(name: str, version: str, overrides: Mapping[str, str] | None = None) -> RealSettings:
     """Return the settings of a real broker that agree with the model's."""
-    extra = {**REAL_ONLY, **STREAMS_PROPERTIES} if version_key(version) >= (4, 4) else {}
+    extra = {**AT_ONCE, **STREAMS_PROPERTIES} if version_key(version) >= (4, 4) else {}
     chosen = {**WIRE_PROPERTIES, **extra, **(overrides or {})}
     return RealSettings(name=name, version=version, overrides=chosen)
 

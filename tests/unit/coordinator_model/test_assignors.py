@@ -19,7 +19,7 @@ from coordinator_model.assignors import (
 )
 from coordinator_model.assignors import range as range_assignor
 from coordinator_model.assignors.subscription import to_pairs, to_topic_partitions
-from coordinator_model.image import TopicImage
+from coordinator_model.base.image import TopicImage
 
 EVERY = {
     **{f"client {name}": assign for name, assign in CLIENT_ASSIGNORS.items()},

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from conformance.classic_bench import BOTH, GROUP, RANGE, ROUND_ROBIN, Bench
-from coordinator_model.classic_member import GroupMetadata
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import HeartbeatRequest, JoinGroupRequest, Protocol, SyncGroupRequest
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import HeartbeatRequest, JoinGroupRequest, Protocol, SyncGroupRequest
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.classic.member import GroupMetadata
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
 REBALANCING, ILLEGAL = ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_model.classic_group import VALID_PREVIOUS_STATES, ClassicGroup
-from coordinator_model.classic_member import ClassicMember, GroupMetadata, is_legal_instance_id
-from coordinator_model.errors import ErrorCode, GroupError
-from coordinator_model.messages import Protocol
+from coordinator_model.base.errors import ErrorCode, GroupError
+from coordinator_model.base.messages import Protocol
+from coordinator_model.base.records import Record
+from coordinator_model.classic.group import VALID_PREVIOUS_STATES, ClassicGroup
+from coordinator_model.classic.member import ClassicMember, GroupMetadata, is_legal_instance_id
 from coordinator_model.offsets import validate_commit
-from coordinator_model.records import Record
 
 STATES = list(VALID_PREVIOUS_STATES)
 ALLOWED = {

@@ -6,19 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coordinator_model.connect import (
-    ClusterConfig,
-    ConnectCluster,
-    ConnectorsAndTasks,
-    ConnectProtocolCompatibility,
-    ConnectWorker,
-    IncrementalCooperativeAssignor,
-    decode_assignment,
-    decode_metadata,
-)
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
@@ -33,7 +22,18 @@ from coordinator_model.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.connect import (
+    ClusterConfig,
+    ConnectCluster,
+    ConnectorsAndTasks,
+    ConnectProtocolCompatibility,
+    ConnectWorker,
+    IncrementalCooperativeAssignor,
+    decode_assignment,
+    decode_metadata,
+)
+from coordinator_model.coordinator import GroupCoordinator
 
 GROUP = "connect-cluster"
 MAX_DELAY_MS = 60_000

@@ -17,20 +17,19 @@ from conformance.consumer_bench import (
     Bench,
     member,
 )
-from coordinator_model.consumer_group import metadata_hash
-from coordinator_model.consumer_member import CurrentAssignment, Member, MemberState, with_epoch
-from coordinator_model.consumer_records import current_record
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage, metadata_hash
+from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.consumer.member import CurrentAssignment, Member, MemberState, with_epoch
+from coordinator_model.consumer.records import current_record
+from coordinator_model.coordinator import GroupCoordinator
 
 NONE, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST
 ALL: TopicPartitions = (("bar", (0, 1, 2)), ("foo", (0, 1, 2, 3, 4, 5)))
@@ -232,6 +231,26 @@ def test_assignment_interval_delays_the_next_target() -> None:
     bench.beat("m2", -1)
     assert bench.group.assignment_timestamp_ms == 0
     assert bench.join("m1").member_epoch == bench.group.group_epoch
+
+
+@pytest.mark.parametrize(
+    ("owned", "code"),
+    [
+        ((("foo", (0,)),), NONE),
+        ((), NONE),
+        ((("foo", ()),), NONE),
+        ((("bar", ()),), ErrorCode.FENCED_MEMBER_EPOCH),
+        ((("deleted", ()),), ErrorCode.FENCED_MEMBER_EPOCH),
+        ((("foo", (1,)),), ErrorCode.FENCED_MEMBER_EPOCH),
+        (None, ErrorCode.FENCED_MEMBER_EPOCH),
+    ],
+)
+def test_the_previous_epoch_passes_with_no_topic_that_is_not_assigned(
+    bench: Bench, owned: TopicPartitions | None, code: ErrorCode
+) -> None:
+    """GroupMetadataManager.isSubset: a topic that is not assigned is refused even if no partition of it is reported."""
+    bench.given(member("m1", None, (("foo", (0,)),)), member("m2", None, (("foo", (1, 2, 3, 4, 5)), ALL[0])))
+    assert bench.beat("m1", 9, None, owned).error_code is code
 
 
 @pytest.mark.parametrize("api_version", [0, 1])

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from conformance.consumer_bench import GROUP, Bench, protocols
 from coordinator_model.assignors.subscription import decode_assignment
-from coordinator_model.consumer_group import ConsumerGroup
-from coordinator_model.consumer_member import Partition, grouped, partitions_of
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import TopicPartitions
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import TopicPartitions
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.consumer.group import ConsumerGroup
+from coordinator_model.consumer.member import Partition, grouped, partitions_of
 
 INSTANCES = [None, "x", "y", "z"]
 ACTIONS = ["join", "beat", "beat", "beat", "leave", "away", "crash", "classic", "remove", "tick", "fail over", "topics"]
@@ -126,7 +126,7 @@ class Player:
             return
         self.nobody_shares(group)
         assert group.assignment_epoch <= group.group_epoch
-        assert set(group.target) <= set(group.members)
+        assert set(group.targets) <= set(group.members)
         statics = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
         assert group.static_members == statics
         assert self.persisted(self.bench) == self.persisted(self.reloaded())
@@ -151,7 +151,7 @@ class Player:
         assert isinstance(group, ConsumerGroup)
         counts = (group.name_counts, group.regex_counts, group.assignor_counts, group.classic_protocol_counts)
         epochs = (group.group_epoch, group.assignment_epoch, group.assignment_timestamp_ms, group.metadata_hash)
-        return group.members, group.static_members, group.target, group.owner_epochs, counts, epochs, group.state
+        return group.members, group.static_members, group.targets, group.owner_epochs, counts, epochs, group.state
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

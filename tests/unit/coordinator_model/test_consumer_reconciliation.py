@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 import pytest
 
-from coordinator_model.consumer_member import CurrentAssignment, MemberState, Partition, with_epoch
-from coordinator_model.errors import ErrorCode, GroupError
-from coordinator_model.reconciliation import NOT_OWNED, Reconciliation
+from coordinator_model.base.errors import ErrorCode, GroupError
+from coordinator_model.consumer.member import CurrentAssignment, MemberState, Partition, with_epoch
+from coordinator_model.consumer.reconciliation import NOT_OWNED, Reconciliation
 
 STABLE, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS
 

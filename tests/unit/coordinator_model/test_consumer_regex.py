@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from conformance.consumer_bench import CURRENT, EPOCH, GROUP, MEMBER, REGEX, TARGET, TARGET_EPOCH, Bench, member
-from coordinator_model.consumer_group import ResolvedRegex
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import TopicPartitions
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import TopicPartitions
+from coordinator_model.consumer.group import ResolvedRegex
 
 FOO: TopicPartitions = (("foo", (0, 1, 2, 3, 4, 5)),)
 TIMER = ("consumer-regex", GROUP)
@@ -19,9 +19,9 @@ def bench() -> Bench:
     return Bench()
 
 
-@pytest.mark.parametrize("regex", ["[", "*", "(?=foo)", "(foo)\\1", "(?<!a)b"])
+@pytest.mark.parametrize("regex", ["[", "*", "(?=foo)", "(foo)\\1", "(?<!a)b", "fo*+", "(?>foo)", "foo\\Z"])
 def test_invalid_regex_is_refused(bench: Bench, regex: str) -> None:
-    """GMMT.testConsumerHeartbeatRegexValidation; look-around and back-references are none of RE2's."""
+    """GMMT.testConsumerHeartbeatRegexValidation; look-around, back-references and the like are none of RE2's."""
     answer = bench.join("m1", topics=None, regex=regex)
     assert answer.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert bench.coordinator.groups == {}
@@ -38,6 +38,14 @@ def test_new_regex_is_resolved_after_the_join(bench: Bench) -> None:
     answer = bench.beat("m1", 1)
     assert (answer.member_epoch, answer.assignment) == (2, FOO)
     assert bench.types() == [TARGET, TARGET_EPOCH, CURRENT]
+
+
+@pytest.mark.parametrize("regex", ["\\p{L}+", "foo\\z", "\\Qfoo\\E", "[[:alpha:]]{3}", "(?i)FOO|bar"])
+def test_what_only_re2_knows_is_resolved(bench: Bench, regex: str) -> None:
+    """TopicRegexResolver compiles with com.google.re2j.Pattern."""
+    assert bench.join("m1", topics=None, regex=regex).error_code is ErrorCode.NONE
+    bench.advance(0)
+    assert "foo" in bench.group.regexes[regex].topics
 
 
 def test_regex_matches_whole_names(bench: Bench) -> None:
@@ -57,6 +65,26 @@ def test_known_regex_is_taken_at_once(bench: Bench) -> None:
     assert bench.coordinator.timers.deadline_ms(TIMER) is None
 
 
+def test_a_member_that_holds_nothing_and_changes_its_regex_moves_its_previous_epoch(bench: Bench) -> None:
+    """CurrentAssignmentBuilder.updateCurrentAssignment: nothing subscribed any more, so the (empty) assignment is written.
+
+    The change itself is told by maybeReconcile, which writes whatever differs, here the previous member epoch.
+    """
+    bench.join("m1", topics=None, regex="foo.*")
+    bench.advance(0)
+    bench.join("m2", topics=None, regex="none.*")
+    bench.advance(10_001)
+    bench.settle(("m1", None), ("m2", None))
+    held = bench.group.members["m2"].current
+    assert (held.assigned, held.previous_member_epoch < held.member_epoch) == ({}, True)
+    bench.beat("m2", held.member_epoch, None, (), regex="other.*")
+    assert bench.types() == [MEMBER, REGEX, CURRENT]
+    moved = bench.group.members["m2"].current
+    assert (moved.member_epoch, moved.previous_member_epoch) == (held.member_epoch, held.member_epoch)
+    bench.beat("m2", held.member_epoch, None, (), regex="none.*")
+    assert CURRENT not in bench.types()
+
+
 def test_updated_regex_drops_the_old_one(bench: Bench) -> None:
     """GMMT.testConsumerGroupMemberJoinsWithUpdatedRegex: the last subscriber's expression goes, the new one follows."""
     bench.join("m1", topics=None, regex="foo.*")
@@ -69,7 +97,7 @@ def test_updated_regex_drops_the_old_one(bench: Bench) -> None:
     bench.advance(0)
     assert set(bench.group.regexes) == {"bar.*"}
     bench.beat("m1", 2, None, ())
-    assert bench.group.target["m1"] == (("bar", (0, 1, 2)),)
+    assert bench.group.targets["m1"] == (("bar", (0, 1, 2)),)
 
 
 def test_cleared_regex_bumps_at_once(bench: Bench) -> None:
@@ -80,7 +108,7 @@ def test_cleared_regex_bumps_at_once(bench: Bench) -> None:
     epoch = bench.group.group_epoch
     bench.beat("m1", bench.epochs["m1"], None, (), regex="")
     assert bench.group.group_epoch == epoch + 1
-    assert (bench.group.regexes, bench.group.target["m1"]) == ({}, (("bar", (0, 1, 2)),))
+    assert (bench.group.regexes, bench.group.targets["m1"]) == ({}, (("bar", (0, 1, 2)),))
 
 
 def test_new_topic_is_found_but_not_within_ten_seconds(bench: Bench) -> None:

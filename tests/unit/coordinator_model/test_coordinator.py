@@ -10,12 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.classic_bench import BOTH, GROUP, RANGE, Bench
-from coordinator_model.classic_group import ClassicGroup
-from coordinator_model.classic_member import GroupMetadata
-from coordinator_model.coordinator import TIMER_RETRY_MS, GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     DeleteGroupsRequest,
@@ -38,10 +35,13 @@ from coordinator_model.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
-from coordinator_model.records import RecordType
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.share_messages import ShareGroupHeartbeatRequest
-from coordinator_model.streams_messages import StreamsGroupHeartbeatRequest, Subtopology, Topology
+from coordinator_model.base.records import RecordType
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.classic.group import ClassicGroup
+from coordinator_model.classic.member import GroupMetadata
+from coordinator_model.coordinator import TIMER_RETRY_MS, GroupCoordinator
+from coordinator_model.share.messages import ShareGroupHeartbeatRequest
+from coordinator_model.streams.messages import StreamsGroupHeartbeatRequest, Subtopology, Topology
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator_model.base.hash_order import bucket
+from coordinator_model.base.messages import JoinGroupRequest, JoinGroupResponse, Protocol
+from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.hash_order import bucket
-from coordinator_model.messages import JoinGroupRequest, JoinGroupResponse, Protocol
-from coordinator_model.settings import BrokerSettings
 
 
 def test_buckets_are_those_of_java() -> None:

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
     ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
@@ -20,22 +19,24 @@ from coordinator_model.messages import (
     MemberIdentity,
     SyncGroupRequest,
 )
-from coordinator_model.records import Record, RecordType
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.share_group import ShareGroup
-from coordinator_model.share_messages import (
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.coordinator import GroupCoordinator
+from coordinator_model.share.group import ShareGroup
+from coordinator_model.share.messages import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from coordinator_model.streams_messages import StreamsGroupHeartbeatRequest, Topology
+from coordinator_model.streams.messages import StreamsGroupHeartbeatRequest, Topology
 
 GROUP = "share"
 
 
 def coordinator(**chosen: object) -> GroupCoordinator:
-    return GroupCoordinator(BrokerSettings(**chosen), image=TopicImage({"foo": 3}))  # type: ignore[arg-type]
+    values: dict[str, object] = {"share_assignment_interval_ms": 0, **chosen}
+    return GroupCoordinator(BrokerSettings(**values), image=TopicImage({"foo": 3}))  # type: ignore[arg-type]
 
 
 def beat(member_id: str, epoch: int = 0, topics: tuple[str, ...] | None = None) -> ShareGroupHeartbeatRequest:
@@ -156,6 +157,9 @@ def test_full_group() -> None:
         beat(""),
         replace(beat("m1"), group_id=""),
         replace(beat("m1"), rack_id=""),
+        beat(" "),
+        replace(beat("m1"), group_id=" \t"),
+        replace(beat("m1"), rack_id=" "),
         replace(beat("m1"), subscribed_topic_names=None),
         replace(beat("m1"), subscribed_topic_names=()),
         beat("m1", -2),
@@ -177,6 +181,17 @@ def test_subscriptions_and_metadata_changes_bump_the_epoch() -> None:
     assert send(broker, beat("m1", 2, ("foo", "bar")), 2).assignment == (("bar", (0,)), ("foo", (0, 1, 2)))
     broker.image = broker.image.with_topic("bar", 2)
     assert send(broker, beat("m1", 3), 3).assignment == (("bar", (0, 1)), ("foo", (0, 1, 2)))
+
+
+def test_assignment_interval_holds_the_next_assignment_back_but_timestamp_0_does_not() -> None:
+    """GroupMetadataManager.canComputeNextTargetAssignment (KIP-1263): 0 is no time to count from, however early it is."""
+    broker = coordinator(share_assignment_interval_ms=1_000)
+    assert send(broker, beat("m1"), 5).assignment == (("foo", (0, 1, 2)),)
+    assert send(broker, beat("m2"), 1_004).assignment == ()
+    assert send(broker, beat("m2", 2), 1_005).assignment is not None
+    for member_id in ("m1", "m2"):
+        broker.handle(beat(member_id, -1), 1_006)
+    assert send(broker, beat("m3"), 1_007).assignment == (("foo", (0, 1, 2)),)
 
 
 def test_requests_of_other_group_types() -> None:

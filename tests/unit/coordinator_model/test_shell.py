@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from coordinator_model import __main__ as entry
-from coordinator_model import shell
-from coordinator_model.shell_text import parse_duration_ms, partitions
+from coordinator_model.shell import program as shell
+from coordinator_model.shell.text import parse_duration_ms, partitions
 
 SESSIONS = Path(__file__).parent / "shell_sessions"
 OPERATOR = Path(entry.__file__).parents[1]

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_model import streams_assignor
-from coordinator_model.coordinator import GroupCoordinator
-from coordinator_model.errors import ErrorCode, GroupError
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode, GroupError
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -23,10 +21,12 @@ from coordinator_model.messages import (
     ListGroupsResponse,
     MemberIdentity,
 )
-from coordinator_model.records import Record, RecordType
-from coordinator_model.settings import BrokerSettings
-from coordinator_model.streams_group import StreamsGroup, check_commit, check_fetch
-from coordinator_model.streams_member import (
+from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.coordinator import GroupCoordinator
+from coordinator_model.streams import assignor as streams_assignor
+from coordinator_model.streams.group import StreamsGroup, check_commit, check_fetch
+from coordinator_model.streams.member import (
     CurrentAssignment,
     HeldTasks,
     Holders,
@@ -39,7 +39,7 @@ from coordinator_model.streams_member import (
     task_ids,
     tasks_of,
 )
-from coordinator_model.streams_messages import (
+from coordinator_model.streams.messages import (
     Status,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
@@ -55,7 +55,8 @@ TOPOLOGY = Topology(0, (Subtopology("s", ("foo",), is_stateful=True),))
 
 
 def coordinator(partitions: int = 4, **chosen: object) -> GroupCoordinator:
-    values: dict[str, object] = {"streams_initial_rebalance_delay_ms": 0, **chosen}
+    at_once = {"streams_initial_rebalance_delay_ms": 0, "streams_assignment_interval_ms": 0}
+    values: dict[str, object] = {**at_once, **chosen}
     return GroupCoordinator(BrokerSettings(**values), image=TopicImage({"foo": partitions}))  # type: ignore[arg-type]
 
 
@@ -160,6 +161,39 @@ def test_assignment_interval_holds_the_next_assignment_back() -> None:
     assert send(broker, join("m3"), 6_002).active_tasks == (("s", (0, 1, 2, 3)),)
 
 
+def test_timestamp_0_lets_the_next_assignment_be_computed_now() -> None:
+    """GroupMetadataManager.canComputeNextTargetAssignment: 0 is no time to count from, however early it is."""
+    broker = coordinator(streams_assignment_interval_ms=1_000)
+    assert send(broker, join("m1"), 5).active_tasks == (("s", (0, 1, 2, 3)),)
+    broker.handle(beat("m1", -1), 6)
+    assert send(broker, join("m2"), 7).active_tasks == (("s", (0, 1, 2, 3)),)
+
+
+@pytest.mark.parametrize(
+    ("sent", "error"),
+    [
+        (beat("m1", 2, (("s", (0, 1)),)), ErrorCode.NONE),
+        (beat("m1", 2, (("s", ()),)), ErrorCode.NONE),
+        (beat("m1", 2, ()), ErrorCode.NONE),
+        (beat("m1", 2, (("other", ()),)), ErrorCode.FENCED_MEMBER_EPOCH),
+        (beat("m1", 2, (), standby_tasks=(("s", ()),)), ErrorCode.FENCED_MEMBER_EPOCH),
+        (beat("m1", 2, (), warmup_tasks=(("s", ()),)), ErrorCode.FENCED_MEMBER_EPOCH),
+        (beat("m1", 2), ErrorCode.FENCED_MEMBER_EPOCH),
+    ],
+)
+def test_the_previous_epoch_passes_with_no_subtopology_that_is_not_assigned(
+    sent: StreamsGroupHeartbeatRequest, error: ErrorCode
+) -> None:
+    """GroupMetadataManager.areOwnedTasksContainedInAssignedTasks…: refused even if no task of it is reported."""
+    broker = coordinator()
+    broker.handle(join("m1"), 0)
+    broker.handle(join("m2", "q"), 1)
+    kept = send(broker, beat("m1", 2, (("s", (0, 1, 2, 3)),)), 2).active_tasks
+    assert kept == (("s", (0, 1)),)
+    assert send(broker, beat("m1", 2, kept), 3).member_epoch == 3
+    assert send(broker, sent, 4).error_code is error
+
+
 def test_missing_source_topic_leaves_the_group_not_ready() -> None:
     """testStreamsGroupMemberJoiningWithMissingSourceTopic; the topic's arrival assigns (testStreamsOnMetadataUpdate)."""
     broker = coordinator()
@@ -221,6 +255,10 @@ def test_shutdown_of_the_application_reaches_everybody_until_the_group_is_empty(
         replace(join("m1"), group_id=""),
         join("m1", group_instance_id=""),
         join("m1", rack_id=""),
+        join(" "),
+        replace(join("m1"), group_id="\t"),
+        join("m1", group_instance_id=" "),
+        join("m1", rack_id=" \n"),
         join("m1", rebalance_timeout_ms=-1),
         replace(join("m1"), topology=None),
         replace(join("m1"), active_tasks=(("s", (0,)),)),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_model import streams_assignor
-from coordinator_model.image import TopicImage
-from coordinator_model.streams_member import Member, MemberMetadata, Tasks
-from coordinator_model.streams_messages import Subtopology, Topology
+from coordinator_model.base.image import TopicImage
+from coordinator_model.streams import assignor as streams_assignor
+from coordinator_model.streams.member import Member, MemberMetadata, Tasks
+from coordinator_model.streams.messages import Subtopology, Topology
 
 Previous = tuple[str, set[int], set[int]]
 """Process, and the active and standby partitions of subtopology s that the member had."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_model.timers import Timers
+from coordinator_model.base.timers import Timers
 
 KEYS = [("a", "g"), ("b", "g"), ("c", "h")]
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema
 from kio.serial import entity_reader
 
+from kafka_frames import BadFrame
 from staticgroup.core.group import LeaveEntry
 from staticgroup.kafka import wire
-from staticgroup.kafka.framing import UnreadableAnswer
 from staticgroup.kafka.wire import PINNED, Api, Call, negotiate
 from unit.kafka.fake_broker import Cluster, FakeBroker, Group, encode, leave_answer
 
@@ -129,9 +129,9 @@ def test_every_version_is_written_and_read(api: Api, version: int) -> None:
 def test_answer_cut_anywhere_or_too_long_is_unreadable(api: Api, version: int) -> None:
     whole = answer_of(api, version)
     for cut in range(len(whole)):
-        with pytest.raises(UnreadableAnswer):
+        with pytest.raises(BadFrame):
             CALLS[api].decode(version, whole[:cut])
-    with pytest.raises(UnreadableAnswer):
+    with pytest.raises(BadFrame):
         CALLS[api].decode(version, whole + b"\0")
 
 
@@ -147,7 +147,7 @@ def test_answer_cut_anywhere_or_too_long_is_unreadable(api: Api, version: int) -
 )
 def test_claim_of_billions_of_elements_does_not_end_the_process(api: Api, version: int, frame: bytes) -> None:
     """kio 0.6.5 reserves memory for the claim and aborts; the shape is checked first."""
-    with pytest.raises(UnreadableAnswer):
+    with pytest.raises(BadFrame):
         CALLS[api].decode(version, frame)
 
 
@@ -156,7 +156,7 @@ def test_any_bytes_are_an_answer_or_unreadable(target: tuple[Api, int], frame: b
     api, version = target
     try:
         CALLS[api].decode(version, frame)
-    except UnreadableAnswer:
+    except BadFrame:
         pass
 
 
@@ -167,7 +167,7 @@ def test_any_changed_byte_is_an_answer_or_unreadable(target: tuple[Api, int], po
     frame[position % len(frame)] = value
     try:
         CALLS[api].decode(version, bytes(frame))
-    except UnreadableAnswer:
+    except BadFrame:
         pass
 
 
@@ -175,7 +175,7 @@ def test_any_changed_byte_is_an_answer_or_unreadable(target: tuple[Api, int], po
 def test_error_code_that_kio_does_not_know_is_unreadable(code: int) -> None:
     frame = bytearray(encode(leave_answer(5, 0, [])))
     frame[4:6] = code.to_bytes(2, "big", signed=True)
-    with pytest.raises(UnreadableAnswer):
+    with pytest.raises(BadFrame):
         CALLS[Api.LEAVE_GROUP].decode(5, bytes(frame))
 
 

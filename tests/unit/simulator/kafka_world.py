@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coordinator_model.image import TopicImage
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.settings import BrokerSettings
 from simulator.clients.partition_meter import GroupMeter, PartitionMeter
 from simulator.clients.processes import ContainerProcess, ProcessTable
 from simulator.clients.programs import Programs

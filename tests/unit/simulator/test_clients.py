@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from coordinator_model.errors import ErrorCode
-from coordinator_model.image import TopicImage
-from coordinator_model.messages import Request, SyncGroupRequest
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.image import TopicImage
+from coordinator_model.base.messages import Request, SyncGroupRequest
 from simulator.clients.consumer_protocol import (
     assign_range,
     decode_assignment,

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from coordinator_model.errors import ErrorCode
-from coordinator_model.settings import BrokerSettings
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.settings import BrokerSettings
 from simulator.engine.loop import Process
 from simulator.kafka.network import KafkaLink
 from simulator.operators.gateway import ModelKafkaGateway, WireLeave, broker_address

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from coordinator_model.errors import ErrorCode
+from coordinator_model.base.errors import ErrorCode
 from simulator.engine.log_capture import captured_logs
 from simulator.engine.loop import run as run_simulation
 from simulator.kubernetes.objects import PODS, STATIC_GROUPS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from coordinator_model.errors import ErrorCode
+from coordinator_model.base.errors import ErrorCode
 from simulator.oracles.promises import (
     LEASE_SLACK_S,
     Effect,

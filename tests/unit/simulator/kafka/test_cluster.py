@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from coordinator_model.errors import ErrorCode
-from coordinator_model.messages import (
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     JoinGroupRequest,

@@ -1,0 +1,1 @@
+"""The draft's coordinator on the broker: it keeps what the leader of today keeps, and reconciles the workers."""
