@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from staticgroup.api.schema import ApiModel, DnsSubdomain, immutable, rules
-from staticgroup.api.staticgroup import ObjectMeta
+from .schema import ApiModel, DnsSubdomain, immutable, rules
+from .staticgroup import ObjectMeta
 
 BY_MAX = 256
 STATEMENT_MAX = 500

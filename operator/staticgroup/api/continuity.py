@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints
 
-from staticgroup.api.ordinals import ORDINALS_TEXT_MAX
-from staticgroup.api.schema import ATOMIC, INT32_MAX, INT64_MAX, ApiModel, Timestamp
+from .ordinals import ORDINALS_TEXT_MAX
+from .schema import ATOMIC, INT32_MAX, INT64_MAX, ApiModel, Timestamp
 
 SEATS_MAX: Final = 1000
 BLIND_SPANS_MAX: Final = 8

@@ -14,13 +14,13 @@ from typing import Any, Final, Literal
 
 import yaml
 
-from staticgroup.api import names, policy
-from staticgroup.api.confirmation import PodEndConfirmation, PodEndConfirmationSpec
-from staticgroup.api.gapconfirmation import WatchGapConfirmation, WatchGapConfirmationSpec
-from staticgroup.api.kafkaconnection import KafkaConnection, KafkaConnectionSpec, KafkaConnectionStatus
-from staticgroup.api.schema import INT32_MAX, ApiModel
-from staticgroup.api.staticgroup import StaticGroup, StaticGroupSpec
-from staticgroup.api.status import StaticGroupStatus
+from . import names, policy
+from .confirmation import PodEndConfirmation, PodEndConfirmationSpec
+from .gapconfirmation import WatchGapConfirmation, WatchGapConfirmationSpec
+from .kafkaconnection import KafkaConnection, KafkaConnectionSpec, KafkaConnectionStatus
+from .schema import INT32_MAX, ApiModel
+from .staticgroup import StaticGroup, StaticGroupSpec
+from .status import StaticGroupStatus
 
 POLICY_PATH: Final = Path("charts/staticgroup/files/policy.yaml")
 CONFIRMATION_POLICY_FILE: Final = "confirmation-policy.yaml"

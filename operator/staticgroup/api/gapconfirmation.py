@@ -9,10 +9,10 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from staticgroup.api.confirmation import BY_TEXT, REMEDY, Author, Statement
-from staticgroup.api.remedies import LIST_GAPS
-from staticgroup.api.schema import ApiModel, Timestamp, immutable, rule, rules
-from staticgroup.api.staticgroup import ClusterObjectMeta
+from .confirmation import BY_TEXT, REMEDY, Author, Statement
+from .remedies import LIST_GAPS
+from .schema import ApiModel, Timestamp, immutable, rule, rules
+from .staticgroup import ClusterObjectMeta
 
 UNTIL_MESSAGE = f"spec.until must be after spec.since; take both from {LIST_GAPS}"
 

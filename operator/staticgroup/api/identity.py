@@ -11,8 +11,8 @@ from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from staticgroup.api.identifiers import SuffixStyle
-from staticgroup.api.schema import ATOMIC, SET, ApiModel, DnsLabel, EnvName, rule, rules
+from .identifiers import SuffixStyle
+from .schema import ATOMIC, SET, ApiModel, DnsLabel, EnvName, rule, rules
 
 ENV_ENTRIES_MAX: Final = 8
 MEMBERS_PER_POD_MAX: Final = 64

@@ -12,10 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from staticgroup.api import names
-from staticgroup.api.identifiers import SuffixStyle
-from staticgroup.api.identity import IMPLIED_SUFFIXES, EnvEntry, Identity, Preset
-from staticgroup.api.status import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod
+from . import names
+from .identifiers import SuffixStyle
+from .identity import IMPLIED_SUFFIXES, EnvEntry, Identity, Preset
+from .status import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

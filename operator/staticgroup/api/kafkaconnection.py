@@ -10,8 +10,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
-from staticgroup.api.conditions import CONDITIONS_MAX, Condition
-from staticgroup.api.schema import (
+from .conditions import CONDITIONS_MAX, Condition
+from .schema import (
     NULLABLE,
     SET,
     ApiModel,
@@ -23,7 +23,7 @@ from staticgroup.api.schema import (
     rule,
     rules,
 )
-from staticgroup.api.staticgroup import ObjectMeta
+from .staticgroup import ObjectMeta
 
 _HOST = (
     r"([a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?)*[.]?|\\[[0-9a-fA-F:.]+\\])"

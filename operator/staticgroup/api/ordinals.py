@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from staticgroup.api.schema import INT32_MAX
+from .schema import INT32_MAX
 
 ORDINALS_TEXT_MAX: Final = 1024
 """Characters of `Ordinals.text`: what the schema of `status.issued.ordinals` takes."""

@@ -11,7 +11,7 @@ EnvVar.Value in core/v1.
 
 from typing import Any, Final, Literal
 
-from staticgroup.api import names
+from . import names
 
 FailurePolicy = Literal["Ignore", "Fail"]
 

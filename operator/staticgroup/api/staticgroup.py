@@ -10,10 +10,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from staticgroup.api.identity import Identity
-from staticgroup.api.protocols import ProtocolChoice
-from staticgroup.api.schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, rules
-from staticgroup.api.status import StaticGroupStatus
+from .identity import Identity
+from .protocols import ProtocolChoice
+from .schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, rules
+from .status import StaticGroupStatus
 
 SESSION_TIMEOUT_SECONDS_MAX: Final = 1800  # group.max.session.timeout.ms of a stock broker: 30 min
 

@@ -10,11 +10,11 @@ from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints
 
-from staticgroup.api.conditions import CONDITIONS_MAX, Condition
-from staticgroup.api.continuity import Continuity
-from staticgroup.api.ordinals import ORDINALS_TEXT_MAX
-from staticgroup.api.protocols import GroupProtocol
-from staticgroup.api.schema import (
+from .conditions import CONDITIONS_MAX, Condition
+from .continuity import Continuity
+from .ordinals import ORDINALS_TEXT_MAX
+from .protocols import GroupProtocol
+from .schema import (
     ATOMIC,
     INT32_MAX,
     NULLABLE,

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+from ..core.group import KafkaProblem, KafkaProblemKind
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from staticgroup.core.group import MemberView
+from ..core.group import MemberView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staticgroup.core.group import BrokerBounds, SessionBounds
-from staticgroup.core.protocols import PROTOCOLS, Protocol
-from staticgroup.kafka import wire
-from staticgroup.kafka.answers import BrokerNode, ConfigAnswer
-from staticgroup.kafka.connection import BrokerConnection
-from staticgroup.kafka.errors import Code, problem_of
-from staticgroup.kafka.wire import Api
+from ..core.group import BrokerBounds, SessionBounds
+from ..core.protocols import PROTOCOLS, Protocol
+from . import wire
+from .answers import BrokerNode, ConfigAnswer
+from .connection import BrokerConnection
+from .errors import Code, problem_of
+from .wire import Api
 
 _SERVED = tuple(protocol for protocol in PROTOCOLS.values() if protocol.prefix)
 BROKER_KEYS = tuple(f"{p.prefix}{end}.session.timeout.ms" for p in _SERVED for end in ("min", "max"))

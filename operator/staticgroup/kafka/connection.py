@@ -23,13 +23,14 @@ from aiokafka.conn import READER_LIMIT, AIOKafkaConnection, AIOKafkaProtocol, Cl
 from aiokafka.util import create_future
 
 from kafka_frames import BadFrame
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.addresses import HostPort
-from staticgroup.kafka.answers import ClusterAnswer
-from staticgroup.kafka.credentials import ConnectionSettings
-from staticgroup.kafka.errors import Recovery, Refusal
-from staticgroup.kafka.oauth import AiokafkaToken, TokenProvider
-from staticgroup.kafka.wire import Api, Call, VersionRanges, negotiate
+
+from ..core.group import KafkaProblem, KafkaProblemKind
+from .addresses import HostPort
+from .answers import ClusterAnswer
+from .credentials import ConnectionSettings
+from .errors import Recovery, Refusal
+from .oauth import AiokafkaToken, TokenProvider
+from .wire import Api, Call, VersionRanges, negotiate
 
 FRAME_MAX_MIB = 8
 FRAME_MAX_BYTES = FRAME_MAX_MIB * 1024 * 1024

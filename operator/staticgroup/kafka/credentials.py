@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from staticgroup.api.kafkaconnection import KafkaConnectionSpec, OAuth, Sasl, SaslMechanism, Tls
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.addresses import parse_host_port
-from staticgroup.kafka.errors import Refusal
-from staticgroup.kafka.tls import InvalidTlsMaterial, TlsMaterial, client_context
+from ..api.kafkaconnection import KafkaConnectionSpec, OAuth, Sasl, SaslMechanism, Tls
+from ..core.group import KafkaProblem, KafkaProblemKind
+from .addresses import parse_host_port
+from .errors import Refusal
+from .tls import InvalidTlsMaterial, TlsMaterial, client_context
 
 SecretContents = Mapping[str, Mapping[str, bytes]]
 """Secret name → key → content; a Secret that does not exist has no entry."""

@@ -15,12 +15,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Final
 
-from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.answers import BrokerNode, DescribedGroup, ListGroupsAnswer
-from staticgroup.kafka.connection import FRAME_MAX_MIB, BrokerConnection
-from staticgroup.kafka.errors import Code, Recovery, Refusal, problem_of, verdict_of
-from staticgroup.kafka.pool import GROUPS_PER_REQUEST, REMEMBERED_GROUPS_MAX, ClusterPool
-from staticgroup.kafka.wire import Api, Call, consumer_group_describe, describe_groups, list_groups
+from ..core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
+from .answers import BrokerNode, DescribedGroup, ListGroupsAnswer
+from .connection import FRAME_MAX_MIB, BrokerConnection
+from .errors import Code, Recovery, Refusal, problem_of, verdict_of
+from .pool import GROUPS_PER_REQUEST, REMEMBERED_GROUPS_MAX, ClusterPool
+from .wire import Api, Call, consumer_group_describe, describe_groups, list_groups
 
 WINDOW_S = 0.005
 """Calls that begin within this time share requests."""

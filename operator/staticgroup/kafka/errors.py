@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from staticgroup.api.remedies import GRANT_BY_ACL
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
-from staticgroup.kafka.wire import Api
+from ..api.remedies import GRANT_BY_ACL
+from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
+from .wire import Api
 
 
 class Recovery(StrEnum):

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from staticgroup.core.group import (
+from ..core.group import (
     BrokerBounds,
     GroupView,
     KafkaProblem,
@@ -23,17 +23,17 @@ from staticgroup.core.group import (
     LeaveOutcome,
     LeaveResult,
 )
-from staticgroup.kafka import wire
-from staticgroup.kafka.addresses import Resolver, SystemResolver
-from staticgroup.kafka.answers import BrokerNode, LeaveAnswer
-from staticgroup.kafka.bounds import read_bounds
-from staticgroup.kafka.connection import BrokerConnection, silence_library_loggers, too_old
-from staticgroup.kafka.credentials import ConnectionSettings
-from staticgroup.kafka.describe import GroupReader, back_off_s, may_retry
-from staticgroup.kafka.errors import Code, Recovery, Refusal, leave_outcome, problem_of, verdict_of
-from staticgroup.kafka.pool import ClusterPool, TokenProviderFactory
-from staticgroup.kafka.rights import GroupRights, try_rights, with_topic_right
-from staticgroup.kafka.wire import Api
+from . import wire
+from .addresses import Resolver, SystemResolver
+from .answers import BrokerNode, LeaveAnswer
+from .bounds import read_bounds
+from .connection import BrokerConnection, silence_library_loggers, too_old
+from .credentials import ConnectionSettings
+from .describe import GroupReader, back_off_s, may_retry
+from .errors import Code, Recovery, Refusal, leave_outcome, problem_of, verdict_of
+from .pool import ClusterPool, TokenProviderFactory
+from .rights import GroupRights, try_rights, with_topic_right
+from .wire import Api
 
 POOL_UNUSED_MAX_S = 15 * 60.0
 """A pool that nobody used for so long is closed, and the secrets in it are let go."""

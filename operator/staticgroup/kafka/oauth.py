@@ -21,10 +21,10 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiokafka.abc import AbstractTokenProvider
 
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.addresses import HostPort, Resolver, check
-from staticgroup.kafka.credentials import OAuthSettings
-from staticgroup.kafka.errors import Refusal
+from ..core.group import KafkaProblem, KafkaProblemKind
+from .addresses import HostPort, Resolver, check
+from .credentials import OAuthSettings
+from .errors import Refusal
 
 ANSWER_MAX_BYTES = 64 * 1024
 EARLY_S = 60.0

@@ -14,16 +14,16 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from staticgroup.api.kafkaconnection import is_cluster_id
-from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.addresses import HostPort, Resolver, check, parse_host_port
-from staticgroup.kafka.answers import BrokerNode, ClusterAnswer, CoordinatorAnswer
-from staticgroup.kafka.connection import Access, BrokerConnection, open_connection, problem_of_failure
-from staticgroup.kafka.credentials import ConnectionSettings, TlsSettings
-from staticgroup.kafka.errors import Recovery, Refusal, problem_of, verdict_of
-from staticgroup.kafka.oauth import ClientCredentials, TokenProvider
-from staticgroup.kafka.tls import TlsMaterial, client_context
-from staticgroup.kafka.wire import Api, find_coordinators, metadata, negotiate
+from ..api.kafkaconnection import is_cluster_id
+from ..core.group import GroupType, KafkaProblem, KafkaProblemKind
+from .addresses import HostPort, Resolver, check, parse_host_port
+from .answers import BrokerNode, ClusterAnswer, CoordinatorAnswer
+from .connection import Access, BrokerConnection, open_connection, problem_of_failure
+from .credentials import ConnectionSettings, TlsSettings
+from .errors import Recovery, Refusal, problem_of, verdict_of
+from .oauth import ClientCredentials, TokenProvider
+from .tls import TlsMaterial, client_context
+from .wire import Api, find_coordinators, metadata, negotiate
 
 IDLE_MAX_S = 9 * 60.0
 """Brokers close connections idle for 10 min (connections.max.idle.ms)."""

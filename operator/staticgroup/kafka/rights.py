@@ -11,13 +11,13 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind
-from staticgroup.kafka import wire
-from staticgroup.kafka.answers import BrokerNode
-from staticgroup.kafka.bounds import BROKER_KEYS, GROUP_KEYS
-from staticgroup.kafka.connection import BrokerConnection
-from staticgroup.kafka.errors import Code, problem_of
-from staticgroup.kafka.wire import Api
+from ..core.group import GroupView, KafkaProblem, KafkaProblemKind
+from . import wire
+from .answers import BrokerNode
+from .bounds import BROKER_KEYS, GROUP_KEYS
+from .connection import BrokerConnection
+from .errors import Code, problem_of
+from .wire import Api
 
 NOBODY = "staticgroup-rights-check"
 """A member id that no coordinator ever hands out (they end in a UUID)."""

@@ -20,8 +20,9 @@ from kio.schema.consumer_protocol_assignment.v0 import ConsumerProtocolAssignmen
 from kio.serial import entity_reader, entity_writer
 
 from kafka_frames import BadFrame, check_frame
-from staticgroup.core.group import LeaveEntry, MemberView
-from staticgroup.kafka.answers import (
+
+from ..core.group import LeaveEntry, MemberView
+from .answers import (
     BrokerNode,
     ClusterAnswer,
     ConfigAnswer,
