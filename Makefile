@@ -49,11 +49,11 @@ down: $(STAMP) ## Take the development cluster and its broker away, leaving noth
 ##@ Test
 .PHONY: test
 test: $(PIPELINE) ## Everything a change must pass: check, simulate-ci, Spark, then real brokers and a real cluster
-	PYTHONPATH=tests $(BIN)/python -m support.suites check models pipeline simulate brokers e2e
+	PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers e2e
 
 .PHONY: check
-check: $(STAMP) ## Lint, types, rings, unit tests, generated files (no cluster, no broker)
-	PYTHONPATH=tests $(BIN)/python -m support.suites check
+check: $(PIPELINE) ## Lint, types, rings, unit tests, generated files (no cluster, no broker, no Spark)
+	PYTHONPATH=tests $(BIN)/python -m support.suites check learner
 
 .PHONY: e2e
 e2e: $(PIPELINE) ## The end-to-end tests on a real cluster and real brokers
@@ -76,7 +76,7 @@ soak: $(STAMP) ## More schedules: make soak N=5000
 
 .PHONY: pipeline
 pipeline: $(PIPELINE) ## The tests of the fleet learner, with Spark
-	PYTHONPATH=tests $(BIN)/python -m support.suites pipeline
+	PYTHONPATH=tests $(BIN)/python -m support.suites learner pipeline
 
 .PHONY: mutants
 mutants: $(STAMP) ## Show that every shortcut of the evidence chain is caught by a test
@@ -92,7 +92,7 @@ bench-pipeline: $(PIPELINE) ## Spark, DuckDB and polars at the same work: make b
 
 .PHONY: full
 full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks
-	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check models pipeline simulate brokers e2e ground pods
+	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers e2e ground pods
 	$(BIN)/python -m simulator.evidence --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 

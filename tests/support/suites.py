@@ -121,13 +121,15 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             one_core=True,
         ),
     ),
-    "pipeline": (
+    "learner": (
         Suite(
             name="pipeline, pure",
             command=pytest("tests/unit/fleet_learner", "--timeout=300"),
             budget_s=40,
             one_core=True,
         ),
+    ),
+    "pipeline": (
         Suite(name="pipeline, Spark", command=pytest("tests/pipeline", "--timeout=900"), budget_s=360),
     ),
     "simulate": (
