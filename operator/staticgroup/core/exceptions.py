@@ -34,12 +34,11 @@ def exceptions_of(
 
 
 def _row(finding: Finding, since: datetime) -> api.MemberException:
-    kind, subject = api.ExceptionKind(finding.kind), finding.subject
-    is_cut_before_remedy = kind is api.ExceptionKind.SUSPECT
-    room = MESSAGE_MAX - (len(finding.text) - len(finding.sentence)) if is_cut_before_remedy else MESSAGE_MAX
-    text = finding.sentence[:room] + finding.text[len(finding.sentence) :] if is_cut_before_remedy else finding.text
+    subject, sentence = finding.subject, finding.sentence
+    remedy = finding.text[len(sentence) :]  # what to do is not what is cut off
+    text = sentence[: max(0, MESSAGE_MAX - len(remedy))] + remedy
     return api.MemberException(
-        kind=kind,
+        kind=api.ExceptionKind(finding.kind),
         instance_id=subject.instance_id[:INSTANCE_ID_MAX] if subject.instance_id else None,
         pod_name=subject.pod_name,
         reason=finding.reason,

@@ -128,7 +128,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     base = Plan(identity=identity, pods_without_id=bare, timeout=timeout, injection=injection, history=history)
     if isinstance(group, KafkaProblem):
         return replace(base, requeue_after_s=STEADY_REQUEUE_S, summary=group.message)
-    table = lay(role_of(spec), identity, expected, snapshot, group, history, now_s)
+    table = lay(role_of(spec), identity, expected, snapshot, group, history, now_s, without_id=bare)
     history = replace(history, seats=table.memories())
     removals, kept = _plan_removals(spec, snapshot, group, table, identity, now_s)
     actions = (RemoveMembers(group_id=group.group_id, removals=removals),) if removals else ()

@@ -123,13 +123,14 @@ class SeatTable:
 
 def lay(
     role: Role, identity: Identity, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
-    now_s: float,
+    now_s: float, *, without_id: Iterable[Incarnation] = (),
 ) -> SeatTable:
     """Lay the table of one reading.
 
     Parameters
     ----------
     expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds. now_s: seconds since the Unix epoch.
+    without_id: see `pods_without_id`.
     """
     held: dict[str, list[MemberView]] = {}
     for member in group.members:
@@ -137,7 +138,7 @@ def lay(
         if key is not None:
             held.setdefault(key, []).append(member)
     reading = _Reading(group, snapshot, history, now_s)
-    bare = {p.pod_name for p in pods_without_id(identity, expected, snapshot.pods)}
+    bare = {pod.pod_name for pod in without_id}
     seats = [
         reading.wanted(key, ordinal, f"{identity.schemes[0].workload_name}-{ordinal}", held.get(key, ()), bare)
         for key, ordinal in expected.items()

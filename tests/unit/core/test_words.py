@@ -148,9 +148,10 @@ def test_the_message_of_a_suspect_names_the_way_out_however_long_the_cause_is() 
     long = replace(SUSPECT, refusal="x" * 400)
     snapshot = departure(chains={id_of(2): (long,)})
     rows = exceptions_of(findings_of_seats(plan(spec(), snapshot, history(), NOW_S), snapshot, [long]), [], datetime.fromtimestamp(NOW_S, tz=UTC))
-    (row,) = (r for r in rows if r.kind == "Suspect")
-    assert row.message.endswith(way_out)
-    assert len(row.message) == MESSAGE_MAX
+    for kind in ("Suspect", "Held"):
+        (row,) = (r for r in rows if r.kind == kind)
+        assert row.message.endswith(way_out)
+        assert len(row.message) == MESSAGE_MAX
 
 
 def gap_word(**metadata: Any) -> GapWord:
