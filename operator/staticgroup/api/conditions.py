@@ -100,21 +100,3 @@ def set_condition(conditions: Sequence[Condition], new: Condition, now: datetime
                 stamped = new.model_copy(update={"last_transition_time": old.last_transition_time})
             return (*conditions[:place], stamped, *conditions[place + 1 :])
     return (*conditions, stamped)
-
-
-def find_condition(conditions: Sequence[Condition], kind: ConditionType) -> Condition | None:
-    """Find one condition.
-
-    Parameters
-    ----------
-    conditions
-        The list of a status.
-    kind
-        Its type.
-
-    Returns
-    -------
-    Condition | None
-        None when it has not been reported yet.
-    """
-    return next((each for each in conditions if each.type == kind), None)

@@ -32,11 +32,6 @@ POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 REVISION_LABEL: Final = "controller-revision-hash"
 
-# Labels of the objects that the chart and the manifests create.
-APP_NAME_LABEL: Final = "app.kubernetes.io/name"
-APP_INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
-MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
-
 OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
 
 POLICY_NAME: Final = "staticgroup-inject"

@@ -7,7 +7,7 @@ continuity epoch is kept beside the scope and is what the evidence chain compare
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, identity_scope, resolve_template
@@ -153,12 +153,3 @@ def _method_verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[Injectio
             "not installed; set identity.method to None and put the id into the pod template yourself"
         )
     return InjectionVerdict.ACTIVE, ""
-
-
-def without_injection(plan: InjectionPlan) -> InjectionPlan:
-    """Return the plan with injection switched off, for a forced Observe."""
-    if plan.injected is None:
-        return plan
-    return replace(
-        plan, injected=replace(plan.injected, method=InjectionMethod.NONE.value), verdict=InjectionVerdict.OBSERVE_ONLY
-    )

@@ -7,7 +7,7 @@ Nothing is decided here. The durable parts of the memory (injected, issued, sett
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from ..api import status as api
 from ..api.conditions import Condition, set_condition
@@ -207,8 +207,3 @@ def _recommended(t: TimeoutPlan, previous: api.Timeout | None) -> tuple[api.Reco
     return api.Recommended(
         lower_ms=t.structural_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms
     ), 0
-
-
-def utc(seconds: float) -> datetime:
-    """Return an aware time, kept to the second as metav1.Time does."""
-    return datetime.fromtimestamp(int(seconds), tz=UTC)

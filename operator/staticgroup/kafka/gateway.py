@@ -243,11 +243,6 @@ class KioGateway:
         self._fingerprints.clear()
         self._system_resolver.close()
 
-    def retain(self, fingerprints: Sequence[str]) -> None:
-        """Give up the connections of settings that no KafkaConnection has any more."""
-        for fingerprint in set(self._pools) - set(fingerprints):
-            self._retire(fingerprint)
-
     def socket_count(self) -> int:
         """Count open connections to all brokers."""
         return sum(pool.socket_count() for pool in self._pools.values())

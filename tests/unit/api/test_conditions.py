@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from staticgroup.api.conditions import MESSAGE_LENGTH_MAX, Condition, find_condition, set_condition, stated
+from staticgroup.api.conditions import MESSAGE_LENGTH_MAX, Condition, set_condition, stated
 from staticgroup.api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
@@ -57,10 +57,7 @@ def test_a_condition_keeps_its_place_and_the_others_stay_as_they_are() -> None:
         conditions = set_condition(conditions, build(kind, Reason.NOT_OBSERVED_YET), T0)
     changed = set_condition(conditions, build(ConditionType.CONNECTED, Reason.BROKERS_REACHABLE, T1), T1)
     assert [each.type for each in changed] == list(ConditionType)
-    assert [new for new, old in zip(changed, conditions, strict=True) if new != old] == [
-        find_condition(changed, ConditionType.CONNECTED)
-    ]
-    assert find_condition((), ConditionType.READY) is None
+    assert [new.type for new, old in zip(changed, conditions, strict=True) if new != old] == ["Connected"]
 
 
 def test_a_condition_is_written_in_the_standard_form() -> None:
