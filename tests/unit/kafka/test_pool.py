@@ -387,7 +387,7 @@ async def test_unused_settings_lose_their_connections(
     await gateway.probe(with_login)
     assert gateway.socket_count() == 2
     clock.now_s += 16 * 60
-    await gateway.probe(settings)
+    await gateway.probe(sasl(settings, "another secret"))
     assert gateway.socket_count() == 1
 
 
