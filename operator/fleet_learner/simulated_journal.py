@@ -25,6 +25,7 @@ def lines(settings: FleetSettings, progress: Progress) -> Iterator[tuple[str, st
 
 
 def write_files(folder: Path, settings: FleetSettings, progress: Progress) -> int:
+    """Write the journal of a simulated fleet into one file, whole or not at all; returns its lines."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"fleet-{settings.seed}-{settings.groups}-{settings.days}.jsonl"
     count = 0

@@ -236,7 +236,7 @@ def rates_of(
     eviction_partition_seconds: float,
     heartbeat_interval_ms: float = 3_000.0,
 ) -> CostRates:
-    """Price a group that does not exist yet: what if it deployed twice as often, or had ten members?
+    """Price a group that does not exist yet, such as one that deploys twice as often, or has ten members.
 
     Parameters
     ----------

@@ -1,0 +1,1 @@
+"""The Kubernetes operator that makes Kafka static membership safe and automatic."""

@@ -42,6 +42,7 @@ class ConnectProtocolCompatibility(enum.Enum):
 
     @property
     def version(self) -> int:
+        """Take the version that begins a message; SchemaError for one that nobody writes."""
         """The int16 at the start of metadata and assignment."""
         return self.value[1]
 
@@ -90,11 +91,13 @@ class WorkerState:
 
 
 def encode_string(text: str) -> bytes:
+    """Encode a string of Kafka's protocol types (int16 length)."""
     data = text.encode()
     return struct.pack(">h", len(data)) + data
 
 
 def encode_work(work: ConnectorsAndTasks) -> bytes:
+    """Encode connectors and tasks by connector; the connector itself is task -1."""
     by_connector: dict[str, list[int]] = {name: [CONNECTOR_TASK] for name in work.connectors}
     for task in work.tasks:
         by_connector.setdefault(task.connector, []).append(task.task)
@@ -105,35 +108,44 @@ def encode_work(work: ConnectorsAndTasks) -> bytes:
 
 
 class Reader:
+    """The bytes of one message, read from the front."""
+
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def done(self) -> bool:
+        """Tell whether nothing is left."""
         return self._at >= len(self._data)
 
     def take(self, count: int) -> bytes:
+        """Take so many bytes; SchemaError when there are not."""
         if count < 0 or self._at + count > len(self._data):
             raise SchemaError(f"{count} bytes wanted at {self._at} of {len(self._data)}")
         self._at += count
         return self._data[self._at - count : self._at]
 
     def number(self, form: str) -> int:
+        """Take one number of a struct format."""
         value: int = struct.unpack(f">{form}", self.take(struct.calcsize(f">{form}")))[0]
         return value
 
     def string(self) -> str:
+        """Take a string."""
         return self.take(self.number("h")).decode()
 
     def optional(self, read: Callable[[], Value], default: Value) -> Value:
+        """Take a field that older versions lack."""
         # versions 0 and 1 are read by one schema, in which fields at the end may be missing
         return default if self.done() else read()
 
     def nullable_bytes(self) -> bytes | None:
+        """Take bytes; None where the length is negative."""
         length = self.number("i")
         return None if length < 0 else self.take(length)
 
     def work(self) -> ConnectorsAndTasks:
+        """Take what `encode_work` wrote."""
         connectors: list[str] = []
         tasks: list[ConnectorTaskId] = []
         for _ in range(self.number("i")):
@@ -147,6 +159,7 @@ class Reader:
         return ConnectorsAndTasks.of(connectors, tasks)
 
     def version(self) -> int:
+        """Take the version that begins a message; SchemaError for one that nobody writes."""
         version = self.number("h")
         if version < 0:
             raise SchemaError(f"unsupported version {version}")

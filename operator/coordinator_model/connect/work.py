@@ -45,7 +45,7 @@ class ConnectorsAndTasks:
         return len(self.connectors) + len(self.tasks)
 
     def plus(self, *others: ConnectorsAndTasks) -> ConnectorsAndTasks:
-        """This and then the others, without repetition."""
+        """Return this and then the others, without repetition."""
         return ConnectorsAndTasks.union((self, *others))
 
     def minus(self, *others: ConnectorsAndTasks) -> ConnectorsAndTasks:

@@ -48,7 +48,7 @@ class NotInRe2(ValueError):
 
 
 def compile_re2(expression: str) -> re.Pattern[str]:
-    """Return a pattern of which `fullmatch` says of an ASCII text what RE2's `matches` says.
+    r"""Return a pattern of which `fullmatch` says of an ASCII text what RE2's `matches` says.
 
     Raises
     ------
@@ -231,7 +231,7 @@ class _Walk:
             self._emit(re.escape(letter))
 
     def _escaped_class(self) -> list[Range] | None:
-        """Read one of \\d \\s \\w \\p, negated if capital; None when something else stands here."""
+        r"""Read one of \d \s \w \p, negated if capital; None when something else stands here."""
         letter = self._text[self._at + 1 : self._at + 2]
         if letter in ("p", "P"):
             return self._unicode_class(is_negated=letter == "P")
@@ -260,7 +260,7 @@ class _Walk:
         return _negated(ranges) if is_negated else ranges
 
     def _escaped_letter(self) -> int:
-        """Read an escaped letter and return its code point; a single digit would be a back-reference, \\Z is none."""
+        r"""Read an escaped letter and return its code point; a single digit would be a back-reference, \Z is none."""
         text, at = self._text, self._at + 1
         letter = text[at : at + 1]
         if not letter:

@@ -125,10 +125,12 @@ class ClassicClient(Client):
     assignors: tuple[str, ...] = ("range", "cooperative-sticky")
 
     def start(self) -> None:
+        """Join as a new member."""
         self.member_id, self.epoch, self.owned = "", -1, ()
         self._join()
 
     def beat(self) -> None:
+        """Send one heartbeat and act on the answer."""
         request = m.HeartbeatRequest(
             group_id=self.group_id,
             generation_id=self.epoch,
@@ -146,6 +148,7 @@ class ClassicClient(Client):
         self._join()
 
     def stop(self, *, for_good: bool) -> None:
+        """Leave, or go away for a while where the member keeps its seat."""
         if for_good or self.instance_id is None:
             self.network.send(self, self.leave_request())
             self.state = "stopped"
@@ -153,12 +156,14 @@ class ClassicClient(Client):
             self.state = "away"
 
     def hear(self, response: m.Response) -> None:
+        """Act on an answer that came late."""
         if isinstance(response, m.JoinGroupResponse):
             self._joined(response)
         elif isinstance(response, m.SyncGroupResponse):
             self._synced(response)
 
     def again(self) -> None:
+        """Try once more what did not go through."""
         if self.state == "starting":
             self._join()
 
@@ -237,13 +242,16 @@ class HeartbeatClient(Client):
     keeps_its_seat: ClassVar[bool] = True
 
     def start(self) -> None:
+        """Join as a new member."""
         self.member_id = self.network.new_member_id(self)
         self._join()
 
     def beat(self) -> None:
+        """Send one heartbeat and act on the answer."""
         self._told(self.network.send(self, self._request(self.epoch, full=False)))
 
     def stop(self, *, for_good: bool) -> None:
+        """Leave, or go away for a while where the member keeps its seat."""
         stays = not for_good and self.instance_id is not None and self.keeps_its_seat
         self.network.send(self, self._request(-2 if stays else -1, full=False))
         self.state = "away" if stays else "stopped"

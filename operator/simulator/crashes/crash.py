@@ -77,7 +77,7 @@ class CrashVerdict:
 
 
 async def _scale_down(world: World) -> None:
-    """web 2 → 1: the member of web-1 is removed."""
+    """Web 2 → 1: the member of web-1 is removed."""
     departed = world.id_of(1)
     world.users.scale(NAMESPACE, WORKLOAD, 1)
     await world.until(lambda: departed not in world.members(), GOAL_WITHIN_S, f"{departed} is no member any more")

@@ -1,4 +1,4 @@
-"""An exhaustive model of one ordinal: can any order of events make the operator remove a living member?
+"""An exhaustive model of one ordinal: no order of events makes the operator remove a living member.
 
 The world is abstract, the decisions are not: what a pod version proves, what a chain proves and what a round may do
 is asked of the product's own code. What happens unseen is searched in `continuity`, by rules of its own.

@@ -108,7 +108,7 @@ def rights_are_lost(world: World, rng: Random) -> Heal:
 
 @fault(weight=0.5, lasts_s=(1, 20))
 def etcd_is_restored(world: World, rng: Random) -> Heal:
-    """etcd is set back to a snapshot that was taken a moment before."""
+    """An etcd is set back to a snapshot that was taken a moment before."""
     backup = world.server.backup()
 
     def heal() -> None:

@@ -66,7 +66,7 @@ def operators_are_away(world: World, rng: Random) -> Heal:
 
 @fault(weight=0.4, lasts_s=(1, 20))
 def etcd_is_restored_ahead(world: World, rng: Random) -> Heal:
-    """etcd is set back to a snapshot, and its revisions are bumped ahead of all that was ever seen."""
+    """An etcd is set back to a snapshot, and its revisions are bumped ahead of all that was ever seen."""
     backup = world.server.backup()
 
     def heal() -> None:

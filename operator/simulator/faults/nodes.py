@@ -108,7 +108,7 @@ def kubelet_rejects_running_pods(world: World, rng: Random) -> Heal:
 
 @fault(weight=1.5, lasts_s=(0, 0))
 def pod_is_force_deleted(world: World, rng: Random) -> None:
-    """kubectl delete --force: the object is gone before the process."""
+    """A `kubectl` delete --force: the object is gone before the process."""
     pod = draw_pod(world, rng)
     if pod is not None:
         attempt(lambda: world.users.delete_pod(NAMESPACE, pod, grace_s=0))
@@ -135,7 +135,7 @@ def container_crashes(world: World, rng: Random) -> None:
 
 @fault(lasts_s=(0, 0))
 def pod_is_evicted(world: World, rng: Random) -> None:
-    """kubectl drain evicts a pod."""
+    """A `kubectl` drain evicts a pod."""
     pod = draw_pod(world, rng)
     if pod is not None:
         attempt(lambda: world.users.drain_pod(NAMESPACE, pod))

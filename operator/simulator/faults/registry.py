@@ -91,6 +91,7 @@ def draw_node(world: World, rng: Random) -> Kubelet:
 
 
 def draw_operator(world: World, rng: Random) -> RunningOperator | None:
+    """Return an operator that lives; None when none does."""
     return rng.choice(world.living) if world.living else None
 
 

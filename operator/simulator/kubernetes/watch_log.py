@@ -38,6 +38,7 @@ class EventLog:
         self.floor = floor
 
     def append(self, event: Event) -> None:
+        """Keep an event, and forget what is old and not needed."""
         self.events.append(event)
         self.versions.append(event.resource_version)
         if len(self.events) > 2 * EVENTS_KEPT_MIN:
@@ -52,6 +53,7 @@ class EventLog:
             del self.events[:count], self.versions[:count]
 
     def after(self, resource_version: int) -> list[Event]:
+        """Return the events after a version."""
         return self.events[bisect_right(self.versions, resource_version) :]
 
 

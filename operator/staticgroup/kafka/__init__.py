@@ -1,0 +1,1 @@
+"""The edge to Kafka: bytes become typed answers, and an error is a value."""

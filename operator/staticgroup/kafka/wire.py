@@ -142,6 +142,7 @@ class RawAnswer(bytes):
 
     @classmethod
     def decode(cls, buffer: io.BytesIO) -> RawAnswer:  # type: ignore[override]  # aiokafka's Response protocol
+        """Take the whole body as it is."""
         return cls(buffer.read())
 
     def __repr__(self) -> str:
@@ -169,10 +170,12 @@ class Frame:
 
     @property
     def API_KEY(self) -> int:
+        """The key of the call."""
         return int(self.api)
 
     @property
     def API_VERSION(self) -> int:
+        """The version that it is written in."""
         return self.version
 
     def build_request_header(self, correlation_id: int, client_id: str) -> _Encoded:
