@@ -134,5 +134,5 @@ def _quality(spark: SparkSession, journal: Warehouse, manifest: Manifest, tables
               "Facts that were bounded the wrong way round.", "bad"),
         check("Outages above a day", f"{ends['longer_than_a_day']:,}", True, "Members that stayed away for long."),
         check("Late records", f"{source.counts.get('late_rows', 0):,}", not source.counts.get("late_rows"),
-              "Older than what the last run made anew; apply them with fleet-learner backfill."),
+              "Older than what the last run made again; apply them with fleet-learner backfill."),
     ]  # fmt: skip

@@ -27,7 +27,7 @@ examples:
   fleet-learner run --config fleet.toml --bootstrap kafka:9092 --topic staticgroup-journal
       The same from a Kafka topic; flags win over the file.
   fleet-learner backfill --config fleet.toml --from 2026-10-01
-      Make all outages from that day on anew, for records that came too late.
+      Make all outages from that day on again, for records that came too late.
   fleet-learner what-if --config fleet.toml --group kafka-01/team-07.orders
       What other timeouts would cost one group.
   fleet-learner audit --config fleet.toml --bootstrap kafka:9092 --cluster kafka-01
@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = _command(commands, "run", "ingest, count, estimate, recommend and report", "run", "as_of_ms")
     _as_of(run)
-    backfill = _command(commands, "backfill", "make old outages anew", "backfill", "from_ms", "as_of_ms")
+    backfill = _command(commands, "backfill", "make old outages again", "backfill", "from_ms", "as_of_ms")
     backfill.add_argument(
         "--from", dest="from_ms", type=instant_ms, required=True, metavar="DAY", help="first day (UTC)"
     )

@@ -62,7 +62,7 @@ class Configuration(_Section):
     kafka: the journal's topic.
     output: folder for reports and recommendations; default: below the root.
     window_days: how far back facts are counted and estimates look.
-    rewrite_days: outages are made anew at least so far back, for late records.
+    rewrite_days: outages are made again at least so far back, for late records.
     valid_days: how long a recommendation may be used.
     keep_manifests: so many states of the tables are kept, at least the last and the one it goes on from; files that none
         of them lists are deleted after a run.

@@ -7,7 +7,7 @@ it the tables' contents at once. A run that dies anywhere is done again from its
 The window ends at the as-of time, or where the data end if that is earlier: of what comes after the newest record
 nothing is known yet, and a backlog that is read in several runs must come to the same as in one.
 
-Late data: outages are made anew from `rewrite_from_ms` on (whole days, at least `rewrite_days` before the newest fact of
+Late data: outages are made again from `rewrite_from_ms` on (whole days, at least `rewrite_days` before the newest fact of
 the run before, further back while an outage is open, at most `open_days_max`). A fact that is older than that is kept in
 silver and counted as late; a run with `backfill_from_ms` applies it.
 Source: the design of Spark's own offset and commit logs; Delta's and Iceberg's snapshots.
@@ -58,7 +58,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """How far back outages are made anew.
+    """How far back outages are made again.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def _newest(tables: Iterable[Iterable[DataFile]]) -> int:
 
 
 def rewrite_from_ms(old: DataFrame, newest_ms: int, settings: Mapping[str, Any]) -> int:
-    """Return the midnight (UTC) from which outages are made anew.
+    """Return the midnight (UTC) from which outages are made again.
 
     Parameters
     ----------

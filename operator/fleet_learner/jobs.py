@@ -133,7 +133,7 @@ def run(configuration: Configuration, *, as_of_ms: int | None = None) -> int:
 
 
 def backfill(configuration: Configuration, *, from_ms: int, as_of_ms: int | None = None) -> int:
-    """Make all outages from a day on anew, then the same as `run`; returns the exit status."""
+    """Make all outages from a day on again, then the same as `run`; returns the exit status."""
     with opened(configuration, "backfill") as job:
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days, backfill_from_ms=from_ms))
         _learn_and_tell(job)

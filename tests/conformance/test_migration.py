@@ -258,7 +258,7 @@ def test_heartbeat_to_a_completing_classic_group_answers_the_syncing() -> None:
     assert bench.beat_classic(follower, 1, bench.group.members[follower].instance_id) is REBALANCING
 
 
-def test_heartbeat_to_an_empty_classic_group_starts_anew() -> None:
+def test_heartbeat_to_an_empty_classic_group_starts_again() -> None:
     """GMMT.testConsumerGroupHeartbeatWithEmptyClassicGroup."""
     bench = Bench(broker_settings(migration_policy="disabled"))
     (m1,) = stable_classic(bench, "x")
@@ -316,7 +316,7 @@ def test_regular_heartbeat_does_not_convert() -> None:
 
 
 def test_classic_join_to_an_empty_consumer_group() -> None:
-    """GMMT.testClassicGroupJoinWithEmptyConsumerGroup: deleted and begun anew."""
+    """GMMT.testClassicGroupJoinWithEmptyConsumerGroup: deleted and begun again."""
     bench = Bench()
     bench.join("m1", "x")
     bench.beat("m1", -1, "x")

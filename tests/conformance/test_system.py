@@ -199,7 +199,7 @@ def test_Y06_rolling_restarts_of_the_brokers_cause_no_rebalance(protocol: str, i
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_Y07_a_broker_that_dies_causes_no_rebalance(protocol: str) -> None:
-    """consumer_test.test_broker_failure: here always the coordinator of the group, found anew 7 s later."""
+    """consumer_test.test_broker_failure: here always the coordinator of the group, found again 7 s later."""
 
     async def story() -> None:
         fleet = Fleet(3, partitions=6, protocol=protocol, session_timeout_ms=30_000)

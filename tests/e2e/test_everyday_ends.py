@@ -35,7 +35,7 @@ def helper(name: str, *command: str, **fields: Any) -> dict[str, Any]:
 
 
 def replaced(game: Play, ordinal: int, *, inits: list[Any], others: list[Any], **client: Any) -> None:
-    """Make one pod anew from a changed template; `OnDelete` leaves the others alone."""
+    """Make one pod again from a changed template; `OnDelete` leaves the others alone."""
     pod = game.stateful_set(1, grace_s=5)["spec"]["template"]["spec"]
     containers = [{**pod["containers"][0], **client}, *others]
     spec = {"initContainers": inits or None, "containers": containers}

@@ -139,7 +139,7 @@ class Loss:
     ----------
     ready_s: it was ready again.
     heard_s: the operator could hear of what had happened.
-    told_s: its pod watch had begun anew, and the status said what that meant.
+    told_s: its pod watch had begun again, and the status said what that meant.
     """
 
     ready_s: float

@@ -24,7 +24,7 @@ NewPlay = Callable[..., Play]
 SESSION_S = 240
 LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
 WORKLOAD_MISSING_HOLD_S = 60
-"""So long the ids of a deleted StatefulSet wait for one that is created anew."""
+"""So long the ids of a deleted StatefulSet wait for one that is created again."""
 DEPARTURES = (GroupEventKind.REMOVED, GroupEventKind.SESSION_EXPIRED)
 INDEX = "apps.kubernetes.io/pod-index"
 
@@ -134,7 +134,7 @@ def test_updates_that_restart_some_pods_or_none_keep_every_seat(new_play: NewPla
     assert_quiet(game, since_ms, replaced=2)
 
 
-def test_statefulset_created_anew_finds_its_seats(new_play: NewPlay) -> None:
+def test_statefulset_created_again_finds_its_seats(new_play: NewPlay) -> None:
     """Deleted with its pods and created again, as a re-install or the change of an immutable field does."""
     game = new_play()
     game.start(3, static=LONG_SESSION, podManagementPolicy="Parallel")
@@ -151,7 +151,7 @@ def test_statefulset_created_anew_finds_its_seats(new_play: NewPlay) -> None:
 
 
 def test_orphaned_pods_keep_their_seats_and_a_deleted_one_is_let_go(new_play: NewPlay) -> None:
-    """Orphan delete; one orphan is deleted by hand and nobody creates it anew; a new StatefulSet adopts the rest.
+    """Orphan delete; one orphan is deleted by hand and nobody creates it again; a new StatefulSet adopts the rest.
 
     Its member waits in case the workload comes back. The long form sees the end of that wait; in the short one the new
     StatefulSet comes before, and says at once that it wants nobody there.

@@ -112,7 +112,7 @@ def test_the_size_of_the_runs_does_not_matter(spark: Any, tmp_path: Path) -> Non
 
 
 def test_a_later_run_closes_outages_of_days_that_are_past(spark: Any, tmp_path: Path) -> None:
-    """An outage belongs to the day on which it began; its row is made anew for as long as it is open."""
+    """An outage belongs to the day on which it began; its row is made again for as long as it is open."""
     journal, warehouse = tmp_path / "journal", Warehouse(tmp_path / "lake")
     source, path = JournalFiles(journal), journal / "journal-a-00000000.jsonl"
     days = [T0_MS + n * DAY_MS for n in range(12)]

@@ -73,7 +73,7 @@ def beats(last_day: int) -> list[Row]:
 
 
 def publish(spark: Any, journal: Warehouse, number: int, day: int, tables: dict[schemas.Table, list[Row]]) -> None:
-    """Publish silver as ingest would, all rows anew."""
+    """Publish silver as ingest would, all rows again."""
     written = {}
     for table in (schemas.GROUP_EVENTS, schemas.MEMBER_EVENTS, schemas.OUTAGES, schemas.BEATS, schemas.BLIND_WINDOWS):
         rows = frame(spark, table, tables.get(table, []))

@@ -6,5 +6,5 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let golden traces be written anew."""
+    """Let golden traces be written again."""
     parser.addoption("--update-golden", action="store_true", help="write the golden traces instead of comparing them")

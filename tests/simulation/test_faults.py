@@ -13,7 +13,7 @@ from simulator.engine.log_capture import captured_logs
 from simulator.engine.loop import run as run_simulation
 from simulator.faults import FAULTS, carry_out, heirs
 from simulator.faults.labels import copy_without_labels
-from simulator.faults.people import create_group_anew
+from simulator.faults.people import create_group_again
 from simulator.kubernetes.api_server import ApiError
 from simulator.kubernetes.objects import (
     LEASES,
@@ -404,17 +404,17 @@ def test_a_workload_comes_while_no_operator_lives() -> None:
 
 
 def test_a_team_that_cannot_swear_does_not_swear_again() -> None:
-    """A StaticGroup that is made anew while a process of a vanished pod runs is made without `exclusive`."""
+    """A StaticGroup that is made again while a process of a vanished pod runs is made without `exclusive`."""
 
     async def test(world: World) -> None:
         world.users.delete_group(NAMESPACE, GROUP)
-        create_group_anew(world)
+        create_group_again(world)
         assert world.server.list(STATIC_GROUPS)[0]["spec"]["identity"]["exclusive"]
         node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-2")
         assert node is not None
         heirs.lose_pod(world, node, f"{WORKLOAD}-2")
         world.users.delete_group(NAMESPACE, GROUP)
-        create_group_anew(world)
+        create_group_again(world)
         assert not world.server.list(STATIC_GROUPS)[0]["spec"]["identity"]["exclusive"]
 
     in_world(test, team=BY_HAND)

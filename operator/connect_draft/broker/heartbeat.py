@@ -61,7 +61,7 @@ def heartbeat(fx: Effects, request: ConnectGroupHeartbeatRequest) -> ConnectGrou
 def _is_join(request: ConnectGroupHeartbeatRequest, known: MemberMetadata | None) -> bool:
     """Epoch 0 joins, except for a worker that has been at epoch 0 since it joined and says nothing new.
 
-    A process that starts anew under its old id sets all fields and runs nothing (item 73: the draft says both "as a
+    A process that starts again under its old id sets all fields and runs nothing (item 73: the draft says both "as a
     new member" and "with the same member id and the epoch 0"; the id stays).
     """
     if request.member_epoch != JOIN_EPOCH:
@@ -135,7 +135,7 @@ def _check_epoch(fx: Effects, group: ConnectGroup, request: ConnectGroupHeartbea
 def _update(
     fx: Effects, group: ConnectGroup, request: ConnectGroupHeartbeatRequest, known: MemberMetadata | None
 ) -> None:
-    """Store what the worker says anew; the epoch rises once if the group's metadata changed by it (item 65)."""
+    """Store what the worker says again; the epoch rises once if the group's metadata changed by it (item 65)."""
     assignors = request.client_assignors
     if assignors is None:
         assignors = known.assignors if known else ()

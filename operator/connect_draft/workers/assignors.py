@@ -52,7 +52,7 @@ class _Told:
 
 @dataclass
 class EagerDraftAssignor(_Told):
-    """Today's eager assignor, declared as a target: it is dealt anew each time and moves what it likes."""
+    """Today's eager assignor, declared as a target: it is dealt again each time and moves what it likes."""
 
     name: str = EAGER
     minimum_version: int = 0

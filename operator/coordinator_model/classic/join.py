@@ -51,7 +51,7 @@ def refuse(code: ErrorCode, member_id: str) -> JoinGroupResponse:
 def join(shard: Shard, step: Step, request: JoinGroupRequest) -> Response | None:
     """Carry out JoinGroup on a group that is classic, absent, or empty of another type.
 
-    An empty group of another type is deleted and begun anew. A group that is created is recorded at once, even if the
+    An empty group of another type is deleted and begun again. A group that is created is recorded at once, even if the
     joiner is then refused. Returns None when the join waits for the others.
     """
     group = classic_group(shard, request.group_id)

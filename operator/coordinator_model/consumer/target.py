@@ -51,7 +51,7 @@ def current_target(
     new: Member,
     records: list[Record],
 ) -> tuple[int, TopicPartitions]:
-    """Return (assignment epoch, the member's target), computed anew if the group epoch is ahead and it is time.
+    """Return (assignment epoch, the member's target), computed again if the group epoch is ahead and it is time.
 
     Since 4.3 the next one waits for group.consumer.assignment.interval.ms after the last (KIP-1263), except the first
     of a group that was empty.

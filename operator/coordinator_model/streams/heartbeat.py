@@ -201,7 +201,7 @@ class Heartbeat:
         return member if new == old else replace(member, metadata=new)
 
     def _write_changes(self, member: Member, updated: Member) -> bool:
-        """Write the member's record if it changed; returns whether tasks must be assigned anew.
+        """Write the member's record if it changed; returns whether tasks must be assigned again.
 
         Any change of a dynamic member counts, of a static one only what bears on the assignment: a new process id does,
         a new client host does not. Source: hasStreamsMemberMetadataChanged.
@@ -269,7 +269,7 @@ class Heartbeat:
             self._step.arm(key, delay_ms)
 
     def _target(self, epoch: int, updated: Member, topology: Topology) -> tuple[int, Tasks]:
-        """Return the assignment epoch and the member's target, computed anew if the group epoch is ahead."""
+        """Return the assignment epoch and the member's target, computed again if the group epoch is ahead."""
         group = self._group
         assigned_epoch = group.target_metadata.assignment_epoch
         if self._shard.timers.deadline_ms(("streams-initial", group.group_id)) is not None:

@@ -70,7 +70,7 @@ class MemberMetadata:
     client_tags: tuple[tuple[str, str], ...] = ()
 
     def needs_new_assignment_after(self, old: MemberMetadata) -> bool:
-        """Return whether a static member changed so much that tasks are assigned anew (KIP-1071).
+        """Return whether a static member changed so much that tasks are assigned again (KIP-1071).
 
         Source: GroupMetadataManager.hasEpochRelevantMemberConfigChanged.
         """

@@ -4,7 +4,7 @@ The one idea: `foreachBatch` is at least once, a run is exactly once by its plan
 Spark's checkpoint fixes which records belong to a number; the manifest says which number was taken in last. A batch that
 comes again after a crash finds its own unfinished plan, or finds that it was published and does nothing.
 
-One query to a warehouse: the checkpoint and the warehouse belong together, and are started anew together.
+One query to a warehouse: the checkpoint and the warehouse belong together, and are started again together.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _BATCH_RECORDS: Final = 10_000
 
 
 class DataLossError(RuntimeError):
-    """Records that should be read are gone: retention was faster, or the topic was made anew."""
+    """Records that should be read are gone: retention was faster, or the topic was made again."""
 
 
 class StalledError(RuntimeError):

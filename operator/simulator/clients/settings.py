@@ -21,7 +21,7 @@ class Reaction(StrEnum):
     FALL_SILENT = "fall silent"
     """Out of the group for good without exit and without partitions."""
     JOIN_AGAIN = "join again"
-    """Joins anew with an empty member id, and so fences whoever holds the instance id."""
+    """Joins again with an empty member id, and so fences whoever holds the instance id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ class Pod(NamedTuple):
     ----------
     uid: 1, 2, ... in order of creation. statuses: one entry for each container of the spec.
     reason: reason of the DisruptionTarget condition.
-    by_gc: the pod garbage collector wrote the phase. sworn: its node is seen with the taint out-of-service.
+    by_gc: the pod garbage collector wrote the phase. tainted: its node is seen with the taint out-of-service.
     seq: versions of this uid so far; only counted where the operator restarts.
     """
 
@@ -44,7 +44,7 @@ class Pod(NamedTuple):
     statuses: tuple[str, ...] = (ABSENT,)
     reason: str = ""
     by_gc: bool = False
-    sworn: bool = False
+    tainted: bool = False
     seq: int = 0
 
 
@@ -162,9 +162,9 @@ def node_name(uid: int) -> str:
     return f"node-{uid}"
 
 
-def raw_node(name: str, kubelet: str, *, is_sworn: bool) -> dict[str, Any]:
-    """Return the Node object with the kubelet version that it reports, and with the taint out-of-service if sworn."""
-    taints = [{"key": OUT_OF_SERVICE_TAINT, "value": "nodeshutdown", "effect": "NoExecute"}] if is_sworn else []
+def raw_node(name: str, kubelet: str, *, is_tainted: bool) -> dict[str, Any]:
+    """Return the Node object with the kubelet version that it reports, and with the taint out-of-service if tainted."""
+    taints = [{"key": OUT_OF_SERVICE_TAINT, "value": "nodeshutdown", "effect": "NoExecute"}] if is_tainted else []
     return {
         "metadata": {"name": name, "uid": f"{name}-uid"},
         "spec": {"taints": taints},

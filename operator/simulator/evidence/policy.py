@@ -53,7 +53,7 @@ class Policy:
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
         self._keeps_versions = variant.restarts > 0
-        self._sworn_nodes: dict[str, bool] = {}
+        self._tainted_nodes: dict[str, bool] = {}
         self._books: list[Book] = [Book()]
         self._index: dict[Book, int] = {Book(): 0}
         self._taken: dict[tuple[int, Event], int] = {}
@@ -169,14 +169,14 @@ class Policy:
         return book
 
     def _node_of(self, name: str) -> NodeView | None:
-        is_sworn = self._sworn_nodes.get(name, False)
-        view = translate.node_view(raw_node(name, self._variant.kubelet, is_sworn=is_sworn)) if name else None
+        is_tainted = self._tainted_nodes.get(name, False)
+        view = translate.node_view(raw_node(name, self._variant.kubelet, is_tainted=is_tainted)) if name else None
         return view if isinstance(view, NodeView) else None
 
     def _version(self, pod: Pod, resource_version: int) -> PodVersion:
         """Translate a version about to be judged, with its node as it is seen by then."""
         v = self._variant
-        self._sworn_nodes[node_name(pod.uid)] = pod.sworn
+        self._tainted_nodes[node_name(pod.uid)] = pod.tainted
         raw = raw_pod(
             pod,
             resource_version,
@@ -215,7 +215,7 @@ class Policy:
             found = self._answers[key] = ask()
         return found
 
-    def list_anew(self, index: int, pod: Pod | None, *, is_restore: bool) -> int:
+    def list_again(self, index: int, pod: Pod | None, *, is_restore: bool) -> int:
         """Return the book after a gap: a complete LIST is folded, what it does not show has vanished."""
 
         def ask() -> int:

@@ -159,7 +159,7 @@ class Operator(Actors):
 
     def _barrier(self, state: State, n: int, replica: Replica, who: str, *, takes: bool) -> Iterator[Move]:
         if replica.watch == REWOUND and replica.round.rewound and not self.variant.restore_unnoticed:
-            after = self.idle(self._anchored_anew(state, replica, is_restore=True))
+            after = self.idle(self._anchored_again(state, replica, is_restore=True))
             says = f"{who}: the read lies below the watch's position: etcd was restored"
             yield Move(says, self.set_replica(state, n, after))
             return
@@ -203,18 +203,18 @@ class Operator(Actors):
 
     # gaps -----------------------------------------------------------------------------------------------------------
 
-    def _anchored_anew(self, state: State, replica: Replica, *, is_restore: bool) -> Replica:
+    def _anchored_again(self, state: State, replica: Replica, *, is_restore: bool) -> Replica:
         shown = state.pod
-        book = self.policy.list_anew(replica.book, shown, is_restore=is_restore)
+        book = self.policy.list_again(replica.book, shown, is_restore=is_restore)
         return replica._replace(book=book, log=(), watch=GAPPED)
 
     def _gaps(self, state: State, n: int, replica: Replica, who: str) -> Iterator[Move]:
         if replica.watch == REWOUND:
-            after = self._anchored_anew(state, replica, is_restore=True)
+            after = self._anchored_again(state, replica, is_restore=True)
             yield Move(f"{who} reconnects its watch and finds etcd restored", self.set_replica(state, n, after))
         elif replica.watch == BROKEN:
-            after = self._anchored_anew(state, replica, is_restore=False)
-            yield Move(f"{who} gets 410 and lists anew", self.set_replica(state, n, after))
+            after = self._anchored_again(state, replica, is_restore=False)
+            yield Move(f"{who} gets 410 and lists again", self.set_replica(state, n, after))
         elif state.spent[GAP] < self.variant.gaps:
             broken = self.set_replica(state, n, replica._replace(watch=BROKEN))
             yield Move(f"the watch of {who} breaks for long", broken._replace(spent=self.spend(state, GAP)))

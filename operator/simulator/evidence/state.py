@@ -37,8 +37,8 @@ NEW, ALIVE, CRASHED, ENDED, NEVER = range(5)
 """Positions in `State.spent`: how often each fault has happened."""
 
 CONTINUOUS, GAPPED, REWOUND, BROKEN = range(4)
-"""Of a watch: complete since the ids were first issued; anchored anew since; the server went back in time unnoticed;
-interrupted for so long that the server will not have the events any more (410), not anchored anew yet."""
+"""Of a watch: complete since the ids were first issued; anchored again since; the server went back in time unnoticed;
+interrupted for so long that the server will not have the events any more (410), not anchored again yet."""
 
 
 class Process(NamedTuple):

@@ -115,7 +115,7 @@ VARIANTS = (
     ),
     Variant(
         name="out-of-service",
-        says="an oath that is false over a stale end or an unposted start, its taint not seen in time",
+        says="an out-of-service taint that is false over a stale end or an unposted start, not seen in time",
         toggles=1,
         taint_unseen=True,
         crashes=1,
@@ -227,7 +227,7 @@ VARIANTS = (
 
 ASSUMPTIONS = (
     Variant(
-        name="oath unseen under one name",
+        name="taint unseen under one name",
         says="kubelet and controllers are one program, and PodGC's Failed is seen before the out-of-service taint is",
         pods=1,
         toggles=1,

@@ -285,10 +285,10 @@ class World(Actors):
                     f"somebody deletes the Node of pod {uid}", after._replace(spent=self.spend(state, NODE_DELETION))
                 )
             if spent[OUTAGE] < v.outages:
-                sworn = pod and pod._replace(sworn=not v.taint_unseen)
+                tainted = pod and pod._replace(tainted=not v.taint_unseen)
                 yield Move(
                     f"somebody taints the node of pod {uid} out-of-service while it still runs",
-                    state._replace(spent=self.spend(state, OUTAGE), pod=sworn or state.pod),
+                    state._replace(spent=self.spend(state, OUTAGE), pod=tainted or state.pod),
                 )
 
     # etcd -----------------------------------------------------------------------------------------------------------

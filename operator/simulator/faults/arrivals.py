@@ -9,7 +9,7 @@ from ..kubernetes.node.kubelet import Kubelet
 from ..kubernetes.objects import PODS, STATEFULSETS, STATIC_GROUPS
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
 from .heirs import find_again, lose_pod, wait_for_heir
-from .people import create_group_anew
+from .people import create_group_again
 from .registry import Heal, attempt, fault, wait_for
 
 PUBLISHED_WITHIN_S = 60.0
@@ -18,7 +18,7 @@ LOST_FOR_S = (200.0, 400.0)
 
 @fault(weight=0.8, lasts_s=(240, 330))
 def workload_comes_while_no_operator_lives(world: World, rng: Random) -> Heal:
-    """StaticGroup and StatefulSet are made anew; ids are published, the operators end, and only then pods come."""
+    """StaticGroup and StatefulSet are made again; ids are published, the operators end, and only then pods come."""
     lost: list[Kubelet] = []
 
     async def act() -> None:
@@ -26,7 +26,7 @@ def workload_comes_while_no_operator_lives(world: World, rng: Random) -> Heal:
         attempt(lambda: world.users.delete_workload(NAMESPACE, WORKLOAD))
         await asyncio.sleep(rng.uniform(20, 30))
         if world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) is None:
-            create_group_anew(world)
+            create_group_again(world)
         await come_unseen(world, rng, lost)
 
     world.loop.spawn(act(), name="unseen workload")

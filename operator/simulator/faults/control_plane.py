@@ -14,7 +14,7 @@ BUMP = 1_000_000_000
 
 @fault(weight=1.0, lasts_s=(0, 0))
 def api_server_restarts(world: World, rng: Random) -> None:
-    """Every watch ends, old positions answer 410 from then on, caches start anew."""
+    """Every watch ends, old positions answer 410 from then on, caches start again."""
     world.kubernetes.restart_api_server()
 
 

@@ -24,16 +24,16 @@ def mode_is_observe(world: World, rng: Random) -> Heal:
 
 
 @fault(weight=0.5, lasts_s=(1, 40))
-def group_is_created_anew(world: World, rng: Random) -> Heal:
+def group_is_created_again(world: World, rng: Random) -> Heal:
     """The StaticGroup is deleted and created again under the same name."""
     attempt(lambda: world.users.delete_group(NAMESPACE, GROUP))
-    return lambda: attempt(lambda: create_group_anew(world))
+    return lambda: attempt(lambda: create_group_again(world))
 
 
-def create_group_anew(world: World) -> None:
+def create_group_again(world: World) -> None:
     """Create the first team's StaticGroup again; a team that can no longer swear that ids are its own does not.
 
-    Where a process may still run whose pod is gone, the oath of `identity.exclusive` would be false.
+    Where a process may still run whose pod is gone, the word of `identity.exclusive` would be false.
     """
     present = {uid_of(pod) for pod in world.server.list(PODS)}
     is_sworn = all(p.pod_uid in present for p in world.processes.running() if world.ids_of(p))

@@ -88,7 +88,7 @@ class Truth(Protocol):
     def is_told_to_stop(self, operator: str, group_id: str) -> bool:
         """Whether this operator has observed, in each StaticGroup of the group, that nobody may be removed.
 
-        That is suspend, mode Observe, removal.policy Never, ids that nobody has sworn to be his alone, or its deletion.
+        That is suspend, mode Observe, removal.policy Never, ids that nobody has said to be his alone, or its deletion.
         """
 
     def lease_renewed_s(self, operator: str) -> float:
@@ -176,7 +176,7 @@ class StatusHistory:
         self._undone = dict(self._generations)
 
     def edited(self, body: Mapping[str, object]) -> None:
-        """Allow for a status that somebody else than an operator is about to write: history begins anew with it."""
+        """Allow for a status that somebody else than an operator is about to write: history begins again with it."""
         uid = str(_mapping(body.get("metadata")).get("uid"))
         self._before[uid] = _mapping(body.get("status"))
 

@@ -246,7 +246,7 @@ def _pod_spec(rng: Random) -> Json:
 
 
 def draw_others(rng: Random, team: Team) -> tuple[Team, ...]:
-    """Draw who else is in the Kafka group; ids meet only where everybody has sworn that they do not."""
+    """Draw who else is in the Kafka group; ids meet only where everybody has said that they do not."""
     rivalry = pick(rng, RIVALRIES)
     if rivalry is Rivalry.NOBODY:
         return ()

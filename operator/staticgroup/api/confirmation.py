@@ -18,7 +18,7 @@ Uid = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern="^[-
 Statement = Annotated[str, StringConstraints(min_length=1, max_length=STATEMENT_MAX, pattern=r"\S")]
 Author = Annotated[str, StringConstraints(min_length=1, max_length=BY_MAX, pattern=r"\S")]
 
-REMEDY = "what was said stays said; delete the object and create another one to say it anew"
+REMEDY = "what was said stays said; delete the object and create another one to say it again"
 BY_TEXT = (
     "Who says so: the user name by which the API server knows the creator, 1 to 256 characters. On Kubernetes 1.30 and later "
     "an admission policy of the chart holds it to that; else it is the creator's claim."

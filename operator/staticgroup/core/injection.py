@@ -118,7 +118,7 @@ def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template:
     Notes
     -----
     An id with the scope is issued by nobody else and never before, under whatever template. Ids without a scope may be
-    older than the StaticGroup, whose user has sworn that no leftover holds them (`identity.exclusive`); but a pod that
+    older than the StaticGroup, whose user has said that no leftover holds them (`identity.exclusive`); but a pod that
     is younger than the StaticGroup belongs to a history that is missing.
     """
     if "{scope}" in spec.identity.template:

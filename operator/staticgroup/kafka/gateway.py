@@ -153,7 +153,7 @@ class KioGateway:
         Returns
         -------
         LeaveResult: outcomes in the order of `entries`. All are RETRY when the request may have reached the broker
-            and no answer came: describe again, then decide anew.
+            and no answer came: describe again, then decide again.
         KafkaProblem: nothing was removed.
 
         Raises

@@ -268,7 +268,7 @@ class ClusterPool:
         return located
 
     def forget_coordinators(self, group_ids: Iterable[str]) -> None:
-        """Ask anew for these groups next time."""
+        """Ask again for these groups next time."""
         for group_id in group_ids:
             self._coordinators.pop(group_id, None)
 

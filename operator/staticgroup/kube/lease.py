@@ -33,7 +33,7 @@ RESTORED_ANNOTATION: Final = "staticgroup.io/restored"
 RESTORED_BY_ANNOTATION: Final = "staticgroup.io/restored-by"
 """Whose word that was and why, for people; no operator reads it."""
 CONTINUITY_ANNOTATION_BEFORE: Final = "staticgroup.io/watch-continuity"
-"""Where earlier operators keep theirs, whose histories prove less (they could begin anew after a gap, and saw no pod without
+"""Where earlier operators keep theirs, whose histories prove less (they could begin again after a gap, and saw no pod without
 the index label). So neither goes on from the other's: after an upgrade, and after a rollback, ids issued before are held.
 It is taken away at each renewal; an earlier operator carries ours on, because it gives all metadata back."""
 

@@ -82,11 +82,11 @@ class ObjectStream:
         await self._finish_of(1)
 
     def hurry(self) -> None:
-        """LIST anew at once, without waiting for the answer."""
+        """LIST again at once, without waiting for the answer."""
         self._refresh_asked.set()
 
     async def refresh(self) -> None:
-        """LIST anew and wait until what is there, and what is gone, was told; the LIST begins after this call."""
+        """LIST again and wait until what is there, and what is gone, was told; the LIST begins after this call."""
         number = self._begun + 1
         self.hurry()
         await self._finish_of(number)

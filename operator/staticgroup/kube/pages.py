@@ -66,7 +66,7 @@ async def pages(
 
     Yields
     ------
-    Each page; a problem ends it (GONE: the continue token has expired, begin anew).
+    Each page; a problem ends it (GONE: the continue token has expired, begin again).
     """
     token = ""
     while True:

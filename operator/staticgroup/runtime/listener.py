@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Parts(Protocol):
-    """The parts of a process that hear of news; asked for at each call, because every term makes its queues anew.
+    """The parts of a process that hear of news; asked for at each call, because every term makes its queues again.
 
     Attributes
     ----------

@@ -320,7 +320,7 @@ class Reconciler:
     async def _bounds(
         self, settings: ConnectionSettings | KafkaProblem, spec: StaticGroupSpec, memory: Memory
     ) -> BrokerBounds | None:
-        """Return the broker's bounds, read anew every few minutes."""
+        """Return the broker's bounds, read again every few minutes."""
         now_s = self.monotonic_s()
         if isinstance(settings, KafkaProblem) or now_s - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S:
             return memory.bounds

@@ -51,7 +51,7 @@ class Player(ClassicSteps, ConsumerSteps):
         self._recall_leader()
         deadline_ms = self.model.coordinator.timers.next_deadline_ms()
         if deadline_ms is not None and deadline_ms - self.model.now_ms <= SHORT_MS:
-            await self._wait(SHORT_MS / 1000 + 1.0)  # a removal was undone, and its short session begins anew
+            await self._wait(SHORT_MS / 1000 + 1.0)  # a removal was undone, and its short session begins again
         else:
             await self._compare_groups()
 

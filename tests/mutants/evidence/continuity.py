@@ -63,7 +63,7 @@ def _anybodys_word(pod: Pod, is_born: bool) -> bool:
 
 
 def _word_for_a_pod(span: Span, state: State) -> bool:
-    return bool(state.sworn)
+    return bool(state.confirmed)
 
 
 def _any_word(span: Span, state: State) -> bool:
@@ -98,7 +98,7 @@ _TABLE: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     (
         "set not compared",
         "the generations of two StatefulSets of one name are compared",
-        "gap, set made anew",
+        "gap, set made again",
         {"is_unchanged": _uid_unread},
     ),
     ("read before the LIST", "the StatefulSet that ends a gap is read before the LIST", "gap", {"reads_after_list": False}),
@@ -154,7 +154,7 @@ _COVERED_TABLE: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ),
     (
         "start and replicas not compared",
-        "gap, set made anew",
+        "gap, set made again",
         {"is_unchanged": _range_unread},
         "they are part of the spec, so the generation of the same StatefulSet changes with them",
     ),

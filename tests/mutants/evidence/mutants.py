@@ -105,7 +105,7 @@ MUTANTS = (
         ),
     ),
     _mutant(
-        "oath",
+        "taint",
         "what is written for pods of an out-of-service node counts",
         "out-of-service, one name",
         kubelet_seen_as(is_out_of_service=False),

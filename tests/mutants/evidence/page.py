@@ -32,7 +32,7 @@ SHOWN_OF_CONTINUITY = (
 
 
 def page_with_figures(page: str) -> str:
-    """Return the page with the part between its marks made anew.
+    """Return the page with the part between its marks made again.
 
     Raises
     ------

@@ -21,7 +21,7 @@ CLUSTER = "sg-fleet-demo"
 PREFIX = "orders-"
 """How the names of the real group begin, and with them those of its namespace."""
 FOLDER = Path(__file__).parents[3] / "build" / "pipeline-demo"
-"""Tables, report and recommendations; made anew in every run."""
+"""Tables, report and recommendations; made again in every run."""
 RECOMMENDATIONS = FOLDER / "fleet" / "output" / "recommendations"
 REPORT = FOLDER / "fleet" / "output" / "report" / "report.html"
 POLL_S = 10

@@ -28,9 +28,9 @@ ordinals = st.integers(min_value=0, max_value=2**31 - 1)
 
 @st.composite
 def schemes(draw: st.DrawFn) -> IdScheme:
-    parts = draw(st.lists(literals | st.sampled_from(["{podName}", "{ordinal}"]), min_size=1, max_size=5))
-    template = "".join(parts)
-    assume(placeholders_of(template))
+    pods_own = st.sampled_from(["{podName}", "{ordinal}"])
+    before, after = (draw(st.lists(literals | pods_own, max_size=2)) for _ in range(2))
+    template = "".join([*before, draw(pods_own), *after])
     env = tuple(draw(st.lists(suffix_texts, min_size=1, max_size=3, unique=True)))
     style = draw(st.sampled_from([SuffixStyle.NONE, SuffixStyle.STREAMS, SuffixStyle.SPRING, SuffixStyle.CUSTOM]))
     custom = draw(st.lists(suffix_texts.filter(bool), min_size=1, max_size=3, unique=True))

@@ -1,6 +1,6 @@
 """The three case studies of the Connect draft, as golden traces.
 
-Written anew with `python tests/unit/connect_draft/test_draft_cases.py --write`.
+Written again with `python tests/unit/connect_draft/test_draft_cases.py --write`.
 """
 
 from __future__ import annotations

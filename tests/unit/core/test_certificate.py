@@ -109,7 +109,7 @@ def test_phase_of_any_other_writer_keeps_the_kubelets_word(manager: str) -> None
 
 
 def test_nothing_is_certified_on_a_node_that_is_out_of_service() -> None:
-    """The taint is an oath that nothing runs there, and PodGC acts on it; the node may run on all the same (KEP-2268)."""
+    """The taint is a word that nothing runs there, and PodGC acts on it; the node may run on all the same (KEP-2268)."""
     node = replace(NODE, is_out_of_service=True)
     for refusal in (judged(ended(), node), judged(never_started(), node, ever=False, birth=True)):
         assert isinstance(refusal, Refusal)

@@ -57,11 +57,11 @@ def test_certificate_is_never_taken_back_by_a_later_version() -> None:
     assert folded(pod_version(), ended(), pod_version(resource_version=120)).state is DEAD
 
 
-def test_certificate_given_before_an_oath_outlives_it_and_none_is_given_under_it() -> None:
+def test_certificate_given_before_a_taint_outlives_it_and_none_is_given_under_it() -> None:
     """What a kubelet has proven stays proven when its node is tainted out-of-service later; a new end proves nothing."""
-    oath = replace(NODE, is_out_of_service=True)
-    before = fold(folded(pod_version(), ended()), ended(resource_version=120), oath, from_birth=True, now_s=NOW_S)
-    under = fold(folded(pod_version()), ended(), oath, from_birth=True, now_s=NOW_S)
+    taint = replace(NODE, is_out_of_service=True)
+    before = fold(folded(pod_version(), ended()), ended(resource_version=120), taint, from_birth=True, now_s=NOW_S)
+    under = fold(folded(pod_version()), ended(), taint, from_birth=True, now_s=NOW_S)
     assert (before.state, under.state) == (DEAD, LIVE)
     assert vanish(under, now_s=NOW_S).state is SUSPECT
 

@@ -69,7 +69,7 @@ def test_history_comes_back_as_it_was_written(removals: list[RemovalRecord], ord
 
 
 def test_something_counts_as_issued_from_the_acknowledgement_on() -> None:
-    """An earlier operator, to which somebody rolls back, would begin the history of a group anew in which nothing was."""
+    """An earlier operator, to which somebody rolls back, would begin the history of a group again in which nothing was."""
     assert wire_issued(History()) is None
     issued = wire_issued(History(injected=injected()))
     assert issued is not None

@@ -556,7 +556,7 @@ def test_ids_of_a_workload_that_is_too_large_count_as_issued_all_the_same() -> N
     assert later.injected.watch_epoch == EPOCH
 
 
-def test_hold_window_begins_anew_after_a_workload_was_too_large_because_its_ordinals_were_wanted() -> None:
+def test_hold_window_begins_again_after_a_workload_was_too_large_because_its_ordinals_were_wanted() -> None:
     wish = {"removal": {"holdSeconds": 60}}
     held = planned(memory=history(departed_since_s={}), **wish)
     assert only_guard(held) is Guard.HOLD_WINDOW

@@ -68,7 +68,7 @@ def test_transition_time_moves_only_when_the_status_of_the_condition_flips() -> 
     assert times[0] < times[1] == times[2]
 
 
-def test_since_of_an_exception_survives_while_it_lasts_and_starts_anew_after_it_was_over() -> None:
+def test_since_of_an_exception_survives_while_it_lasts_and_starts_again_after_it_was_over() -> None:
     first = projected(HELD)
     later = projected(HELD, first, at_s=NOW_S + 500)
     assert later.exceptions[0].since == first.exceptions[0].since

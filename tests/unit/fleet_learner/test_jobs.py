@@ -16,7 +16,7 @@ from fleet_learner.snapshot import write_snapshot
 def test_a_run_leaves_the_last_states_and_snapshots_and_no_older_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A table whose file every state lists keeps it; one that is made anew by each run keeps the last ones."""
+    """A table whose file every state lists keeps it; one that is made again by each run keeps the last ones."""
     job = jobs.Job(configuration=Configuration(root=tmp_path, keep_manifests=2), spark=cast("Any", None), progress=cast("Any", None))  # fmt: skip
     grown: list[DataFile] = []
     for number in range(4):

@@ -103,7 +103,7 @@ def test_a_classic_member_that_is_missing_is_gone() -> None:
     ]
 
 
-def test_after_its_tombstone_a_classic_group_begins_anew() -> None:
+def test_after_its_tombstone_a_classic_group_begins_again() -> None:
     tombstone = GroupRecord(
         kind=RecordKind.GROUP_METADATA, key_type=2, group_id="g", group_type=GroupType.CLASSIC, tombstone=True
     )

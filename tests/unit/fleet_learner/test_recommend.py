@@ -319,7 +319,7 @@ def test_garbage_is_corrupt(payload: bytes) -> None:
 
 
 def rewritten(root: Path, change: dict[str, object]) -> None:
-    """Sign a changed manifest anew, as a writer with a fault would."""
+    """Sign a changed manifest again, as a writer with a fault would."""
     document = json.loads((root / api.MANIFEST_NAME).read_bytes()) | change
     document["digest"] = api.manifest_digest(document)
     (root / api.MANIFEST_NAME).write_text(json.dumps(document))

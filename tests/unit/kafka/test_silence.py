@@ -94,7 +94,7 @@ async def test_broker_that_lets_in_and_then_answers_nothing_is_left_alone_too(
     assert {o.kind for o in outcomes if isinstance(o, KafkaProblem)} == {KafkaProblemKind.UNREACHABLE}
 
 
-async def test_connection_that_had_worked_and_was_cut_is_dialled_anew_at_once(
+async def test_connection_that_had_worked_and_was_cut_is_dialled_again_at_once(
     cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
 ) -> None:
     """A packet filter that forgot a connection swallows what is sent over it; the broker itself is well."""

@@ -119,7 +119,7 @@ async def test_status_and_lease_of_this_version_are_no_history_for_the_earlier_o
     await ours.attempt()
     server.objects[LEASE]["metadata"]["annotations"] |= theirs
     await ours.attempt()
-    own_epoch = epoch_they_go_on_from(server.objects[LEASE]["metadata"]["annotations"]) or "drawn-anew"
+    own_epoch = epoch_they_go_on_from(server.objects[LEASE]["metadata"]["annotations"]) or "drawn-again"
     for known in (history(injected=injected(watch_epoch="epoch-1")), history(injected=injected(), issued_ordinals=Ordinals())):
         status = StaticGroupStatus(injected=wire_injected(spec(), known.injected), issued=wire_issued(known)).to_wire()
         assert own_epoch != epoch_they_began_in(status, own_epoch), "an epoch of this version is never one of theirs"

@@ -265,7 +265,7 @@ async def test_repeated_event_is_counted_up_within_ten_minutes_and_new_after(
     assert events[0]["regarding"]["uid"] == "u"
 
 
-async def test_event_deleted_meanwhile_is_posted_anew(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+async def test_event_deleted_meanwhile_is_posted_again(server: FakeApiServer, gateway: AioKubeGateway) -> None:
     involved = Involved(api_version="v1", kind="Pod", namespace="shop", name="p", uid="u")
     for _ in range(2):
         await gateway.post_event(involved, type_="Normal", reason="R", message="m" * 2000, action="A")

@@ -107,7 +107,7 @@ def gets(server: FakeApiServer) -> int:
 
 
 async def test_taint_is_followed_and_remembered_when_the_node_is_deleted(server: FakeApiServer) -> None:
-    """A node under an oath may be deleted before its pods' last versions are judged."""
+    """A node under the taint may be deleted before its pods' last versions are judged."""
     server.put(node(), "nodes")
     async with following(server) as (store, changed):
         await eventually(lambda: server.watches)

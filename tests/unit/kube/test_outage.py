@@ -55,7 +55,7 @@ def test_calls_that_fail_between_others_that_are_answered_are_no_outage(
     assert caplog.records == []
 
 
-def test_time_of_answering_begins_anew_after_each_outage(clock: Clock) -> None:
+def test_time_of_answering_begins_again_after_each_outage(clock: Clock) -> None:
     outage = Outage(clock_s=clock)
     clock.now_s += 500
     assert outage.answering_s() == 500

@@ -299,7 +299,7 @@ async def test_staticgroup_that_is_acknowledged_after_a_gap_has_had_none() -> No
     assert left(world) == [world.id_of(2)]
 
 
-@pytest.mark.parametrize(("exclusive", "expected"), [(False, []), (True, ["app-2"])], ids=["unsworn", "exclusive"])
+@pytest.mark.parametrize(("exclusive", "expected"), [(False, []), (True, ["app-2"])], ids=["not exclusive", "exclusive"])
 async def test_ids_that_are_set_by_hand_may_be_carried_under_any_name(exclusive: bool, expected: list[str]) -> None:
     """Without the user's word a gap leaves no name clear."""
     template = "app-{ordinal}" if exclusive else "{podName}.{scope}"
@@ -354,7 +354,7 @@ async def test_history_that_one_workload_lacks_after_a_restart_is_missing_to_no_
 ) -> None:
     """The pods of the one stayed, so it lacks nothing that matters to their seats.
 
-    Ids that are set by hand may have been carried by a pod of any workload, so without the oath any one's loss is theirs.
+    Ids that are set by hand may have been carried by a pod of any workload, so without the word any one's loss is theirs.
     """
     world = await World(**spec).started()
     world.restart(epoch="epoch-2")

@@ -125,7 +125,7 @@ async def test_checkpoint_is_of_the_time_that_the_watch_was_heard_last() -> None
     """
     world = await World().started()
     world.pods.age_s = lambda: 70.0  # type: ignore[attr-defined]  # as PodStore.age_s
-    world.pods.timeline = "timeline-2"  # anything that has the checkpoint written anew
+    world.pods.timeline = "timeline-2"  # anything that has the checkpoint written again
     now_s = world.now_s
     await world.round()
     assert world.status.continuity is not None

@@ -388,7 +388,7 @@ def reasons(cluster: Cluster) -> set[str]:
     return {c["reason"] for c in cluster.status["conditions"]}
 
 
-async def test_staticgroup_created_again_while_the_watch_was_broken_starts_anew(cluster: Cluster) -> None:
+async def test_staticgroup_created_again_while_the_watch_was_broken_starts_again(cluster: Cluster) -> None:
     """Same name, another uid: the memory of the first is dropped, ids of the second have a scope of their own."""
     async with cluster.operating() as (operator, _):
         await cluster.populated()

@@ -378,7 +378,7 @@ async def test_pod_born_in_the_gap_under_a_template_that_no_pod_at_either_end_ha
 
 
 async def test_suspect_of_another_namespace_is_confirmed_where_the_status_says() -> None:
-    """Unscoped ids in `shop`; a StatefulSet in `bill` uses the same texts in another group, which the oath allows.
+    """Unscoped ids in `shop`; a StatefulSet in `bill` uses the same texts in another group, which the word allows.
 
     One of its pods is force-deleted. No ledger names it, so the command does not know it; the resource alone is the word.
     """

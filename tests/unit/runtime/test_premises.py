@@ -87,7 +87,7 @@ async def a_suspect_of_a_forgotten_status(**spec: object) -> World:
     return world
 
 
-@pytest.mark.parametrize("epoch", [None, "epoch-2"], ids=["watch resumed", "watch begun anew"])
+@pytest.mark.parametrize("epoch", [None, "epoch-2"], ids=["watch resumed", "watch begun again"])
 async def test_status_emptied_while_the_operator_is_away_is_ignorance_of_every_carrier(epoch: str | None) -> None:
     world = await a_suspect_of_a_forgotten_status()
     world.restart(epoch=epoch)
@@ -319,7 +319,7 @@ async def test_edit_of_metadata_during_a_write_does_not_cost_the_write() -> None
 
 
 async def reborn(after_s: float, **spec: Any) -> World:
-    """A pod is lost, and the StaticGroup is deleted and made anew some time later; then the seat is used and left."""
+    """A pod is lost, and the StaticGroup is deleted and made again some time later; then the seat is used and left."""
     world = World(**spec)
     world.template = "web-{ordinal}" if spec else ""
     await world.started()

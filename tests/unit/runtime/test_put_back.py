@@ -28,7 +28,7 @@ from .world import UNREACHABLE, World, guards, static_group
 
 
 def restored_with_status(world: World, status: dict[str, Any], **spec: Any) -> None:
-    """Create the StaticGroup anew with the status of its predecessor, as `velero restore --status-include-resources` does."""
+    """Create the StaticGroup again with the status of its predecessor, as `velero restore --status-include-resources` does."""
     body = static_group(uid="sg-2", **spec)
     body["metadata"]["creationTimestamp"] = datetime.fromtimestamp(world.now_s, tz=UTC).isoformat()
     world.declare(body | {"status": status})

@@ -54,7 +54,7 @@ def publish(root: Path, records: tuple[api.Recommendation, ...] = FLEET, **chang
 
 
 def rewrite(root: Path, **changes: Any) -> None:
-    """Change the manifest and sign it anew, as a careless or hostile writer would."""
+    """Change the manifest and sign it again, as a careless or hostile writer would."""
     path = root / api.MANIFEST_NAME
     document = json.loads(path.read_bytes()) | changes
     document["digest"] = api.manifest_digest(document)

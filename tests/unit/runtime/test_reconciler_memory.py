@@ -145,7 +145,7 @@ async def test_restart_whose_watch_could_not_resume_removes_nothing_that_was_iss
     assert world.condition("RemovalSettled")[1] == "WatchGap"
 
 
-async def test_hold_window_starts_anew_after_a_restart_and_never_shortens() -> None:
+async def test_hold_window_starts_again_after_a_restart_and_never_shortens() -> None:
     world = await departing(removal={"holdSeconds": 20})
     await world.round()
     world.now_s += 15
@@ -419,7 +419,7 @@ async def test_pods_that_ended_are_live_suspect_or_dead_and_nothing_else() -> No
 
 
 async def test_suspect_stays_however_long_nobody_wants_or_holds_its_id() -> None:
-    """Its process may live, and wait for a session to begin anew."""
+    """Its process may live, and wait for a session to begin again."""
     world = await World().started()
     world.scale(2)
     world.remove_object(2)

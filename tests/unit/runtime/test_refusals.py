@@ -162,7 +162,7 @@ async def test_change_of_ready_that_cannot_be_written_is_told_once(caplog: pytes
     assert len([r for r in caplog.records if "refuse" in r.message]) == 1
 
 
-async def test_deleted_staticgroup_is_forgotten_and_its_successor_is_told_anew() -> None:
+async def test_deleted_staticgroup_is_forgotten_and_its_successor_is_told_again() -> None:
     world = await refused_world()
     await world.round()
     world.delete_group()

@@ -144,7 +144,7 @@ def test_an_eager_rebalance_takes_every_partition_from_everybody() -> None:
     simulate(story)
 
 
-def test_a_returned_java_leader_leads_again_without_assigning_anew() -> None:
+def test_a_returned_java_leader_leads_again_without_assigning_again() -> None:
     """KIP-814: JoinGroup v9 answers the leader with skipAssignment; only it notices new topics."""
 
     async def story() -> None:

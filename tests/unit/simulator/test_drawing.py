@@ -104,7 +104,7 @@ def test_clusters_old_and_new_are_drawn(drawn: list[Drawn]) -> None:
     assert containers == {"migrate", "proxy"}
 
 
-def test_ids_meet_only_where_everybody_has_sworn_that_they_do_not(drawn: list[Drawn]) -> None:
+def test_ids_meet_only_where_everybody_has_said_that_they_do_not(drawn: list[Drawn]) -> None:
     for d in drawn:
         for other in d.world.others:
             if not other.is_scoped:

@@ -587,7 +587,7 @@ def test_tainted_and_cordoned_nodes_receive_no_pods() -> None:
     in_world(body, replicas=1)
 
 
-def test_rebooted_node_starts_its_pods_anew_with_another_boot_id() -> None:
+def test_rebooted_node_starts_its_pods_again_with_another_boot_id() -> None:
     """Processes end without a status; after the boot the runtime reports exit 255, reason Unknown."""
 
     async def body(world: PlainWorld) -> None:
@@ -705,7 +705,7 @@ def test_out_of_service_frees_terminating_pods_of_a_lost_node() -> None:
     in_world(body)
 
 
-def test_false_oath_fails_a_running_pod_without_a_reason_and_only_its_writer_tells() -> None:
+def test_false_taint_fails_a_running_pod_without_a_reason_and_only_its_writer_tells() -> None:
     """gcTerminating: no DisruptionTarget of its own; metadata.managedFields names who wrote the phase."""
 
     async def body(world: PlainWorld) -> None:
@@ -721,11 +721,11 @@ def test_false_oath_fails_a_running_pod_without_a_reason_and_only_its_writer_tel
         failed = next(o for _, o in found if o["status"]["phase"] == "Failed")
         assert world.processes.is_running(uid_of(pod), "app")
         assert condition(failed, "DisruptionTarget") is None
-        by_writer, by_oath = judged(world, failed, node=untainted), judged(world, of_one_program(failed))
+        by_writer, by_taint = judged(world, failed, node=untainted), judged(world, of_one_program(failed))
         assert isinstance(by_writer, Refusal)
         assert "written by kube-controller-manager" in by_writer.clause
-        assert isinstance(by_oath, Refusal)
-        assert "out of service" in by_oath.clause
+        assert isinstance(by_taint, Refusal)
+        assert "out of service" in by_taint.clause
 
     in_world(body)
 

@@ -27,8 +27,8 @@ SCENARIOS = (
         is_lagging_controller=True,
     ),
     _scenario(
-        "gap, set made anew",
-        "the StatefulSet is deleted and created again; generations count anew",
+        "gap, set made again",
+        "the StatefulSet is deleted and created again; generations count again",
         {"toggle": 2, "force": 1, "gap": 1, "recreation": 1},
     ),
     _scenario(
@@ -104,7 +104,7 @@ SCENARIOS = (
     ),
     _scenario(
         "restore, gap",
-        "generations of the other timeline count anew",
+        "generations of the other timeline count again",
         {"toggle": 2, "force": 1, "restore": 1, "gap": 1, "word": 1},
         pods=2,
         has_ended=True,
@@ -136,7 +136,7 @@ DEEP = (
     _scenario("deep gaps", "two gaps, two force deletes, replaced", {"toggle": 3, "force": 2, "gap": 2, "roll": 1}),
     _scenario(
         "deep set",
-        "late controller, set made anew, two gaps",
+        "late controller, set made again, two gaps",
         {"toggle": 2, "force": 1, "gap": 2, "recreation": 1},
         is_lagging_controller=True,
     ),

@@ -22,7 +22,7 @@ class Etcd(Gaps):
         if not state.left[RESTORE]:
             return
         if state.backup is None:
-            backup = Backup(state.stateful_set, state.pod, state.status, state.said, state.sworn, state.lease)
+            backup = Backup(state.stateful_set, state.pod, state.status, state.said, state.confirmed, state.lease)
             yield Step("somebody backs etcd up", state._replace(backup=backup))
         elif self._may_restore(state):
             says = "etcd is restored from the backup"
@@ -46,7 +46,7 @@ class Etcd(Gaps):
             pod=back.pod,
             status=back.status,
             said=back.said,
-            sworn=back.sworn,
+            confirmed=back.confirmed,
             alive=state.alive | again,
             revived=state.revived | again,
             replicas=tuple(self._rewound(r, back) for r in state.replicas),

@@ -52,10 +52,10 @@ class Processes(Merging):
     def _from_status(self, state: State, replica: Replica, status: Status) -> Replica:
         """Return the process with checkpoint, ledger and spans of a status; what was there is in the ledger by its uid."""
         own = 1 << status.uid if status.uid else 0
-        sworn = state.sworn & status.known & ~bit(state.pod)
+        confirmed = state.confirmed & status.known & ~bit(state.pod)
         return replica._replace(
             known=replica.known | status.known | own,
-            dead=replica.dead | status.dead | sworn,
+            dead=replica.dead | status.dead | confirmed,
             spans=tuple(s for s in status.spans if not self.rules.is_closed(s, state)),
             facts=status.facts,
             base=status.uid,

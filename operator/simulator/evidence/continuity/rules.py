@@ -73,7 +73,7 @@ class Rules:
     doubts_position: `staticgroup restored` opens a span also for a process that resumes a stored position.
     compares_own_writes: a read of our own Lease or status that is older than our write tells a restore.
     notices_old_reads: a read below what was seen tells a restore, and so does a certified pod that runs.
-    ends_facts: a restore ends the facts, for the generations of another timeline count anew.
+    ends_facts: a restore ends the facts, for the generations of another timeline count again.
     ends_certificates: a restore ends the certificate of a pod whose object is there.
     """
 

@@ -134,7 +134,7 @@ class Backup(NamedTuple):
     pod: Pod | None
     status: Status | None
     said: tuple[int, ...]
-    sworn: int
+    confirmed: int
     lease: Lease | None = None
 
 
@@ -146,7 +146,7 @@ class State(NamedTuple):
     born: uids given so far. alive: pods whose process runs. revived: those that a restore has started a second time.
     holder: pod whose process holds the id. stored: the holder that a fail-over would bring back.
     flight: a status write on its way, and whether the version it is bound to is still the newest.
-    said, sworn: spans and pods of which a person has said that what they hide has ended.
+    said, confirmed: spans and pods of which a person has said that what they hide has ended.
     leader: replica that holds the Lease. has_twin: another StaticGroup issues the same ids.
     copy: an old status that somebody keeps. is_restored_said: `staticgroup restored` was said and is not written down yet.
     left: how often each of `scenario.FAULTS` may still happen.
@@ -167,7 +167,7 @@ class State(NamedTuple):
     revived: int = 0
     stored: int = 0
     said: tuple[int, ...] = ()
-    sworn: int = 0
+    confirmed: int = 0
     leader: int = 0
     has_twin: bool = False
     is_restored_said: bool = False

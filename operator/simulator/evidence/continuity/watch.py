@@ -1,4 +1,4 @@
-"""What an operator process does about gaps: loses its watch, lists anew, judges the name, notices a restore."""
+"""What an operator process does about gaps: loses its watch, lists again, judges the name, notices a restore."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Watch(Gaps):
         return Step(says, after if is_kept else self.opened(after, n))
 
     def _restored(self, state: State, n: int, replica: Replica) -> State:
-        """Begin anew: a span for all names, and nothing of the other timeline is believed of what is there."""
+        """Begin again: a span for all names, and nothing of the other timeline is believed of what is there."""
         listed = self.relisted(state, replica)
         dead = listed.dead
         if listed.pod is not None and listed.pod.phase != ENDED and self.rules.ends_certificates:

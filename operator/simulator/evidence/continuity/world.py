@@ -160,8 +160,8 @@ class World(Actor):
         if state.left[POD_WORD]:
             for uid in range(1, state.born + 1):
                 own = 1 << uid
-                if not (state.alive | state.sworn | bit(state.pod)) & own:
-                    after = state._replace(sworn=state.sworn | own, left=self.spend(state, POD_WORD))
+                if not (state.alive | state.confirmed | bit(state.pod)) & own:
+                    after = state._replace(confirmed=state.confirmed | own, left=self.spend(state, POD_WORD))
                     yield Step(f"a person says that pod {uid} has ended", self._heard(after))
         if state.left[WORD]:
             owed = {s for r in state.replicas for s in r.spans} | set(state.status.spans if state.status else ())
@@ -175,7 +175,7 @@ class World(Actor):
     def _heard(self, state: State) -> State:
         replicas = tuple(
             r._replace(
-                dead=r.dead | (state.sworn & r.known & ~bit(state.pod)),
+                dead=r.dead | (state.confirmed & r.known & ~bit(state.pod)),
                 spans=tuple(s for s in r.spans if not self.rules.is_closed(s, state)),
             )
             for r in state.replicas

@@ -1,4 +1,4 @@
-"""What is so with a StaticGroup, in words: every teller (status, exceptions, explain, Events, journal) tells findings.
+"""What is so with a StaticGroup, in words: whoever tells (status, exceptions, explain, Events, journal) tells findings.
 
 A finding says what is so and what a person can do about it; nothing else words either. `guards` finds why a removal is held
 back, `seats` what is out of order with one id or pod, the other modules how the whole stands, one finding for each condition.

@@ -15,7 +15,7 @@ from ...api.protocols import GroupProtocol
 from ..group import GroupView
 from ..protocols import chosen_by, told_as
 from .group import tell_holders, tell_rebalances
-from .picture import Fact, GroupPicture, Look, Picture, Rollout, Teller
+from .picture import Collector, Fact, GroupPicture, Look, Picture, Rollout
 from .pods import tell_runs
 from .states import tell_states
 from .workload import tell_timeout, tell_workload
@@ -38,16 +38,16 @@ def facts_of_round(before: Picture | None, look: Look) -> tuple[Picture, tuple[F
     if before is not None and (before.uid, before.group_key) != (look.snapshot.uid, group_key):
         before = None  # another StaticGroup of this name, or its connection leads to another cluster now
     known = before or Picture(uid=look.snapshot.uid, group_key=group_key, seen_ms=look.began_ms)
-    teller = Teller(look, replace(known, protocol=_protocol(known, look)), is_first=before is None)
-    tell_runs(teller)
+    collector = Collector(look, replace(known, protocol=_protocol(known, look)), is_first=before is None)
+    tell_runs(collector)
     group = look.snapshot.group
     if isinstance(group, GroupView):
-        tell_rebalances(teller, group)
-        tell_holders(teller, group)
-        tell_states(teller, group)
-    tell_workload(teller)
-    tell_timeout(teller)
-    return replace(teller.picture, seen_ms=look.began_ms), tuple(teller.facts)
+        tell_rebalances(collector, group)
+        tell_holders(collector, group)
+        tell_states(collector, group)
+    tell_workload(collector)
+    tell_timeout(collector)
+    return replace(collector.picture, seen_ms=look.began_ms), tuple(collector.facts)
 
 
 def _protocol(picture: Picture, look: Look) -> str:

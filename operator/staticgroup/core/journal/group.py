@@ -14,7 +14,7 @@ from typing import Final
 
 from ...api import journal as api
 from ..group import GroupType, GroupView
-from .picture import Epoch, GroupPicture, Teller, short
+from .picture import Collector, Epoch, GroupPicture, short
 
 EPOCHS_MAX: Final = 50
 """Most epochs told for one look; of a group that moved on further the newest are told."""
@@ -24,25 +24,25 @@ UNSETTLED_MAX_MS: Final = 60_000
 """A rebalance is told when the group has settled, because only then is known what moved; or after so long anyway."""
 
 
-def tell_rebalances(teller: Teller, group: GroupView) -> None:
+def tell_rebalances(collector: Collector, group: GroupView) -> None:
     """Tell the rebalances that this reading shows, and remember the reading."""
-    before = _continued(teller.picture.group, group)
+    before = _continued(collector.picture.group, group)
     shares = _shares(group)
     now = GroupPicture(
-        group_type=group.group_type, state=group.state, epoch=group.group_epoch, seen_ms=teller.look.began_ms
+        group_type=group.group_type, state=group.state, epoch=group.group_epoch, seen_ms=collector.look.began_ms
     )
     if before is not None and before.epoch is not None:
-        now = replace(now, untold=_with_new_epochs(teller, group, before, before.epoch))
-        now = _tell_epochs(teller, group, before, now, shares)
+        now = replace(now, untold=_with_new_epochs(collector, group, before, before.epoch))
+        now = _tell_epochs(collector, group, before, now, shares)
     elif before is not None and _is_settled(group):
-        _tell_classic_rebalance(teller, group, before, shares)
+        _tell_classic_rebalance(collector, group, before, shares)
     if _is_settled(group):
-        now = replace(now, settled_ms=teller.look.began_ms, shares=shares, digest=_digest(group))
+        now = replace(now, settled_ms=collector.look.began_ms, shares=shares, digest=_digest(group))
     elif before is not None:
         now = replace(now, settled_ms=before.settled_ms, shares=before.shares, digest=before.digest, was_unsettled=True)
     else:
         now = replace(now, was_unsettled=True)
-    teller.picture = replace(teller.picture, group=now)
+    collector.picture = replace(collector.picture, group=now)
 
 
 def _continued(before: GroupPicture | None, group: GroupView) -> GroupPicture | None:
@@ -57,31 +57,31 @@ def _continued(before: GroupPicture | None, group: GroupView) -> GroupPicture | 
     return before if group.group_type is GroupType.ABSENT and before.epoch is None else None
 
 
-def _with_new_epochs(teller: Teller, group: GroupView, before: GroupPicture, old: int) -> tuple[Epoch, ...]:
+def _with_new_epochs(collector: Collector, group: GroupView, before: GroupPicture, old: int) -> tuple[Epoch, ...]:
     """Add the epochs that this look is the first to see; none when the group is another one of the same name."""
     new = group.group_epoch if group.group_epoch is not None else old
     added = tuple(
-        Epoch(number=n, lo_ms=before.seen_ms, hi_ms=teller.look.ended_ms, state_before=before.state)
+        Epoch(number=n, lo_ms=before.seen_ms, hi_ms=collector.look.ended_ms, state_before=before.state)
         for n in range(max(old, new - EPOCHS_MAX) + 1, new + 1)
     )
-    teller.picture = replace(teller.picture, rebalances=teller.picture.rebalances + len(added))
+    collector.picture = replace(collector.picture, rebalances=collector.picture.rebalances + len(added))
     return before.untold + added
 
 
 def _tell_epochs(
-    teller: Teller,
+    collector: Collector,
     group: GroupView,
     before: GroupPicture,
     now: GroupPicture,
     shares: Mapping[str, int | None],
 ) -> GroupPicture:
     is_settled = _is_settled(group)
-    if not now.untold or not (is_settled or teller.look.ended_ms - now.untold[0].hi_ms >= UNSETTLED_MAX_MS):
+    if not now.untold or not (is_settled or collector.look.ended_ms - now.untold[0].hi_ms >= UNSETTLED_MAX_MS):
         return now
     for epoch in now.untold:
         is_known = is_settled and epoch is now.untold[-1]
-        teller.tell(
-            f"{teller.group_key}/{epoch.number}/rebalanced",
+        collector.tell(
+            f"{collector.group_key}/{epoch.number}/rebalanced",
             api.GroupRebalanced,
             time_lo_ms=epoch.lo_ms,
             time_hi_ms=epoch.hi_ms,
@@ -95,22 +95,22 @@ def _tell_epochs(
 
 
 def _tell_classic_rebalance(
-    teller: Teller, group: GroupView, before: GroupPicture, shares: Mapping[str, int | None]
+    collector: Collector, group: GroupView, before: GroupPicture, shares: Mapping[str, int | None]
 ) -> None:
     """Tell a rebalance that went by: it was in flight at a look, or only one explains the members now."""
     if not before.was_unsettled and (before.settled_ms is None or before.shares == shares):
         return
     lo_ms = before.settled_ms if before.settled_ms is not None else before.seen_ms
     after = _digest(group)
-    fact_id = f"{teller.group_key}/{before.digest or 'unseen'}-{after}"
+    fact_id = f"{collector.group_key}/{before.digest or 'unseen'}-{after}"
     if before.digest in ("", after):
         fact_id += f"/{lo_ms}"  # nothing but its time tells it from another one between the same members
-    teller.picture = replace(teller.picture, rebalances=teller.picture.rebalances + 1)
-    teller.tell(
+    collector.picture = replace(collector.picture, rebalances=collector.picture.rebalances + 1)
+    collector.tell(
         f"{fact_id}/rebalanced",
         api.GroupRebalanced,
         time_lo_ms=before.settled_ms,
-        time_hi_ms=teller.look.ended_ms,
+        time_hi_ms=collector.look.ended_ms,
         state_before=before.state,
         members=len(group.members),
         partitions_total=_total(shares),
@@ -118,12 +118,12 @@ def _tell_classic_rebalance(
     )
 
 
-def tell_holders(teller: Teller, group: GroupView) -> None:
+def tell_holders(collector: Collector, group: GroupView) -> None:
     """Tell ids of ours that another member.id holds now, and remember who holds them."""
-    identity, table = teller.look.plan.identity, teller.look.plan.table
+    identity, table = collector.look.plan.identity, collector.look.plan.table
     if identity is None or table is None:
         return
-    known, rebalances = teller.picture.holders, teller.picture.rebalances
+    known, rebalances = collector.picture.holders, collector.picture.rebalances
     holders = {seat.key: known[seat.key] for seat in table.wanted if seat.key in known}
     duplicates = table.duplicates
     for member in group.members:
@@ -131,21 +131,21 @@ def tell_holders(teller: Teller, group: GroupView) -> None:
         if i is None or i in duplicates or identity.ordinal_of(i) is None:
             continue
         before = known.get(i)
-        if teller.group_seen_ms is not None and (before is None or before[0] != member.member_id):
+        if collector.group_seen_ms is not None and (before is None or before[0] != member.member_id):
             is_quiet = before is not None and before[1] == rebalances and _is_quiet(group)
-            _tell_rejoined(teller, group, i, member.member_id, before[0] if before else None, absorbed=is_quiet)
+            _tell_rejoined(collector, group, i, member.member_id, before[0] if before else None, absorbed=is_quiet)
         holders[i] = (member.member_id, rebalances)
-    teller.picture = replace(teller.picture, holders=holders)
+    collector.picture = replace(collector.picture, holders=holders)
 
 
 def _tell_rejoined(
-    teller: Teller, group: GroupView, instance_id: str, member_id: str, previous: str | None, *, absorbed: bool
+    collector: Collector, group: GroupView, instance_id: str, member_id: str, previous: str | None, *, absorbed: bool
 ) -> None:
-    teller.tell(
-        f"{teller.group_key}/{instance_id}/{short(member_id)}/rejoined",
+    collector.tell(
+        f"{collector.group_key}/{instance_id}/{short(member_id)}/rejoined",
         api.MemberRejoined,
-        time_lo_ms=teller.group_seen_ms,
-        time_hi_ms=teller.look.ended_ms,
+        time_lo_ms=collector.group_seen_ms,
+        time_hi_ms=collector.look.ended_ms,
         instance_id=instance_id,
         member_id=short(member_id),
         previous_member_id=None if previous is None else short(previous),

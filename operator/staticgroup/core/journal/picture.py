@@ -125,7 +125,7 @@ class Fact:
     data: api.GroupData
 
 
-class Teller:
+class Collector:
     """Collect the facts of one look.
 
     Attributes

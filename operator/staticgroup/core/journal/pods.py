@@ -12,24 +12,24 @@ from ...api.protocols import GroupProtocol
 from ...api.staticgroup import StaticGroupSpec
 from ..identity import Identity
 from ..runs import RETOLD_MS, RunChange
-from .picture import Teller, short
+from .picture import Collector, short
 
 
-def tell_runs(teller: Teller) -> None:
+def tell_runs(collector: Collector) -> None:
     """Tell the ends and starts of processes, one record for each id that the process holds."""
-    identity = teller.look.plan.identity
-    for change in teller.look.runs if identity is not None else ():
-        if teller.look.ended_ms - change.observed_at_ms > RETOLD_MS:
+    identity = collector.look.plan.identity
+    for change in collector.look.runs if identity is not None else ():
+        if collector.look.ended_ms - change.observed_at_ms > RETOLD_MS:
             continue
-        for instance_id in _ids_of(change, identity, teller.look.spec) if identity is not None else ():
-            _tell_run(teller, change, instance_id)
+        for instance_id in _ids_of(change, identity, collector.look.spec) if identity is not None else ():
+            _tell_run(collector, change, instance_id)
 
 
-def _tell_run(teller: Teller, change: RunChange, instance_id: str) -> None:
-    pod, timeout = change.pod, teller.look.plan.timeout
+def _tell_run(collector: Collector, change: RunChange, instance_id: str) -> None:
+    pod, timeout = change.pod, collector.look.plan.timeout
     group_ms = timeout.group_ms if timeout is not None else None
-    own_ms = pod.session_timeout_ms if teller.picture.protocol != GroupProtocol.CONSUMER.value else None
-    teller.tell(
+    own_ms = pod.session_timeout_ms if collector.picture.protocol != GroupProtocol.CONSUMER.value else None
+    collector.tell(
         f"{pod.uid}/{change.restart_count}/{instance_id}/{'up' if change.is_up else 'down'}",
         api.MemberUp if change.is_up else api.MemberDown,
         observed_at_ms=change.observed_at_ms,

@@ -11,36 +11,36 @@ from ..chain import IncarnationState
 from ..group import GroupView, LeaveOutcome
 from ..plan import Removal
 from ..snapshot import RemovalRecord
-from .picture import Teller, short
+from .picture import Collector, short
 
 _State = tuple[str, type[api.GroupData], dict[str, Any]]
 
 
-def tell_states(teller: Teller, group: GroupView) -> None:
+def tell_states(collector: Collector, group: GroupView) -> None:
     """Tell what is departed, removed, fenced or held and was not told yet."""
-    told = teller.picture.told
-    states = [*_departed(teller), *_removed(teller, group), *_held(teller)]
+    told = collector.picture.told
+    states = [*_departed(collector), *_removed(collector, group), *_held(collector)]
     for fact_id, data_type, fields in states:
         if fact_id not in told:
-            teller.tell(fact_id, data_type, **fields)
-    teller.picture = replace(teller.picture, told=frozenset(fact_id for fact_id, _, _ in states))
-    executed = teller.look.executed
+            collector.tell(fact_id, data_type, **fields)
+    collector.picture = replace(collector.picture, told=frozenset(fact_id for fact_id, _, _ in states))
+    executed = collector.look.executed
     for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
         if outcome is LeaveOutcome.FENCED:
             member_id = short(removal.entry.member_id)
-            teller.tell(
-                f"{teller.group_key}/{member_id}/fenced",
+            collector.tell(
+                f"{collector.group_key}/{member_id}/fenced",
                 api.MemberFenced,
-                time_lo_ms=teller.look.began_ms,
-                time_hi_ms=teller.look.ended_ms,
+                time_lo_ms=collector.look.began_ms,
+                time_hi_ms=collector.look.ended_ms,
                 instance_id=removal.entry.instance_id,
                 member_id=member_id,
             )
 
 
-def _departed(teller: Teller) -> Iterator[_State]:
+def _departed(collector: Collector) -> Iterator[_State]:
     """List the newest end of each departed id whose incarnations are all proven dead."""
-    table = teller.look.plan.table
+    table = collector.look.plan.table
     for seat in table.departed if table is not None else ():
         i = seat.key
         carriers = [p for p in seat.chain if i in p.instance_ids]
@@ -57,21 +57,21 @@ def _departed(teller: Teller) -> Iterator[_State]:
             yield f"{newest.uid}/{i}/departed", api.MemberDeparted, fields
 
 
-def _removed(teller: Teller, group: GroupView) -> Iterator[_State]:
+def _removed(collector: Collector, group: GroupView) -> Iterator[_State]:
     """List the acknowledged removals, which the status remembers, and those that did not last."""
-    sent = {r.entry.member_id: r for r in teller.look.executed.removed}
+    sent = {r.entry.member_id: r for r in collector.look.executed.removed}
     described = {m.member_id for m in group.members}
-    for record in teller.look.plan.history.removals:
+    for record in collector.look.plan.history.removals:
         removal = sent.get(record.member_id)
         for attempt in range(max(1, record.attempts - 1), record.attempts + 1):
             is_last = attempt == record.attempts
-            yield _removal(teller, record, attempt, removal if is_last else None)
+            yield _removal(collector, record, attempt, removal if is_last else None)
             # What is sent again was described again.
             if not is_last or (removal is None and record.member_id in described):
-                yield _resurrection(teller, record, attempt)
+                yield _resurrection(collector, record, attempt)
 
 
-def _removal(teller: Teller, record: RemovalRecord, attempt: int, removal: Removal | None) -> _State:
+def _removal(collector: Collector, record: RemovalRecord, attempt: int, removal: Removal | None) -> _State:
     acknowledged_ms = int(record.acknowledged_at_s * 1000)
     proofs = removal.chain.incarnations if removal is not None else ()
     certificates = [f"{p.uid} {p.certificate.kind.value}" for p in proofs if p.certificate is not None]
@@ -86,34 +86,34 @@ def _removal(teller: Teller, record: RemovalRecord, attempt: int, removal: Remov
         "certificates": certificates[: api.CERTIFICATES_MAX],
         "reason": removal.entry.reason if removal is not None else "",
     }
-    return f"{teller.group_key}/{member_id}/{attempt}/removed", api.MemberRemoved, fields
+    return f"{collector.group_key}/{member_id}/{attempt}/removed", api.MemberRemoved, fields
 
 
-def _resurrection(teller: Teller, record: RemovalRecord, attempt: int) -> _State:
+def _resurrection(collector: Collector, record: RemovalRecord, attempt: int) -> _State:
     member_id = short(record.member_id)
     fields = {
         "instance_id": record.instance_id,
         "member_id": member_id,
         "attempt": attempt,
         "outcome": api.RemovalOutcome.RESURRECTED.value,
-        "time_hi_ms": teller.look.ended_ms,
+        "time_hi_ms": collector.look.ended_ms,
     }
-    return f"{teller.group_key}/{member_id}/{attempt}/resurrected", api.MemberRemoved, fields
+    return f"{collector.group_key}/{member_id}/{attempt}/resurrected", api.MemberRemoved, fields
 
 
-def _held(teller: Teller) -> Iterator[_State]:
+def _held(collector: Collector) -> Iterator[_State]:
     """List the departed members that a guard keeps."""
-    for held in teller.look.plan.held:
+    for held in collector.look.plan.held:
         member_id = short(held.subject.member_id)
         yield (
-            f"{teller.group_key}/{member_id}/{held.reason}/held",
+            f"{collector.group_key}/{member_id}/{held.reason}/held",
             api.RemovalHeld,
             {
                 "instance_id": held.subject.instance_id,
                 "member_id": member_id,
                 "guard": held.reason,
                 "message": short(held.text),
-                "time_lo_ms": teller.group_seen_ms,
-                "time_hi_ms": teller.look.ended_ms,
+                "time_lo_ms": collector.group_seen_ms,
+                "time_hi_ms": collector.look.ended_ms,
             },
         )

@@ -7,45 +7,45 @@ from typing import Any
 
 from ...api import journal as api
 from ..workload import WorkloadView
-from .picture import Rollout, Teller
+from .picture import Collector, Rollout
 
 
-def tell_workload(teller: Teller) -> None:
+def tell_workload(collector: Collector) -> None:
     """Tell scaling and rollouts; a StatefulSet that cannot be read, or is older than what was read, is no news."""
-    now, before = teller.look.snapshot.workload, teller.picture.workload
+    now, before = collector.look.snapshot.workload, collector.picture.workload
     if now is None:
         return
     if before is not None and before.uid != now.uid:
         before = None
-        teller.picture = replace(teller.picture, rollout=None)
+        collector.picture = replace(collector.picture, rollout=None)
     if before is not None and _is_older(now, before):
         return
     if before is not None and before.replicas != now.replicas:
         _tell_of_workload(
-            teller,
+            collector,
             f"{now.uid}/{now.metadata_generation}/scaled",
             api.WorkloadScaled,
             replicas_before=before.replicas,
             replicas_after=now.replicas,
         )
-    _tell_rollout(teller, before, now)
-    teller.picture = replace(teller.picture, workload=now)
+    _tell_rollout(collector, before, now)
+    collector.picture = replace(collector.picture, workload=now)
 
 
-def _tell_rollout(teller: Teller, before: WorkloadView | None, now: WorkloadView) -> None:
-    running, is_rolling = teller.picture.rollout, _is_rolling(now)
+def _tell_rollout(collector: Collector, before: WorkloadView | None, now: WorkloadView) -> None:
+    running, is_rolling = collector.picture.rollout, _is_rolling(now)
     went_by = before is not None and bool(before.update_revision) and before.update_revision != now.update_revision
     if running is None or running.revision != now.update_revision:
         if not is_rolling and not went_by:
-            teller.picture = replace(teller.picture, rollout=None)
+            collector.picture = replace(collector.picture, rollout=None)
             return
         running = Rollout(
             revision=now.update_revision,
             metadata_generation=now.metadata_generation,
-            rebalances=teller.picture.rebalances,
+            rebalances=collector.picture.rebalances,
         )
         _tell_of_workload(
-            teller,
+            collector,
             f"{now.uid}/{now.metadata_generation}/{running.revision}/rollout-started",
             api.RolloutStarted,
             rollout_id=running.revision,
@@ -53,36 +53,36 @@ def _tell_rollout(teller: Teller, before: WorkloadView | None, now: WorkloadView
         )
     if not is_rolling:
         _tell_of_workload(
-            teller,
+            collector,
             f"{now.uid}/{running.metadata_generation}/{running.revision}/rollout-finished",
             api.RolloutFinished,
             rollout_id=running.revision,
             replicas=now.replicas,
-            rebalances=teller.picture.rebalances - running.rebalances,
+            rebalances=collector.picture.rebalances - running.rebalances,
         )
-    teller.picture = replace(teller.picture, rollout=running if is_rolling else None)
+    collector.picture = replace(collector.picture, rollout=running if is_rolling else None)
 
 
-def _tell_of_workload(teller: Teller, fact_id: str, data_type: type[api.GroupData], **fields: Any) -> None:
-    lo_ms = None if teller.is_first else teller.picture.seen_ms
-    bounds = {"time_lo_ms": lo_ms, "time_hi_ms": teller.look.ended_ms}
-    teller.tell(f"{teller.look.snapshot.uid}/{fact_id}", data_type, **(bounds | fields))
+def _tell_of_workload(collector: Collector, fact_id: str, data_type: type[api.GroupData], **fields: Any) -> None:
+    lo_ms = None if collector.is_first else collector.picture.seen_ms
+    bounds = {"time_lo_ms": lo_ms, "time_hi_ms": collector.look.ended_ms}
+    collector.tell(f"{collector.look.snapshot.uid}/{fact_id}", data_type, **(bounds | fields))
 
 
-def tell_timeout(teller: Teller) -> None:
+def tell_timeout(collector: Collector) -> None:
     """Tell another session timeout for the next pods, or of the group, than the status had."""
-    timeout, before_ms = teller.look.plan.timeout, teller.look.timeout_before_ms
+    timeout, before_ms = collector.look.plan.timeout, collector.look.timeout_before_ms
     after_ms = None
     if timeout is not None:
         after_ms = timeout.inject_ms if timeout.inject_ms is not None else timeout.group_ms
     if timeout is None or after_ms is None or after_ms == before_ms:
         return
-    generation = teller.look.snapshot.metadata_generation
+    generation = collector.look.snapshot.metadata_generation
     fact_id = f"{generation}/timeout-changed/{after_ms}"
     if before_ms is not None:  # it may have been this one before, so only the time tells the two changes apart
-        fact_id = f"{generation}/timeout-changed/{before_ms}-{after_ms}/{teller.look.ended_ms}"
+        fact_id = f"{generation}/timeout-changed/{before_ms}-{after_ms}/{collector.look.ended_ms}"
     _tell_of_workload(
-        teller,
+        collector,
         fact_id,
         api.TimeoutChanged,
         session_timeout_ms_before=before_ms,

@@ -209,7 +209,7 @@ class IncarnationBook:
         -----
         They are asked again after a merge, whose suspects may be older than they; a suspicion that begins now is younger
         than every word that was heard before. A word that is no longer among them takes nothing back. What they change
-        holds nothing back from the durable position: they are listed anew after a restart.
+        holds nothing back from the durable position: they are listed again after a restart.
         """
         self._words = {}
         for word in words:
@@ -251,7 +251,7 @@ class IncarnationBook:
         return self.take(version, is_deleted=False, in_order=False)
 
     def forget_versions(self, resource_version: int) -> None:
-        """Start comparing versions anew, because the resourceVersion counter went back to `resource_version`."""
+        """Start comparing versions again, because the resourceVersion counter went back to `resource_version`."""
         for record in self.records.in_scope(""):
             record.resource_version = record.dropped_until = 0
         self.unwritten.forget_versions(resource_version)

@@ -6,7 +6,7 @@ timeline: nobody knows then whether the API server went back in time.
 
 A workload whose ends cannot be written stays behind the position, with one of its own, so that it holds nobody else back.
 An earlier release knows of no such list. What it reads as the position is therefore the lowest of all: it resumes from
-there, as it would have stored it itself, or finds the history gone and begins anew. Both are safe.
+there, as it would have stored it itself, or finds the history gone and begins again. Both are safe.
 """
 
 import json
@@ -32,7 +32,7 @@ class Continuity:
     resource_versions: position of each scope; everything up to it that matters is in a status, but for `behind`.
     behind: workloads of which that is true up to an earlier position only; 0: up to none.
     since: earlier epochs, the oldest first, that `epoch` continues for every pod name but those of these workloads.
-    timeline: drawn anew whenever the API server was seen to go back in time; uids compare only within one.
+    timeline: drawn again whenever the API server was seen to go back in time; uids compare only within one.
     at_s: when it was so, seconds since the Unix epoch; 0.0 when that is not known.
     restored: the word about a restored etcd (`ActiveLease`) that was known then; "" when there was none.
     """
@@ -65,7 +65,7 @@ class Continuity:
 
     @classmethod
     def from_json(cls, text: str) -> "Continuity | None":
-        """Read what `to_json` of this or an earlier release wrote; None for anything else, which means to begin anew."""
+        """Read what `to_json` of this or an earlier release wrote; None for anything else, which means to begin again."""
         try:
             raw = json.loads(text)
             floors = _positions(raw["resourceVersions"])

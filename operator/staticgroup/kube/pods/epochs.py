@@ -57,7 +57,7 @@ class Epochs:
     # -- where a process begins
 
     def begin(self, resume: Continuity | None, *, restored: str, covers: bool) -> bool:
-        """Go on from what the last process stored, or begin anew.
+        """Go on from what the last process stored, or begin again.
 
         Parameters
         ----------

@@ -151,7 +151,7 @@ class PodStore:
         return self._stored_maximum
 
     def version_counter_reset(self, resource_version: int) -> None:
-        """Start comparing versions anew after an etcd restore."""
+        """Start comparing versions again after an etcd restore."""
         self._stored_maximum = 0
         self._end_timeline()
         self._book.forget_versions(resource_version)

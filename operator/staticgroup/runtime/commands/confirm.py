@@ -161,7 +161,7 @@ def _why_not(problem: KubeProblem, namespace: str, uid: str, *, is_named: bool) 
     if problem.kind is KubeProblemKind.CONFLICT:
         return (
             f"it was said before; see who said it: kubectl -n {namespace} get {names.CONFIRMATION_PLURAL} {uid}. To say it "
-            "anew, for example after the pod came back and was lost again, delete that first"
+            "again, for example after the pod came back and was lost again, delete that first"
         )
     if problem.kind is KubeProblemKind.NOT_FOUND:
         return f"namespace {namespace} or the kind {names.CONFIRMATION_KIND} does not exist here; {INSTALL_CRDS}"

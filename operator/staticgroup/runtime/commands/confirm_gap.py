@@ -244,7 +244,7 @@ async def _words(kube: AioKubeGateway) -> list[GapWord]:
 def _why_not(problem: KubeProblem, name: str, *, is_named: bool) -> str:
     if problem.kind is KubeProblemKind.CONFLICT:
         return (
-            f"it was said before; see who said it: kubectl get {names.GAP_CONFIRMATION_PLURAL} {name}. To say it anew, delete "
+            f"it was said before; see who said it: kubectl get {names.GAP_CONFIRMATION_PLURAL} {name}. To say it again, delete "
             "that first"
         )
     if problem.kind is KubeProblemKind.NOT_FOUND:

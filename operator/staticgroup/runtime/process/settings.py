@@ -41,7 +41,7 @@ class Settings:
         requestTimeoutSeconds, so that a silent broker is still reported.
     group_poll_s: how often a quiet group is described, 5-600 s.
     relist_s: how often the pod watch is checked against a full LIST, and StaticGroups, KafkaConnections and StatefulSets
-        are listed anew at the latest, 60-86400 s.
+        are listed again at the latest, 60-86400 s.
     barrier_patience_s: how long the main watch may take to pass a read before a replay is opened, 0-5 s.
     secret_max_age_s: how long a read Secret is used before it is read again, 1-600 s.
     secret_label: label that a Secret must carry to be used, `<key>` or `<key>=<value>`; empty: any Secret that a

@@ -42,7 +42,7 @@ def test_scope_of_one_namespace_goes_on_from_below_its_own_workloads() -> None:
     assert (stored.floor("shop", 42), stored.floor("bills", 43), stored.floor("", 43)) == (17, 43, 17)
 
 
-def test_workload_without_any_position_makes_earlier_releases_begin_anew_and_not_this_one() -> None:
+def test_workload_without_any_position_makes_earlier_releases_begin_again_and_not_this_one() -> None:
     stored = Continuity(epoch="e1", resource_versions={"": 42}, behind={WEB: 0})
     assert Continuity.from_json(stored.to_json()) == stored
     assert as_an_earlier_release_reads(stored.to_json()) is None

@@ -32,7 +32,7 @@ def story(
 
 
 def told(versions: list[dict[str, Any]], *, listed_at: int | None = None) -> Incarnation:
-    """Fold the versions of a story and the deletion of its pod; the operator may begin anew and LIST one of them first."""
+    """Fold the versions of a story and the deletion of its pod; the operator may begin again and LIST one of them first."""
     book = make_book()
     for number, raw in enumerate(versions):
         if number == listed_at:

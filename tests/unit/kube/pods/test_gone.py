@@ -105,8 +105,8 @@ def test_after_a_restore_an_old_number_is_not_taken_for_an_old_version() -> None
     for number in (1, 2, 3):
         rolled(book, number)
     book.forget_versions(0)
-    see(book, pod(uid="anew"), 5)
-    assert {i.uid for i in book.records.chain("shop", ["web-0"], [])} == {"anew", "web-0-3"}
+    see(book, pod(uid="again"), 5)
+    assert {i.uid for i in book.records.chain("shop", ["web-0"], [])} == {"again", "web-0-3"}
 
 
 def test_end_that_is_certified_late_leaves_the_newest_in_place() -> None:

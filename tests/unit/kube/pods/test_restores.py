@@ -29,7 +29,7 @@ async def resumed_by_two(server: FakeApiServer) -> Continuity:
 
 @asynccontextmanager
 async def two_told(server: FakeApiServer) -> AsyncIterator[tuple[World, World]]:
-    """Let two replicas that resumed from one position hear the same word about a restored etcd, and anchor anew."""
+    """Let two replicas that resumed from one position hear the same word about a restored etcd, and anchor again."""
     server.put(composed(pod("web-0", uid="u0")))
     stored = await resumed_by_two(server)
     scopes = ("shop",)

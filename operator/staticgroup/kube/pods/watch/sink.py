@@ -83,7 +83,7 @@ class PodSink(Protocol):
         """Return the highest resourceVersion in the durable ledger, 0 when it is empty or void."""
 
     def gap_opened(self, stream: FollowedScope, gap: Gap, *, was_anchored: bool) -> None:
-        """Hear that continuity is lost; the stream anchors itself anew."""
+        """Hear that continuity is lost; the stream anchors itself again."""
 
     def gap_closed(self, scope: str, listing: Listing) -> None:
         """Hear what a complete LIST shows after a gap, once its versions are folded."""

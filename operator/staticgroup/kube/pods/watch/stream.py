@@ -172,7 +172,7 @@ class PodStream:
         return True
 
     async def _recover(self, gap: Gap) -> None:
-        """Give up continuity and anchor anew."""
+        """Give up continuity and anchor again."""
         self._gap_count += 1
         was_anchored, self.is_anchored = self.is_anchored, False
         if self._reported_gap is not None and self._reported_gap.is_restore:
