@@ -14,7 +14,6 @@ from staticgroup.api.identifiers import (
     TooManyIdsError,
     client_suffixes,
     identity_scope,
-    placeholders_of,
     resolve_template,
     validate_instance_id,
 )
