@@ -226,7 +226,8 @@ def tell(replicas: int, groups: Sequence[Departing], rebalances: Sequence[int], 
     by_the_newer = sum(at > handed_over_ms for at in at_ms("during"))
     record(
         f"upgrade in the middle of a scale-down, {replicas} replica(s)", removals=sum(len(g.game.removals()) for g in groups),
-        live_removals=0, rebalances=rebalances, sessions_expired=0, seats_blind=0,
+        rebalances=rebalances, sessions_expired=sum(len(g.game.events(GroupEventKind.SESSION_EXPIRED)) for g in groups),
+        seats_blind=sum(len(blind(g.game, range(1000))) for g in groups),
         handed_over_s=round((handed_over_ms - upgraded_ms) / 1000, 1),
         during_removed_by_the_newer=by_the_newer,
         **{f"removed_s_{when}": spread(took_s(when)) for when in CLASSIC},
