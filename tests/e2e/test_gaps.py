@@ -221,6 +221,16 @@ def await_injecting(game: Play) -> None:
     )  # fmt: skip
 
 
+def start_after_a_change(game: Play, replicas: int, static: Mapping[str, Any], **workload: Any) -> None:
+    """Start consumers of a new StaticGroup once the API server knows of it, whose watch of them changed CRDs have ended."""
+    game.stage.apply(game.static_group(**static))
+    until(lambda: (game.status() or {}).get("injected"), deadline_s=30, what="ids are issued")
+    game.stage.apply(game.stateful_set(0, podManagementPolicy="Parallel", **workload))
+    await_injecting(game)
+    game.scale(replicas)
+    game.await_joined(replicas)
+
+
 def has_id(pod: Mapping[str, Any]) -> bool:
     return INSTANCE_ID_ANNOTATION in pod["metadata"].get("annotations", {})
 

@@ -25,13 +25,14 @@ from e2e.test_gaps import (
     members,
     removed,
     seats,
+    start_after_a_change,
     suspects,
 )
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.devcluster.node import Node, now_rfc3339
 from support.scene.earlier import (
-    COMMIT,
+    BEFORE_CONTINUITY,
     DEPLOYMENT,
     POSITION,
     POSITION_BEFORE,
@@ -50,7 +51,9 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.long,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(not is_known(), reason=f"the git history does not hold {COMMIT[:12]}, the earlier version"),
+    pytest.mark.skipif(
+        not is_known(BEFORE_CONTINUITY), reason=f"the git history does not hold {BEFORE_CONTINUITY[:12]}, the earlier version"
+    ),
 ]
 
 NewPlay = Callable[..., Play]
@@ -73,7 +76,7 @@ def worker(installed: Stage) -> Iterator[Node]:
 def earlier(installed: Stage) -> Iterator[Earlier]:
     """The earlier version, not yet in place; operators are kept off the worker, and the default is restored afterwards."""
     selector = {"kubernetes.io/hostname": f"{installed.cluster.name}-control-plane"}
-    found = Earlier.bring(installed, nodeSelector=selector)
+    found = Earlier.bring(installed, BEFORE_CONTINUITY, nodeSelector=selector)
     installed.install(nodeSelector=selector)
     yield found
     installed.kubectl("delete", GAP_WORDS, "--all")  # they belong to no namespace that goes with a play
@@ -98,16 +101,6 @@ def thaw(node: Node, stage: Stage) -> None:
 
 def on(node: str) -> dict[str, Any]:
     return {"nodeSelector": {"kubernetes.io/hostname": node}, "tolerations": STAYS}
-
-
-def start_after_a_change(game: Play, replicas: int, node: str) -> None:
-    """Start consumers of a new StaticGroup once the API server knows of it, whose watch of them the new CRDs have ended."""
-    game.stage.apply(game.static_group(**SESSION))
-    until(lambda: (game.status() or {}).get("injected"), deadline_s=30, what="ids are issued")
-    game.stage.apply(game.stateful_set(0, podManagementPolicy="Parallel", pod=on(node)))
-    await_injecting(game)
-    game.scale(replicas)
-    game.await_joined(replicas)
 
 
 # zombies: the kubelet of the worker is frozen meanwhile ---------------------------------------------------------------
@@ -260,8 +253,8 @@ def test_versions_side_by_side_remove_nobody_who_lives(
     stage, game, other = earlier.stage, new_play("zombies"), new_play("others")
     stage.install(replicas=3, **earlier.values)
     earlier.install(replicas=3)
-    start_after_a_change(game, 7, worker.name)
-    start_after_a_change(other, 7, f"{stage.cluster.name}-control-plane")
+    start_after_a_change(game, 7, SESSION, pod=on(worker.name))
+    start_after_a_change(other, 7, SESSION, pod=on(f"{stage.cluster.name}-control-plane"))
     zombies, gone, since_ms = Zombies(game, process_table), members(other), now_ms()
     stayed = births(game, {0, 1}), births(other, {0, 1})
     epoch = positions(stage)[POSITION_BEFORE]

@@ -162,7 +162,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 ),
                 "--ignore=tests/e2e/pipeline",
             ),
-            budget_s=1080,
+            budget_s=1140,
         ),
         Suite(name="audit", command=pytest("tests/e2e/pipeline/test_audit.py", "--timeout=900"), budget_s=240),
         Suite(name="ground down", command=(PYTHON, "-m", "support.scene", "down", E2E_CLUSTER), budget_s=20),

@@ -1,4 +1,4 @@
-"""An earlier version of the operator, as it was released: its chart, its CRDs and an image built from its own sources.
+"""Earlier versions of the operator, as they were released: the chart, the CRDs and an image built from the sources of a commit.
 
 The one idea: what two versions do to each other is seen only when both run. The sources come from the git history and lie
 in the user's cache, so the checkout stays as it is.
@@ -14,6 +14,7 @@ import tarfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,50 +23,71 @@ import yaml
 from support.devcluster.cache import built
 from support.devcluster.images import build_image
 from support.devcluster.progress import step
-from support.scene.stage import RELEASE, REPOSITORY, SYSTEM, Stage, until
+from support.scene.stage import CHART, OPERATOR_IMAGE, RELEASE, REPOSITORY, SYSTEM, Stage, until
 
-COMMIT = "dc86fb59ffd0eb7019b22a3a3fb7a805ba5f49e1"
-"""The last one whose operator keeps its position on the Lease as `staticgroup.io/watch-continuity`, and no continuity."""
+BEFORE_CONTINUITY = "dc86fb59ffd0eb7019b22a3a3fb7a805ba5f49e1"
+"""The last commit whose operator keeps its position on the Lease as `staticgroup.io/watch-continuity`, and no continuity."""
+BEFORE_SEATS = "12a30ef1b28f0d12c18315dc8d36a39d179a0abb"
+"""The last one before one table of seats, `suffix: Auto` and the timeouts in force and to come in `status.timeout`."""
 DEPLOYMENT = f"deployment/{RELEASE}-operator"
 POSITION, POSITION_BEFORE = "staticgroup.io/watch-position", "staticgroup.io/watch-continuity"
-"""Where operators of the checkout, and where those of the earlier version, keep the position of their watch on the Lease."""
-IMAGE = f"localhost/staticgroup:{COMMIT[:12]}"
+"""Where operators of the checkout, and where those of `BEFORE_CONTINUITY`, keep the position of their watch on the Lease."""
 
 
-def is_known() -> bool:
-    """Tell whether the git history holds the earlier version; a shallow clone or a source archive does not."""
-    look = ["git", "-C", str(REPOSITORY), "cat-file", "-e", f"{COMMIT}^{{commit}}"]
+def is_known(commit: str) -> bool:
+    """Tell whether the git history holds a commit; a shallow clone or a source archive does not."""
+    look = ["git", "-C", str(REPOSITORY), "cat-file", "-e", f"{commit}^{{commit}}"]
     return subprocess.run(look, capture_output=True, check=False).returncode == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """The earlier version, ready to be installed on a stage.
+    """An earlier version, ready to be installed on a stage.
 
     Parameters
     ----------
+    commit: it was built from.
     values: chart values besides the image's, of this version and of the checkout's alike.
     """
 
     stage: Stage
+    commit: str
     sources: Path
     values: dict[str, Any]
 
     @classmethod
-    def bring(cls, stage: Stage, **values: Any) -> Earlier:
+    def bring(cls, stage: Stage, commit: str, **values: Any) -> Earlier:
         """Unpack the sources, build the image and load it into every node, unless that was done before."""
-        sources = built(f"earlier-{COMMIT[:12]}", _unpack)
-        build_image(IMAGE, sources)
-        stage.cluster.load_image(IMAGE)
-        return cls(stage=stage, sources=sources, values=values)
+        sources = built(f"earlier-{commit[:12]}", partial(_unpack, commit))
+        found = cls(stage=stage, commit=commit, sources=sources, values=values)
+        build_image(found.image, sources)
+        stage.cluster.load_image(found.image)
+        return found
+
+    @property
+    def image(self) -> str:
+        """The reference of its image in the nodes."""
+        return f"localhost/staticgroup:{self.commit[:12]}"
 
     def install(self, *, wait: bool = True, **values: Any) -> None:
         """Put this version in the place of whatever is installed, with its own chart."""
-        repository, _, tag = IMAGE.rpartition(":")
+        repository, _, tag = self.image.rpartition(":")
         merged = {"image": {"repository": repository, "tag": tag, "pullPolicy": "Never"}, **self.values, **values}
         with step("helm upgrade to the earlier version"):
             self._helm("upgrade", RELEASE, str(self.sources / "charts" / "staticgroup"), "--values", "-", wait=wait,
                        stdin=yaml.safe_dump(merged))  # fmt: skip
+
+    def upgrade(self) -> None:
+        """Put the checkout's in its place as docs/guide/install.md tells users to, and do not wait for the rollout.
+
+        The build is named besides, as `Stage.install` does, so that afterwards nothing differs from what that installs.
+        """
+        stage, tag = self.stage, OPERATOR_IMAGE.rpartition(":")[2]
+        build = f"podAnnotations.staticgroup\\.io/build={stage.operator_build}"
+        stage.values = {}
+        with step("helm upgrade from the earlier version"):
+            stage.helm("upgrade", RELEASE, str(CHART), "--namespace", SYSTEM, "--reset-then-reuse-values",
+                       "--set", f"image.tag={tag}", "--set-string", build)  # fmt: skip
 
     def roll_back(self, *, wait: bool = True) -> None:
         """Put in place again what was installed before."""
@@ -80,7 +102,7 @@ class Earlier:
 
     def is_of(self, pod: dict[str, Any]) -> bool:
         """Tell whether a pod of the operator is of this version."""
-        return bool(pod["spec"]["containers"][0]["image"] == IMAGE)
+        return bool(pod["spec"]["containers"][0]["image"] == self.image)
 
     def roll_back_halfway(self) -> None:
         """Have replicas of both versions, because the rollout of the checkout's has been stopped in the middle."""
@@ -108,7 +130,7 @@ class Earlier:
         pods = sorted(stage.operator_pods(), key=lambda p: p["metadata"]["creationTimestamp"])
         standbys = [p for p in pods if p["metadata"]["name"] != holder and self.is_of(p) == to_earlier]
         heir = to or str(standbys[0]["metadata"]["name"])
-        expected = {POSITION, POSITION_BEFORE} if to_earlier else {POSITION}
+        expected = {POSITION, POSITION_BEFORE} if to_earlier and self.commit == BEFORE_CONTINUITY else {POSITION}
         with pausing(stage) as pause_all_but:
 
             def has_followed() -> bool:
@@ -123,9 +145,9 @@ class Earlier:
         return heir
 
 
-def _unpack(directory: Path) -> None:
+def _unpack(commit: str, directory: Path) -> None:
     archive = directory / "sources.tar"
-    subprocess.run(["git", "-C", str(REPOSITORY), "archive", f"--output={archive}", COMMIT], check=True)
+    subprocess.run(["git", "-C", str(REPOSITORY), "archive", f"--output={archive}", commit], check=True)
     with tarfile.open(archive) as tar:
         tar.extractall(directory, filter="data")
     archive.unlink()
