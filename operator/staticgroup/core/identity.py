@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ..api.identifiers import IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
+from ..api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
 from ..api.injection import env_suffixes, suffix_in_force
 from ..api.schema import INT32_MAX
 from ..api.staticgroup import StaticGroup, StaticGroupSpec
@@ -63,6 +63,17 @@ class Identity:
             ordinal = scheme.ordinal_of(instance_id)
             if ordinal is not None:
                 carried |= _bases(scheme, ordinal)
+        return frozenset(carried)
+
+    def nearly_carried_as(self, instance_id: str) -> frozenset[str]:
+        """Return every id a pod may carry whose process holds `instance_id`, whatever its client appends; empty when not ours."""
+        carried: set[str] = set()
+        for scheme in self.schemes:
+            found = scheme.appended_to(instance_id)
+            if found is not None:
+                base = len(instance_id) - len(found[1])
+                ends = (n for n in range(base, len(instance_id)) if instance_id[n] in SEPARATORS)
+                carried.update(instance_id[:n] for n in (*ends, len(instance_id)))
         return frozenset(carried)
 
     def pod_name_of(self, instance_id: str) -> str | None:
