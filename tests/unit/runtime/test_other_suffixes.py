@@ -54,3 +54,24 @@ async def test_suspect_of_another_name_is_remembered_while_its_member_nearly_mat
     world.declare(static_group(generation=2, identity=CORRECTED))
     await world.settled(6)
     assert world.left == []
+
+
+async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_told_and_injects_nothing() -> None:
+    """Each round ended in AmbiguousIdentityError: no condition told it, and the status went on as of before the edit."""
+    twice = {
+        "preset": "Custom",
+        "suffix": "Custom",
+        "membersPerPod": 2,
+        "customSuffixes": ["-a-b", "-b"],
+        "env": [{"instanceIdName": "A_INSTANCE_ID"}, {"instanceIdName": "B_INSTANCE_ID", "suffix": "-a"}],
+    }
+    world = await World().started()
+    world.declare(static_group(generation=2, identity=twice))
+    await world.settled(2)
+    assert world.condition("Injected")[:2] == ("False", "IdentityInvalid")
+    assert world.status.injected is not None
+    assert world.status.injected.method.value == "None"
+    world.declare(static_group(generation=3))
+    await world.settled(2)
+    assert world.condition("Injected")[:2] == ("True", "IdsInjected")
+    assert world.condition("RemovalSettled")[1] == "NothingToRemove"
