@@ -57,8 +57,8 @@ class Identity:
         return frozenset(i for i in pod.instance_ids if any(self.ordinal_of(i + added) is not None for added in suffixes))
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
-        """Return every id a pod may carry whose process holds `instance_id`: itself, and what the client suffixes."""
-        carried = {instance_id}
+        """Return every id a pod may carry whose process holds `instance_id`: itself, and what a client suffixes, expected or not."""
+        carried = {instance_id, *self.nearly_carried_as(instance_id)}
         for scheme in self.schemes:
             ordinal = scheme.ordinal_of(instance_id)
             if ordinal is not None:
