@@ -122,10 +122,10 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
             timeout=timeout, injection=injection, history=history, identity_error=str(error), summary=str(error)
         )
     except AmbiguousIdentityError as error:  # the next pods get no ids: two members of each would fence each other
-        kept = replace(before.injected, method=InjectionMethod.NONE.value) if before.injected is not None else None
+        silent = replace(before.injected, method=InjectionMethod.NONE.value) if before.injected is not None else None
         return Plan(
             timeout=timeout, injection=injection, identity_error=str(error), summary=str(error),
-            history=replace(before, injected=kept, continuity=history.continuity if kept is not None else before.continuity),
+            history=replace(before, injected=silent, continuity=history.continuity if silent is not None else before.continuity),
         )
     except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
         history = _without_departures(_with_issued(history, snapshot, injection))
