@@ -52,9 +52,8 @@ class Identity:
         return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
 
     def own_ids(self, pod: Incarnation) -> frozenset[str]:
-        """Return which ids of a pod, whatever its name, a StaticGroup issues or has issued, also before its client suffixes them."""
-        suffixes = {"", *(added for scheme in self.schemes for added in scheme.suffixes)}
-        return frozenset(i for i in pod.instance_ids if any(self.ordinal_of(i + added) is not None for added in suffixes))
+        """Return which ids of a pod, whatever its name, begin with one that a StaticGroup issues or has issued."""
+        return frozenset(i for i in pod.instance_ids if self.nearly_carried_as(i))
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
         """Return every id a pod may carry whose process holds `instance_id`: itself, and what a client suffixes, expected or not."""

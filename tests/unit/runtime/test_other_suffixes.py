@@ -75,3 +75,27 @@ async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_told_and_
     await world.settled(2)
     assert world.condition("Injected")[:2] == ("True", "IdsInjected")
     assert world.condition("RemovalSettled")[1] == "NothingToRemove"
+
+
+async def test_suspended_staticgroup_counts_on_what_a_client_may_make_of_its_ids_under_another_suffix() -> None:
+    """A live member is removed: a suspended StaticGroup asked only for ids of the suffix that was wrong, see above."""
+    world = await _whose_client_appends_minus_0()
+    world.scale(2)
+    world.end(2)
+    await world.settled(2)
+    start_as(world, "canary-0", "stray", {world.id_of(2)+"-0"})
+    world.kafka.join(world.id_of(2)+"-0", LIVING)
+    world.declare(static_group(generation=2, suspend=True, identity=BY_HAND))
+    world.restart()
+    world.pods.is_managed = managed
+    await world.settled(2)
+    force_delete(world, "canary-0")
+    await world.settled(2)
+    world.start(1, "u1b", joins=False)
+    await world.settled(2)
+    world.restart()
+    world.pods.is_managed = managed
+    await world.settled(2)
+    world.declare(static_group(generation=3, suspend=False, identity=CORRECTED))
+    await world.settled(6)
+    assert world.left == []
