@@ -14,6 +14,7 @@ from .findings import Finding
 
 MESSAGE_MAX = 300
 INSTANCE_ID_MAX = 249
+POD_NAME_MAX = 253
 
 
 def exceptions_of(
@@ -40,7 +41,8 @@ def _row(finding: Finding, since: datetime) -> api.MemberException:
     return api.MemberException(
         kind=api.ExceptionKind(finding.kind),
         instance_id=subject.instance_id[:INSTANCE_ID_MAX] if subject.instance_id else None,
-        pod_name=subject.pod_name,
+        # An id may hold an ordinal of two hundred digits; no pod has such a name.
+        pod_name=subject.pod_name if len(subject.pod_name or "") <= POD_NAME_MAX else None,
         reason=finding.reason,
         message=text[:MESSAGE_MAX],
         since=since,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ..api.identifiers import IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
+from ..api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
 from ..api.injection import env_suffixes, suffix_in_force
 from ..api.schema import INT32_MAX
 from ..api.staticgroup import StaticGroup, StaticGroupSpec
@@ -52,17 +52,27 @@ class Identity:
         return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
 
     def own_ids(self, pod: Incarnation) -> frozenset[str]:
-        """Return which ids of a pod, whatever its name, a StaticGroup issues or has issued, also before its client suffixes them."""
-        suffixes = {"", *(added for scheme in self.schemes for added in scheme.suffixes)}
-        return frozenset(i for i in pod.instance_ids if any(self.ordinal_of(i + added) is not None for added in suffixes))
+        """Return which ids of a pod, whatever its name, begin with one that a StaticGroup issues or has issued."""
+        return frozenset(i for i in pod.instance_ids if self.nearly_carried_as(i))
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
-        """Return every id a pod may carry whose process holds `instance_id`: itself, and what the client suffixes."""
-        carried = {instance_id}
+        """Return every id a pod may carry whose process holds `instance_id`: itself, and what a client suffixes, expected or not."""
+        carried = {instance_id, *self.nearly_carried_as(instance_id)}
         for scheme in self.schemes:
             ordinal = scheme.ordinal_of(instance_id)
             if ordinal is not None:
                 carried |= _bases(scheme, ordinal)
+        return frozenset(carried)
+
+    def nearly_carried_as(self, instance_id: str) -> frozenset[str]:
+        """Return every id a pod may carry whose process holds `instance_id`, whatever its client appends; empty when not ours."""
+        carried: set[str] = set()
+        for scheme in self.schemes:
+            found = scheme.appended_to(instance_id)
+            if found is not None:
+                base = len(instance_id) - len(found[1])
+                ends = (n for n in range(base, len(instance_id)) if instance_id[n] in SEPARATORS)
+                carried.update(instance_id[:n] for n in (*ends, len(instance_id)))
         return frozenset(carried)
 
     def pod_name_of(self, instance_id: str) -> str | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ..api.identifiers import InvalidInstanceIdError, TooManyIdsError
+from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, TooManyIdsError
+from ..api.identity import InjectionMethod
 from ..api.staticgroup import StaticGroupSpec
 from .chain import ChainVerdict, Incarnation
 from .continuity import Checkpoint, SpanReason
@@ -101,7 +102,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     -------
     A Plan; never raises for anything the world can show.
     """
-    group = snapshot.group
+    group, before = snapshot.group, history
     timeout, injection = next_pods(spec, snapshot, history)
     timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(spec.protocol, group))
     history = replace(
@@ -119,6 +120,12 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     except InvalidInstanceIdError as error:
         return Plan(
             timeout=timeout, injection=injection, history=history, identity_error=str(error), summary=str(error)
+        )
+    except AmbiguousIdentityError as error:  # the next pods get no ids: two members of each would fence each other
+        silent = replace(before.injected, method=InjectionMethod.NONE.value) if before.injected is not None else None
+        return Plan(
+            timeout=timeout, injection=injection, identity_error=str(error), summary=str(error),
+            history=replace(before, injected=silent, continuity=history.continuity if silent is not None else before.continuity),
         )
     except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
         history = _without_departures(_with_issued(history, snapshot, injection))

@@ -71,13 +71,14 @@ def suffix_mismatch(
     pod whose seat it would take has been Ready for a while and nobody holds it.
     """
     nearly: list[NearMatch] = []
+    missing = {seat.ordinal for seat in table.of(Standing.MISSING)}
     for member in table.foreign:
         for scheme in identity.schemes:
             found = scheme.appended_to(member.instance_id or "")
             if found is None or found[0] > INT32_MAX:  # no StatefulSet has such an ordinal
                 continue
             is_ours = identity.is_scoped and not scheme.template.endswith("}")
-            if is_ours or _is_missing(table, found[0]):
+            if is_ours or found[0] in missing:  # held by nobody though its pod is Ready
                 name = f"{scheme.workload_name}-{found[0]}"
                 nearly.append(NearMatch(instance_id=member.instance_id or "", pod_name=name, appended=found[1]))
                 break
@@ -110,11 +111,6 @@ def unheeded_suffix(wish: IdentitySpec, injected: Injected | None) -> str:
         f"spec.identity.suffix {why}, but the client of preset {wish.preset.value} appends {client_suffixes(implied, 1)[0]}: "
         f"set spec.identity.suffix to {implied.value}{unless}."
     )
-
-
-def _is_missing(table: SeatTable, ordinal: int) -> bool:
-    """True when a seat of an ordinal is held by nobody though its pod is Ready."""
-    return any(seat.ordinal == ordinal for seat in table.of(Standing.MISSING))
 
 
 def _remedy(wish: IdentitySpec, style: SuffixStyle, near: set[str], seen: set[str]) -> str:

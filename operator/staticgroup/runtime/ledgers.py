@@ -51,12 +51,19 @@ class Ledgers:
     _of_nobody_since_s: dict[str, float] = field(default_factory=dict)
 
     def count_on(self, decided: Plan, memory: Memory) -> None:
-        """Remember which ids, as pods carry them, are wanted or held by the reading of a round, if there was one."""
+        """Remember which ids, as pods carry them, are wanted or held by the reading of a round, if there was one.
+
+        Notes
+        -----
+        A foreign member that holds an id of ours but for what its client appends is of the next spec.identity.suffix.
+        """
         identity, table = decided.identity, decided.table
         if identity is None or table is None:
             return
         keys = (seat.key for seat in table.seats if seat.is_wanted or seat.holders)
-        memory.counted_ids = frozenset(carried for key in keys for carried in identity.carried_as(key))
+        counted = {carried for key in keys for carried in identity.carried_as(key)}
+        counted.update(carried for member in table.foreign for carried in identity.nearly_carried_as(member.instance_id or ""))
+        memory.counted_ids = frozenset(counted)
 
     def known(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, words: Iterable[GapWord]
