@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticgroup.api.ordinals import ORDINALS_TEXT_MAX, Ordinals
@@ -47,6 +47,7 @@ def test_most_ordinals_that_a_workload_can_ask_for_cost_one_range() -> None:
     assert INT32_MAX in most
 
 
+@settings(deadline=None)
 @given(texts)
 def test_every_text_that_the_schema_takes_can_be_read(text: str) -> None:
     """Somebody may have edited the status: order, overlap and direction of the ranges do not matter."""
