@@ -47,6 +47,7 @@ class Reason(StrEnum):
     WORKLOAD_EXISTS = "WorkloadExists"
     WORKLOAD_NOT_FOUND = "WorkloadNotFound"
     WORKLOAD_TOO_LARGE = "WorkloadTooLarge"
+    WORKLOAD_UNREADABLE = "WorkloadUnreadable"
     # Connected
     BROKERS_REACHABLE = "BrokersReachable"
     CONNECTION_NOT_FOUND = "ConnectionNotFound"
@@ -138,6 +139,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.WORKLOAD_EXISTS: _yes(_T.WORKLOAD_FOUND),
         Reason.WORKLOAD_NOT_FOUND: _no(_T.WORKLOAD_FOUND),
         Reason.WORKLOAD_TOO_LARGE: _no(_T.WORKLOAD_FOUND),
+        Reason.WORKLOAD_UNREADABLE: _unknown(_T.WORKLOAD_FOUND),
         Reason.BROKERS_REACHABLE: _yes(_T.CONNECTED),
         Reason.CONNECTION_NOT_FOUND: _no(*_KAFKA),
         Reason.SECRET_NOT_FOUND: _no(*_KAFKA),

@@ -238,7 +238,12 @@ def judge(
         )
     namesakes = [i for i in chain if _is_namesake(i, instance_id)]
     if not namesakes and not is_carried:
-        return verdict(ChainClause.UNSEEN, "no pod was ever seen carrying exactly this id")
+        return verdict(
+            ChainClause.UNSEEN,
+            "no pod was ever seen carrying exactly this id",
+            "the member leaves when its session expires; where pods set their ids themselves, let them be literals or composed of "
+            "metadata.name, which can be seen",
+        )
     for i in chain:
         if i.state is IncarnationState.SUSPECT:
             return verdict(

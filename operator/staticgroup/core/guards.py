@@ -153,7 +153,8 @@ def unscoped(c: Candidate) -> Hit | None:
 def duplicate(c: Candidate) -> Hit | None:
     """Hold when the reading shows several holders of one id, which no coordinator allows."""
     if len(c.seat.holders) > 1:
-        return Hit(Guard.DUPLICATE, "the group lists several members with this id", requeue_after_s=5.0)
+        sentence = "the group lists several members with this id, which no coordinator allows"
+        return Hit(Guard.DUPLICATE, sentence, "it is read again; if this lasts, look at the coordinator's log", 5.0)
     return None
 
 
@@ -222,7 +223,7 @@ def two_incarnations(c: Candidate) -> Hit | None:
     uids = {uid for member_id, uid, _ in c.seat.memory.sightings if member_id == c.member.member_id}
     if len(uids) > 1:
         sentence = "the same member.id was seen under two pods that were both Ready, so it belongs to neither"
-        return Hit(Guard.TWO_INCARNATIONS, sentence)
+        return Hit(Guard.TWO_INCARNATIONS, sentence, "find who else uses this id (another cluster, a copied id) and stop it")
     return None
 
 
@@ -272,6 +273,13 @@ GUARDS: tuple[Rule, ...] = (
     hold_window,
 )
 """In this order; the first that hits names the reason. The budget is applied to the survivors together."""
+
+_WHATEVER_IS_READ: Final = (duplicate, two_incarnations, zombie)
+
+
+def is_kept_for_good(candidate: Candidate) -> bool:
+    """True when a guard holds a candidate back whatever the API server would say of it."""
+    return first_hit(candidate, _WHATEVER_IS_READ) is not None
 
 
 def first_hit(candidate: Candidate, guards: tuple[Rule, ...] = GUARDS) -> Finding | None:

@@ -40,8 +40,11 @@ def intent_of(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> In
 
     Returns
     -------
-    None where `plan` decides nothing about members: no id may be issued yet, or the ids cannot be made.
+    None where `plan` decides nothing about members: no id may be issued yet, the ids cannot be made, or the StatefulSet cannot
+    be read.
     """
+    if snapshot.workload_problem:
+        return None
     _, injection = next_pods(spec, snapshot, history)
     history = replace(history, injected=injection.injected, templates=injection.templates)
     try:

@@ -17,11 +17,11 @@ from .chain import ChainVerdict, Incarnation
 from .continuity import Checkpoint, SpanReason
 from .findings import Finding
 from .group import GroupView, KafkaProblem, LeaveEntry
-from .guards import Candidate, Guard, Hit, first_hit, held
+from .guards import Candidate, Guard, Hit, first_hit, held, is_kept_for_good
 from .identity import Identity, identity_of
 from .in_force import judged
 from .injection import InjectionPlan, InjectionVerdict
-from .intent import expected_ids, intent_of, next_pods
+from .intent import Intent, expected_ids, intent_of, next_pods
 from .protocols import can_leave, protocol_in_force
 from .roles import role_of
 from .seats import Seat, SeatTable, Standing, departed_seats, lay, pods_without_id
@@ -103,6 +103,8 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     A Plan; never raises for anything the world can show.
     """
     group, before = snapshot.group, history
+    if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided
+        return Plan(history=history, summary=snapshot.workload_problem)
     timeout, injection = next_pods(spec, snapshot, history)
     timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(spec.protocol, group))
     history = replace(
@@ -151,24 +153,44 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     )
 
 
-def reads_needed(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float) -> tuple[Seat, ...]:
+def reads_needed(
+    spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float, intent: Intent | None = None
+) -> tuple[Seat, ...]:
     """Return the departed seats to read afresh before a removal can be planned: those whose chain proves the end already.
 
     Parameters
     ----------
     snapshot: with the chains as they are now, before any consistent read.
+    intent: of this snapshot, where it is known; None: it is found here.
 
     Returns
     -------
-    At most `READS_MAX`, by key.
+    At most `READS_MAX`; those that a guard keeps whatever is read come last.
     """
-    ripe = (seat for seat in departed(spec, snapshot, history, now_s) if seat.verdict is not None and seat.verdict.is_proven)
-    return tuple(ripe)[:READS_MAX] if can_leave(snapshot.group) else ()
+    intent = intent or intent_of(spec, snapshot, history)
+    group = snapshot.group
+    if intent is None or not isinstance(group, GroupView) or not can_leave(group):
+        return ()
+    found = departed(spec, snapshot, history, now_s, intent)
+    ripe = [seat for seat in found if seat.verdict is not None and seat.verdict.is_proven]
+    if len(ripe) > READS_MAX:
+        candidates = _candidates(spec, snapshot, group, ripe, intent.identity, now_s)
+        kept = {candidate.seat.key for candidate in candidates if is_kept_for_good(candidate)}
+        ripe.sort(key=lambda seat: (seat.key in kept, seat.key))
+    return tuple(ripe[:READS_MAX])
 
 
-def departed(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float) -> tuple[Seat, ...]:
-    """Return the departed seats that `plan` will find, by key; none while it decides nothing about members."""
-    intent, group = intent_of(spec, snapshot, history), snapshot.group
+def departed(
+    spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float, intent: Intent | None = None
+) -> tuple[Seat, ...]:
+    """Return the departed seats that `plan` will find, by key; none while it decides nothing about members.
+
+    Parameters
+    ----------
+    intent: as for `reads_needed`.
+    """
+    intent = intent or intent_of(spec, snapshot, history)
+    group = snapshot.group
     if intent is None or not isinstance(group, GroupView):
         return ()
     return departed_seats(role_of(spec), intent.identity, intent.expected, snapshot, group, history, now_s)

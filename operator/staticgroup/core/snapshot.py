@@ -59,7 +59,8 @@ class Snapshot:
 
     Parameters
     ----------
-    workload: None when the StatefulSet does not exist.
+    workload: None when the StatefulSet does not exist, or cannot be read.
+    workload_problem: why it cannot be read; "" when it was read, or found not to exist.
     created_at_s: metadata.creationTimestamp of the StaticGroup, seconds since the Unix epoch.
     pods: present incarnations that the workload owns, by ordinal name.
     known: every incarnation that the watch has seen under the workload's name, present or gone.
@@ -80,6 +81,7 @@ class Snapshot:
     workload: WorkloadView | None
     pods: tuple[Incarnation, ...]
     group: GroupView | KafkaProblem
+    workload_problem: str = ""
     bounds: BrokerBounds | None = None
     created_at_s: float = 0.0
     known: tuple[Incarnation, ...] = ()

@@ -44,7 +44,7 @@ def findings_of_round(
         injected(spec, snapshot, plan),
         membership_complete(spec, snapshot, plan),
         timeout_sufficient(plan),
-        removal_settled(spec, plan, executed),
+        removal_settled(spec, snapshot, plan, executed),
         *recommendation_current(plan),
     )
     return (_ready(spec, snapshot, parts), *parts)

@@ -25,7 +25,7 @@ from ..core.checkpoints import sealed, wire_continuity
 from ..core.continuity import settled_workload
 from ..core.group import BrokerBounds, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.identity import Identity, issued_since_s
-from ..core.intent import intent_of
+from ..core.intent import Intent, intent_of
 from ..core.memory import history_from, wire_ledger
 from ..core.outcomes import Executed, with_outcomes
 from ..core.plan import Plan, RemoveMembers, departed, plan, reads_needed
@@ -143,7 +143,7 @@ class Reconciler:
         written = await self.report(key, group, spec, snapshot, decided, executed, memory)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
-        is_unread = isinstance(snapshot.group, KafkaProblem)
+        is_unread = isinstance(snapshot.group, KafkaProblem) or bool(snapshot.workload_problem)
         settled = None
         if written and not is_unread:
             settled = await self.histories.settle(group, spec, memory.history.continuity, snapshot.workload)
@@ -204,7 +204,8 @@ class Reconciler:
             self._note_problem(connection_key, described)
         # brokers that did not answer the describe are not asked again in the same round
         bounds = memory.bounds if isinstance(described, KafkaProblem) else await self._bounds(settings, spec, memory)
-        workload = await self._workload(namespace, spec.workload_ref.name)
+        found = await self._workload(namespace, spec.workload_ref.name)
+        workload = None if isinstance(found, KubeProblem) else found
         elsewhere = self.ledgers.is_carried_elsewhere(namespace, spec.workload_ref.name, memory)
         continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled, elsewhere=elsewhere)
         created_at = group.metadata.creation_timestamp
@@ -215,6 +216,7 @@ class Reconciler:
             metadata_generation=group.metadata.generation,
             created_at_s=created_at.timestamp() if created_at is not None else 0.0,
             workload=workload,
+            workload_problem=found.message if isinstance(found, KubeProblem) else "",
             pods=(),
             group=described,
             bounds=bounds,
@@ -225,11 +227,11 @@ class Reconciler:
             policy_served=self.policy_served(),
             advice=self._advice(connection_key, spec),
         )
-        seen = self._with_chains(group, spec, memory, seen, {})
-        needed = reads_needed(spec, seen, memory.history, self.now_s())
+        seen, intent = self._with_chains(group, spec, memory, seen, {})
+        needed = reads_needed(spec, seen, memory.history, self.now_s(), intent) if intent is not None else ()
         if needed:
             workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
-            seen = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
+            seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
         updated = self.histories.updated(
             continuity, group, spec, memory.history, memory.settled, elsewhere=elsewhere
         )
@@ -248,19 +250,19 @@ class Reconciler:
         memory: Memory,
         snapshot: Snapshot,
         fresh: Mapping[str, FreshRead],
-    ) -> Snapshot:
+    ) -> tuple[Snapshot, Intent | None]:
         """Add the pods as the watch shows them now, and the chain of each departed seat with what was read of it."""
         snapshot = replace(snapshot, known=self.pods.of_workload(snapshot.namespace, spec.workload_ref.name))
         intent = intent_of(spec, snapshot, memory.history)
         identity = intent.identity if intent is not None else None
         snapshot = replace(snapshot, pods=_present(identity, snapshot.known))
         if identity is None:
-            return snapshot
+            return snapshot, None
         evidence = {
             seat.key: Evidence(chain=self._chain(identity, group, seat), fresh=fresh.get(seat.key))
-            for seat in departed(spec, snapshot, memory.history, self.now_s())
+            for seat in departed(spec, snapshot, memory.history, self.now_s(), intent)
         }
-        return replace(snapshot, evidence=evidence)
+        return replace(snapshot, evidence=evidence), intent
 
     def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
         """Return what the fleet learner recommends; None while recommendations are not read."""
@@ -309,13 +311,10 @@ class Reconciler:
             return await self.pods.barrier(namespace, min(versions), not_below=position)
         return await self.pods.barrier(namespace, max(versions), not_below=position)
 
-    async def _workload(self, namespace: str, name: str) -> WorkloadView | None:
-        """Return the workload from the watch, or by a read while the watch has not shown it."""
+    async def _workload(self, namespace: str, name: str) -> WorkloadView | KubeProblem | None:
+        """Return the workload from the watch, or by a read while the watch has not shown it; None when it does not exist."""
         known = self.stores.workloads.get((namespace, name))
-        if known is not None:
-            return known
-        read = await self.kube.read_workload(namespace, name)
-        return None if isinstance(read, KubeProblem) else read
+        return known if known is not None else await self.kube.read_workload(namespace, name)
 
     async def _bounds(
         self, settings: ConnectionSettings | KafkaProblem, spec: StaticGroupSpec, memory: Memory

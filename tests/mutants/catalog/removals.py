@@ -144,7 +144,7 @@ ORDER = tuple(
         (
             "chains taken before the barrier",
             (
-                "            seen = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now\n",
+                "            seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now\n",
                 "            gathered = {k: replace(e, fresh=fresh.get(k)) for k, e in seen.evidence.items()}\n"
                 "            seen = replace(seen, workload=workload, evidence=gathered)\n",
             ),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import History
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
+from staticgroup.runtime.commands.explanation import explained
 
-from .world import World
+from .world import KEY, World
 
 
 async def test_read_that_failed_is_not_told_as_a_statefulset_that_does_not_exist() -> None:
@@ -21,5 +24,25 @@ async def test_read_that_failed_is_not_told_as_a_statefulset_that_does_not_exist
     )
     await world.round()
     assert "does not exist" not in world.condition("WorkloadFound")[2]
+    assert world.condition("WorkloadFound")[:2] == ("Unknown", "WorkloadUnreadable")
     assert world.status.injected is not None
     assert world.status.injected.session_timeout_ms == injected_ms
+    assert world.left == []
+    spec, snapshot = await world.reconciler.picture_of(world.stores.groups[KEY])
+    decided = plan(spec, snapshot, History(), world.now_s)
+    assert "StatefulSet web cannot be read." in explained(spec, snapshot, decided, world.now_s)
+
+
+async def test_round_after_the_read_goes_on_as_if_nothing_had_been() -> None:
+    world = await World().started()
+    known = world.stores.workloads.pop(("shop", "web"))
+    world.kube.problems["read_workload"] = KubeProblem(
+        kind=next(iter(KubeProblemKind)), verb="get", resource="statefulsets", message="it did not answer"
+    )
+    await world.round()
+    world.kube.problems.clear()
+    world.stores.workloads["shop", "web"] = known
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert [i for _, i in world.left] == [world.id_of(2)]

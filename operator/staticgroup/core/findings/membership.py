@@ -15,7 +15,7 @@ from ..seats import Seat, SeatTable, Standing
 from ..snapshot import Snapshot
 from ..suffixes import SuffixMismatch
 from . import Finding
-from .workload import TOO_LARGE
+from .workload import TOO_LARGE, UNREAD
 
 _KIND = ConditionType.MEMBERSHIP_COMPLETE
 
@@ -27,6 +27,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         return Finding(kind=_KIND, reason=Reason.PROTOCOL_MISMATCH, sentence=group.message)
     if plan.too_large or not isinstance(group, GroupView) or table is None:
         sentence = TOO_LARGE if plan.too_large else "The members cannot be listed: see the conditions Connected and Authorized."
+        sentence = UNREAD if snapshot.workload_problem else sentence
         return Finding(kind=_KIND, reason=Reason.MEMBERSHIP_UNKNOWN, status=ConditionStatus.UNKNOWN, sentence=sentence)
     sentence = f"All {len(table.wanted)} expected members are in the group."
     return (

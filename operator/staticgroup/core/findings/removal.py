@@ -11,8 +11,9 @@ from ..group import LeaveOutcome
 from ..guards import Guard
 from ..outcomes import Executed
 from ..plan import Plan
+from ..snapshot import Snapshot
 from . import Finding, ended
-from .workload import TOO_LARGE
+from .workload import TOO_LARGE, UNREAD
 
 _KIND = ConditionType.REMOVAL_SETTLED
 _RACE_OUTCOMES: Final = frozenset({LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN})
@@ -27,10 +28,11 @@ _REASONS: Final = {
 }
 
 
-def removal_settled(spec: StaticGroupSpec, plan: Plan, executed: Executed) -> Finding:
+def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed) -> Finding:
     """Say whether no departed member is left."""
     if plan.table is None:
         sentence = TOO_LARGE if plan.too_large else "The members cannot be listed: see Connected and Authorized."
+        sentence = UNREAD if snapshot.workload_problem else sentence
         return Finding(kind=_KIND, reason=Reason.MEMBERSHIP_UNKNOWN, status=ConditionStatus.UNKNOWN, sentence=sentence)
     refused = [o for o in executed.outcomes if o is not LeaveOutcome.REMOVED and o not in _RACE_OUTCOMES]
     if executed.problem is not None or refused:

@@ -18,12 +18,21 @@ from ..timeouts import TimeoutPlan, TimeoutVerdict, seconds
 from . import Finding, ended
 
 TOO_LARGE: Final = "Not looked at for a workload of this size: see WorkloadFound."
+UNREAD: Final = "Not known while the StatefulSet cannot be read: see WorkloadFound."
 _UNKNOWN, _TRUE = ConditionStatus.UNKNOWN, ConditionStatus.TRUE
 
 
 def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the StatefulSet is there and can be served."""
     kind, name = ConditionType.WORKLOAD_FOUND, f"StatefulSet {snapshot.namespace}/{spec.workload_ref.name}"
+    if snapshot.workload_problem:
+        return Finding(
+            kind=kind,
+            reason=Reason.WORKLOAD_UNREADABLE,
+            status=_UNKNOWN,
+            sentence=f"{name} cannot be read: {snapshot.workload_problem}. Nothing is decided until it is.",
+            remedy="If this lasts, grant get, list and watch on statefulsets in this namespace (chart value watchNamespaces).",
+        )
     if snapshot.workload is None:
         remedy = "Create it or correct spec.workloadRef.name."
         return Finding(kind=kind, reason=Reason.WORKLOAD_NOT_FOUND, sentence=f"{name} does not exist.", remedy=remedy)
@@ -42,6 +51,8 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
 def injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the pods carry the ids that are issued to them."""
     kind, injection = ConditionType.INJECTED, plan.injection
+    if snapshot.workload_problem:
+        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=UNREAD)
     if plan.identity_error or (injection is not None and injection.verdict is InjectionVerdict.INVALID):
         cause = plan.identity_error or (injection.message if injection else "")
         sentence = f"The ids of this spec cannot be issued: {cause}."

@@ -39,7 +39,8 @@ def _lines(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: floa
 def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator[str]:
     w = snapshot.workload
     if w is None:
-        yield f"Workload: StatefulSet {spec.workload_ref.name} does not exist."
+        why = "cannot be read" if snapshot.workload_problem else "does not exist"
+        yield f"Workload: StatefulSet {spec.workload_ref.name} {why}."
     else:
         wanted = f"ordinals {w.start} to {w.start + w.replicas - 1}" if w.replicas else "no pods"
         yield f"Workload: StatefulSet {w.name} wants {wanted}; {w.ready_replicas} ready{', rolling' if w.is_rolling else ''}."
