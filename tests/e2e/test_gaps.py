@@ -372,6 +372,7 @@ def roll_over_a_gap(game: Play, watch: PodWatch) -> tuple[set[int], dict[str, An
     await_deleting(watch, {started[3]})  # from the highest ordinal down, so that 5 and 4 are new by now
 
     def replaced() -> None:
+        await_injecting(game)  # a successor without an id could carry any, and would leave every seat in doubt
         let_go(game, 3)
         until(lambda: seats(game).get(3) not in (None, started[3]), deadline_s=120, what="pod 3 replaced")
 
