@@ -353,7 +353,7 @@ def test_api_server_that_lost_its_watch_history_holds_back_only_what_ended_meanw
         in_scale_down = scale_down_over_a_gap(game, watch, 4, 2, unsure)
         took_s += leave(game, watch, 1, waiting=unsure)
     await_injecting(game)  # for the tests that follow
-    assert seats(game).keys() == {0}
+    until(lambda: seats(game).keys() == {0}, deadline_s=60, what="only pod 0 left")
     assert game.events(GroupEventKind.SESSION_EXPIRED) == []
     record(
         f"API server lost its watch history, {replicas} replica(s)",
