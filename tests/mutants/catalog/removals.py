@@ -158,7 +158,7 @@ ORDER = tuple(
             "intent read dropped",
             (
                 "        workload = await self.kube.read_workload(namespace, spec.workload_ref.name)\n        if",
-                "        workload = cached\n        if",
+                "        workload = seen.workload\n        if",
             ),
         ),
         (
