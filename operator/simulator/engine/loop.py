@@ -359,8 +359,8 @@ def run(
 
     Raises
     ------
-    OutOfTime, Deadlock, SimulationError
-        When it did not return; and every exception of a task or callback of the world.
+    OutOfTime, Deadlock, SimulationError: When it did not return; and every exception of a task or callback of the
+        world.
     """
     loop = SimulationLoop(seed=seed, is_fifo=is_fifo)
     collects = gc.isenabled()

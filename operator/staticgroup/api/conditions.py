@@ -48,19 +48,14 @@ def stated(
 
     Parameters
     ----------
-    kind, reason, status
-        Which aspect, for which cause, and its answer.
-    message
-        What is so, why, and what to do; cut to 1024 characters.
-    observed_generation
-        metadata.generation of the spec in force, from 0.
-    now
-        Aware time, used as lastTransitionTime until `set_condition` decides otherwise.
+    kind, reason, status: Which aspect, for which cause, and its answer.
+    message: What is so, why, and what to do; cut to 1024 characters.
+    observed_generation: metadata.generation of the spec in force, from 0.
+    now: Aware time, used as lastTransitionTime until `set_condition` decides otherwise.
 
     Returns
     -------
-    Condition
-        With the message as given.
+    With the message as given.
     """
     return Condition(
         type=kind,
@@ -77,17 +72,13 @@ def set_condition(conditions: Sequence[Condition], new: Condition, now: datetime
 
     Parameters
     ----------
-    conditions
-        The list as it is, at most one entry for each type.
-    new
-        The condition as it is now; its own lastTransitionTime is not used.
-    now
-        Aware time of this round; kept to the second, as metav1.Time does.
+    conditions: The list as it is, at most one entry for each type.
+    new: The condition as it is now; its own lastTransitionTime is not used.
+    now: Aware time of this round; kept to the second, as metav1.Time does.
 
     Returns
     -------
-    tuple[Condition, ...]
-        The new list, in the old order, a new type at the end. Equal to the old one when nothing but time has passed.
+    The new list, in the old order, a new type at the end. Equal to the old one when nothing but time has passed.
 
     Notes
     -----

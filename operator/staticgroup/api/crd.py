@@ -75,18 +75,15 @@ def structural(model: type[ApiModel]) -> Schema:
 
     Parameters
     ----------
-    model
-        The model of a spec or status.
+    model: The model of a spec or status.
 
     Returns
     -------
-    Schema
-        Without references, titles and unions; null only where a field says that null means something.
+    Without references, titles and unions; null only where a field says that null means something.
 
     Raises
     ------
-    ValueError
-        When the model uses a JSON Schema word that a structural schema has no equal for.
+    ValueError: When the model uses a JSON Schema word that a structural schema has no equal for.
     """
     document = model.model_json_schema(by_alias=True)
     return _node(document, document.get("$defs", {}))
@@ -220,8 +217,7 @@ def static_group_crd() -> Schema:
 
     Returns
     -------
-    Schema
-        The object, in JSON types.
+    The object, in JSON types.
     """
     return _definition(
         kind=names.STATIC_GROUP_KIND,
@@ -239,8 +235,7 @@ def kafka_connection_crd() -> Schema:
 
     Returns
     -------
-    Schema
-        The object, in JSON types.
+    The object, in JSON types.
     """
     return _definition(
         kind=names.KAFKA_CONNECTION_KIND,
@@ -258,8 +253,7 @@ def confirmation_crd() -> Schema:
 
     Returns
     -------
-    Schema
-        The object, in JSON types.
+    The object, in JSON types.
     """
     return _definition(
         kind=names.CONFIRMATION_KIND,
@@ -277,8 +271,7 @@ def gap_confirmation_crd() -> Schema:
 
     Returns
     -------
-    Schema
-        The object, in JSON types.
+    The object, in JSON types.
     """
     return _definition(
         kind=names.GAP_CONFIRMATION_KIND,
@@ -302,13 +295,11 @@ def to_yaml(*objects: Schema) -> str:
 
     Parameters
     ----------
-    objects
-        In the order of the file.
+    objects: In the order of the file.
 
     Returns
     -------
-    str
-        With a header that names the generator.
+    With a header that names the generator.
     """
     texts = (yaml.dump(each, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True) for each in objects)
     return _HEADER + "---\n".join(texts)
@@ -319,15 +310,12 @@ def generated(crds: Path, policy_file: Path = POLICY_PATH) -> dict[Path, str]:
 
     Parameters
     ----------
-    crds
-        Folder of the CustomResourceDefinitions.
-    policy_file
-        The chart's mutating admission policy with its binding; the validating one stands beside it.
+    crds: Folder of the CustomResourceDefinitions.
+    policy_file: The chart's mutating admission policy with its binding; the validating one stands beside it.
 
     Returns
     -------
-    dict[Path, str]
-        Text by path.
+    Text by path.
     """
     return {
         crds / f"{names.STATIC_GROUP_PLURAL}.yaml": to_yaml(static_group_crd()),
@@ -346,13 +334,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Parameters
     ----------
-    arguments
-        Of the command line; None: those of the process.
+    arguments: Of the command line; None: those of the process.
 
     Returns
     -------
-    int
-        0, or 1 when `--check` found a stale file.
+    0, or 1 when `--check` found a stale file.
     """
     parser = argparse.ArgumentParser(prog="python -m staticgroup.api.crd", description="Generate the CRDs.")
     action = parser.add_mutually_exclusive_group(required=True)

@@ -57,18 +57,15 @@ def validate_instance_id(text: str) -> InstanceId:
 
     Parameters
     ----------
-    text
-        The candidate: 1..249 characters of `[a-zA-Z0-9._-]`, not `.` or `..`.
+    text: The candidate: 1..249 characters of `[a-zA-Z0-9._-]`, not `.` or `..`.
 
     Returns
     -------
-    InstanceId
-        The same text.
+    The same text.
 
     Raises
     ------
-    InvalidInstanceIdError
-        With the rule that was broken.
+    InvalidInstanceIdError: With the rule that was broken.
 
     Notes
     -----
@@ -90,16 +87,13 @@ def identity_scope(*, cluster_uid: str, namespace: str, name: str, uid: str) -> 
 
     Parameters
     ----------
-    cluster_uid
-        UID of the `kube-system` namespace, the accepted identity of a cluster.
-    namespace, name, uid
-        Of the StaticGroup. With the uid, a StaticGroup that is deleted and created again issues new ids: nothing can
-        have carried one before, which is what the evidence chain builds on.
+    cluster_uid: UID of the `kube-system` namespace, the accepted identity of a cluster.
+    namespace, name, uid: Of the StaticGroup. With the uid, a StaticGroup that is deleted and created again issues new
+        ids: nothing can have carried one before, which is what the evidence chain builds on.
 
     Returns
     -------
-    str
-        8 lower-case hex digits of SHA-256, constant for the life of the StaticGroup.
+    8 lower-case hex digits of SHA-256, constant for the life of the StaticGroup.
     """
     return hashlib.sha256(f"{cluster_uid}/{namespace}/{name}/{uid}".encode()).hexdigest()[:SCOPE_LENGTH]
 
@@ -109,13 +103,11 @@ def placeholders_of(template: str) -> frozenset[str]:
 
     Parameters
     ----------
-    template
-        An id template such as `{podName}.{scope}`.
+    template: An id template such as `{podName}.{scope}`.
 
     Returns
     -------
-    frozenset[str]
-        Their names, known or not, without braces.
+    Their names, known or not, without braces.
     """
     return frozenset(_PLACEHOLDER.findall(template))
 
@@ -125,24 +117,18 @@ def resolve_template(template: str, *, namespace: str, workload_name: str, group
 
     Parameters
     ----------
-    template
-        The template of the spec.
-    namespace, workload_name
-        Of the StatefulSet.
-    group_name
-        `metadata.name` of the StaticGroup (not the group.id, whose alphabet is wider than that of an id).
-    scope
-        See `identity_scope`.
+    template: The template of the spec.
+    namespace, workload_name: Of the StatefulSet.
+    group_name: `metadata.name` of the StaticGroup (not the group.id, whose alphabet is wider than that of an id).
+    scope: See `identity_scope`.
 
     Returns
     -------
-    str
-        The template with only `{podName}` and `{ordinal}` left: what `status.injected.idTemplate` holds.
+    The template with only `{podName}` and `{ordinal}` left: what `status.injected.idTemplate` holds.
 
     Raises
     ------
-    InvalidInstanceIdError
-        When a placeholder is unknown, or none is left that tells one pod from another.
+    InvalidInstanceIdError: When a placeholder is unknown, or none is left that tells one pod from another.
     """
     unknown = placeholders_of(template) - PLACEHOLDERS
     if unknown:
@@ -159,23 +145,18 @@ def client_suffixes(style: SuffixStyle, members_per_pod: int, custom: Sequence[s
 
     Parameters
     ----------
-    style
-        Kafka Streams appends `-1`..`-N` (N stream threads), Spring `-0`..`-(N-1)` (N = concurrency). Not Auto, which
+    style: Kafka Streams appends `-1`..`-N` (N stream threads), Spring `-0`..`-(N-1)` (N = concurrency). Not Auto, which
         only the preset resolves, see `injection.suffix_in_force`.
-    members_per_pod
-        1..64; how many members one injected id becomes.
-    custom
-        The suffixes of style Custom, in the client's order.
+    members_per_pod: 1..64; how many members one injected id becomes.
+    custom: The suffixes of style Custom, in the client's order.
 
     Returns
     -------
-    tuple[str, ...]
-        `("",)` when the client uses the id as it is.
+    `("",)` when the client uses the id as it is.
 
     Raises
     ------
-    ValueError
-        For Auto.
+    ValueError: For Auto.
 
     Notes
     -----
@@ -202,19 +183,15 @@ class IdScheme:
 
     Parameters
     ----------
-    template
-        As `resolve_template` gives it: only `{podName}` and `{ordinal}` left.
-    workload_name
-        The StatefulSet, whose pods are called `<workload_name>-<ordinal>`.
-    env_suffixes
-        One for each injected consumer of a pod; `""` for the usual single one.
-    suffixes
-        See `client_suffixes`.
+    template: As `resolve_template` gives it: only `{podName}` and `{ordinal}` left.
+    workload_name: The StatefulSet, whose pods are called `<workload_name>-<ordinal>`.
+    env_suffixes: One for each injected consumer of a pod; `""` for the usual single one.
+    suffixes: See `client_suffixes`.
 
     Raises
     ------
-    AmbiguousIdentityError
-        When two combinations of suffixes are the same text, or a suffix does not begin with a separator.
+    AmbiguousIdentityError: When two combinations of suffixes are the same text, or a suffix does not begin with a
+        separator.
     """
 
     template: str
@@ -243,20 +220,16 @@ class IdScheme:
 
         Parameters
         ----------
-        ordinal
-            Of the pod, from 0.
-        env_suffix
-            Of the `identity.env` entry.
+        ordinal: Of the pod, from 0.
+        env_suffix: Of the `identity.env` entry.
 
         Returns
         -------
-        InstanceId
-            What the pod's annotation must say.
+        What the pod's annotation must say.
 
         Raises
         ------
-        InvalidInstanceIdError
-            When the broker would refuse it.
+        InvalidInstanceIdError: When the broker would refuse it.
         """
         pod_name = f"{self.workload_name}-{ordinal}"
         rendered = self.template.replace("{podName}", pod_name).replace("{ordinal}", str(ordinal))
@@ -267,18 +240,15 @@ class IdScheme:
 
         Parameters
         ----------
-        ordinal
-            Of the pod, from 0.
+        ordinal: Of the pod, from 0.
 
         Returns
         -------
-        tuple[InstanceId, ...]
-            Never empty, without repetition.
+        Never empty, without repetition.
 
         Raises
         ------
-        InvalidInstanceIdError
-            When the broker would refuse one of them.
+        InvalidInstanceIdError: When the broker would refuse one of them.
         """
         return tuple(self.base_id(ordinal, suffix) for suffix in self._combined)
 
@@ -287,22 +257,17 @@ class IdScheme:
 
         Parameters
         ----------
-        start
-            `spec.ordinals.start`, 0 when absent.
-        replicas
-            `spec.replicas`, from 0.
+        start: `spec.ordinals.start`, 0 when absent.
+        replicas: `spec.replicas`, from 0.
 
         Returns
         -------
-        dict[InstanceId, Ordinal]
-            Ids of the ordinals `[start, start + replicas)` in ascending order, each with its ordinal.
+        Ids of the ordinals `[start, start + replicas)` in ascending order, each with its ordinal.
 
         Raises
         ------
-        TooManyIdsError
-            When there are more than EXPECTED_IDS_MAX.
-        InvalidInstanceIdError
-            When the broker would refuse one of them.
+        TooManyIdsError: When there are more than EXPECTED_IDS_MAX.
+        InvalidInstanceIdError: When the broker would refuse one of them.
         """
         if replicas * len(self._combined) > EXPECTED_IDS_MAX:
             each = f"{len(self._combined)} {'id' if len(self._combined) == 1 else 'ids'} for each"
@@ -317,13 +282,11 @@ class IdScheme:
 
         Parameters
         ----------
-        instance_id
-            Any text, for instance from a described member.
+        instance_id: Any text, for instance from a described member.
 
         Returns
         -------
-        Ordinal | None
-            None when this scheme never issues such an id: it is foreign.
+        None when this scheme never issues such an id: it is foreign.
         """
         found = self._pattern.fullmatch(instance_id)
         return Ordinal(int(found["ordinal"])) if found else None
@@ -333,14 +296,12 @@ class IdScheme:
 
         Parameters
         ----------
-        instance_id
-            Any text, for instance from a described member.
+        instance_id: Any text, for instance from a described member.
 
         Returns
         -------
-        tuple[Ordinal, str] | None
-            The ordinal of the pod, and what was appended: empty, or a separator and more. None when no pod is given an id
-            that this one begins with.
+        The ordinal of the pod, and what was appended: empty, or a separator and more. None when no pod is given an id
+        that this one begins with.
         """
         found = self._with_rest.fullmatch(instance_id)
         return (Ordinal(int(found["ordinal"])), found["rest"]) if found else None

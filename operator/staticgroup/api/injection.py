@@ -24,10 +24,8 @@ class EnvNames:
 
     Parameters
     ----------
-    instance_id
-        Read by the client as group.instance.id.
-    session_timeout
-        Read by the client as session.timeout.ms, in milliseconds.
+    instance_id: Read by the client as group.instance.id.
+    session_timeout: Read by the client as session.timeout.ms, in milliseconds.
     """
 
     instance_id: str
@@ -46,13 +44,11 @@ def env_names(preset: Preset) -> EnvNames | None:
 
     Parameters
     ----------
-    preset
-        The framework.
+    preset: The framework.
 
     Returns
     -------
-    EnvNames | None
-        None for Custom: then `identity.env` names them.
+    None for Custom: then `identity.env` names them.
 
     Notes
     -----
@@ -80,18 +76,15 @@ def env_entries(identity: Identity) -> tuple[EnvEntry, ...]:
 
     Parameters
     ----------
-    identity
-        Of the spec.
+    identity: Of the spec.
 
     Returns
     -------
-    tuple[EnvEntry, ...]
-        One entry for each consumer, never empty.
+    One entry for each consumer, never empty.
 
     Raises
     ------
-    ValueError
-        When preset is Custom and env is empty, which the API server refuses too.
+    ValueError: When preset is Custom and env is empty, which the API server refuses too.
     """
     if identity.env:
         return tuple(identity.env)
@@ -112,13 +105,11 @@ def env_suffixes(identity: Identity) -> tuple[str, ...]:
 
     Parameters
     ----------
-    identity
-        Of the spec.
+    identity: Of the spec.
 
     Returns
     -------
-    tuple[str, ...]
-        `("",)` for the usual single consumer.
+    `("",)` for the usual single consumer.
     """
     return tuple(entry.suffix for entry in env_entries(identity))
 
@@ -128,17 +119,14 @@ def suffix_follows_preset(identity: Identity, before: bool | None) -> bool:
 
     Parameters
     ----------
-    identity
-        Of the spec.
-    before
-        What `status.injected.suffixFollowsPreset` says, False where it is absent; None while no id was issued.
+    identity: Of the spec.
+    before: What `status.injected.suffixFollowsPreset` says, False where it is absent; None while no id was issued.
 
     Returns
     -------
-    bool
-        False where ids were issued with suffix None and nothing else was asked for since. None was the default once, and
-        an API server applies today's default to whoever leaves the field out: a manifest that is replaced, or taken over
-        by server-side apply, would otherwise give other ids to members that run.
+    False where ids were issued with suffix None and nothing else was asked for since. None was the default once, and an
+    API server applies today's default to whoever leaves the field out: a manifest that is replaced, or taken over by
+    server-side apply, would otherwise give other ids to members that run.
 
     Notes
     -----
@@ -156,13 +144,11 @@ def suffix_in_force(identity: Identity, before: bool | None) -> SuffixStyle:
 
     Parameters
     ----------
-    identity, before
-        See `suffix_follows_preset`.
+    identity, before: See `suffix_follows_preset`.
 
     Returns
     -------
-    SuffixStyle
-        Never Auto.
+    Never Auto.
     """
     if identity.suffix is not SuffixStyle.AUTO:
         return identity.suffix
@@ -175,16 +161,13 @@ def follows_annotation(identity: Identity, id_template: str) -> bool:
 
     Parameters
     ----------
-    identity
-        Of the spec.
-    id_template
-        See `identifiers.resolve_template`.
+    identity: Of the spec.
+    id_template: See `identifiers.resolve_template`.
 
     Returns
     -------
-    bool
-        False when the id is composed of the pod's name and constants. True for a template with `{ordinal}`, which only
-        a label tells, and when the spec itself names the variable that ids are composed of.
+    False when the id is composed of the pod's name and constants. True for a template with `{ordinal}`, which only a
+    label tells, and when the spec itself names the variable that ids are composed of.
     """
     if not _CONSTANT.fullmatch(id_template.replace(_POD_NAME, "")):
         return True
@@ -214,26 +197,18 @@ def injected(
 
     Parameters
     ----------
-    identity
-        Of the spec.
-    method
-        In force: Auto already decided.
-    scope
-        8 hex digits, see `identifiers.identity_scope`.
-    watch_epoch
-        Continuity epoch of the pod watch when ids began to be issued.
-    id_template
-        See `identifiers.resolve_template`.
-    session_timeout_ms
-        In milliseconds, from 1; None: not injected (KIP-848 clients refuse to start with one).
-    suffix_follows_preset
-        See the function of that name.
+    identity: Of the spec.
+    method: In force: Auto already decided.
+    scope: 8 hex digits, see `identifiers.identity_scope`.
+    watch_epoch: Continuity epoch of the pod watch when ids began to be issued.
+    id_template: See `identifiers.resolve_template`.
+    session_timeout_ms: In milliseconds, from 1; None: not injected (KIP-848 clients refuse to start with one).
+    suffix_follows_preset: See the function of that name.
 
     Returns
     -------
-    Injected
-        For `status.injected`. Composed ids name their annotation too: a policy or an operator of the version before
-        knows nothing else.
+    For `status.injected`. Composed ids name their annotation too: a policy or an operator of the version before knows
+    nothing else.
     """
     entries = env_entries(identity)
     composes = not follows_annotation(identity, id_template)

@@ -43,14 +43,12 @@ def instance_id_annotation(suffix: str) -> str:
 
     Parameters
     ----------
-    suffix
-        The suffix of one `identity.env` entry: empty, or a separator (`.`, `_` or `-`) followed by a name that begins
-        and ends with a letter or digit, at most 40 characters in all.
+    suffix: The suffix of one `identity.env` entry: empty, or a separator (`.`, `_` or `-`) followed by a name that
+        begins and ends with a letter or digit, at most 40 characters in all.
 
     Returns
     -------
-    str
-        `staticgroup.io/instance-id`, or `staticgroup.io/instance-id.<name>` without the separator: an annotation name
-        has at most 63 characters and may not end in a separator.
+    `staticgroup.io/instance-id`, or `staticgroup.io/instance-id.<name>` without the separator: an annotation name has
+    at most 63 characters and may not end in a separator.
     """
     return f"{INSTANCE_ID_ANNOTATION}.{suffix[1:]}" if suffix else INSTANCE_ID_ANNOTATION

@@ -23,8 +23,7 @@ class Ordinals:
 
     Parameters
     ----------
-    bounds
-        First and last ordinal of each range, in that form; `of` and `parse` bring any ranges into it.
+    bounds: First and last ordinal of each range, in that form; `of` and `parse` bring any ranges into it.
 
     Notes
     -----
@@ -42,13 +41,11 @@ class Ordinals:
 
         Parameters
         ----------
-        runs
-            In any order, of step 1; they may overlap or be empty.
+        runs: In any order, of step 1; they may overlap or be empty.
 
         Returns
         -------
-        Ordinals
-            All of their ordinals; see the class for when it holds more.
+        All of their ordinals; see the class for when it holds more.
         """
         merged: list[range] = []
         for run in sorted((r for r in runs if r), key=lambda r: r.start):
@@ -66,13 +63,11 @@ class Ordinals:
 
         Parameters
         ----------
-        ordinals
-            From 0, in any order.
+        ordinals: From 0, in any order.
 
         Returns
         -------
-        Ordinals
-            No ordinal that was not given, and perhaps not all of them.
+        No ordinal that was not given, and perhaps not all of them.
         """
         runs: list[range] = []
         for ordinal in sorted(set(ordinals)):
@@ -94,18 +89,15 @@ class Ordinals:
 
         Parameters
         ----------
-        text
-            Such as `0-4,7`; empty for none. Ranges may be in any order.
+        text: Such as `0-4,7`; empty for none. Ranges may be in any order.
 
         Returns
         -------
-        Ordinals
-            `2147483640-2147483647` costs no more than `0-1`.
+        `2147483640-2147483647` costs no more than `0-1`.
 
         Raises
         ------
-        ValueError
-            When a part is neither a number nor two numbers with a dash.
+        ValueError: When a part is neither a number nor two numbers with a dash.
         """
         runs = []
         for part in text.split(",") if text else ():
@@ -136,13 +128,11 @@ class Ordinals:
 
         Parameters
         ----------
-        run
-            Of step 1; may be empty.
+        run: Of step 1; may be empty.
 
         Returns
         -------
-        Ordinals
-            These ordinals and those of the range.
+        These ordinals and those of the range.
         """
         return type(self).of(*self.runs, run)
 

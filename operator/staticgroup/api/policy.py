@@ -84,15 +84,13 @@ def admission_policy(*, name: str = names.POLICY_NAME, failure_policy: FailurePo
 
     Parameters
     ----------
-    name
-        Of the cluster-scoped object.
-    failure_policy
-        Ignore as shipped, so that a fault never keeps a pod from starting; Fail in tests, because Ignore hides errors.
+    name: Of the cluster-scoped object.
+    failure_policy: Ignore as shipped, so that a fault never keeps a pod from starting; Fail in tests, because Ignore
+        hides errors.
 
     Returns
     -------
-    dict[str, Any]
-        The object, in JSON types.
+    The object, in JSON types.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -132,13 +130,11 @@ def policy_binding(*, name: str = names.POLICY_NAME) -> dict[str, Any]:
 
     Parameters
     ----------
-    name
-        Of the policy and of the binding.
+    name: Of the policy and of the binding.
 
     Returns
     -------
-    dict[str, Any]
-        The object, in JSON types.
+    The object, in JSON types.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -153,13 +149,11 @@ def confirmation_policy(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[s
 
     Parameters
     ----------
-    name
-        Of the cluster-scoped object.
+    name: Of the cluster-scoped object.
 
     Returns
     -------
-    dict[str, Any]
-        The object, in JSON types. It fails closed: a word that could not be checked is not given.
+    The object, in JSON types. It fails closed: a word that could not be checked is not given.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -195,13 +189,11 @@ def confirmation_binding(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[
 
     Parameters
     ----------
-    name
-        Of the policy and of the binding.
+    name: Of the policy and of the binding.
 
     Returns
     -------
-    dict[str, Any]
-        The object, in JSON types.
+    The object, in JSON types.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",

@@ -47,10 +47,8 @@ class RecommendationError(ValueError):
 
     Parameters
     ----------
-    problem
-        The reason for a condition.
-    message
-        What is wrong, for a person.
+    problem: The reason for a condition.
+    message: What is wrong, for a person.
     """
 
     def __init__(self, problem: RecommendationProblem, message: str) -> None:
@@ -191,8 +189,7 @@ class Recommendation(_Record):
 
         Parameters
         ----------
-        now_ms
-            Unix milliseconds.
+        now_ms: Unix milliseconds.
         """
         return now_ms < self.valid_until_ms
 
@@ -236,8 +233,7 @@ class Manifest(_Record):
 
         Returns
         -------
-        Shard | None
-            None when the snapshot has no record for the group.
+        None when the snapshot has no record for the group.
         """
         index = shard_of(kafka_cluster_id, group_id, self.shard_count)
         return next((shard for shard in self.shards if shard.index == index), None)
@@ -248,8 +244,7 @@ def shard_of(kafka_cluster_id: str, group_id: str, shard_count: int = SHARD_COUN
 
     Returns
     -------
-    int
-        CRC-32 of `<kafka_cluster_id>/<group_id>` in UTF-8, modulo the number of shards.
+    CRC-32 of `<kafka_cluster_id>/<group_id>` in UTF-8, modulo the number of shards.
     """
     return zlib.crc32(f"{kafka_cluster_id}/{group_id}".encode()) % shard_count
 
@@ -259,8 +254,7 @@ def canonical_json(document: Mapping[str, object]) -> bytes:
 
     Returns
     -------
-    bytes
-        Without a line end.
+    Without a line end.
     """
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
@@ -270,13 +264,11 @@ def manifest_digest(document: Mapping[str, object]) -> str:
 
     Parameters
     ----------
-    document
-        The manifest as JSON types; a field `digest` in it is left out.
+    document: The manifest as JSON types; a field `digest` in it is left out.
 
     Returns
     -------
-    str
-        Hexadecimal SHA-256.
+    Hexadecimal SHA-256.
     """
     return hashlib.sha256(
         canonical_json({name: each for name, each in document.items() if name != "digest"})
@@ -288,20 +280,16 @@ def read_manifest(payload: bytes, *, now_ms: int) -> Manifest:
 
     Parameters
     ----------
-    payload
-        The file `manifest.json`.
-    now_ms
-        The reader's clock, Unix milliseconds.
+    payload: The file `manifest.json`.
+    now_ms: The reader's clock, Unix milliseconds.
 
     Returns
     -------
-    Manifest
-        Whole, of a known version, not expired.
+    Whole, of a known version, not expired.
 
     Raises
     ------
-    RecommendationError
-        CORRUPT, UNSUPPORTED (another version), STALE (expired) or FUTURE (created after now).
+    RecommendationError: CORRUPT, UNSUPPORTED (another version), STALE (expired) or FUTURE (created after now).
     """
     if len(payload) > MANIFEST_BYTES_MAX:
         raise RecommendationError(RecommendationProblem.CORRUPT, f"the manifest has {len(payload)} bytes")
@@ -338,22 +326,18 @@ def read_shard(manifest: Manifest, shard: Shard, payload: bytes) -> dict[tuple[s
 
     Parameters
     ----------
-    manifest
-        The checked manifest that lists the shard.
-    shard
-        Its entry.
-    payload
-        The file's bytes: one JSON object a line.
+    manifest: The checked manifest that lists the shard.
+    shard: Its entry.
+    payload: The file's bytes: one JSON object a line.
 
     Returns
     -------
-    dict[tuple[str, str], Recommendation]
-        By (Kafka cluster id, group id). Whether a record is still valid is `Recommendation.is_valid_at`'s to say.
+    By (Kafka cluster id, group id). Whether a record is still valid is `Recommendation.is_valid_at`'s to say.
 
     Raises
     ------
-    RecommendationError
-        CORRUPT: another digest or number of records, a record that does not parse, is there twice, or is not the shard's.
+    RecommendationError: CORRUPT: another digest or number of records, a record that does not parse, is there twice, or
+        is not the shard's.
     """
     if hashlib.sha256(payload).hexdigest() != shard.sha256:
         raise RecommendationError(RecommendationProblem.CORRUPT, f"{shard.path} does not match the manifest's digest")
@@ -409,8 +393,7 @@ class TimeoutBounds(_Record):
 
         Returns
         -------
-        int | None
-            None when no timeout satisfies them.
+        None when no timeout satisfies them.
         """
         return max(self.minimum_ms, min(timeout_ms, self.maximum_ms)) if self.is_feasible else None
 

@@ -43,18 +43,15 @@ class ApiModel(BaseModel):
 
         Parameters
         ----------
-        body
-            The decoded JSON or YAML.
+        body: The decoded JSON or YAML.
 
         Returns
         -------
-        Self
-            With every default filled in.
+        With every default filled in.
 
         Raises
         ------
-        pydantic.ValidationError
-            When a field is missing or out of bounds.
+        pydantic.ValidationError: When a field is missing or out of bounds.
         """
         return cls.model_validate(body)
 
@@ -63,8 +60,7 @@ class ApiModel(BaseModel):
 
         Returns
         -------
-        dict[str, Any]
-            JSON types only, camelCase; a field that is None is left out.
+        JSON types only, camelCase; a field that is None is left out.
         """
         return self.model_dump(mode="json", exclude_none=True)
 
@@ -102,13 +98,11 @@ def list_map(*keys: str) -> dict[str, Any]:
 
     Parameters
     ----------
-    keys
-        Required fields of the entries, or fields with a default.
+    keys: Required fields of the entries, or fields with a default.
 
     Returns
     -------
-    dict[str, Any]
-        For `json_schema_extra`.
+    For `json_schema_extra`.
     """
     return {LIST_TYPE: "map", LIST_MAP_KEYS: list(keys)}
 
@@ -128,19 +122,14 @@ def rule(
 
     Parameters
     ----------
-    expression
-        CEL over `self` (and `oldSelf`, then it is checked on updates only).
-    message
-        The field's full path, what is wrong and what to do instead.
-    field_path
-        `.child` of the node the rule stands on, when that is what the user must change.
-    reason
-        The machine-readable cause in the API server's answer.
+    expression: CEL over `self` (and `oldSelf`, then it is checked on updates only).
+    message: The field's full path, what is wrong and what to do instead.
+    field_path: `.child` of the node the rule stands on, when that is what the user must change.
+    reason: The machine-readable cause in the API server's answer.
 
     Returns
     -------
-    dict[str, str]
-        One entry of `x-kubernetes-validations`.
+    One entry of `x-kubernetes-validations`.
     """
     entry = {"rule": expression, "message": message, "reason": reason}
     return entry if field_path is None else {**entry, "fieldPath": field_path}
@@ -151,13 +140,11 @@ def rules(*entries: dict[str, str]) -> dict[str, Any]:
 
     Parameters
     ----------
-    entries
-        Results of `rule`.
+    entries: Results of `rule`.
 
     Returns
     -------
-    dict[str, Any]
-        For `json_schema_extra`.
+    For `json_schema_extra`.
     """
     return {VALIDATIONS: list(entries)}
 
@@ -167,14 +154,11 @@ def immutable(path: str, remedy: str) -> dict[str, str]:
 
     Parameters
     ----------
-    path
-        The field, as the user writes it.
-    remedy
-        What to do instead.
+    path: The field, as the user writes it.
+    remedy: What to do instead.
 
     Returns
     -------
-    dict[str, str]
-        One entry of `x-kubernetes-validations`.
+    One entry of `x-kubernetes-validations`.
     """
     return rule("self == oldSelf", f"{path} is immutable: {remedy}", reason="FieldValueForbidden")

@@ -77,8 +77,7 @@ def judge_advice(
 
     Returns
     -------
-    AdviceVerdict
-        `fleet_ms` lies within `bounds`, or is None; it is None in mode Fixed.
+    `fleet_ms` lies within `bounds`, or is None; it is None in mode Fixed.
     """
     is_auto = spec.mode is TimeoutMode.AUTO
     present_ms = bounds.clamped_ms(kept_ms) if is_auto and kept_ms is not None else None

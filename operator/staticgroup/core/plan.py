@@ -7,7 +7,7 @@ not issued cannot be removed). The shell executes the actions, or does not (mode
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, TooManyIdsError
@@ -102,43 +102,48 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     -------
     A Plan; never raises for anything the world can show.
     """
-    group, before = snapshot.group, history
     if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided
         return Plan(history=history, summary=snapshot.workload_problem)
     timeout, injection = next_pods(spec, snapshot, history)
-    timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(spec.protocol, group))
-    history = replace(
-        history,
-        injected=injection.injected,
-        templates=injection.templates,
-        continuity=_continuity(snapshot, history, injection, now_s),
-        fleet_timeout_ms=timeout.fleet_ms,
+    timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(spec.protocol, snapshot.group))
+    base = Plan(
+        timeout=timeout,
+        injection=injection,
+        history=replace(
+            history,
+            injected=injection.injected,
+            templates=injection.templates,
+            continuity=_continuity(snapshot, history, injection, now_s),
+            fleet_timeout_ms=timeout.fleet_ms,
+        ),
     )
     if snapshot.continuity is not None and injection.injected is not None:
-        snapshot = replace(snapshot, continuity=history.continuity)  # a lost memory counts from this round on
+        snapshot = replace(snapshot, continuity=base.history.continuity)  # a lost memory counts from this round on
+    issued = _with_issued(base.history, snapshot, injection)
     try:
-        identity = identity_of(spec, history)
+        identity = identity_of(spec, base.history)
         expected = expected_ids(identity, snapshot.workload)
     except InvalidInstanceIdError as error:
-        return Plan(
-            timeout=timeout, injection=injection, history=history, identity_error=str(error), summary=str(error)
-        )
-    except AmbiguousIdentityError as error:  # the next pods get no ids: two members of each would fence each other
-        silent = replace(before.injected, method=InjectionMethod.NONE.value) if before.injected is not None else None
-        return Plan(
-            timeout=timeout, injection=injection, identity_error=str(error), summary=str(error),
-            history=replace(before, injected=silent, continuity=history.continuity if silent is not None else before.continuity),
-        )
+        return replace(base, identity_error=str(error), summary=str(error))
+    except AmbiguousIdentityError as error:
+        return replace(base, history=_silenced(history, base.history), identity_error=str(error), summary=str(error))
     except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
-        history = _without_departures(_with_issued(history, snapshot, injection))
-        return Plan(timeout=timeout, injection=injection, history=history, too_large=str(error), summary=str(error))
-    history = _with_issued(history, snapshot, injection)
+        return replace(base, history=_without_departures(issued), too_large=str(error), summary=str(error))
     bare = pods_without_id(identity, expected, snapshot.pods)
-    base = Plan(identity=identity, pods_without_id=bare, timeout=timeout, injection=injection, history=history)
+    base = replace(base, identity=identity, pods_without_id=bare, history=issued)
+    return _about_members(base, spec, snapshot, identity, expected, now_s)
+
+
+def _about_members(
+    base: Plan, spec: StaticGroupSpec, snapshot: Snapshot, identity: Identity, expected: Mapping[str, int], now_s: float
+) -> Plan:
+    """Add to a plan what is decided about the members of the group, if that could be read."""
+    group = snapshot.group
     if isinstance(group, KafkaProblem):
-        return replace(base, requeue_after_s=STEADY_REQUEUE_S, summary=group.message)
-    table = lay(role_of(spec), identity, expected, snapshot, group, history, now_s, without_id=bare)
-    history = replace(history, seats=table.memories())
+        return replace(base, summary=group.message)
+    without_id = base.pods_without_id
+    table = lay(role_of(spec), identity, expected, snapshot, group, base.history, now_s, without_id=without_id)
+    history = replace(base.history, seats=table.memories())
     removals, kept = _plan_removals(spec, snapshot, group, table, identity, now_s)
     actions = (RemoveMembers(group_id=group.group_id, removals=removals),) if removals else ()
     return replace(
@@ -151,6 +156,19 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         requeue_after_s=_requeue_after_s(table, kept, history, bool(actions)),
         summary=_summary(table, actions, kept),
     )
+
+
+def _silenced(before: History, history: History) -> History:
+    """Remember that the next pods get no ids: two members of each would fence each other.
+
+    Parameters
+    ----------
+    before: of before this round, whose ids are in force. history: as of this round.
+    """
+    if before.injected is None:
+        return before
+    silent = replace(before.injected, method=InjectionMethod.NONE.value)
+    return replace(before, injected=silent, continuity=history.continuity)
 
 
 def reads_needed(

@@ -111,10 +111,8 @@ class WatchStream:
 
         Raises
         ------
-        TimeoutError
-            When nothing arrived in time.
-        aiohttp.ClientError
-            When the connection broke, or a line was cut short or has more than EVENT_MAX_BYTES.
+        TimeoutError: When nothing arrived in time.
+        aiohttp.ClientError: When the connection broke, or a line was cut short or has more than EVENT_MAX_BYTES.
         """
         try:
             async with asyncio.timeout(stall_timeout_s):
@@ -249,8 +247,7 @@ class Transport:
 
         Raises
         ------
-        aiohttp.ClientError, TimeoutError, OSError
-            When the connection fails while it is opened or read.
+        aiohttp.ClientError, TimeoutError, OSError: When the connection fails while it is opened or read.
         """
         asked = (*query.items(), ("watch", "true"), ("allowWatchBookmarks", "true"))
         path = resource.path(namespace=namespace)

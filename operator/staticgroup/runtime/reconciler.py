@@ -1,8 +1,7 @@
 """One round of one StaticGroup: observe, plan, execute, report.
 
-`observe` keeps the order that makes a removal safe and no other: (1) describe the group, (2) read workload and pods
-consistently, (3) bring the pod watch up to that read, (4) take the chains. The plan is made on the frozen result and
-the LeaveGroup carries the member.id of step 1, so whatever happens in between is answered FENCED_INSTANCE_ID.
+The plan is made on the frozen picture that `observe` took in the order that makes a removal safe (`observer`), and the
+LeaveGroup carries the member.id of step 1, so whatever happens in between is answered FENCED_INSTANCE_ID.
 Every round starts at *observe*: crash anywhere, start again, reach the same end. A round may also be cut at any await,
 when its deadline has passed: what it remembers is replaced right after the answer that it rests on, and an answer that
 did not come counts as unknown.
@@ -12,40 +11,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from ..api.conditions import set_condition
 from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.status import StaticGroupStatus
-from ..core.advice import Advice
-from ..core.chain import Incarnation, predates
+from ..core.chain import Incarnation
 from ..core.checkpoints import sealed, wire_continuity
-from ..core.continuity import settled_workload
-from ..core.group import BrokerBounds, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
-from ..core.identity import Identity, issued_since_s
-from ..core.intent import Intent, intent_of
+from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.memory import history_from, wire_ledger
 from ..core.outcomes import Executed, with_outcomes
-from ..core.plan import Plan, RemoveMembers, departed, plan, reads_needed
+from ..core.plan import Plan, RemoveMembers, plan
 from ..core.projection import project
-from ..core.seats import Seat, is_departed
-from ..core.snapshot import Evidence, FreshRead, Snapshot
+from ..core.snapshot import Snapshot
 from ..core.statements import suspended_condition
-from ..core.workload import WorkloadView
 from ..kafka.credentials import ConnectionSettings
 from ..kafka.gateway import KafkaGateway
 from ..kube.gateway import KubeGateway
 from ..kube.pods.store import PodStore
-from ..kube.problem import KubeProblem
 from .connections import Connections
-from .histories import Histories, Settled
+from .histories import Histories
 from .journal import Journal, Round
 from .ledgers import Ledgers, remembered
 from .memories import Memories, Memory
 from .metrics import Metrics
 from .narrator import Narrator
+from .observer import Observer
 from .recommendations import Recommendations
 from .stores import Stores
 from .work_queue import Key, Outcome
@@ -54,8 +47,6 @@ log = logging.getLogger(__name__)
 
 RACE_REQUEUE_S = 1.0
 """After FENCED or a lost answer the group is described again, but two clients that duel for an id set no faster pace."""
-BOUNDS_MAX_AGE_S = 300.0
-"""Bounds are static broker properties; a group's own setting may change, so they are read again now and then."""
 
 
 @dataclass(slots=True)
@@ -190,158 +181,24 @@ class Reconciler:
         spec = self._effective(group.spec)
         return spec, await self.observe(group, spec, memory)
 
-    # observe ---------------------------------------------------------------------------------------------------
-
     async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> Snapshot:
-        """Take one frozen picture, in the order that the safety argument needs."""
-        namespace, name = group.metadata.namespace, group.metadata.name
-        connection_key = (namespace, spec.connection_ref.name)
-        settings = await self.connections.settings(connection_key)
-        described: GroupView | KafkaProblem = (
-            settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
-        )  # step 1
-        if isinstance(described, KafkaProblem):
-            self._note_problem(connection_key, described)
-        # brokers that did not answer the describe are not asked again in the same round
-        bounds = memory.bounds if isinstance(described, KafkaProblem) else await self._bounds(settings, spec, memory)
-        found = await self._workload(namespace, spec.workload_ref.name)
-        workload = None if isinstance(found, KubeProblem) else found
-        elsewhere = self.ledgers.is_carried_elsewhere(namespace, spec.workload_ref.name, memory)
-        continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled, elsewhere=elsewhere)
-        created_at = group.metadata.creation_timestamp
-        seen = Snapshot(
-            namespace=namespace,
-            name=name,
-            uid=group.metadata.uid,
-            metadata_generation=group.metadata.generation,
-            created_at_s=created_at.timestamp() if created_at is not None else 0.0,
-            workload=workload,
-            workload_problem=found.message if isinstance(found, KubeProblem) else "",
-            pods=(),
-            group=described,
-            bounds=bounds,
-            watch_epoch=self.pods.epoch or "",
-            continuity=continuity,
+        """Take one frozen picture, see `Observer`."""
+        observer = Observer(
+            kube=self.kube,
+            kafka=self.kafka,
+            pods=self.pods,
+            stores=self.stores,
+            connections=self.connections,
+            histories=self.histories,
+            ledgers=self.ledgers,
             cluster_uid=self.cluster_uid,
-            overlaps=self.stores.overlaps((namespace, name)),
-            policy_served=self.policy_served(),
-            advice=self._advice(connection_key, spec),
+            policy_served=self.policy_served,
+            note_problem=self._note_problem,
+            now_s=self.now_s,
+            monotonic_s=self.monotonic_s,
+            recommendations=self.recommendations,
         )
-        seen, intent = self._with_chains(group, spec, memory, seen, {})
-        needed = reads_needed(spec, seen, memory.history, self.now_s(), intent) if intent is not None else ()
-        if needed:
-            workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
-            seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
-        updated = self.histories.updated(
-            continuity, group, spec, memory.history, memory.settled, elsewhere=elsewhere
-        )
-        return replace(
-            seen,
-            watch_epoch=self.pods.epoch or "",
-            continuity=updated,
-            overlaps=self.stores.overlaps((namespace, name)),
-            policy_served=self.policy_served(),
-        )
-
-    def _with_chains(
-        self,
-        group: StaticGroup,
-        spec: StaticGroupSpec,
-        memory: Memory,
-        snapshot: Snapshot,
-        fresh: Mapping[str, FreshRead],
-    ) -> tuple[Snapshot, Intent | None]:
-        """Add the pods as the watch shows them now, and the chain of each departed seat with what was read of it."""
-        snapshot = replace(snapshot, known=self.pods.of_workload(snapshot.namespace, spec.workload_ref.name))
-        intent = intent_of(spec, snapshot, memory.history)
-        identity = intent.identity if intent is not None else None
-        snapshot = replace(snapshot, pods=_present(identity, snapshot.known))
-        if identity is None:
-            return snapshot, None
-        evidence = {
-            seat.key: Evidence(chain=self._chain(identity, group, seat), fresh=fresh.get(seat.key))
-            for seat in departed(spec, snapshot, memory.history, self.now_s(), intent)
-        }
-        return replace(snapshot, evidence=evidence), intent
-
-    def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
-        """Return what the fleet learner recommends; None while recommendations are not read."""
-        if self.recommendations is None:
-            return None
-        return self.recommendations.advice(self.stores.kafka_cluster_id(connection_key), spec.group_id)
-
-    async def _read_afresh(
-        self,
-        group: StaticGroup,
-        spec: StaticGroupSpec,
-        seats: Sequence[Seat],
-        seen: Snapshot,
-        memory: Memory,
-    ) -> tuple[WorkloadView | None, dict[str, FreshRead]]:
-        """Read intent and pods consistently (step 2), then bring the pod watch up to that read (step 3)."""
-        namespace = group.metadata.namespace
-        position, epoch = self.pods.position(namespace), self.pods.epoch
-        workload = await self.kube.read_workload(namespace, spec.workload_ref.name)
-        if isinstance(workload, KubeProblem):
-            return seen.workload, {}
-        names = list(dict.fromkeys(seat.pod_name for seat in seats))
-        by_name = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
-        versions = [r.resource_version for r in by_name.values() if not isinstance(r, KubeProblem)]
-        passed = bool(versions) and await self._barrier(namespace, versions, position)
-        settled = settled_workload(workload)
-        if passed and settled is not None and epoch == self.pods.epoch:
-            memory.settled = Settled(epoch=epoch, workload=settled)
-        intent = intent_of(spec, replace(seen, workload=workload), memory.history)
-        fresh: dict[str, FreshRead] = {}
-        for seat in seats:
-            read = by_name[seat.pod_name]
-            if isinstance(read, KubeProblem):
-                continue
-            fresh[seat.key] = FreshRead(
-                is_expected=intent is None or not is_departed(intent.identity, intent.expected, seat.key),
-                object_uid=read.version.uid if read.version is not None else "",
-                resource_version=read.resource_version,
-                barrier_passed=passed,
-            )
-        return workload, fresh
-
-    async def _barrier(self, namespace: str, versions: Sequence[int], position: int) -> bool:
-        """Bring the pod watch up to the newest of several consistent reads; a read below `position` is a gap."""
-        if min(versions) < position:
-            return await self.pods.barrier(namespace, min(versions), not_below=position)
-        return await self.pods.barrier(namespace, max(versions), not_below=position)
-
-    async def _workload(self, namespace: str, name: str) -> WorkloadView | KubeProblem | None:
-        """Return the workload from the watch, or by a read while the watch has not shown it; None when it does not exist."""
-        known = self.stores.workloads.get((namespace, name))
-        return known if known is not None else await self.kube.read_workload(namespace, name)
-
-    async def _bounds(
-        self, settings: ConnectionSettings | KafkaProblem, spec: StaticGroupSpec, memory: Memory
-    ) -> BrokerBounds | None:
-        """Return the broker's bounds, read again every few minutes."""
-        now_s = self.monotonic_s()
-        if isinstance(settings, KafkaProblem) or now_s - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S:
-            return memory.bounds
-        bounds = await self.kafka.bounds(settings, spec.group_id)
-        if isinstance(bounds, KafkaProblem):
-            return memory.bounds
-        memory.bounds, memory.bounds_read_at_s = bounds, now_s
-        return bounds
-
-    def _chain(self, identity: Identity, group: StaticGroup, seat: Seat) -> tuple[Incarnation, ...]:
-        """Return every incarnation that may hold a seat: those of its pod name, and those that carried its id anywhere."""
-        namespace = group.metadata.namespace
-        carried = sorted(identity.carried_as(seat.key))
-        chain = self.pods.chain(namespace, pod_names=(seat.pod_name,), instance_ids=carried)
-        elsewhere = (
-            i
-            for i in self.pods.carriers(carried)
-            if i.namespace != namespace and self.stores.may_be_of(i.namespace, i.pod_name.rpartition("-")[0], group)
-        )
-        since_s = issued_since_s(identity, group, cluster_uid=self.cluster_uid)
-        found = (*(identity.expand(i) for i in chain), *elsewhere)
-        return tuple(i for i in found if not predates(i, seat.key, issued_since_s=since_s))
+        return await observer.observe(group, spec, memory)
 
     # execute ---------------------------------------------------------------------------------------------------
 
@@ -502,9 +359,3 @@ class Reconciler:
             KafkaProblemKind.SECRET_INVALID,
         ):
             self.connections.distrust(connection_key)
-
-
-def _present(identity: Identity | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:
-    """Return the pods that exist, by name, with every id that their clients make of what they carry."""
-    present = sorted((p for p in known if p.object_present), key=lambda p: p.pod_name)
-    return tuple(identity.expand(p) if identity else p for p in present)

@@ -113,9 +113,10 @@ VERIFICATION = (
 
 
 ORDER = tuple(
-    mutant(name, "runtime/reconciler.py", ROUNDS, *changes)
-    for name, *changes in (
+    mutant(name, path, ROUNDS, *changes)
+    for path, name, *changes in (
         (
+            "runtime/observer.py",
             "no barrier",
             (
                 "passed = bool(versions) and await self._barrier(namespace, versions, position)",
@@ -123,6 +124,7 @@ ORDER = tuple(
             ),
         ),
         (
+            "runtime/observer.py",
             "barrier before describe",
             (
                 "        settings = await self.connections.settings(connection_key)\n        described",
@@ -134,6 +136,7 @@ ORDER = tuple(
             ),
         ),
         (
+            "runtime/observer.py",
             "describe last",
             (
                 "replace(seen, workload=workload), fresh)  # step 4: only now\n",
@@ -142,6 +145,7 @@ ORDER = tuple(
             ),
         ),
         (
+            "runtime/observer.py",
             "chains taken before the barrier",
             (
                 "            seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now\n",
@@ -150,13 +154,15 @@ ORDER = tuple(
             ),
         ),
         (
+            "runtime/observer.py",
             "intent read dropped",
             (
                 "        workload = await self.kube.read_workload(namespace, spec.workload_ref.name)\n        if",
-                "        workload = cached\n        if",
+                "        workload = seen.workload\n        if",
             ),
         ),
         (
+            "runtime/observer.py",
             "etcd restore not noticed",
             (
                 "        position, epoch = self.pods.position(namespace), self.pods.epoch\n",
@@ -164,15 +170,18 @@ ORDER = tuple(
             ),
         ),
         (
+            "runtime/reconciler.py",
             "observe ignored",
             ("        if spec.mode is Mode.OBSERVE:\n            return Executed(observe_only=True), decided\n", ""),
         ),
         (
+            "runtime/reconciler.py",
             "forced observe ignored",
             ('return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec', "return spec"),
         ),
-        ("suspend ignored", ("        if group.spec.suspend:\n", "        if False:\n")),
+        ("runtime/reconciler.py", "suspend ignored", ("        if group.spec.suspend:\n", "        if False:\n")),
         (
+            "runtime/reconciler.py",
             "lease not checked before the leave",
             (
                 "        if not self.may_write():\n            return Executed(\n",
@@ -180,10 +189,12 @@ ORDER = tuple(
             ),
         ),
         (
+            "runtime/reconciler.py",
             "deleted StaticGroup not noticed before the leave",
             ("        if not self._is_current(group):\n            return Executed(), decided\n", ""),
         ),
         (
+            "runtime/reconciler.py",
             "lease not checked before a round is reported",
             (
                 "        if not self.may_write():\n            return False\n        self.ledgers.forget_settled",
@@ -191,13 +202,14 @@ ORDER = tuple(
             ),
         ),
         (
+            "runtime/reconciler.py",
             "end durable before the status was written",
             (
                 "counts as durable only when the write succeeded.\"\"\"\n",
                 "counts as durable only when the write succeeded.\"\"\"\n        self.ledgers.mark_durable(key, known, status)\n",
             ),
         ),
-        ("status written although nothing changed", ("        if status == memory.status and not memory.is_unsure:\n", "        if False:\n")),
+        ("runtime/reconciler.py", "status written although nothing changed", ("        if status == memory.status and not memory.is_unsure:\n", "        if False:\n")),
     )
 )
 
@@ -206,7 +218,7 @@ DEPARTED = tuple(
     mutant(name, path, ("tests/unit/runtime/test_departed.py",), *changes)
     for path, name, *changes in (
         (
-            "runtime/reconciler.py",
+            "runtime/observer.py",
             "departed as before the consistent read",
             (
                 "replace(seen, workload=workload), fresh)  # step 4: only now\n",

@@ -22,9 +22,8 @@ def session_timeouts_ms(metadata: Json, spec: Json) -> tuple[int, ...]:
 
     Returns
     -------
-    tuple[int, ...]
-        In milliseconds, ascending, each once; empty when none is shown. Of a container that shows several, those that are
-        injected count.
+    In milliseconds, ascending, each once; empty when none is shown. Of a container that shows several, those that are
+    injected count.
     """
     found: set[int] = set()
     shows_any = False

@@ -28,8 +28,7 @@ def refuse_placeholder(statement: str) -> None:
 
     Raises
     ------
-    Refused
-        When it is the text that the printed command has in its place.
+    Refused: When it is the text that the printed command has in its place.
     """
     if statement.strip() == STATEMENT_TO_FILL:
         raise Refused(f"'{STATEMENT_TO_FILL}' stands for your own words: say how you know; the audit log keeps it")
@@ -62,8 +61,7 @@ async def caller(transport: Transport) -> str:
 
     Raises
     ------
-    Refused
-        When it does not tell.
+    Refused: When it does not tell.
     """
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     answer = await transport.call("create", SELF_REVIEWS, body=body)
