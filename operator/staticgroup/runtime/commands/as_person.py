@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from kubernetes.aio.config import ConfigException
+from pydantic import ValidationError
 
+from ...api import names
+from ...api.remedies import INSTALL_CRDS
+from ...api.staticgroup import StaticGroup
+from ...kube.gateway import AioKubeGateway
 from ...kube.problem import KubeProblem, KubeProblemKind
 from ...kube.transport import SELF_REVIEWS, Transport
 from ..process import kube_client
@@ -70,6 +76,48 @@ async def caller(transport: Transport) -> str:
     if isinstance(answer, KubeProblem):
         raise Refused(f"the API server does not tell who you are ({answer.message}); say it with --by")
     return str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))
+
+
+async def static_groups(kube: AioKubeGateway, namespace: str, *, what: str) -> list[StaticGroup]:
+    """Read the StaticGroups of a namespace; those stored under another schema are left out, the operator reports them.
+
+    Parameters
+    ----------
+    namespace: "" for all. what: is looked for in their statuses, in plural.
+
+    Raises
+    ------
+    Refused: When they cannot be listed.
+    """
+    bodies = await kube.list_objects(names.STATIC_GROUP_PLURAL, namespace)
+    if isinstance(bodies, KubeProblem):
+        raise Refused(f"{what} cannot be read: {plain(bodies)}")
+    found: list[StaticGroup] = []
+    for body in bodies:
+        with suppress(ValidationError):
+            found.append(StaticGroup.from_wire(body))
+    return found
+
+
+def why_not_created(
+    problem: KubeProblem, *, said: str, again: str = "", place: str, missing: str, role: str, is_named: bool
+) -> str:
+    """Say why a word could not be written, and what to do.
+
+    Parameters
+    ----------
+    said: command that shows who said it before. again: when one would say it once more.
+    place: resource, and where, that may not be created. missing: what does not exist where it is not found.
+    role: whose binding allows it. is_named: the speaker was named with --by.
+    """
+    if problem.kind is KubeProblemKind.CONFLICT:
+        return f"it was said before; see who said it: {said}. To say it again{again}, delete that first"
+    if problem.kind is KubeProblemKind.NOT_FOUND:
+        return f"{missing} does not exist here; {INSTALL_CRDS}"
+    if problem.kind is KubeProblemKind.FORBIDDEN:
+        other = ", or --by is not your own user name" if is_named else ""
+        return f"you may not create {place}{other}; who may is decided by the one who binds the ClusterRole {role}"
+    return problem.message
 
 
 def plain(problem: KubeProblem) -> str:

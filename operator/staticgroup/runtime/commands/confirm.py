@@ -14,14 +14,22 @@ from pydantic import ValidationError
 
 from ...api import names
 from ...api.confirmation import PodEndConfirmation
-from ...api.remedies import INSTALL_CRDS
-from ...api.staticgroup import StaticGroup
 from ...api.status import Incarnation, IncarnationState
 from ...kube.gateway import AioKubeGateway
-from ...kube.problem import KubeProblem, KubeProblemKind
+from ...kube.problem import KubeProblem
 from ...kube.transport import Resource, Transport
 from ..stores import violations
-from .as_person import STATEMENT_TO_FILL, Refused, caller, plain, refuse_placeholder, time_text, with_transport
+from .as_person import (
+    STATEMENT_TO_FILL,
+    Refused,
+    caller,
+    plain,
+    refuse_placeholder,
+    static_groups,
+    time_text,
+    why_not_created,
+    with_transport,
+)
 
 CONFIRMATIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.CONFIRMATION_PLURAL)
 SHOWN_MAX = 20
@@ -141,15 +149,8 @@ async def _suspect(kube: AioKubeGateway, namespace: str, pod_name: str, uid: str
 
 async def _suspects(kube: AioKubeGateway, namespace: str) -> list[Suspect]:
     """Read the suspects that no word has closed, each once, the oldest first."""
-    bodies = await kube.list_objects(names.STATIC_GROUP_PLURAL, namespace)
-    if isinstance(bodies, KubeProblem):
-        raise Refused(f"the ledgers cannot be read: {plain(bodies)}")
     found: dict[str, Suspect] = {}
-    for body in bodies:
-        try:
-            group = StaticGroup.from_wire(body)
-        except ValidationError:
-            continue  # stored under another schema; the operator reports it
+    for group in await static_groups(kube, namespace, what="the ledgers"):
         ledger = group.status.ledger if group.status is not None else None
         for entry in ledger.incarnations if ledger is not None else ():
             if entry.state is IncarnationState.SUSPECT and entry.confirmed_by is None:
@@ -158,20 +159,15 @@ async def _suspects(kube: AioKubeGateway, namespace: str) -> list[Suspect]:
 
 
 def _why_not(problem: KubeProblem, namespace: str, uid: str, *, is_named: bool) -> str:
-    if problem.kind is KubeProblemKind.CONFLICT:
-        return (
-            f"it was said before; see who said it: kubectl -n {namespace} get {names.CONFIRMATION_PLURAL} {uid}. To say it "
-            "again, for example after the pod came back and was lost again, delete that first"
-        )
-    if problem.kind is KubeProblemKind.NOT_FOUND:
-        return f"namespace {namespace} or the kind {names.CONFIRMATION_KIND} does not exist here; {INSTALL_CRDS}"
-    if problem.kind is KubeProblemKind.FORBIDDEN:
-        other = ", or --by is not your own user name" if is_named else ""
-        return (
-            f"you may not create {CONFIRMATIONS.label()} in namespace {namespace}{other}; who may is decided by the one who "
-            "binds the ClusterRole staticgroup-confirm"
-        )
-    return problem.message
+    return why_not_created(
+        problem,
+        said=f"kubectl -n {namespace} get {names.CONFIRMATION_PLURAL} {uid}",
+        again=", for example after the pod came back and was lost again",
+        place=f"{CONFIRMATIONS.label()} in namespace {namespace}",
+        missing=f"namespace {namespace} or the kind {names.CONFIRMATION_KIND}",
+        role="staticgroup-confirm",
+        is_named=is_named,
+    )
 
 
 def _command(namespace: str, entry: Incarnation) -> str:

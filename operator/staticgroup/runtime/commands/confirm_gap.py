@@ -15,16 +15,24 @@ from pydantic import ValidationError
 
 from ...api import names
 from ...api.gapconfirmation import WatchGapConfirmation
-from ...api.remedies import INSTALL_CRDS, LIST_GAPS
-from ...api.staticgroup import StaticGroup
+from ...api.remedies import LIST_GAPS
 from ...core.checkpoints import checkpoint_from
 from ...core.continuity import BlindSpan, GapWord, SpanReason
 from ...core.words import gap_word_of
 from ...kube.gateway import AioKubeGateway
-from ...kube.problem import KubeProblem, KubeProblemKind
+from ...kube.problem import KubeProblem
 from ...kube.transport import Resource, Transport
 from ..stores import violations
-from .as_person import STATEMENT_TO_FILL, Refused, caller, plain, refuse_placeholder, time_text, with_transport
+from .as_person import (
+    STATEMENT_TO_FILL,
+    Refused,
+    caller,
+    refuse_placeholder,
+    static_groups,
+    time_text,
+    why_not_created,
+    with_transport,
+)
 
 CONFIRMATIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.GAP_CONFIRMATION_PLURAL)
 MEANING = (
@@ -211,16 +219,10 @@ def _gateway(transport: Transport) -> AioKubeGateway:
 
 async def _spans(kube: AioKubeGateway, namespace: str) -> list[OpenSpan]:
     """Read the spans that the statuses show, and whose word closes which already."""
-    bodies = await kube.list_objects(names.STATIC_GROUP_PLURAL, namespace)
-    if isinstance(bodies, KubeProblem):
-        raise Refused(f"the times without sight cannot be read: {plain(bodies)}")
+    groups = await static_groups(kube, namespace, what="the times without sight")
     words = await _words(kube)
     found: list[OpenSpan] = []
-    for body in bodies:
-        try:
-            group = StaticGroup.from_wire(body)
-        except ValidationError:
-            continue  # stored under another schema; the operator reports it
+    for group in groups:
         known = checkpoint_from(group.status.continuity if group.status is not None else None)
         for span in known.blind if known is not None else ():
             said_by = next((w.said_by for w in words if w.closes(span)), "")
@@ -242,20 +244,14 @@ async def _words(kube: AioKubeGateway) -> list[GapWord]:
 
 
 def _why_not(problem: KubeProblem, name: str, *, is_named: bool) -> str:
-    if problem.kind is KubeProblemKind.CONFLICT:
-        return (
-            f"it was said before; see who said it: kubectl get {names.GAP_CONFIRMATION_PLURAL} {name}. To say it again, delete "
-            "that first"
-        )
-    if problem.kind is KubeProblemKind.NOT_FOUND:
-        return f"the kind {names.GAP_CONFIRMATION_KIND} does not exist here; {INSTALL_CRDS}"
-    if problem.kind is KubeProblemKind.FORBIDDEN:
-        other = ", or --by is not your own user name" if is_named else ""
-        return (
-            f"you may not create {CONFIRMATIONS.label()}{other}; who may is decided by the one who binds the ClusterRole "
-            "staticgroup-confirm-gap for the whole cluster"
-        )
-    return problem.message
+    return why_not_created(
+        problem,
+        said=f"kubectl get {names.GAP_CONFIRMATION_PLURAL} {name}",
+        place=CONFIRMATIONS.label(),
+        missing=f"the kind {names.GAP_CONFIRMATION_KIND}",
+        role="staticgroup-confirm-gap for the whole cluster",
+        is_named=is_named,
+    )
 
 
 def _moment(text: str, option: str) -> datetime:
