@@ -289,7 +289,7 @@ def way_out(suspect: Incarnation) -> str:
 
 
 def _is_namesake(i: Incarnation, instance_id: str) -> bool:
-    """True for a live pod that was only ever seen with other ids, as those of a later template."""
+    """True for a live pod that was only ever seen with other ids, as those of a later template; one without any may have it."""
     return i.state is IncarnationState.LIVE and bool(i.instance_ids) and instance_id not in i.instance_ids
 
 

@@ -68,8 +68,9 @@ class PodVersion:
     disruption_reason: reason of the DisruptionTarget condition with status True; "" when there is none.
     ready_since_s: lastTransitionTime of Ready=True; None when not ready.
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
-    ids_are_fixed: it has ids in its environment, and each of them comes from what nobody can change while the pod
-        lives: literals, metadata.name, metadata.namespace and metadata.uid. An annotation that repeats one changes nothing.
+    ids_are_fixed: nobody can change which ids it has while the pod lives. Each in its environment comes from literals,
+        metadata.name, metadata.namespace and metadata.uid, and an annotation that repeats one changes nothing; or it has
+        none, and neither an annotation that says one nor anything that could read such an annotation.
     session_timeouts_ms: every session.timeout.ms that it shows, in its environment or else its annotation, ascending;
         empty when it shows none.
     """

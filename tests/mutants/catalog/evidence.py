@@ -181,7 +181,10 @@ FIXED_IDS = tuple(
             "variable of another name that reads the id's annotation overlooked",
             (' or "INSTANCE_ID" in name.upper() or value in annotated:', ' or "INSTANCE_ID" in name.upper():'),
         ),
-        ("pod without an id in its environment has fixed ones", ("shows_id and are_fixed", "are_fixed")),
+        ("pod without an id in its environment has fixed ones", ("(shows_id or not (is_annotated or _may_read_annotation(spec)))", "True")),
+        ("pod whose only id is an annotation has fixed ones", ("(is_annotated or _may", "(_may")),
+        ("pod that reads annotations without carrying one has fixed ids", ("is_annotated or _may_read_annotation(spec)", "is_annotated")),
+        ("pod without an id never has fixed ones", ("shows_id or not (is_annotated or _may_read_annotation(spec))", "shows_id")),
         (
             "ids beyond those that are looked at taken for fixed",
             ("            return frozenset(legal), False\n", "            break\n"),

@@ -269,6 +269,53 @@ def test_one_container_of_any_kind_whose_ids_are_not_fixed_is_enough(kind: str, 
     assert not version(raw).ids_are_fixed
 
 
+TOKEN = {"name": "kube-api-access", "projected": {"sources": [{"downwardAPI": {"items": [{"path": "n", **read("metadata.namespace")["valueFrom"]}]}}]}}
+LABELS = {"name": "labels", "downwardAPI": {"items": [{"path": "l", **read("metadata.labels")["valueFrom"]}]}}
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        [],
+        [NAME],
+        [{"name": "INSTANCE_ID", "value": ""}],
+        [NAME, {"name": "INSTANCE_ID", "value": "$(POD) is no id"}],
+        [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+        [{"name": "TIMEOUT", **read("metadata.annotations['staticgroup.io/session-timeout-ms']")}],
+    ],
+    ids=["no variable", "name", "empty", "no legal id", "secret that is no id", "timeout of an annotation"],
+)
+def test_pod_that_carries_no_id_and_reads_none_has_fixed_ones(env: list[dict[str, Any]]) -> None:
+    """A fresh API server injects nothing for its first seconds: a pod that began then never has an id, whatever is edited."""
+    raw = with_env(*env, instance_id=None)
+    raw["spec"]["volumes"] = [TOKEN, LABELS, {"name": "conf", "configMap": {"name": "c"}}]
+    found = version(raw)
+    assert (found.instance_ids, found.ids_are_fixed) == (frozenset(), True)
+
+
+@pytest.mark.parametrize("path", ["metadata.annotations", "metadata.annotations['staticgroup.io/instance-id']", "metadata.annotations['staticgroup.io/instance-id.b']"])
+@pytest.mark.parametrize("place", ["file", "projected file", "variable", "variable of an ephemeral container"])
+def test_pod_that_carries_no_id_but_can_read_an_annotation_of_one_has_none_that_are_fixed(path: str, place: str) -> None:
+    raw = with_env(NAME, instance_id=None)
+    items = {"items": [{"path": "id", **read(path)["valueFrom"]}]}
+    raw["spec"] |= {
+        "file": {"volumes": [TOKEN, {"name": "meta", "downwardAPI": items}]},
+        "projected file": {"volumes": [{"name": "meta", "projected": {"sources": [{"downwardAPI": items}]}}]},
+        "variable": {"containers": [{"name": "app", "env": [{"name": "ME", **read(path)}]}]},
+        "variable of an ephemeral container": {"ephemeralContainers": [{"name": "dbg", "env": [{"name": "ME", **read(path)}]}]},
+    }[place]
+    assert not version(raw).ids_are_fixed
+
+
+@pytest.mark.parametrize("key", ["staticgroup.io/instance-id", "staticgroup.io/instance-id.b"])
+@pytest.mark.parametrize("value", ["web-9.1a2b3c4d", "no id at all"])
+def test_pod_whose_only_id_is_said_by_an_annotation_has_none_that_are_fixed(key: str, value: str) -> None:
+    """Nothing reads it here, but who wrote it expects that something does."""
+    raw = with_env(NAME, instance_id=None)
+    raw["metadata"]["annotations"][key] = value
+    assert not version(raw).ids_are_fixed
+
+
 def test_annotation_that_says_another_id_is_carried_and_leaves_the_others_fixed() -> None:
     """No variable reads it; ids only accumulate."""
     found = version(with_env(NAME, COMPOSED, instance_id="web-9.1a2b3c4d"))

@@ -288,6 +288,32 @@ async def test_container_that_was_started_again_with_editable_ids_leaves_no_seat
     assert blind(world) == "0-2147483647"
 
 
+@pytest.mark.parametrize("when", ["before", "after", "both"])
+async def test_pod_that_got_no_id_costs_no_seat_but_its_own(when: str) -> None:
+    """A fresh API server injects nothing for its first seconds, so a pod that is replaced then comes without an id."""
+    world = World()
+    world.scale(4)
+    await world.round()
+    nothing: dict[str, Any] = {"instance_ids": frozenset(), "ids_are_fixed": True, "joins": False}
+    for ordinal in range(3):
+        world.start(ordinal)
+    world.start(3, **(nothing if when != "after" else {}))
+    world.now_s += 300
+    await world.settled(2)
+    away(world)
+    world.remove_object(3)
+    world.start(3, "u3b", **(nothing if when != "before" else {}))
+    gap(world)
+    await world.settled(2)
+    assert blind(world) == "3"
+    world.scale(2)
+    world.end(2)
+    world.end(3, "u3b")
+    await world.settled(4)
+    assert world.id_of(2) in left(world)
+    assert world.id_of(3) not in left(world)
+
+
 async def test_staticgroup_that_is_acknowledged_after_a_gap_has_had_none() -> None:
     world = World()
     gap(world)

@@ -14,6 +14,7 @@ from .shape import Json, object_of, objects_of, text_of
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _KEYED_FIELD = re.compile(r"metadata\.(annotations|labels)\['([^']*)'\]")
 _FIXED_FIELDS: Final = ("metadata.name", "metadata.namespace", "metadata.uid")
+KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
 CARRIED_IDS_MAX: Final = 512
 """Ids kept of one pod. A StaticGroup gives a pod at most eight; this bounds what one pod can make us remember."""
 
@@ -23,9 +24,10 @@ def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> tuple[
 
     Returns
     -------
-    The ids, and whether those of the environment are fixed, see `PodVersion`; never when not all were looked at.
+    The ids, and whether they are fixed, see `PodVersion`; never when not all were looked at.
     """
     annotations = object_of(metadata, "annotations", "metadata")
+    is_annotated = any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations)
     legal: set[str] = set()
     for key, value in annotations.items():
         if len(legal) < CARRIED_IDS_MAX and key.startswith(INSTANCE_ID_ANNOTATION) and _is_legal_id(value):
@@ -39,7 +41,7 @@ def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> tuple[
         if _is_legal_id(candidate):
             legal.add(candidate)
             shows_id = True
-    return frozenset(legal), shows_id and are_fixed
+    return frozenset(legal), are_fixed and (shows_id or not (is_annotated or _may_read_annotation(spec)))
 
 
 def _environment_ids(
@@ -50,13 +52,30 @@ def _environment_ids(
     A variable carries an id when its name says so or when it says what an annotation says of an id. Whatever envFrom
     brings may have any name, so a container with it may carry any id.
     """
-    for kind in ("containers", "initContainers", "ephemeralContainers"):
+    for kind in KINDS:
         for container in objects_of(spec, kind, "spec"):
             for name, value, is_fixed in resolved_env(container, metadata):
                 if name in env_names or "INSTANCE_ID" in name.upper() or value in annotated:
                     yield value or "", is_fixed
             if objects_of(container, "envFrom", f"spec.{kind}[]"):
                 yield "", False
+
+
+def _may_read_annotation(spec: Json) -> bool:
+    """True when a variable of whatever name, or a file, can say what an annotation says of an id."""
+    sources = [
+        object_of(entry, "valueFrom", "spec.containers[].env[]")
+        for kind in KINDS
+        for container in objects_of(spec, kind, "spec")
+        for entry in objects_of(container, "env", "spec.containers[]")
+    ]
+    for volume in objects_of(spec, "volumes", "spec"):
+        projected = object_of(volume, "projected", "spec.volumes[]")
+        for place in (volume, *objects_of(projected, "sources", "spec.volumes[].projected")):
+            files = object_of(place, "downwardAPI", "spec.volumes[]")
+            sources.extend(objects_of(files, "items", "spec.volumes[].downwardAPI"))
+    paths = (text_of(object_of(source, "fieldRef", "source"), "fieldPath", "fieldRef") for source in sources)
+    return any(p == "metadata.annotations" or p.startswith(f"metadata.annotations['{INSTANCE_ID_ANNOTATION}") for p in paths)
 
 
 def _is_legal_id(candidate: object) -> bool:
