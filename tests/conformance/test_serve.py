@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -20,16 +21,19 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+from py4j.java_gateway import JavaGateway
 
 from staticgroup.core.group import GroupType, GroupView, LeaveEntry, LeaveOutcome, LeaveResult
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from support.devcluster.kafka_jars import class_path, ensure_jars
 from support.devcluster.kafka_member import Member
 
 pytestmark = [pytest.mark.timeout(120)]
 
 OPERATOR = Path(__file__).parents[2] / "operator"
 PARTITIONS = 6
+KAFKA_RELEASE = "4.4.0"
 SETTINGS = (
     *("--set", "group.initial.rebalance.delay.ms=200", "--set", "group.min.session.timeout.ms=1000"),
     *("--set", "group.consumer.min.heartbeat.interval.ms=200", "--set", "group.consumer.heartbeat.interval.ms=300"),
@@ -275,6 +279,50 @@ def test_an_aiokafka_consumer_polls_bounces_and_keeps_its_partitions(server: Ser
     for _ in range(2):
         assert asyncio.run(poll()) == (set(range(PARTITIONS)), {}, [0] * PARTITIONS)
     assert [member.instance_id for member in view(server, f"aiokafka-{name}").members] == ["x0"]
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[JavaGateway]:
+    """Run a virtual machine with Kafka's own client in it, at the end of a pipe."""
+    jars = ensure_jars(KAFKA_RELEASE, report=print)
+    gateway = JavaGateway.launch_gateway(classpath=class_path(jars), die_on_exit=True, java_path=shutil.which("java"))
+    yield gateway
+    gateway.shutdown()
+    gateway.java_process.stdin.close()
+    gateway.java_process.wait(10)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_java_consumer_polls_bounces_and_keeps_its_partitions(server: Server, java: JavaGateway, protocol: str) -> None:
+    """The client that most people run: it fetches from empty partitions for a while, and returns to the same ones."""
+    name = f"java-{protocol}-{os.urandom(2).hex()}"
+    settings = java.jvm.java.util.HashMap()
+    for key, value in {
+        **{"bootstrap.servers": server.address, "group.id": name, "group.instance.id": "x0", "group.protocol": protocol},
+        **{"enable.auto.commit": "false", "auto.offset.reset": "earliest"},
+        **({"session.timeout.ms": "20000", "heartbeat.interval.ms": "300"} if protocol == "classic" else {}),
+    }.items():
+        settings[key] = value
+    bytes_of = java.jvm.org.apache.kafka.common.serialization.ByteArrayDeserializer
+
+    def poll() -> tuple[set[int], list[int]]:
+        consumer = java.jvm.org.apache.kafka.clients.consumer.KafkaConsumer(settings, bytes_of(), bytes_of())
+        try:
+            consumer.subscribe(java.jvm.java.util.List.of("orders"))
+            slice_of_time = java.jvm.java.time.Duration.ofMillis(300)
+            wait(lambda: consumer.poll(slice_of_time).isEmpty() and len(consumer.assignment()) == PARTITIONS)
+            assert all(consumer.poll(slice_of_time).isEmpty() for _ in range(5))
+            return {each.partition() for each in consumer.assignment()}, [consumer.position(each) for each in consumer.assignment()]
+        finally:
+            consumer.close()
+
+    epochs = set()
+    for _ in range(2):
+        assert poll() == (set(range(PARTITIONS)), [0] * PARTITIONS)
+        seen = view(server, name)
+        assert [member.instance_id for member in seen.members] == ["x0"]
+        epochs.add(seen.group_epoch)
+    assert len(epochs) == 1
 
 
 def test_offsets_are_kept(server: Server, make_group: Callable[[str, str], Group]) -> None:
