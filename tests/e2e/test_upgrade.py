@@ -123,6 +123,7 @@ class Departing:
 
     def restart_first(self) -> None:
         """A pod of the earlier version's time is deleted; its successor gets its id, and takes its seat silently."""
+        self.game.await_joined(len(self.staying))  # a restart within a rebalance makes another one
         game, since_ms, uid, member_id = self.game, now_ms(), self.uids[0], self.known[0]
         game.stage.kubectl("delete", "pod", f"{game.name}-0", "-n", game.name)
         until(lambda: seats(game).get(0) not in (None, uid), deadline_s=60, what="a successor of pod 0")
