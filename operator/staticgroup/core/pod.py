@@ -69,8 +69,8 @@ class PodVersion:
     ready_since_s: lastTransitionTime of Ready=True; None when not ready.
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
     ids_are_fixed: nobody can change which ids it has while the pod lives. Each in its environment comes from literals,
-        metadata.name, metadata.namespace and metadata.uid, and an annotation that repeats one changes nothing; or it has
-        none, and neither an annotation that says one nor anything that could read such an annotation.
+        metadata.name, metadata.namespace and metadata.uid, and nothing where a consumer looks shows an annotation that says
+        an id; one that merely repeats an id changes nothing. Without any id neither stands in an annotation.
     session_timeouts_ms: every session.timeout.ms that it shows, in its environment or else its annotation, ascending;
         empty when it shows none.
     """

@@ -1,6 +1,7 @@
 """Raw objects become views, and what is wrong with an object is a value."""
 
 import copy
+import itertools
 from typing import Any
 
 import pytest
@@ -293,8 +294,17 @@ def test_pod_that_carries_no_id_and_reads_none_has_fixed_ones(env: list[dict[str
     assert (found.instance_ids, found.ids_are_fixed) == (frozenset(), True)
 
 
-@pytest.mark.parametrize("path", ["metadata.annotations", "metadata.annotations['staticgroup.io/instance-id']", "metadata.annotations['staticgroup.io/instance-id.b']"])
-@pytest.mark.parametrize("place", ["file", "projected file", "variable", "variable of an ephemeral container"])
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        *itertools.product(
+            ["file", "projected file", "variable", "variable of an ephemeral container"],
+            ["metadata.annotations['staticgroup.io/instance-id']", "metadata.annotations['staticgroup.io/instance-id.b']"],
+        ),
+        ("file", "metadata.annotations"),
+        ("projected file", "metadata.annotations"),
+    ],
+)
 def test_pod_that_carries_no_id_but_can_read_an_annotation_of_one_has_none_that_are_fixed(path: str, place: str) -> None:
     raw = with_env(NAME, instance_id=None)
     items = {"items": [{"path": "id", **read(path)["valueFrom"]}]}
@@ -305,6 +315,34 @@ def test_pod_that_carries_no_id_but_can_read_an_annotation_of_one_has_none_that_
         "variable of an ephemeral container": {"ephemeralContainers": [{"name": "dbg", "env": [{"name": "ME", **read(path)}]}]},
     }[place]
     assert not version(raw).ids_are_fixed
+
+
+READS_ANOTHER = {"name": "B", **read("metadata.annotations['staticgroup.io/instance-id.b']")}
+ALL_ANNOTATIONS = {"name": "podinfo", "downwardAPI": {"items": [{"path": "a", **read("metadata.annotations")["valueFrom"]}]}}
+ONE_ID = {"name": "id", "downwardAPI": {"items": [{"path": "i", **read("metadata.annotations['staticgroup.io/instance-id']")["valueFrom"]}]}}
+
+
+@pytest.mark.parametrize(
+    ("env", "volume", "mounts", "is_fixed"),
+    [
+        ([READS_ANOTHER], TOKEN, {}, False),
+        ([], ONE_ID, {}, False),
+        ([], ALL_ANNOTATIONS, {"app": ["podinfo"]}, False),
+        ([], ALL_ANNOTATIONS, {"istio-proxy": ["podinfo"]}, True),
+        ([], LABELS, {"app": ["labels"]}, True),
+    ],
+    ids=["variable whose annotation is not there now", "file of an id", "every annotation", "a sidecar's", "labels"],
+)
+def test_pod_with_a_fixed_id_that_can_read_another_from_an_annotation_has_none_that_are_fixed(
+    env: list[dict[str, Any]], volume: dict[str, Any], mounts: dict[str, list[str]], is_fixed: bool
+) -> None:
+    """A second consumer may take its id from there; a service mesh's proxy reads every annotation and is no consumer."""
+    raw = with_env(NAME, COMPOSED, *env, instance_id=None)
+    raw["spec"]["volumes"] = [volume]
+    raw["spec"]["containers"].append({"name": "istio-proxy"})
+    for container in raw["spec"]["containers"]:
+        container["volumeMounts"] = [{"name": n, "mountPath": f"/{n}"} for n in mounts.get(container["name"], [])]
+    assert version(raw).ids_are_fixed is is_fixed
 
 
 @pytest.mark.parametrize("key", ["staticgroup.io/instance-id", "staticgroup.io/instance-id.b"])

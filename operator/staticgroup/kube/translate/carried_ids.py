@@ -14,6 +14,8 @@ from .shape import Json, object_of, objects_of, text_of
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _KEYED_FIELD = re.compile(r"metadata\.(annotations|labels)\['([^']*)'\]")
 _FIXED_FIELDS: Final = ("metadata.name", "metadata.namespace", "metadata.uid")
+_ANNOTATIONS: Final = "metadata.annotations"
+_OF_AN_ID: Final = f"{_ANNOTATIONS}['{INSTANCE_ID_ANNOTATION}"
 KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
 CARRIED_IDS_MAX: Final = 512
 """Ids kept of one pod. A StaticGroup gives a pod at most eight; this bounds what one pod can make us remember."""
@@ -41,7 +43,8 @@ def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> tuple[
         if _is_legal_id(candidate):
             legal.add(candidate)
             shows_id = True
-    return frozenset(legal), are_fixed and (shows_id or not (is_annotated or _may_read_annotation(spec)))
+    shows_all = any(path == _ANNOTATIONS for _, path in _files_of_fields(spec))
+    return frozenset(legal), are_fixed and (shows_id or not (is_annotated or shows_all))
 
 
 def _environment_ids(
@@ -49,33 +52,43 @@ def _environment_ids(
 ) -> Iterator[tuple[str, bool]]:
     """Yield whatever stands where an id may stand in the environment, and whether it is fixed; "" where it is not known.
 
-    A variable carries an id when its name says so or when it says what an annotation says of an id. Whatever envFrom
-    brings may have any name, so a container with it may carry any id.
+    A variable carries an id when its name says so, or when it says what an annotation says of an id, or would if there were
+    one. Whatever envFrom brings may have any name, so a container with it may carry any id; so may one that has an id and a
+    file with every annotation beside it.
     """
     for kind in KINDS:
         for container in objects_of(spec, kind, "spec"):
+            reads = {name for name, path in _variables_of_fields(container) if path.startswith(_OF_AN_ID)}
+            carries = False
             for name, value, is_fixed in resolved_env(container, metadata):
-                if name in env_names or "INSTANCE_ID" in name.upper() or value in annotated:
+                if name in env_names or "INSTANCE_ID" in name.upper() or value in annotated or name in reads:
+                    carries = True
                     yield value or "", is_fixed
             if objects_of(container, "envFrom", f"spec.{kind}[]"):
                 yield "", False
+            mounted = {text_of(m, "name", "volumeMounts[]") for m in objects_of(container, "volumeMounts", f"spec.{kind}[]")}
+            if carries and any(name in mounted for name, path in _files_of_fields(spec) if path == _ANNOTATIONS):
+                yield "", False
+    if any(path.startswith(_OF_AN_ID) for _, path in _files_of_fields(spec)):
+        yield "", False
 
 
-def _may_read_annotation(spec: Json) -> bool:
-    """True when a variable of whatever name, or a file, can say what an annotation says of an id."""
-    sources = [
-        object_of(entry, "valueFrom", "spec.containers[].env[]")
-        for kind in KINDS
-        for container in objects_of(spec, kind, "spec")
-        for entry in objects_of(container, "env", "spec.containers[]")
-    ]
+def _variables_of_fields(container: Json) -> Iterator[tuple[str, str]]:
+    """Yield the variables that show a field of the pod, each with the path of the field."""
+    for entry in objects_of(container, "env", "spec.containers[]"):
+        reference = object_of(object_of(entry, "valueFrom", "spec.containers[].env[]"), "fieldRef", "valueFrom")
+        yield text_of(entry, "name", "spec.containers[].env[]"), text_of(reference, "fieldPath", "fieldRef")
+
+
+def _files_of_fields(spec: Json) -> Iterator[tuple[str, str]]:
+    """Yield the volumes with files that show a field of the pod, each with the path of the field."""
     for volume in objects_of(spec, "volumes", "spec"):
         projected = object_of(volume, "projected", "spec.volumes[]")
         for place in (volume, *objects_of(projected, "sources", "spec.volumes[].projected")):
             files = object_of(place, "downwardAPI", "spec.volumes[]")
-            sources.extend(objects_of(files, "items", "spec.volumes[].downwardAPI"))
-    paths = (text_of(object_of(source, "fieldRef", "source"), "fieldPath", "fieldRef") for source in sources)
-    return any(p == "metadata.annotations" or p.startswith(f"metadata.annotations['{INSTANCE_ID_ANNOTATION}") for p in paths)
+            for item in objects_of(files, "items", "spec.volumes[].downwardAPI"):
+                reference = object_of(item, "fieldRef", "spec.volumes[].downwardAPI.items[]")
+                yield text_of(volume, "name", "spec.volumes[]"), text_of(reference, "fieldPath", "fieldRef")
 
 
 def _is_legal_id(candidate: object) -> bool:
