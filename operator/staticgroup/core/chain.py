@@ -22,8 +22,6 @@ from .pod import NodeView, PodVersion
 
 CLOCKS_APART_S = 60.0
 """Operators' clocks and the API server's may differ by this much."""
-INSTANCE_IDS_MAX = 64
-"""Most ids one pod may carry; identity.membersPerPod has the same bound."""
 
 
 class IncarnationState(StrEnum):
@@ -129,7 +127,7 @@ def fold(
         return seen
     verdict = certify(version, node, started=seen.started_containers, runs_known=seen.runs_known)
     if isinstance(verdict, Certificate):
-        return _dead(replace(seen, since_s=now_s), verdict)
+        return died(replace(seen, since_s=now_s), verdict)
     state = IncarnationState.LIVE
     since_s = seen.since_s if seen.state is state else now_s
     return replace(
@@ -138,7 +136,8 @@ def fold(
     )
 
 
-def _dead(known: Incarnation, proof: Certificate) -> Incarnation:
+def died(known: Incarnation, proof: Certificate) -> Incarnation:
+    """Return the incarnation with the proof of its end, in place of what stood against one."""
     return replace(
         known, state=IncarnationState.DEAD, certificate=proof, refusal="", refusal_reason="", runs=False
     )
@@ -160,7 +159,7 @@ def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) 
     if last is not None:
         verdict = certify_unbound(last, ever_bound=bool(known.node_name))
         if isinstance(verdict, Certificate):
-            return _dead(gone, verdict)
+            return died(gone, verdict)
     return replace(
         gone,
         refusal=f"its object vanished uncertified: {known.refusal or 'its end was not seen'}",
