@@ -268,11 +268,9 @@ class Recommendations:
             text = f"model {manifest.model_version[:100]!r}, this operator knows {MODEL_MAJOR}.x"
             raise RecommendationError(RecommendationProblem.UNSUPPORTED, text)
         known = self._good
-        if known is None or known.manifest.digest != manifest.digest:
+        is_new = known is None or known.manifest.digest != manifest.digest
+        if known is None or is_new:
             known = _Good(manifest=manifest, groups=frozenset(), records={})
-            is_new = True
-        else:
-            is_new = False
         missing = asked - known.groups
         if not is_new and not missing:
             return known
