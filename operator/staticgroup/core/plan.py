@@ -199,12 +199,7 @@ def reads_needed(
 def departed(
     spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float, intent: Intent | None = None
 ) -> tuple[Seat, ...]:
-    """Return the departed seats that `plan` will find, by key; none while it decides nothing about members.
-
-    Parameters
-    ----------
-    intent: as for `reads_needed`.
-    """
+    """Return the departed seats that `plan` will find, by key; none while it decides nothing. `intent` as for `reads_needed`."""
     intent = intent or intent_of(spec, snapshot, history)
     group = snapshot.group
     if intent is None or not isinstance(group, GroupView):

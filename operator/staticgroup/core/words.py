@@ -107,12 +107,7 @@ def confirmed(known: Incarnation, words: Iterable[Word]) -> Incarnation:
 
 
 def taken_back(known: Incarnation, *, now_s: float) -> Incarnation:
-    """Void a word, because the object of the incarnation was seen again; as it was when no word closed it.
-
-    Parameters
-    ----------
-    now_s: operator's clock, seconds since the Unix epoch.
-    """
+    """Void a word, because the object of the incarnation was seen again; as it was when no word closed it."""
     if known.certificate is None or not known.certificate.is_word:
         return known
     refusal = f"its object was seen again after {known.certificate.said_by} had confirmed its end"

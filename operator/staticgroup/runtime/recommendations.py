@@ -77,12 +77,7 @@ class Source(Protocol):
 
 
 class DirectorySource:
-    """A snapshot in a directory, such as a mounted volume.
-
-    Parameters
-    ----------
-    directory: holds manifest.json.
-    """
+    """A snapshot in a directory that holds manifest.json, such as a mounted volume."""
 
     is_local = True
 
@@ -110,12 +105,7 @@ class DirectorySource:
 
 
 class HttpSource:
-    """A snapshot below an http(s) URL, such as a bucket's.
-
-    Parameters
-    ----------
-    base_url: without a query; manifest.json lies directly below it.
-    """
+    """A snapshot with its manifest.json directly below an http(s) URL without a query, such as a bucket's."""
 
     is_local = False
 

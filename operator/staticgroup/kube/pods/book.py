@@ -324,12 +324,7 @@ class IncarnationBook:
         self._apply_words(record)
 
     def forget(self, uid: str) -> bool:
-        """Drop one vanished incarnation.
-
-        Returns
-        -------
-        False when it is unknown or its object is still present, which is never forgotten.
-        """
+        """Drop one vanished incarnation; False when it is unknown or its object is present, which is never forgotten."""
         record = self.records.get(uid)
         if record is None or record.object_present:
             return False
