@@ -300,7 +300,6 @@ async def test_server_answers_what_the_gateway_asks(transport: Transport, namesp
     assert len(accepted(await gateway.cluster_uid())) == 36
     minor = accepted(await gateway.server_minor())
     assert minor >= 29
-    assert await gateway.serves_mutating_policy() is (minor >= 36)
     assert await gateway.can_i("list", group="", resource="nodes") is True
     assert await gateway.read_workload(namespace, "web") is None
     assert await gateway.read_secret(namespace, "none") is None

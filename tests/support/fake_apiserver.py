@@ -138,7 +138,6 @@ class FakeApiServer:
         self.failing_paths: set[str] = set()
         self.openapi: Json | None = None
         self.port = 0
-        self.serves_policy = True
         self.user = "alice"
         self.created_at = lambda: datetime.now(UTC).isoformat(timespec="seconds")
         for namespace in NAMESPACES_THERE:
@@ -273,9 +272,6 @@ class FakeApiServer:
             return web.json_response(self.openapi if is_published else discovery)
         group = "" if parts[0] == "api" else parts[1]
         rest = parts[2:] if parts[0] == "api" else parts[3:]
-        if not rest:
-            policies = [{"name": "mutatingadmissionpolicies"}] if self.serves_policy else []
-            return web.json_response({"resources": policies})
         namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]

@@ -246,10 +246,6 @@ class FakeKube(_Hooks):
         self.events.append((type_, reason, message))
         return None
 
-    async def serves_mutating_policy(self) -> bool | KubeProblem:
-        """Say that the policy API is served."""
-        return True
-
     async def has_policy(self, name: str) -> bool | KubeProblem:
         """Say that the policy is installed."""
         return True

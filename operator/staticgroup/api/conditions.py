@@ -48,14 +48,9 @@ def stated(
 
     Parameters
     ----------
-    kind, reason, status: Which aspect, for which cause, and its answer.
     message: What is so, why, and what to do; cut to 1024 characters.
     observed_generation: metadata.generation of the spec in force, from 0.
     now: Aware time, used as lastTransitionTime until `set_condition` decides otherwise.
-
-    Returns
-    -------
-    With the message as given.
     """
     return Condition(
         type=kind,

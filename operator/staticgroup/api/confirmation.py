@@ -6,9 +6,9 @@ cannot be changed afterwards. It is read by the operator and never written by it
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from .schema import ApiModel, DnsSubdomain, immutable, rules
+from .schema import ApiModel, DnsSubdomain, immutable, ruled
 from .staticgroup import ObjectMeta
 
 BY_MAX = 256
@@ -28,7 +28,7 @@ BY_TEXT = (
 class PodEndConfirmationSpec(ApiModel):
     """Say which pod's process has ended, why that is sure, and who says so."""
 
-    model_config = ConfigDict(json_schema_extra=rules(immutable("spec", REMEDY)))
+    model_config = ruled(immutable("spec", REMEDY))
 
     pod_name: DnsSubdomain = Field(description="Name of the pod, in the namespace of this object.")
     pod_uid: Uid = Field(

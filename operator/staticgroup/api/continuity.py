@@ -16,6 +16,9 @@ BLIND_SPANS_MAX: Final = 8
 
 Uid = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Ordinal = Annotated[int, Field(ge=0, le=INT32_MAX)]
+OrdinalsText = Annotated[
+    str, StringConstraints(max_length=ORDINALS_TEXT_MAX, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")
+]
 
 
 class Seat(ApiModel):
@@ -44,10 +47,9 @@ class SettledWorkload(ApiModel):
 class BlindSpan(ApiModel):
     """Name a time in which pods of some ordinals can have come and gone unseen."""
 
-    ordinals: Annotated[
-        str,
-        StringConstraints(max_length=ORDINALS_TEXT_MAX, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$"),
-    ] = Field(description="As ranges such as 0-4,7. Departed members of these wait for their sessions, or for a word.")
+    ordinals: OrdinalsText = Field(
+        description="As ranges such as 0-4,7. Departed members of these wait for their sessions, or for a word."
+    )
     since: Timestamp = Field(description="Up to here the history is complete.")
     until: Timestamp = Field(description="From here on it is complete again.")
     reason: Annotated[str, StringConstraints(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")] = Field(

@@ -71,11 +71,7 @@ _GAP_CONFIRMATION_COLUMNS: Final[tuple[Column, ...]] = (
 
 
 def structural(model: type[ApiModel]) -> Schema:
-    """Translate a model into a structural schema.
-
-    Parameters
-    ----------
-    model: The model of a spec or status.
+    """Translate the model of a spec or status into a structural schema.
 
     Returns
     -------
@@ -154,43 +150,28 @@ def _rank(key: str) -> tuple[int, str]:
 
 
 def _definition(
-    *,
-    kind: str,
+    model: type[ApiModel],
     plural: str,
     short_name: str,
-    description: str,
     columns: Sequence[Column],
+    *,
     spec: type[ApiModel],
     spec_text: str = "What is wanted.",
     status: type[ApiModel] | None = None,
     scope: Literal["Namespaced", "Cluster"] = "Namespaced",
 ) -> Schema:
-    spec_schema = structural(spec) | {"description": spec_text}
-    status_text = "What the operator sees and did; written by the operator only."
-    status_schema = _without_defaults(structural(status)) | {"description": status_text} if status else None
+    kind = model.__name__
     printed = [
         {"name": name, "type": type_, "jsonPath": path, "description": text} | ({"priority": rank} if rank else {})
         for name, type_, path, text, rank in columns
     ]
-    root = {
-        "description": description,
-        "type": "object",
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": {"type": "string", "description": f"Always {names.API_VERSION}."},
-            "kind": {"type": "string", "description": f"Always {kind}."},
-            "metadata": {"type": "object"},
-            "spec": {key: spec_schema[key] for key in sorted(spec_schema, key=_rank)},
-        }
-        | ({"status": {key: status_schema[key] for key in sorted(status_schema, key=_rank)}} if status_schema else {}),
-    }
     version = {
         "name": names.VERSION,
         "served": True,
         "storage": True,
         **({"subresources": {"status": {}}} if status else {}),
         "additionalPrinterColumns": printed,
-        "schema": {"openAPIV3Schema": root},
+        "schema": {"openAPIV3Schema": _root(model, spec, spec_text, status)},
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -212,73 +193,50 @@ def _definition(
     }
 
 
-def static_group_crd() -> Schema:
-    """Generate the CustomResourceDefinition of StaticGroup.
+def _root(model: type[ApiModel], spec: type[ApiModel], spec_text: str, status: type[ApiModel] | None) -> Schema:
+    """Write the schema of a whole resource."""
+    parts = {"spec": structural(spec) | {"description": spec_text}}
+    if status is not None:
+        text = "What the operator sees and did; written by the operator only."
+        parts["status"] = _without_defaults(structural(status)) | {"description": text}
+    return {
+        "description": " ".join((model.__doc__ or "").split()),
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": f"Always {names.API_VERSION}."},
+            "kind": {"type": "string", "description": f"Always {model.__name__}."},
+            "metadata": {"type": "object"},
+        }
+        | {part: {key: schema[key] for key in sorted(schema, key=_rank)} for part, schema in parts.items()},
+    }
 
-    Returns
-    -------
-    The object, in JSON types.
-    """
-    return _definition(
-        kind=names.STATIC_GROUP_KIND,
-        plural=names.STATIC_GROUP_PLURAL,
-        short_name="ksg",
-        description=StaticGroup.__doc__ or "",
-        columns=_GROUP_COLUMNS,
-        spec=StaticGroupSpec,
-        status=StaticGroupStatus,
-    )
+
+def static_group_crd() -> Schema:
+    """Generate the CustomResourceDefinition of StaticGroup, in JSON types."""
+    plural = names.STATIC_GROUP_PLURAL
+    return _definition(StaticGroup, plural, "ksg", _GROUP_COLUMNS, spec=StaticGroupSpec, status=StaticGroupStatus)
 
 
 def kafka_connection_crd() -> Schema:
-    """Generate the CustomResourceDefinition of KafkaConnection.
-
-    Returns
-    -------
-    The object, in JSON types.
-    """
-    return _definition(
-        kind=names.KAFKA_CONNECTION_KIND,
-        plural=names.KAFKA_CONNECTION_PLURAL,
-        short_name="kconn",
-        description=KafkaConnection.__doc__ or "",
-        columns=_CONNECTION_COLUMNS,
-        spec=KafkaConnectionSpec,
-        status=KafkaConnectionStatus,
-    )
+    """Generate the CustomResourceDefinition of KafkaConnection, in JSON types."""
+    plural, spec = names.KAFKA_CONNECTION_PLURAL, KafkaConnectionSpec
+    return _definition(KafkaConnection, plural, "kconn", _CONNECTION_COLUMNS, spec=spec, status=KafkaConnectionStatus)
 
 
 def confirmation_crd() -> Schema:
-    """Generate the CustomResourceDefinition of PodEndConfirmation.
-
-    Returns
-    -------
-    The object, in JSON types.
-    """
-    return _definition(
-        kind=names.CONFIRMATION_KIND,
-        plural=names.CONFIRMATION_PLURAL,
-        short_name="pec",
-        description=PodEndConfirmation.__doc__ or "",
-        columns=_CONFIRMATION_COLUMNS,
-        spec=PodEndConfirmationSpec,
-        spec_text="What is said.",
-    )
+    """Generate the CustomResourceDefinition of PodEndConfirmation, in JSON types."""
+    plural, spec = names.CONFIRMATION_PLURAL, PodEndConfirmationSpec
+    return _definition(PodEndConfirmation, plural, "pec", _CONFIRMATION_COLUMNS, spec=spec, spec_text="What is said.")
 
 
 def gap_confirmation_crd() -> Schema:
-    """Generate the CustomResourceDefinition of WatchGapConfirmation.
-
-    Returns
-    -------
-    The object, in JSON types.
-    """
+    """Generate the CustomResourceDefinition of WatchGapConfirmation, in JSON types."""
     return _definition(
-        kind=names.GAP_CONFIRMATION_KIND,
-        plural=names.GAP_CONFIRMATION_PLURAL,
-        short_name="wgc",
-        description=" ".join((WatchGapConfirmation.__doc__ or "").split()),
-        columns=_GAP_CONFIRMATION_COLUMNS,
+        WatchGapConfirmation,
+        names.GAP_CONFIRMATION_PLURAL,
+        "wgc",
+        _GAP_CONFIRMATION_COLUMNS,
         spec=WatchGapConfirmationSpec,
         spec_text="What is said.",
         scope="Cluster",
@@ -291,31 +249,18 @@ class _Dumper(yaml.SafeDumper):
 
 
 def to_yaml(*objects: Schema) -> str:
-    """Write objects as one YAML file, the same text for the same models on every machine.
-
-    Parameters
-    ----------
-    objects: In the order of the file.
-
-    Returns
-    -------
-    With a header that names the generator.
-    """
+    """Write objects as one YAML file, with a header that names the generator: the same text on every machine."""
     texts = (yaml.dump(each, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True) for each in objects)
     return _HEADER + "---\n".join(texts)
 
 
 def generated(crds: Path, policy_file: Path = POLICY_PATH) -> dict[Path, str]:
-    """Say what every generated file must contain.
+    """Say what every generated file must contain, by its path.
 
     Parameters
     ----------
     crds: Folder of the CustomResourceDefinitions.
     policy_file: The chart's mutating admission policy with its binding; the validating one stands beside it.
-
-    Returns
-    -------
-    Text by path.
     """
     return {
         crds / f"{names.STATIC_GROUP_PLURAL}.yaml": to_yaml(static_group_crd()),
@@ -331,10 +276,6 @@ def generated(crds: Path, policy_file: Path = POLICY_PATH) -> dict[Path, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write or check the generated files.
-
-    Parameters
-    ----------
-    arguments: Of the command line; None: those of the process.
 
     Returns
     -------

@@ -7,11 +7,11 @@ changed. It is read by the operator and never written by it, so it has no status
 
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from .confirmation import BY_TEXT, REMEDY, Author, Statement
 from .remedies import LIST_GAPS
-from .schema import ApiModel, Timestamp, immutable, rule, rules
+from .schema import ApiModel, Timestamp, immutable, rule, ruled
 from .staticgroup import ClusterObjectMeta
 
 UNTIL_MESSAGE = f"spec.until must be after spec.since; take both from {LIST_GAPS}"
@@ -20,10 +20,8 @@ UNTIL_MESSAGE = f"spec.until must be after spec.since; take both from {LIST_GAPS
 class WatchGapConfirmationSpec(ApiModel):
     """Say about which time, why it is sure, and who says so."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            immutable("spec", REMEDY), rule("self.until > self.since", UNTIL_MESSAGE, field_path=".until")
-        )
+    model_config = ruled(
+        immutable("spec", REMEDY), rule("self.until > self.since", UNTIL_MESSAGE, field_path=".until")
     )
 
     since: Timestamp = Field(

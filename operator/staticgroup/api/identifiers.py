@@ -53,15 +53,7 @@ class SuffixStyle(StrEnum):
 
 
 def validate_instance_id(text: str) -> InstanceId:
-    """Accept exactly the ids that the broker accepts.
-
-    Parameters
-    ----------
-    text: The candidate: 1..249 characters of `[a-zA-Z0-9._-]`, not `.` or `..`.
-
-    Returns
-    -------
-    The same text.
+    """Accept exactly the ids that the broker accepts: 1..249 characters of `[a-zA-Z0-9._-]`, not `.` or `..`.
 
     Raises
     ------
@@ -99,16 +91,7 @@ def identity_scope(*, cluster_uid: str, namespace: str, name: str, uid: str) -> 
 
 
 def placeholders_of(template: str) -> frozenset[str]:
-    """Name the placeholders of a template.
-
-    Parameters
-    ----------
-    template: An id template such as `{podName}.{scope}`.
-
-    Returns
-    -------
-    Their names, known or not, without braces.
-    """
+    """Name the placeholders of a template such as `{podName}.{scope}`, known or not, without braces."""
     return frozenset(_PLACEHOLDER.findall(template))
 
 
@@ -216,16 +199,11 @@ class IdScheme:
         object.__setattr__(self, "_with_rest", _inverse(self.template, self.workload_name, own + _REST))
 
     def base_id(self, ordinal: Ordinal, env_suffix: str = "") -> InstanceId:
-        """Render the id that is injected, before the client appends anything.
+        """Render the id that is injected, as the pod's annotation must say it, before the client appends anything.
 
         Parameters
         ----------
-        ordinal: Of the pod, from 0.
         env_suffix: Of the `identity.env` entry.
-
-        Returns
-        -------
-        What the pod's annotation must say.
 
         Raises
         ------
@@ -236,15 +214,7 @@ class IdScheme:
         return validate_instance_id(rendered + env_suffix)
 
     def ids_of(self, ordinal: Ordinal) -> tuple[InstanceId, ...]:
-        """Render every id that the members of this pod use.
-
-        Parameters
-        ----------
-        ordinal: Of the pod, from 0.
-
-        Returns
-        -------
-        Never empty, without repetition.
+        """Render every id that the members of this pod use; never empty, without repetition.
 
         Raises
         ------
@@ -278,25 +248,12 @@ class IdScheme:
         return {instance_id: ordinal for ordinal in ordinals for instance_id in self.ids_of(ordinal)}
 
     def ordinal_of(self, instance_id: str) -> Ordinal | None:
-        """Find the ordinal whose pod would carry this id.
-
-        Parameters
-        ----------
-        instance_id: Any text, for instance from a described member.
-
-        Returns
-        -------
-        None when this scheme never issues such an id: it is foreign.
-        """
+        """Find the ordinal whose pod would carry this id; None when this scheme never issues it: it is foreign."""
         found = self._pattern.fullmatch(instance_id)
         return Ordinal(int(found["ordinal"])) if found else None
 
     def appended_to(self, instance_id: str) -> tuple[Ordinal, str] | None:
         """Split an id into the one that a pod is given and whatever a client appended, expected or not.
-
-        Parameters
-        ----------
-        instance_id: Any text, for instance from a described member.
 
         Returns
         -------

@@ -9,10 +9,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Final
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from .identifiers import SuffixStyle
-from .schema import ATOMIC, SET, ApiModel, DnsLabel, EnvName, rule, rules
+from .schema import ATOMIC, SET, ApiModel, DnsLabel, EnvName, rule, ruled
 
 ENV_ENTRIES_MAX: Final = 8
 MEMBERS_PER_POD_MAX: Final = 64
@@ -84,95 +84,93 @@ _SAME_CONTAINER = "(has(e.container) ? e.container : '') == (has(f.container) ? 
 class Identity(ApiModel):
     """Say which ids the pods carry and how they come to them."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "self.template.contains('{podName}') || self.template.contains('{ordinal}')",
-                "spec.identity.template must contain {podName} or {ordinal}: without it all pods would carry one id "
-                "and fence each other",
-                field_path=".template",
-            ),
-            rule(
-                f"self.template.matches('{_TEMPLATE_CEL}')",
-                "spec.identity.template may hold letters, digits, '.', '_', '-' and the placeholders {podName} "
-                "{ordinal} {namespace} {workloadName} {groupName} {scope}; remove everything else",
-                field_path=".template",
-            ),
-            rule(
-                "self.suffix != 'None' || self.membersPerPod == 1",
-                "spec.identity.membersPerPod must be 1 while suffix is None, or the members of a pod would share one "
-                "id: set spec.identity.suffix to what the client appends, or list the consumers in spec.identity.env",
-                field_path=".membersPerPod",
-            ),
-            rule(
-                f"self.suffix != 'Auto' || self.membersPerPod == 1 || {_HAS_IMPLIED_SUFFIX}",
-                "spec.identity.membersPerPod must be 1 while suffix is Auto and the preset's client appends nothing, or the "
-                "members of a pod would share one id: set spec.identity.suffix to what the client appends (Streams or Spring "
-                "where it numbers its members), or list the consumers in spec.identity.env",
-                field_path=".membersPerPod",
-            ),
-            rule(
-                "self.suffix != 'Custom' || (has(self.customSuffixes) && "
-                "size(self.customSuffixes) == self.membersPerPod)",
-                "spec.identity.customSuffixes must list one suffix for each of spec.identity.membersPerPod members "
-                "when suffix is Custom: make the two numbers equal",
-                field_path=".customSuffixes",
-                reason="FieldValueRequired",
-            ),
-            rule(
-                "self.suffix == 'Custom' || !has(self.customSuffixes) || size(self.customSuffixes) == 0",
-                "spec.identity.customSuffixes is used only when suffix is Custom: set spec.identity.suffix to Custom "
-                "or remove the list",
-                field_path=".customSuffixes",
-                reason="FieldValueForbidden",
-            ),
-            rule(
-                "self.preset != 'Custom' || size(self.env) > 0",
-                "spec.identity.env must name the variables when preset is Custom: add an entry or choose another "
-                "preset",
-                field_path=".env",
-                reason="FieldValueRequired",
-            ),
-            rule(
-                f"size(self.env) == 0 || !({_HAS_IMPLIED_SUFFIX})",
-                "spec.identity.env replaces the preset's variables, and its default names are not those of this "
-                "preset: name the variables in full and set spec.identity.preset to Custom",
-                field_path=".env",
-                reason="FieldValueForbidden",
-            ),
-            rule(
-                "self.method != 'None' || self.env.all(e, e.instanceIdName.upperAscii().contains('INSTANCE_ID'))",
-                "spec.identity.env[].instanceIdName must contain INSTANCE_ID when method is None: the operator finds the "
-                "ids that pods set themselves in variables of such a name; rename the variable",
-                field_path=".env",
-            ),
-            rule(
-                "size(self.env) == 0 || !has(self.container)",
-                "spec.identity.container is used only while env is empty: name the container in each entry of "
-                "spec.identity.env and remove this field",
-                field_path=".container",
-                reason="FieldValueForbidden",
-            ),
-            rule(
-                "self.env.all(e, self.env.exists_one(f, (f.suffix == '' ? '' : f.suffix.substring(1)) == "
-                "(e.suffix == '' ? '' : e.suffix.substring(1))))",
-                "spec.identity.env entries must differ in suffix (not only in its separator), or two consumers of a "
-                "pod would carry one id and fence each other: give each entry its own suffix",
-                field_path=".env",
-            ),
-            rule(
-                f"self.env.all(e, self.env.exists_one(f, {_SAME_CONTAINER} && f.instanceIdName == e.instanceIdName))",
-                "spec.identity.env must not set the same instanceIdName twice in one container: give each consumer its "
-                "own variable",
-                field_path=".env",
-            ),
-            rule(
-                f"self.env.all(e, !self.env.exists(f, {_SAME_CONTAINER} && f.sessionTimeoutName == e.instanceIdName))",
-                "spec.identity.env must not use one variable for both instanceIdName and sessionTimeoutName: rename "
-                "one",
-                field_path=".env",
-            ),
-        )
+    model_config = ruled(
+        rule(
+            "self.template.contains('{podName}') || self.template.contains('{ordinal}')",
+            "spec.identity.template must contain {podName} or {ordinal}: without it all pods would carry one id "
+            "and fence each other",
+            field_path=".template",
+        ),
+        rule(
+            f"self.template.matches('{_TEMPLATE_CEL}')",
+            "spec.identity.template may hold letters, digits, '.', '_', '-' and the placeholders {podName} "
+            "{ordinal} {namespace} {workloadName} {groupName} {scope}; remove everything else",
+            field_path=".template",
+        ),
+        rule(
+            "self.suffix != 'None' || self.membersPerPod == 1",
+            "spec.identity.membersPerPod must be 1 while suffix is None, or the members of a pod would share one "
+            "id: set spec.identity.suffix to what the client appends, or list the consumers in spec.identity.env",
+            field_path=".membersPerPod",
+        ),
+        rule(
+            f"self.suffix != 'Auto' || self.membersPerPod == 1 || {_HAS_IMPLIED_SUFFIX}",
+            "spec.identity.membersPerPod must be 1 while suffix is Auto and the preset's client appends nothing, or the "
+            "members of a pod would share one id: set spec.identity.suffix to what the client appends (Streams or Spring "
+            "where it numbers its members), or list the consumers in spec.identity.env",
+            field_path=".membersPerPod",
+        ),
+        rule(
+            "self.suffix != 'Custom' || (has(self.customSuffixes) && "
+            "size(self.customSuffixes) == self.membersPerPod)",
+            "spec.identity.customSuffixes must list one suffix for each of spec.identity.membersPerPod members "
+            "when suffix is Custom: make the two numbers equal",
+            field_path=".customSuffixes",
+            reason="FieldValueRequired",
+        ),
+        rule(
+            "self.suffix == 'Custom' || !has(self.customSuffixes) || size(self.customSuffixes) == 0",
+            "spec.identity.customSuffixes is used only when suffix is Custom: set spec.identity.suffix to Custom "
+            "or remove the list",
+            field_path=".customSuffixes",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            "self.preset != 'Custom' || size(self.env) > 0",
+            "spec.identity.env must name the variables when preset is Custom: add an entry or choose another "
+            "preset",
+            field_path=".env",
+            reason="FieldValueRequired",
+        ),
+        rule(
+            f"size(self.env) == 0 || !({_HAS_IMPLIED_SUFFIX})",
+            "spec.identity.env replaces the preset's variables, and its default names are not those of this "
+            "preset: name the variables in full and set spec.identity.preset to Custom",
+            field_path=".env",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            "self.method != 'None' || self.env.all(e, e.instanceIdName.upperAscii().contains('INSTANCE_ID'))",
+            "spec.identity.env[].instanceIdName must contain INSTANCE_ID when method is None: the operator finds the "
+            "ids that pods set themselves in variables of such a name; rename the variable",
+            field_path=".env",
+        ),
+        rule(
+            "size(self.env) == 0 || !has(self.container)",
+            "spec.identity.container is used only while env is empty: name the container in each entry of "
+            "spec.identity.env and remove this field",
+            field_path=".container",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            "self.env.all(e, self.env.exists_one(f, (f.suffix == '' ? '' : f.suffix.substring(1)) == "
+            "(e.suffix == '' ? '' : e.suffix.substring(1))))",
+            "spec.identity.env entries must differ in suffix (not only in its separator), or two consumers of a "
+            "pod would carry one id and fence each other: give each entry its own suffix",
+            field_path=".env",
+        ),
+        rule(
+            f"self.env.all(e, self.env.exists_one(f, {_SAME_CONTAINER} && f.instanceIdName == e.instanceIdName))",
+            "spec.identity.env must not set the same instanceIdName twice in one container: give each consumer its "
+            "own variable",
+            field_path=".env",
+        ),
+        rule(
+            f"self.env.all(e, !self.env.exists(f, {_SAME_CONTAINER} && f.sessionTimeoutName == e.instanceIdName))",
+            "spec.identity.env must not use one variable for both instanceIdName and sessionTimeoutName: rename "
+            "one",
+            field_path=".env",
+        ),
     )
 
     template: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(

@@ -32,23 +32,12 @@ class EnvNames:
     session_timeout: str
 
 
-_GENERIC: Final = EnvNames(instance_id="KAFKA_GROUP_INSTANCE_ID", session_timeout="KAFKA_SESSION_TIMEOUT_MS")
-_SPRING: Final = "SPRING_KAFKA_CONSUMER_PROPERTIES"
-_STREAMS: Final = "KAFKA_STREAMS"
 _POD_NAME: Final = "{podName}"
 _CONSTANT: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 def env_names(preset: Preset) -> EnvNames | None:
-    """Name the variables that a framework reads.
-
-    Parameters
-    ----------
-    preset: The framework.
-
-    Returns
-    -------
-    None for Custom: then `identity.env` names them.
+    """Name the variables that a framework reads; None for Custom: then `identity.env` names them.
 
     Notes
     -----
@@ -60,27 +49,21 @@ def env_names(preset: Preset) -> EnvNames | None:
     """
     match preset:
         case Preset.GENERIC | Preset.LIBRDKAFKA | Preset.QUARKUS:
-            return _GENERIC
+            return _names_of("KAFKA")
         case Preset.SPRING_BOOT:
-            return EnvNames(instance_id=f"{_SPRING}_GROUP_INSTANCE_ID", session_timeout=f"{_SPRING}_SESSION_TIMEOUT_MS")
+            return _names_of("SPRING_KAFKA_CONSUMER_PROPERTIES")
         case Preset.KAFKA_STREAMS:
-            return EnvNames(
-                instance_id=f"{_STREAMS}_GROUP_INSTANCE_ID", session_timeout=f"{_STREAMS}_SESSION_TIMEOUT_MS"
-            )
+            return _names_of("KAFKA_STREAMS")
         case Preset.CUSTOM:
             return None
 
 
+def _names_of(prefix: str) -> EnvNames:
+    return EnvNames(instance_id=f"{prefix}_GROUP_INSTANCE_ID", session_timeout=f"{prefix}_SESSION_TIMEOUT_MS")
+
+
 def env_entries(identity: Identity) -> tuple[EnvEntry, ...]:
-    """List the consumers of a pod with their variables, whether the user or the preset named them.
-
-    Parameters
-    ----------
-    identity: Of the spec.
-
-    Returns
-    -------
-    One entry for each consumer, never empty.
+    """List the consumers of a pod with their variables, whether the user or the preset named them; never empty.
 
     Raises
     ------
@@ -101,16 +84,7 @@ def env_entries(identity: Identity) -> tuple[EnvEntry, ...]:
 
 
 def env_suffixes(identity: Identity) -> tuple[str, ...]:
-    """List the suffixes of a pod's consumers, for `IdScheme`.
-
-    Parameters
-    ----------
-    identity: Of the spec.
-
-    Returns
-    -------
-    `("",)` for the usual single consumer.
-    """
+    """List the suffixes of a pod's consumers, for `IdScheme`; `("",)` for the usual single consumer."""
     return tuple(entry.suffix for entry in env_entries(identity))
 
 
@@ -119,7 +93,6 @@ def suffix_follows_preset(identity: Identity, before: bool | None) -> bool:
 
     Parameters
     ----------
-    identity: Of the spec.
     before: What `status.injected.suffixFollowsPreset` says, False where it is absent; None while no id was issued.
 
     Returns
@@ -140,16 +113,7 @@ def suffix_follows_preset(identity: Identity, before: bool | None) -> bool:
 
 
 def suffix_in_force(identity: Identity, before: bool | None) -> SuffixStyle:
-    """Resolve what the client appends to the id it is given.
-
-    Parameters
-    ----------
-    identity, before: See `suffix_follows_preset`.
-
-    Returns
-    -------
-    Never Auto.
-    """
+    """Resolve what the client appends to the id it is given, never to Auto; parameters as for `suffix_follows_preset`."""
     if identity.suffix is not SuffixStyle.AUTO:
         return identity.suffix
     implied = IMPLIED_SUFFIXES.get(identity.preset, SuffixStyle.NONE)
@@ -161,7 +125,6 @@ def follows_annotation(identity: Identity, id_template: str) -> bool:
 
     Parameters
     ----------
-    identity: Of the spec.
     id_template: See `identifiers.resolve_template`.
 
     Returns
@@ -197,7 +160,6 @@ def injected(
 
     Parameters
     ----------
-    identity: Of the spec.
     method: In force: Auto already decided.
     scope: 8 hex digits, see `identifiers.identity_scope`.
     watch_epoch: Continuity epoch of the pod watch when ids began to be issued.
@@ -210,19 +172,6 @@ def injected(
     For `status.injected`. Composed ids name their annotation too: a policy or an operator of the version before knows
     nothing else.
     """
-    entries = env_entries(identity)
-    composes = not follows_annotation(identity, id_template)
-    variables: list[InjectedEnv] = []
-    for entry in entries:
-        container = entry.container or ""
-        key = names.instance_id_annotation(entry.suffix)
-        value = _composed(id_template, entry.suffix) if composes else None
-        variables.append(InjectedEnv(container=container, name=entry.instance_id_name, annotation=key, value=value))
-        if entry.session_timeout_name and session_timeout_ms is not None:
-            name = entry.session_timeout_name
-            timeout = InjectedEnv(container=container, name=name, annotation=names.SESSION_TIMEOUT_ANNOTATION)
-            if timeout not in variables:  # two consumers of a container may share the one timeout variable
-                variables.append(timeout)
     return Injected(
         scope=scope,
         watch_epoch=watch_epoch,
@@ -230,6 +179,24 @@ def injected(
         id_template=id_template,
         session_timeout_ms=session_timeout_ms,
         suffix_follows_preset=suffix_follows_preset or None,
-        ids=[InjectedId(annotation=names.instance_id_annotation(e.suffix), suffix=e.suffix) for e in entries],
-        env=variables,
+        ids=[
+            InjectedId(annotation=names.instance_id_annotation(suffix), suffix=suffix) for suffix in env_suffixes(identity)
+        ],
+        env=_variables(identity, id_template, has_timeout=session_timeout_ms is not None),
     )
+
+
+def _variables(identity: Identity, id_template: str, *, has_timeout: bool) -> list[InjectedEnv]:
+    composes = not follows_annotation(identity, id_template)
+    variables: list[InjectedEnv] = []
+    for entry in env_entries(identity):
+        container = entry.container or ""
+        key = names.instance_id_annotation(entry.suffix)
+        value = _composed(id_template, entry.suffix) if composes else None
+        variables.append(InjectedEnv(container=container, name=entry.instance_id_name, annotation=key, value=value))
+        if entry.session_timeout_name and has_timeout:
+            name = entry.session_timeout_name
+            timeout = InjectedEnv(container=container, name=name, annotation=names.SESSION_TIMEOUT_ANNOTATION)
+            if timeout not in variables:  # two consumers of a container may share the one timeout variable
+                variables.append(timeout)
+    return variables

@@ -351,17 +351,13 @@ def group_record(k8s_cluster_uid: str, fact_id: str, data: GroupData) -> Record[
     """
     key = f"{data.kafka_cluster_id}/{data.group_id}"
     instance_id = getattr(data, "instance_id", None)
+    source = f"/k8s/{k8s_cluster_uid}/ns/{data.namespace}/staticgroup/{data.static_group}"
     return Record[GroupData].model_construct(
-        specversion="1.0",
-        datacontenttype="application/json",
         id=fact_id,
-        source=f"/k8s/{k8s_cluster_uid}/ns/{data.namespace}/staticgroup/{data.static_group}",
-        type=type_of(type(data)),
+        source=source,
         subject=f"{key}/{instance_id}" if instance_id else key,
-        time=timestamp(data.observed_at_ms),
-        dataschema=schema_id(type(data)),
         partitionkey=key,
-        data=data,
+        **_of_every_record(data),
     )
 
 
@@ -369,17 +365,23 @@ def beat_record(k8s_cluster_uid: str, data: CoverageBeat) -> Record[CoverageBeat
     """Wrap a beat in its envelope; its id holds the operator and its clock."""
     who = f"{k8s_cluster_uid}/{data.operator_id}"
     return Record[CoverageBeat].model_construct(
-        specversion="1.0",
-        datacontenttype="application/json",
         id=f"{who}/{data.observed_at_ms}/beat",
         source=f"/k8s/{k8s_cluster_uid}/operator/{data.operator_id}",
-        type=type_of(CoverageBeat),
         subject=who,
-        time=timestamp(data.observed_at_ms),
-        dataschema=schema_id(CoverageBeat),
         partitionkey=who,
-        data=data,
+        **_of_every_record(data),
     )
+
+
+def _of_every_record(data: Data) -> dict[str, Any]:
+    return {
+        "specversion": "1.0",
+        "datacontenttype": "application/json",
+        "type": type_of(type(data)),
+        "time": timestamp(data.observed_at_ms),
+        "dataschema": schema_id(type(data)),
+        "data": data,
+    }
 
 
 def write(record: Record[Data]) -> str:

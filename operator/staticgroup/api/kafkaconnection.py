@@ -8,7 +8,7 @@ Sources: KIP-43 and KIP-84 (SASL mechanisms), KIP-768 (OAUTHBEARER with OIDC).
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from .conditions import CONDITIONS_MAX, Condition
 from .schema import (
@@ -21,6 +21,7 @@ from .schema import (
     SecretKey,
     list_map,
     rule,
+    ruled,
     rules,
 )
 from .staticgroup import ObjectMeta
@@ -98,21 +99,19 @@ class ClientSecretRef(ApiModel):
 class Tls(ApiModel):
     """Say whether and how the connection is encrypted."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "self.enabled || !has(self.caSecretRef)",
-                "spec.tls.caSecretRef is used only with TLS: set spec.tls.enabled to true or remove it",
-                field_path=".caSecretRef",
-                reason="FieldValueForbidden",
-            ),
-            rule(
-                "self.enabled || !has(self.clientCertificateSecretRef)",
-                "spec.tls.clientCertificateSecretRef is used only with TLS: set spec.tls.enabled to true or remove it",
-                field_path=".clientCertificateSecretRef",
-                reason="FieldValueForbidden",
-            ),
-        )
+    model_config = ruled(
+        rule(
+            "self.enabled || !has(self.caSecretRef)",
+            "spec.tls.caSecretRef is used only with TLS: set spec.tls.enabled to true or remove it",
+            field_path=".caSecretRef",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            "self.enabled || !has(self.clientCertificateSecretRef)",
+            "spec.tls.clientCertificateSecretRef is used only with TLS: set spec.tls.enabled to true or remove it",
+            field_path=".clientCertificateSecretRef",
+            reason="FieldValueForbidden",
+        ),
     )
 
     enabled: bool = Field(
@@ -152,36 +151,34 @@ class OAuth(ApiModel):
 class Sasl(ApiModel):
     """Say as whom the operator logs in."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "self.mechanism != 'OAUTHBEARER' || has(self.oauth)",
-                "spec.sasl.oauth is required with mechanism OAUTHBEARER: give tokenEndpoint and clientSecretRef",
-                field_path=".oauth",
-                reason="FieldValueRequired",
-            ),
-            rule(
-                "self.mechanism == 'OAUTHBEARER' || !has(self.oauth)",
-                "spec.sasl.oauth is used only with mechanism OAUTHBEARER: set spec.sasl.mechanism to it or remove "
-                "oauth",
-                field_path=".oauth",
-                reason="FieldValueForbidden",
-            ),
-            rule(
-                "self.mechanism == 'OAUTHBEARER' || has(self.credentialsSecretRef)",
-                "spec.sasl.credentialsSecretRef is required with this mechanism: name the Secret that holds username "
-                "and password",
-                field_path=".credentialsSecretRef",
-                reason="FieldValueRequired",
-            ),
-            rule(
-                "self.mechanism != 'OAUTHBEARER' || !has(self.credentialsSecretRef)",
-                "spec.sasl.credentialsSecretRef is not used with OAUTHBEARER: name the Secret in "
-                "spec.sasl.oauth.clientSecretRef instead",
-                field_path=".credentialsSecretRef",
-                reason="FieldValueForbidden",
-            ),
-        )
+    model_config = ruled(
+        rule(
+            "self.mechanism != 'OAUTHBEARER' || has(self.oauth)",
+            "spec.sasl.oauth is required with mechanism OAUTHBEARER: give tokenEndpoint and clientSecretRef",
+            field_path=".oauth",
+            reason="FieldValueRequired",
+        ),
+        rule(
+            "self.mechanism == 'OAUTHBEARER' || !has(self.oauth)",
+            "spec.sasl.oauth is used only with mechanism OAUTHBEARER: set spec.sasl.mechanism to it or remove "
+            "oauth",
+            field_path=".oauth",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            "self.mechanism == 'OAUTHBEARER' || has(self.credentialsSecretRef)",
+            "spec.sasl.credentialsSecretRef is required with this mechanism: name the Secret that holds username "
+            "and password",
+            field_path=".credentialsSecretRef",
+            reason="FieldValueRequired",
+        ),
+        rule(
+            "self.mechanism != 'OAUTHBEARER' || !has(self.credentialsSecretRef)",
+            "spec.sasl.credentialsSecretRef is not used with OAUTHBEARER: name the Secret in "
+            "spec.sasl.oauth.clientSecretRef instead",
+            field_path=".credentialsSecretRef",
+            reason="FieldValueForbidden",
+        ),
     )
 
     mechanism: SaslMechanism = Field(
@@ -196,28 +193,26 @@ class Sasl(ApiModel):
 class KafkaConnectionSpec(ApiModel):
     """Say how a Kafka cluster is reached."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "!has(self.sasl) || self.sasl.mechanism != 'PLAIN' || self.tls.enabled",
-                "spec.tls.enabled must be true with SASL mechanism PLAIN, or the password would cross the network in "
-                "the clear: enable TLS or use SCRAM-SHA-512",
-                field_path=".tls.enabled",
-            ),
-            rule(
-                "!has(self.sasl) || self.sasl.mechanism != 'OAUTHBEARER' || self.tls.enabled",
-                "spec.tls.enabled must be true with SASL mechanism OAUTHBEARER, or the token would cross the network "
-                "in the clear: enable TLS",
-                field_path=".tls.enabled",
-            ),
-            rule(
-                f"self.allowLoopback || self.bootstrapServers.all(s, !s.lowerAscii().matches('{_LOCAL_HOST}'))",
-                "spec.bootstrapServers must not name a loopback or link-local address, which would be the operator's "
-                "own machine: name the brokers, or set spec.allowLoopback to true for a test cluster "
-                "(and the operator's own setting)",
-                field_path=".bootstrapServers",
-            ),
-        )
+    model_config = ruled(
+        rule(
+            "!has(self.sasl) || self.sasl.mechanism != 'PLAIN' || self.tls.enabled",
+            "spec.tls.enabled must be true with SASL mechanism PLAIN, or the password would cross the network in "
+            "the clear: enable TLS or use SCRAM-SHA-512",
+            field_path=".tls.enabled",
+        ),
+        rule(
+            "!has(self.sasl) || self.sasl.mechanism != 'OAUTHBEARER' || self.tls.enabled",
+            "spec.tls.enabled must be true with SASL mechanism OAUTHBEARER, or the token would cross the network "
+            "in the clear: enable TLS",
+            field_path=".tls.enabled",
+        ),
+        rule(
+            f"self.allowLoopback || self.bootstrapServers.all(s, !s.lowerAscii().matches('{_LOCAL_HOST}'))",
+            "spec.bootstrapServers must not name a loopback or link-local address, which would be the operator's "
+            "own machine: name the brokers, or set spec.allowLoopback to true for a test cluster "
+            "(and the operator's own setting)",
+            field_path=".bootstrapServers",
+        ),
     )
 
     bootstrap_servers: Annotated[

@@ -7,7 +7,7 @@ Source: KEP-3335 (`spec.ordinals.start`; both it and `spec.replicas` are int32).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -30,23 +30,14 @@ class Ordinals:
     A set whose text would be longer than ORDINALS_TEXT_MAX also holds the ordinals of its narrowest gaps. For the
     ordinals that were given an id this is the safe direction. Whether an id is ours is told by the schemes that make
     it and not by this set, and an ordinal in it that was never used has no carrier: its chain is empty, and an empty
-    chain proves nothing. Where more would be unsafe, use `fewer`.
+    chain proves nothing.
     """
 
     bounds: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, *runs: range) -> Self:
-        """Unite ranges.
-
-        Parameters
-        ----------
-        runs: In any order, of step 1; they may overlap or be empty.
-
-        Returns
-        -------
-        All of their ordinals; see the class for when it holds more.
-        """
+        """Unite ranges of step 1; they may be in any order, overlap or be empty. See the class for when it holds more."""
         merged: list[range] = []
         for run in sorted((r for r in runs if r), key=lambda r: r.start):
             if merged and run.start <= merged[-1].stop:
@@ -58,42 +49,12 @@ class Ordinals:
         return cls(tuple((run.start, run.stop - 1) for run in merged))
 
     @classmethod
-    def fewer(cls, ordinals: Iterable[int]) -> Self:
-        """Unite ordinals, leaving the shortest ranges out when the text would be too long.
-
-        Parameters
-        ----------
-        ordinals: From 0, in any order.
-
-        Returns
-        -------
-        No ordinal that was not given, and perhaps not all of them.
-        """
-        runs: list[range] = []
-        for ordinal in sorted(set(ordinals)):
-            if runs and ordinal == runs[-1].stop:
-                runs[-1] = range(runs[-1].start, ordinal + 1)
-            else:
-                runs.append(range(ordinal, ordinal + 1))
-        kept: list[range] = []
-        length = -1
-        for run in sorted(runs, key=len, reverse=True):
-            length += len(_text([run])) + 1
-            if length <= ORDINALS_TEXT_MAX:
-                kept.append(run)
-        return cls(tuple((run.start, run.stop - 1) for run in sorted(kept, key=lambda r: r.start)))
-
-    @classmethod
     def parse(cls, text: str) -> Self:
         """Read what `text` wrote, or what somebody wrote in its place.
 
         Parameters
         ----------
-        text: Such as `0-4,7`; empty for none. Ranges may be in any order.
-
-        Returns
-        -------
-        `2147483640-2147483647` costs no more than `0-1`.
+        text: Such as `0-4,7`; empty for none. Ranges may be in any order; `2147483640-2147483647` costs no more than `0-1`.
 
         Raises
         ------
@@ -124,16 +85,7 @@ class Ordinals:
         return ", ".join(f"{r.start} and above" if r.stop > INT32_MAX else _text([r]) for r in self.runs)
 
     def united(self, run: range) -> Self:
-        """Add a range.
-
-        Parameters
-        ----------
-        run: Of step 1; may be empty.
-
-        Returns
-        -------
-        These ordinals and those of the range.
-        """
+        """Return these ordinals and those of a range of step 1, which may be empty."""
         return type(self).of(*self.runs, run)
 
     def __bool__(self) -> bool:

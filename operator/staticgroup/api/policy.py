@@ -80,17 +80,12 @@ def _env_patch() -> str:
 
 
 def admission_policy(*, name: str = names.POLICY_NAME, failure_policy: FailurePolicy = "Ignore") -> dict[str, Any]:
-    """Generate the MutatingAdmissionPolicy.
+    """Generate the MutatingAdmissionPolicy, in JSON types.
 
     Parameters
     ----------
-    name: Of the cluster-scoped object.
     failure_policy: Ignore as shipped, so that a fault never keeps a pod from starting; Fail in tests, because Ignore
         hides errors.
-
-    Returns
-    -------
-    The object, in JSON types.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -126,16 +121,7 @@ def admission_policy(*, name: str = names.POLICY_NAME, failure_policy: FailurePo
 
 
 def policy_binding(*, name: str = names.POLICY_NAME) -> dict[str, Any]:
-    """Generate the binding: every StaticGroup of the pod's namespace is a parameter.
-
-    Parameters
-    ----------
-    name: Of the policy and of the binding.
-
-    Returns
-    -------
-    The object, in JSON types.
-    """
+    """Generate the binding of the policy of the same name: every StaticGroup of the pod's namespace is a parameter."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingAdmissionPolicyBinding",
@@ -144,21 +130,15 @@ def policy_binding(*, name: str = names.POLICY_NAME) -> dict[str, Any]:
     }
 
 
-def confirmation_policy(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[str, Any]:
+def confirmation_policy() -> dict[str, Any]:
     """Generate the ValidatingAdmissionPolicy that lets nobody sign a confirmation with another's name.
 
-    Parameters
-    ----------
-    name: Of the cluster-scoped object.
-
-    Returns
-    -------
-    The object, in JSON types. It fails closed: a word that could not be checked is not given.
+    It fails closed: a word that could not be checked is not given.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
+        "metadata": {"name": names.CONFIRMATION_POLICY_NAME},
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {
@@ -184,17 +164,9 @@ def confirmation_policy(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[s
     }
 
 
-def confirmation_binding(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[str, Any]:
-    """Generate the binding: what the policy refuses is denied.
-
-    Parameters
-    ----------
-    name: Of the policy and of the binding.
-
-    Returns
-    -------
-    The object, in JSON types.
-    """
+def confirmation_binding() -> dict[str, Any]:
+    """Generate the binding: what the policy refuses is denied."""
+    name = names.CONFIRMATION_POLICY_NAME
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicyBinding",

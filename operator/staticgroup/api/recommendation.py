@@ -185,12 +185,7 @@ class Recommendation(_Record):
         return self.kafka_cluster_id, self.group_id
 
     def is_valid_at(self, now_ms: int) -> bool:
-        """Say whether the record may still be used.
-
-        Parameters
-        ----------
-        now_ms: Unix milliseconds.
-        """
+        """Say whether the record may still be used; `now_ms` in Unix milliseconds."""
         return now_ms < self.valid_until_ms
 
 
@@ -229,47 +224,23 @@ class Manifest(_Record):
         return self
 
     def shard_for(self, kafka_cluster_id: str, group_id: str) -> Shard | None:
-        """Find the shard that a group's record is in.
-
-        Returns
-        -------
-        None when the snapshot has no record for the group.
-        """
+        """Find the shard that a group's record is in; None when the snapshot has no record for the group."""
         index = shard_of(kafka_cluster_id, group_id, self.shard_count)
         return next((shard for shard in self.shards if shard.index == index), None)
 
 
 def shard_of(kafka_cluster_id: str, group_id: str, shard_count: int = SHARD_COUNT) -> int:
-    """Compute a group's shard.
-
-    Returns
-    -------
-    CRC-32 of `<kafka_cluster_id>/<group_id>` in UTF-8, modulo the number of shards.
-    """
+    """Compute a group's shard: CRC-32 of `<kafka_cluster_id>/<group_id>` in UTF-8, modulo the number of shards."""
     return zlib.crc32(f"{kafka_cluster_id}/{group_id}".encode()) % shard_count
 
 
 def canonical_json(document: Mapping[str, object]) -> bytes:
-    """Write JSON of which there is only one form: sorted keys, no spaces, ASCII, no NaN.
-
-    Returns
-    -------
-    Without a line end.
-    """
+    """Write JSON of which there is only one form: sorted keys, no spaces, ASCII, no NaN, no line end."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
 def manifest_digest(document: Mapping[str, object]) -> str:
-    """Compute the digest of a manifest, whatever fields a later writer added.
-
-    Parameters
-    ----------
-    document: The manifest as JSON types; a field `digest` in it is left out.
-
-    Returns
-    -------
-    Hexadecimal SHA-256.
-    """
+    """Compute the hexadecimal SHA-256 of a manifest but for its field `digest`, whatever fields a later writer added."""
     return hashlib.sha256(
         canonical_json({name: each for name, each in document.items() if name != "digest"})
     ).hexdigest()
@@ -283,22 +254,18 @@ def read_manifest(payload: bytes, *, now_ms: int) -> Manifest:
     payload: The file `manifest.json`.
     now_ms: The reader's clock, Unix milliseconds.
 
-    Returns
-    -------
-    Whole, of a known version, not expired.
-
     Raises
     ------
     RecommendationError: CORRUPT, UNSUPPORTED (another version), STALE (expired) or FUTURE (created after now).
     """
     if len(payload) > MANIFEST_BYTES_MAX:
-        raise RecommendationError(RecommendationProblem.CORRUPT, f"the manifest has {len(payload)} bytes")
+        raise _corrupt(f"the manifest has {len(payload)} bytes")
     try:
         document = json.loads(payload)
     except (ValueError, RecursionError) as error:
-        raise RecommendationError(RecommendationProblem.CORRUPT, f"the manifest is not JSON: {error}") from None
+        raise _corrupt(f"the manifest is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise RecommendationError(RecommendationProblem.CORRUPT, "the manifest is not a JSON object")
+        raise _corrupt("the manifest is not a JSON object")
     schema_id = document.get("schema_id")
     if schema_id != RECOMMENDATION_SCHEMA:
         text = f"the snapshot is of version {str(schema_id)[:100]!r}, this operator reads {RECOMMENDATION_SCHEMA!r}"
@@ -307,11 +274,9 @@ def read_manifest(payload: bytes, *, now_ms: int) -> Manifest:
         is_whole = document.get("digest") == manifest_digest(document)
         manifest = Manifest.model_validate(document)
     except ValueError as error:  # a NaN inside is a ValueError too
-        raise RecommendationError(
-            RecommendationProblem.CORRUPT, f"the manifest is not valid: {_brief(error)}"
-        ) from None
+        raise _corrupt(f"the manifest is not valid: {_brief(error)}") from None
     if not is_whole:
-        raise RecommendationError(RecommendationProblem.CORRUPT, "the manifest does not match its own digest")
+        raise _corrupt("the manifest does not match its own digest")
     if now_ms >= manifest.expires_ms:
         text = f"the snapshot {manifest.run_id} expired {(now_ms - manifest.expires_ms) // 1000} s ago"
         raise RecommendationError(RecommendationProblem.STALE, text)
@@ -340,21 +305,18 @@ def read_shard(manifest: Manifest, shard: Shard, payload: bytes) -> dict[tuple[s
         is not the shard's.
     """
     if hashlib.sha256(payload).hexdigest() != shard.sha256:
-        raise RecommendationError(RecommendationProblem.CORRUPT, f"{shard.path} does not match the manifest's digest")
+        raise _corrupt(f"{shard.path} does not match the manifest's digest")
     found: dict[tuple[str, str], Recommendation] = {}
     for number, line in enumerate(payload.splitlines(), start=1):
         try:
             record = Recommendation.model_validate_json(line)
         except ValidationError as error:
-            text = f"{shard.path} line {number} is not a recommendation: {_brief(error)}"
-            raise RecommendationError(RecommendationProblem.CORRUPT, text) from None
+            raise _corrupt(f"{shard.path} line {number} is not a recommendation: {_brief(error)}") from None
         if record.key in found or shard_of(*record.key, manifest.shard_count) != shard.index:
-            text = f"{shard.path} line {number} is there twice or belongs to another shard"
-            raise RecommendationError(RecommendationProblem.CORRUPT, text)
+            raise _corrupt(f"{shard.path} line {number} is there twice or belongs to another shard")
         found[record.key] = record
     if len(found) != shard.records:
-        text = f"{shard.path} holds {len(found)} records, the manifest says {shard.records}"
-        raise RecommendationError(RecommendationProblem.CORRUPT, text)
+        raise _corrupt(f"{shard.path} holds {len(found)} records, the manifest says {shard.records}")
     return found
 
 
@@ -389,13 +351,12 @@ class TimeoutBounds(_Record):
         return self.minimum_ms <= self.maximum_ms
 
     def clamped_ms(self, timeout_ms: int) -> int | None:
-        """Bring a timeout inside the bounds.
-
-        Returns
-        -------
-        None when no timeout satisfies them.
-        """
+        """Bring a timeout inside the bounds; None when no timeout satisfies them."""
         return max(self.minimum_ms, min(timeout_ms, self.maximum_ms)) if self.is_feasible else None
+
+
+def _corrupt(message: str) -> RecommendationError:
+    return RecommendationError(RecommendationProblem.CORRUPT, message)
 
 
 def _brief(error: ValueError) -> str:

@@ -39,15 +39,7 @@ class ApiModel(BaseModel):
 
     @classmethod
     def from_wire(cls, body: dict[str, Any]) -> Self:
-        """Parse an object as the API server or a file gives it.
-
-        Parameters
-        ----------
-        body: The decoded JSON or YAML.
-
-        Returns
-        -------
-        With every default filled in.
+        """Parse decoded JSON or YAML as the API server or a file gives it, and fill in every default.
 
         Raises
         ------
@@ -56,12 +48,7 @@ class ApiModel(BaseModel):
         return cls.model_validate(body)
 
     def to_wire(self) -> dict[str, Any]:
-        """Write the object as the API server expects it.
-
-        Returns
-        -------
-        JSON types only, camelCase; a field that is None is left out.
-        """
+        """Write the object as the API server expects it: JSON types, camelCase, without the fields that are None."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
@@ -94,15 +81,11 @@ ATOMIC: Final[dict[str, Any]] = {LIST_TYPE: "atomic"}
 
 
 def list_map(*keys: str) -> dict[str, Any]:
-    """Say that a list is a map by these keys, so that appliers merge it entry by entry.
+    """Say, as `json_schema_extra`, that a list is a map by these keys, so that appliers merge it entry by entry.
 
     Parameters
     ----------
     keys: Required fields of the entries, or fields with a default.
-
-    Returns
-    -------
-    For `json_schema_extra`.
     """
     return {LIST_TYPE: "map", LIST_MAP_KEYS: list(keys)}
 
@@ -118,7 +101,7 @@ def rule(
     field_path: str | None = None,
     reason: CelReason = "FieldValueInvalid",
 ) -> dict[str, str]:
-    """Write one CEL rule of a CRD, for API servers from 1.29 on.
+    """Write one CEL rule of a CRD, an entry of `x-kubernetes-validations`, for API servers from 1.29 on.
 
     Parameters
     ----------
@@ -126,39 +109,27 @@ def rule(
     message: The field's full path, what is wrong and what to do instead.
     field_path: `.child` of the node the rule stands on, when that is what the user must change.
     reason: The machine-readable cause in the API server's answer.
-
-    Returns
-    -------
-    One entry of `x-kubernetes-validations`.
     """
     entry = {"rule": expression, "message": message, "reason": reason}
     return entry if field_path is None else {**entry, "fieldPath": field_path}
 
 
 def rules(*entries: dict[str, str]) -> dict[str, Any]:
-    """Attach CEL rules to a model or a field.
-
-    Parameters
-    ----------
-    entries: Results of `rule`.
-
-    Returns
-    -------
-    For `json_schema_extra`.
-    """
+    """Attach CEL rules, results of `rule`, to a field by its `json_schema_extra`."""
     return {VALIDATIONS: list(entries)}
 
 
+def ruled(*entries: dict[str, str]) -> ConfigDict:
+    """Attach CEL rules to a model by its `model_config`."""
+    return ConfigDict(json_schema_extra=rules(*entries))
+
+
 def immutable(path: str, remedy: str) -> dict[str, str]:
-    """Forbid a field's change after creation.
+    """Write the rule that forbids a field's change after creation.
 
     Parameters
     ----------
     path: The field, as the user writes it.
     remedy: What to do instead.
-
-    Returns
-    -------
-    One entry of `x-kubernetes-validations`.
     """
     return rule("self == oldSelf", f"{path} is immutable: {remedy}", reason="FieldValueForbidden")

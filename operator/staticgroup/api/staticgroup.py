@@ -8,11 +8,11 @@ Sources: KIP-345 and KIP-848 (static membership), KIP-1071 and Spring Kafka (cli
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from .identity import Identity
 from .protocols import ProtocolChoice
-from .schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, rules
+from .schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, ruled, rules
 from .status import StaticGroupStatus
 
 SESSION_TIMEOUT_SECONDS_MAX: Final = 1800  # group.max.session.timeout.ms of a stock broker: 30 min
@@ -42,25 +42,23 @@ class RemovalPolicy(StrEnum):
 class WorkloadRef(ApiModel):
     """Point at the StatefulSet whose pods are the members."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "self.kind != 'Deployment' && self.kind != 'ReplicaSet'",
-                "spec.workloadRef.kind must be StatefulSet: a Deployment's pods have no ordinal, so no id could "
-                "outlive a restart; migrate to a StatefulSet, see docs/guide/migrate-deployment.md",
-                field_path=".kind",
-            ),
-            rule(
-                "self.kind in ['StatefulSet', 'Deployment', 'ReplicaSet']",
-                "spec.workloadRef.kind must be StatefulSet: only its pods keep their name and ordinal over a restart",
-                field_path=".kind",
-            ),
-            rule(
-                "self.apiVersion == 'apps/v1'",
-                "spec.workloadRef.apiVersion must be apps/v1, the version that serves StatefulSet",
-                field_path=".apiVersion",
-            ),
-        )
+    model_config = ruled(
+        rule(
+            "self.kind != 'Deployment' && self.kind != 'ReplicaSet'",
+            "spec.workloadRef.kind must be StatefulSet: a Deployment's pods have no ordinal, so no id could "
+            "outlive a restart; migrate to a StatefulSet, see docs/guide/migrate-deployment.md",
+            field_path=".kind",
+        ),
+        rule(
+            "self.kind in ['StatefulSet', 'Deployment', 'ReplicaSet']",
+            "spec.workloadRef.kind must be StatefulSet: only its pods keep their name and ordinal over a restart",
+            field_path=".kind",
+        ),
+        rule(
+            "self.apiVersion == 'apps/v1'",
+            "spec.workloadRef.apiVersion must be apps/v1, the version that serves StatefulSet",
+            field_path=".apiVersion",
+        ),
     )
 
     api_version: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
@@ -98,28 +96,26 @@ class ConnectionRef(ApiModel):
 class SessionTimeout(ApiModel):
     """Say how the session timeout is chosen."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "self.mode != 'Fixed' || has(self.seconds)",
-                "spec.sessionTimeout.seconds is required when mode is Fixed: give 1 to 1800, or set mode to Auto",
-                field_path=".seconds",
-                reason="FieldValueRequired",
-            ),
-            rule(
-                "self.mode == 'Fixed' || !has(self.seconds)",
-                "spec.sessionTimeout.seconds is used only when mode is Fixed: set spec.sessionTimeout.mode to Fixed or "
-                "remove seconds",
-                field_path=".seconds",
-                reason="FieldValueForbidden",
-            ),
-            rule(
-                "self.minSeconds <= self.maxSeconds",
-                "spec.sessionTimeout.minSeconds must not exceed maxSeconds: lower it or raise "
-                "spec.sessionTimeout.maxSeconds",
-                field_path=".minSeconds",
-            ),
-        )
+    model_config = ruled(
+        rule(
+            "self.mode != 'Fixed' || has(self.seconds)",
+            "spec.sessionTimeout.seconds is required when mode is Fixed: give 1 to 1800, or set mode to Auto",
+            field_path=".seconds",
+            reason="FieldValueRequired",
+        ),
+        rule(
+            "self.mode == 'Fixed' || !has(self.seconds)",
+            "spec.sessionTimeout.seconds is used only when mode is Fixed: set spec.sessionTimeout.mode to Fixed or "
+            "remove seconds",
+            field_path=".seconds",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            "self.minSeconds <= self.maxSeconds",
+            "spec.sessionTimeout.minSeconds must not exceed maxSeconds: lower it or raise "
+            "spec.sessionTimeout.maxSeconds",
+            field_path=".minSeconds",
+        ),
     )
 
     mode: TimeoutMode = Field(

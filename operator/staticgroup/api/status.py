@@ -11,8 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field, StringConstraints
 
 from .conditions import CONDITIONS_MAX, Condition
-from .continuity import Continuity
-from .ordinals import ORDINALS_TEXT_MAX
+from .continuity import Continuity, OrdinalsText, Uid
 from .protocols import GroupProtocol
 from .schema import (
     ATOMIC,
@@ -42,7 +41,6 @@ RECOMMENDATION_REASONS_MAX: Final = 20
 
 PodName = Annotated[str, StringConstraints(max_length=253)]
 NodeName = Annotated[str, StringConstraints(max_length=253)]
-Uid = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 SaidBy = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 ShortText = Annotated[str, StringConstraints(max_length=300)]
 IdTemplate = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
@@ -178,10 +176,7 @@ class Injected(ApiModel):
 class Issued(ApiModel):
     """Remember every id ever issued, compactly."""
 
-    ordinals: Annotated[
-        str,
-        StringConstraints(max_length=ORDINALS_TEXT_MAX, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$"),
-    ] = Field(
+    ordinals: OrdinalsText = Field(
         description="Ordinals that have been given an id, as ranges such as 0-4,7; narrow gaps are filled when they are too "
         "many to list."
     )

@@ -22,8 +22,7 @@ from .pod import NodeView, PodVersion
 
 CLOCKS_APART_S = 60.0
 """Operators' clocks and the API server's may differ by this much."""
-INSTANCE_IDS_MAX = 64
-"""Most ids one pod may carry; identity.membersPerPod has the same bound."""
+_EXPIRES = "the member leaves when its session expires"
 
 
 class IncarnationState(StrEnum):
@@ -96,19 +95,7 @@ def fold(
     A certificate is stable: later versions never take it back, but for a word, since the object exists after all. Ids
     only accumulate. A session timeout may follow an annotation, which a container reads when it starts.
     """
-    base = known or Incarnation(
-        namespace=version.namespace,
-        pod_name=version.name,
-        uid=version.uid,
-        instance_ids=frozenset(),
-        node_name="",
-        state=IncarnationState.LIVE,
-        since_s=now_s,
-        resource_version=version.resource_version,
-        from_birth=from_birth,
-        created_at_s=version.created_at_s,
-        ids_are_fixed=version.ids_are_fixed,
-    )
+    base = known or _begun(version, from_birth=from_birth, now_s=now_s)
     is_under_way = bool(base.started_containers) and version.restart_count <= base.restarts
     seen = replace(
         base,
@@ -129,16 +116,33 @@ def fold(
         return seen
     verdict = certify(version, node, started=seen.started_containers, runs_known=seen.runs_known)
     if isinstance(verdict, Certificate):
-        return _dead(replace(seen, since_s=now_s), verdict)
-    state = IncarnationState.LIVE
-    since_s = seen.since_s if seen.state is state else now_s
+        return died(replace(seen, since_s=now_s), verdict)
+    since_s = seen.since_s if seen.state is IncarnationState.LIVE else now_s
     return replace(
-        seen, state=state, certificate=None, refusal=verdict.clause, refusal_reason=verdict.reason.value,
-        since_s=since_s,
+        seen, state=IncarnationState.LIVE, certificate=None, refusal=verdict.clause,
+        refusal_reason=verdict.reason.value, since_s=since_s,
     )
 
 
-def _dead(known: Incarnation, proof: Certificate) -> Incarnation:
+def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> Incarnation:
+    """Return what is known of a new UID before its first version is folded."""
+    return Incarnation(
+        namespace=version.namespace,
+        pod_name=version.name,
+        uid=version.uid,
+        instance_ids=frozenset(),
+        node_name="",
+        state=IncarnationState.LIVE,
+        since_s=now_s,
+        resource_version=version.resource_version,
+        from_birth=from_birth,
+        created_at_s=version.created_at_s,
+        ids_are_fixed=version.ids_are_fixed,
+    )
+
+
+def died(known: Incarnation, proof: Certificate) -> Incarnation:
+    """Return the incarnation with the proof of its end, in place of what stood against one."""
     return replace(
         known, state=IncarnationState.DEAD, certificate=proof, refusal="", refusal_reason="", runs=False
     )
@@ -160,7 +164,7 @@ def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) 
     if last is not None:
         verdict = certify_unbound(last, ever_bound=bool(known.node_name))
         if isinstance(verdict, Certificate):
-            return _dead(gone, verdict)
+            return died(gone, verdict)
     return replace(
         gone,
         refusal=f"its object vanished uncertified: {known.refusal or 'its end was not seen'}",
@@ -233,36 +237,30 @@ def judge(
         return verdict(
             ChainClause.GAP,
             f"a pod of this name may have come and gone unseen ({unseen or 'the pod watch is not complete now'})",
-            "the member leaves when its session expires, or, if whatever ran unseen in that time has surely ended, by a word: "
-            f"{remedies.LIST_GAPS}",
+            f"{_EXPIRES}, or, if whatever ran unseen in that time has surely ended, by a word: {remedies.LIST_GAPS}",
         )
     namesakes = [i for i in chain if _is_namesake(i, instance_id)]
     if not namesakes and not is_carried:
         return verdict(
             ChainClause.UNSEEN,
             "no pod was ever seen carrying exactly this id",
-            "the member leaves when its session expires; where pods set their ids themselves, let them be literals or composed of "
-            "metadata.name, which can be seen",
+            f"{_EXPIRES}; where pods set their ids themselves, let them be literals or composed of metadata.name, which can be seen",
         )
     for i in chain:
         if i.state is IncarnationState.SUSPECT:
             return verdict(
                 ChainClause.SUSPECT,
-                f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) on node {i.node_name or 'unknown'} is a suspect: {i.refusal}",
+                f"{_named(i)} on node {i.node_name or 'unknown'} is a suspect: {i.refusal}",
                 way_out(i) if namespace in ("", i.namespace) else remedies.confirm_end_elsewhere(i.namespace),
             )
     for i in chain:
         if i.state is not IncarnationState.DEAD and i not in namesakes:
-            return verdict(ChainClause.LIVE, f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) is not proven dead: {i.refusal}")
+            return verdict(ChainClause.LIVE, f"{_named(i)} is not proven dead: {i.refusal}")
     if namesakes:
-        i = namesakes[0]
-        return verdict(
-            ChainClause.NAMESAKE,
-            f"pod {i.namespace}/{i.pod_name} (uid {i.uid}) carries {min(i.instance_ids)} now, but while a pod of this name lives it is not "
-            "assumed to be without this id",
-            "the member leaves when its session expires",
-        )
-    others = "".join(f"; pod {i.namespace}/{i.pod_name} (uid {i.uid}) cannot hold this id" for i in ruled_out)
+        carried = f"{_named(namesakes[0])} carries {min(namesakes[0].instance_ids)} now"
+        sentence = f"{carried}, but while a pod of this name lives it is not assumed to be without this id"
+        return verdict(ChainClause.NAMESAKE, sentence, _EXPIRES)
+    others = "".join(f"; {_named(i)} cannot hold this id" for i in ruled_out)
     return verdict(ChainClause.PROVEN, f"{len(chain)} of {len(chain)} incarnations proven dead{others}")
 
 
@@ -286,6 +284,10 @@ def predates(i: Incarnation, instance_id: str, *, issued_since_s: float) -> bool
 def way_out(suspect: Incarnation) -> str:
     """Say what a person who knows that the process of a suspect has ended may do."""
     return remedies.confirm_end(suspect.namespace)
+
+
+def _named(i: Incarnation) -> str:
+    return f"pod {i.namespace}/{i.pod_name} (uid {i.uid})"
 
 
 def _is_namesake(i: Incarnation, instance_id: str) -> bool:

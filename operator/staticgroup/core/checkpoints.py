@@ -21,6 +21,7 @@ def checkpoint_from(status: api.Continuity | None) -> Checkpoint | None:
     """Read a checkpoint; None when there is none."""
     if status is None:
         return None
+    workload = status.workload
     return Checkpoint(
         epoch=status.watch_epoch,
         timeline=status.timeline,
@@ -29,17 +30,13 @@ def checkpoint_from(status: api.Continuity | None) -> Checkpoint | None:
         group_uid=status.static_group_uid,
         ids_by_hand=status.ids_by_hand,
         seats=tuple(
-            Seat(
-                ordinal=s.ordinal,
-                uid=s.uid,
-                node_name=s.node_name,
-                restarts=s.restarts,
-                has_other_ids=s.other_ids,
-            )
+            Seat(ordinal=s.ordinal, uid=s.uid, node_name=s.node_name, restarts=s.restarts, has_other_ids=s.other_ids)
             for s in status.seats
         ),
         is_complete=status.all_seats,
-        workload=_settled(status.workload),
+        workload=None if workload is None else SettledWorkload(
+            uid=workload.uid, generation=workload.generation, start=workload.start, replicas=workload.replicas
+        ),
         blind=tuple(
             BlindSpan(
                 ordinals=Ordinals.parse(s.ordinals),
@@ -83,14 +80,6 @@ def digest_of(status: StaticGroupStatus) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _settled(workload: api.SettledWorkload | None) -> SettledWorkload | None:
-    if workload is None:
-        return None
-    return SettledWorkload(
-        uid=workload.uid, generation=workload.generation, start=workload.start, replicas=workload.replicas
-    )
-
-
 def wire_continuity(checkpoint: Checkpoint | None) -> api.Continuity | None:
     """Write a checkpoint; None for none."""
     if checkpoint is None:
@@ -99,7 +88,7 @@ def wire_continuity(checkpoint: Checkpoint | None) -> api.Continuity | None:
     return api.Continuity(
         watch_epoch=checkpoint.epoch,
         timeline=checkpoint.timeline,
-        at=_time(checkpoint.at_s),
+        at=wire_time(checkpoint.at_s),
         workload_name=checkpoint.workload_name,
         static_group_uid=checkpoint.group_uid,
         ids_by_hand=checkpoint.ids_by_hand,
@@ -116,8 +105,8 @@ def wire_continuity(checkpoint: Checkpoint | None) -> api.Continuity | None:
         blind=[
             api.BlindSpan(
                 ordinals=s.ordinals.text,
-                since=_time(s.since_s),
-                until=_time(s.until_s),
+                since=wire_time(s.since_s),
+                until=wire_time(s.until_s),
                 reason=s.reason,
                 watch_epoch=s.after_epoch,
             )
@@ -157,5 +146,6 @@ def _ids(status: StaticGroupStatus, workload_name: str, ordinal: int) -> frozens
     return frozenset(base + injected.suffix for injected in status.injected.ids)
 
 
-def _time(seconds: float) -> datetime:
+def wire_time(seconds: float) -> datetime:
+    """Write seconds since the Unix epoch as metav1.Time keeps them, whole."""
     return datetime.fromtimestamp(int(seconds), tz=UTC)

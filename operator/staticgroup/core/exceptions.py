@@ -20,12 +20,7 @@ POD_NAME_MAX = 253
 def exceptions_of(
     findings: Iterable[Finding], before: Sequence[api.MemberException], now: datetime
 ) -> list[api.MemberException]:
-    """Return at most 50 rows; a row that was there before keeps its `since`.
-
-    Parameters
-    ----------
-    findings: see `findings_of_seats`.
-    """
+    """Return at most 50 rows for `findings_of_seats`; a row that was there before keeps its `since`."""
     since = {(e.kind, e.instance_id, e.pod_name, e.reason): e.since for e in before}
     rows = (_row(finding, now.replace(microsecond=0)) for finding in islice(findings, api.EXCEPTIONS_MAX))
     return [

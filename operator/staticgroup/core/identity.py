@@ -24,11 +24,11 @@ class Identity:
 
     def ordinal_of(self, instance_id: str) -> Ordinal | None:
         """Return the ordinal an id was made for by any scheme; None when the id is not ours."""
-        for scheme in self.schemes:
-            ordinal = scheme.ordinal_of(instance_id)
-            if ordinal is not None:
-                return ordinal
-        return None
+        found = self._made_by(instance_id)
+        return found[1] if found is not None else None
+
+    def _made_by(self, instance_id: str) -> tuple[IdScheme, Ordinal] | None:
+        return next(((s, o) for s in self.schemes if (o := s.ordinal_of(instance_id)) is not None), None)
 
     def is_current(self, instance_id: str) -> bool:
         """True when the present scheme makes this id."""
@@ -77,11 +77,8 @@ class Identity:
 
     def pod_name_of(self, instance_id: str) -> str | None:
         """Return the name of the pod that would carry an id; None when the id is not ours."""
-        for scheme in self.schemes:
-            ordinal = scheme.ordinal_of(instance_id)
-            if ordinal is not None:
-                return f"{scheme.workload_name}-{ordinal}"
-        return None
+        found = self._made_by(instance_id)
+        return f"{found[0].workload_name}-{found[1]}" if found is not None else None
 
 
 def identity_of(spec: StaticGroupSpec, history: History) -> Identity:

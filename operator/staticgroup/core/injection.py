@@ -60,16 +60,9 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
     """
     before = history.injected
     if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):
-        return InjectionPlan(
-            injected=None, templates=(), verdict=InjectionVerdict.WAITING, message="the pod watch is not anchored yet"
-        )
-    scope = (
-        before.scope
-        if before
-        else identity_scope(
-            cluster_uid=snapshot.cluster_uid, namespace=snapshot.namespace, name=snapshot.name, uid=snapshot.uid
-        )
-    )
+        message = "the pod watch is not anchored yet"
+        return InjectionPlan(injected=None, templates=(), verdict=InjectionVerdict.WAITING, message=message)
+    scope = before.scope if before is not None else _own_scope(snapshot)
     try:
         template = resolve_template(
             spec.identity.template,
@@ -90,15 +83,18 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         method=InjectionMethod.POLICY.value if injects else InjectionMethod.NONE.value,
         id_template=template,
         session_timeout_ms=_timeout_ms(timeout, before),
-        suffix_follows_preset=suffix_follows_preset(
-            spec.identity, before.suffix_follows_preset if before is not None else None
-        ),
+        suffix_follows_preset=suffix_follows_preset(spec.identity, before.suffix_follows_preset if before else None),
     )
     templates = history.templates
     if before is not None and before.id_template != template:
         templates = tuple(dict.fromkeys((before.id_template, *templates)))
     templates = tuple(t for t in templates if t != template)[:TEMPLATES_MAX]
     return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message)
+
+
+def _own_scope(snapshot: Snapshot) -> str:
+    cluster_uid, name = snapshot.cluster_uid, snapshot.name
+    return identity_scope(cluster_uid=cluster_uid, namespace=snapshot.namespace, name=name, uid=snapshot.uid)
 
 
 def _first_epoch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from ..api import status as api
 from ..api.injection import injected as resolve_injected
@@ -16,7 +15,7 @@ from ..api.ordinals import Ordinals
 from ..api.staticgroup import StaticGroupSpec
 from .certificate import Certificate, CertificateKind
 from .chain import Incarnation, IncarnationState
-from .checkpoints import LISTED, checkpoint_from, is_sealed, seated
+from .checkpoints import LISTED, checkpoint_from, is_sealed, seated, wire_time
 from .snapshot import History, Injected, RemovalRecord, SeatMemory
 
 EVIDENCE_MAX = 300
@@ -169,10 +168,10 @@ def wire_settling(history: History) -> list[api.Settling]:
             instance_id=r.instance_id,
             member_id=r.member_id[:300],
             coordinator=r.coordinator[:300],
-            acknowledged_at=_time(r.acknowledged_at_s),
+            acknowledged_at=wire_time(r.acknowledged_at_s),
             attempts=r.attempts,
-            absent_since=None if r.absent_since_s is None else _time(r.absent_since_s),
-            settled_at=None if r.settled_at_s is None else _time(r.settled_at_s),
+            absent_since=None if r.absent_since_s is None else wire_time(r.absent_since_s),
+            settled_at=None if r.settled_at_s is None else wire_time(r.settled_at_s),
             pod_uids=sorted(r.pod_uids)[: api.POD_UIDS_MAX],
         )
         for r in history.removals[: api.SETTLING_MAX]
@@ -203,10 +202,6 @@ def to_remember(incarnations: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
     return tuple(kept)
 
 
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(int(seconds), tz=UTC)
-
-
 def _entry(i: Incarnation) -> api.Incarnation:
     evidence = i.certificate.statement if i.certificate else i.refusal
     is_word = i.certificate is not None and i.certificate.is_word
@@ -220,15 +215,14 @@ def _entry(i: Incarnation) -> api.Incarnation:
         certificate=api.Certificate(i.certificate.kind.value) if i.certificate and not is_word else None,
         confirmed_by=i.certificate.said_by if i.certificate and is_word else None,
         evidence=evidence[:EVIDENCE_MAX],
-        since=_time(i.since_s),
+        since=wire_time(i.since_s),
         resource_version=str(i.resource_version),
     )
 
 
 def _incarnation_from(namespace: str, entry: api.Incarnation) -> Incarnation:
-    resource_version = (
-        int(entry.resource_version) if entry.resource_version.isascii() and entry.resource_version.isdigit() else 0
-    )
+    text = entry.resource_version
+    resource_version = int(text) if text.isascii() and text.isdigit() else 0
     certificate = _certificate_from(entry, resource_version)
     is_dead = certificate is not None
     return Incarnation(

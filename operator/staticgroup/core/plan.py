@@ -86,7 +86,6 @@ class Plan:
     injection: InjectionPlan | None = None
     history: History = field(default_factory=History)
     requeue_after_s: float = STEADY_REQUEUE_S
-    summary: str = ""
 
 
 def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float) -> Plan:
@@ -103,7 +102,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     A Plan; never raises for anything the world can show.
     """
     if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided
-        return Plan(history=history, summary=snapshot.workload_problem)
+        return Plan(history=history)
     timeout, injection = next_pods(spec, snapshot, history)
     timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(spec.protocol, snapshot.group))
     base = Plan(
@@ -124,11 +123,11 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         identity = identity_of(spec, base.history)
         expected = expected_ids(identity, snapshot.workload)
     except InvalidInstanceIdError as error:
-        return replace(base, identity_error=str(error), summary=str(error))
+        return replace(base, identity_error=str(error))
     except AmbiguousIdentityError as error:
-        return replace(base, history=_silenced(history, base.history), identity_error=str(error), summary=str(error))
+        return replace(base, history=_silenced(history, base.history), identity_error=str(error))
     except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
-        return replace(base, history=_without_departures(issued), too_large=str(error), summary=str(error))
+        return replace(base, history=_without_departures(issued), too_large=str(error))
     bare = pods_without_id(identity, expected, snapshot.pods)
     base = replace(base, identity=identity, pods_without_id=bare, history=issued)
     return _about_members(base, spec, snapshot, identity, expected, now_s)
@@ -140,7 +139,7 @@ def _about_members(
     """Add to a plan what is decided about the members of the group, if that could be read."""
     group = snapshot.group
     if isinstance(group, KafkaProblem):
-        return replace(base, summary=group.message)
+        return base
     without_id = base.pods_without_id
     table = lay(role_of(spec), identity, expected, snapshot, group, base.history, now_s, without_id=without_id)
     history = replace(base.history, seats=table.memories())
@@ -154,7 +153,6 @@ def _about_members(
         suffix=suffix_mismatch(spec.identity, history.injected, identity, table),
         history=history,
         requeue_after_s=_requeue_after_s(table, kept, history, bool(actions)),
-        summary=_summary(table, actions, kept),
     )
 
 
@@ -201,12 +199,7 @@ def reads_needed(
 def departed(
     spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float, intent: Intent | None = None
 ) -> tuple[Seat, ...]:
-    """Return the departed seats that `plan` will find, by key; none while it decides nothing about members.
-
-    Parameters
-    ----------
-    intent: as for `reads_needed`.
-    """
+    """Return the departed seats that `plan` will find, by key; none while it decides nothing. `intent` as for `reads_needed`."""
     intent = intent or intent_of(spec, snapshot, history)
     group = snapshot.group
     if intent is None or not isinstance(group, GroupView):
@@ -310,14 +303,3 @@ def _requeue_after_s(table: SeatTable, kept: tuple[Finding, ...], history: Histo
     if any(seat.standing not in (Standing.JOINED, Standing.VACATED) for seat in table.seats):
         waits.append(ACTIVE_REQUEUE_S)
     return max(0.05, min([STEADY_REQUEUE_S, *waits]))
-
-
-def _summary(table: SeatTable, actions: tuple[RemoveMembers, ...], kept: tuple[Finding, ...]) -> str:
-    """Say the round in one line."""
-    removing = sum(len(a.removals) for a in actions)
-    parts = [f"{len(table.of(Standing.JOINED))} of {len(table.wanted)} expected members joined"]
-    if removing:
-        parts.append(f"removing {removing} departed")
-    if kept:
-        parts.append(f"holding {len(kept)} back ({kept[0].reason})")
-    return ", ".join(parts)

@@ -40,22 +40,13 @@ class ContainerView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerView:
-    """The controller that owns an object (metadata.ownerReferences with controller=true)."""
-
-    kind: str
-    name: str
-    uid: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PodVersion:
     """One version of one Pod object.
 
     Parameters
     ----------
     resource_version: as an integer; comparable within the resource type pods (KEP-5504).
-    ordinal: label apps.kubernetes.io/pod-index; None when absent or not a number.
+    owner_name: of the controller that owns it (metadata.ownerReferences with controller=true); "" when none does.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     deletion_grace_s: metadata.deletionGracePeriodSeconds; None while the pod is not being deleted.
     required: one entry for *every* container the spec names that may hold a client: containers,
@@ -79,8 +70,7 @@ class PodVersion:
     name: str
     uid: str
     resource_version: int
-    owner: OwnerView | None = None
-    ordinal: int | None = None
+    owner_name: str = ""
     node_name: str = ""
     phase: str = ""
     phase_manager: str = ""
@@ -136,10 +126,7 @@ class NodeView:
 
     name: str
     uid: str
-    boot_id: str = ""
-    machine_id: str = ""
     kubelet_version: str = ""
     kubelet_minor: int | None = None
     is_virtual: bool = False
     is_out_of_service: bool = False
-    is_ready: bool = True

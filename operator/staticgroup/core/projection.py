@@ -174,7 +174,7 @@ def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
         unknown_pods=min(t.in_force.unknown, INT32_MAX),
         recommended=recommended,
         samples=samples,
-        source=api.TimeoutSource(t.source.value),
+        source=t.source,
         broker_min_ms=t.broker_min_ms,
         broker_max_ms=t.broker_max_ms,
     )

@@ -132,11 +132,7 @@ def lay(
     expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds. now_s: seconds since the Unix epoch.
     without_id: see `pods_without_id`.
     """
-    held: dict[str, list[MemberView]] = {}
-    for member in group.members:
-        key = role.key_of(member)
-        if key is not None:
-            held.setdefault(key, []).append(member)
+    held = _held(role, group)
     reading = _Reading(group, snapshot, history, now_s)
     bare = {pod.pod_name for pod in without_id}
     seats = [
@@ -155,12 +151,18 @@ def departed_seats(
     now_s: float,
 ) -> tuple[Seat, ...]:
     """Return only the departed seats of `lay`, judged by the evidence that is there so far; parameters as there."""
+    held = {key: holders for key, holders in _held(role, group).items() if key not in expected}
+    return tuple(_departed(identity, expected, held, _Reading(group, snapshot, history, now_s)))
+
+
+def _held(role: Role, group: GroupView) -> dict[str, list[MemberView]]:
+    """Return who holds each key, in the order of the reading."""
     held: dict[str, list[MemberView]] = {}
     for member in group.members:
         key = role.key_of(member)
-        if key is not None and key not in expected:
+        if key is not None:
             held.setdefault(key, []).append(member)
-    return tuple(_departed(identity, expected, held, _Reading(group, snapshot, history, now_s)))
+    return held
 
 
 def is_departed(identity: Identity, expected: Mapping[str, int], instance_id: str) -> bool:

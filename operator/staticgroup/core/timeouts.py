@@ -14,7 +14,8 @@ from enum import StrEnum
 from ..api.reasons import Reason
 from ..api.recommendation import Setting, TimeoutBounds
 from ..api.staticgroup import SessionTimeout, TimeoutMode
-from .advice import STEP_MS, Advice, AdviceVerdict, judge_advice
+from ..api.status import TimeoutSource
+from .advice import Advice, AdviceVerdict, judge_advice, quantised
 from .group import BrokerBounds, SessionBounds
 from .protocols import CLASSIC, Protocol
 from .workload import WorkloadView
@@ -27,15 +28,6 @@ INIT_CONTAINER_S = 10
 ASSUMED_MIN_MS = 6_000
 ASSUMED_MAX_MS = 300_000
 """Bounds assumed while the broker's are unreadable: the default minimum, and the maximum that vendors often set."""
-
-
-class TimeoutSource(StrEnum):
-    """Where the number comes from; the value is what status.timeout.source shows."""
-
-    FIXED = "Fixed"
-    STRUCTURAL = "Structural"
-    BROKER = "Broker"
-    FLEET = "Fleet"
 
 
 class TimeoutVerdict(StrEnum):
@@ -156,7 +148,7 @@ def structural_need_ms(workload: WorkloadView | None, *, heartbeat_interval_s: i
 
 def _quantised(value_ms: int, lower_ms: int, upper_ms: int) -> int:
     """Round up to the step, then clamp; the bounds win over the step."""
-    stepped = -(-value_ms // STEP_MS) * STEP_MS
+    stepped = quantised(value_ms)
     return max(lower_ms, min(stepped, upper_ms))
 
 
@@ -197,50 +189,48 @@ def _plan_own(
     """Choose the value that each member brings itself; it is injected only once it is known that they do."""
     structural_ms = need_ms = structural_need_ms(workload)
     target_ms = need_ms * (100 + spec.headroom_percent) // 100
-    is_fixed = spec.mode is TimeoutMode.FIXED and spec.seconds is not None
-    wanted_ms = spec.seconds * 1000 if is_fixed and spec.seconds is not None else target_ms
-    readable = bounds.min_ms is not None and bounds.max_ms is not None
-    broker_min_ms = bounds.min_ms if bounds.min_ms is not None else ASSUMED_MIN_MS
-    broker_max_ms = bounds.max_ms if bounds.max_ms is not None else ASSUMED_MAX_MS
+    fixed_ms = spec.seconds * 1000 if spec.mode is TimeoutMode.FIXED and spec.seconds is not None else None
+    wanted_ms = target_ms if fixed_ms is None else fixed_ms
+    broker_min_ms, broker_max_ms = _assumed(bounds)
     judged = None
     if advice is not None:
         limits = _limits(spec, broker_min_ms, broker_max_ms, CLASSIC.heartbeat_interval_s)
         judged = judge_advice(advice, spec, Setting.SESSION_TIMEOUT, limits, kept_ms)
-    is_fleet = judged is not None and judged.fleet_ms is not None
-    if is_fixed:
+    source = TimeoutSource.STRUCTURAL
+    if fixed_ms is not None:
+        source = TimeoutSource.FIXED
         chosen_ms = max(broker_min_ms, min(wanted_ms, broker_max_ms))
     elif judged is not None and judged.fleet_ms is not None:
-        chosen_ms = judged.fleet_ms
+        source, chosen_ms = TimeoutSource.FLEET, judged.fleet_ms
         need_ms = judged.asked_ms if judged.reason is Reason.RECOMMENDATION_USED and judged.asked_ms else chosen_ms
     else:
         lower_ms = max(spec.min_seconds * 1000, broker_min_ms)
         chosen_ms = _quantised(
             wanted_ms, min(lower_ms, broker_max_ms), max(min(spec.max_seconds * 1000, broker_max_ms), broker_min_ms)
         )
-    verdict, message = _classic_verdict(
-        wanted_ms=wanted_ms,
-        chosen_ms=chosen_ms,
-        need_ms=need_ms,
-        is_fixed=is_fixed,
-        is_fleet=is_fleet,
-        readable=readable,
-        broker_min_ms=broker_min_ms,
-        broker_max_ms=broker_max_ms,
-    )
+    verdict, message = _classic_verdict(source, bounds, wanted_ms=wanted_ms, chosen_ms=chosen_ms, need_ms=need_ms)
+    if not is_known:
+        verdict, message = TimeoutVerdict.UNKNOWN, (
+            "the group's protocol is not known yet, so no session timeout is injected; set spec.protocol to decide it now"
+        )
     return TimeoutPlan(
         inject_ms=chosen_ms if is_known else None,
         need_ms=need_ms,
         target_ms=target_ms,
-        source=TimeoutSource.FIXED if is_fixed else TimeoutSource.FLEET if is_fleet else TimeoutSource.STRUCTURAL,
-        verdict=verdict if is_known else TimeoutVerdict.UNKNOWN,
-        message=message
-        if is_known
-        else "the group's protocol is not known yet, so no session timeout is injected; set spec.protocol to decide it now",
+        source=source,
+        verdict=verdict,
+        message=message,
         broker_min_ms=bounds.min_ms,
         broker_max_ms=bounds.max_ms,
         structural_ms=structural_ms,
         advice=judged if is_known else _until_known(judged),
     )
+
+
+def _assumed(bounds: SessionBounds) -> tuple[int, int]:
+    """Return the least and the most that the broker allows, or is assumed to while it does not say."""
+    least_ms = ASSUMED_MIN_MS if bounds.min_ms is None else bounds.min_ms
+    return least_ms, ASSUMED_MAX_MS if bounds.max_ms is None else bounds.max_ms
 
 
 def _limits(
@@ -266,17 +256,11 @@ def _until_known(judged: AdviceVerdict | None) -> AdviceVerdict | None:
 
 
 def _classic_verdict(
-    *,
-    wanted_ms: int,
-    chosen_ms: int,
-    need_ms: int,
-    is_fixed: bool,
-    is_fleet: bool,
-    readable: bool,
-    broker_min_ms: int,
-    broker_max_ms: int,
+    source: TimeoutSource, bounds: SessionBounds, *, wanted_ms: int, chosen_ms: int, need_ms: int
 ) -> tuple[TimeoutVerdict, str]:
     """Say whether the chosen classic timeout outlasts a restart, and what to raise when it does not."""
+    is_fixed, readable = source is TimeoutSource.FIXED, bounds.min_ms is not None and bounds.max_ms is not None
+    broker_min_ms, broker_max_ms = _assumed(bounds)
     if is_fixed and chosen_ms != wanted_ms:
         knob = "group.max.session.timeout.ms" if wanted_ms > broker_max_ms else "group.min.session.timeout.ms"
         relation = "raise" if wanted_ms > broker_max_ms else "lower"
@@ -293,7 +277,7 @@ def _classic_verdict(
             fix = f"raise {field_name} to at least {-(-need_ms // 1000)}"
         return (
             TimeoutVerdict.BELOW_NEED,
-            f"{need_words(need_ms, is_fleet=is_fleet)} but the next pods get {chosen_ms} ms; {fix}",
+            f"{need_words(need_ms, is_fleet=source is TimeoutSource.FLEET)} but the next pods get {chosen_ms} ms; {fix}",
         )
     if not readable:
         return TimeoutVerdict.BOUNDS_UNREADABLE, (

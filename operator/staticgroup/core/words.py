@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..api.confirmation import PodEndConfirmation
 from ..api.gapconfirmation import WatchGapConfirmation
 from .certificate import Certificate, CertificateKind, RefusalReason
-from .chain import Incarnation, IncarnationState
+from .chain import Incarnation, IncarnationState, died
 from .continuity import GapWord
 
 STATEMENT_MAX = 300
@@ -102,20 +102,12 @@ def confirmed(known: Incarnation, words: Iterable[Word]) -> Incarnation:
                 statement=f"confirmed by {word.said_by}: {word.statement}"[:STATEMENT_MAX],
                 said_by=word.said_by,
             )
-            return replace(
-                known, state=IncarnationState.DEAD, certificate=certificate, refusal="", refusal_reason="",
-                runs=False, since_s=word.said_at_s,
-            )
+            return died(replace(known, since_s=word.said_at_s), certificate)
     return known
 
 
 def taken_back(known: Incarnation, *, now_s: float) -> Incarnation:
-    """Void a word, because the object of the incarnation was seen again; as it was when no word closed it.
-
-    Parameters
-    ----------
-    now_s: operator's clock, seconds since the Unix epoch.
-    """
+    """Void a word, because the object of the incarnation was seen again; as it was when no word closed it."""
     if known.certificate is None or not known.certificate.is_word:
         return known
     refusal = f"its object was seen again after {known.certificate.said_by} had confirmed its end"

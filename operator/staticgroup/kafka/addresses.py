@@ -78,10 +78,8 @@ def parse_host_port(text: str) -> HostPort | KafkaProblem:
     host, separator, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     if not separator or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        return KafkaProblem(
-            kind=KafkaProblemKind.CONNECTION_INVALID,
-            message=f"bootstrap server {text!r} is not host:port; correct spec.bootstrapServers",
-        )
+        message = f"bootstrap server {text!r} is not host:port; correct spec.bootstrapServers"
+        return KafkaProblem(kind=KafkaProblemKind.CONNECTION_INVALID, message=message)
     return HostPort(host=host, port=int(port))
 
 

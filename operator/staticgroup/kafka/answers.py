@@ -49,22 +49,17 @@ class CoordinatorAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedGroup:
-    """One line of ListGroups; `group_type` is "" before v5 and lower-case as the broker writes it."""
-
-    group_id: str
-    protocol_type: str
-    group_type: str = ""
-    state: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListGroupsAnswer:
-    """ListGroups: the groups that this broker coordinates and the principal may describe."""
+    """ListGroups: the groups that this broker coordinates and the principal may describe.
+
+    Parameters
+    ----------
+    types: group id to type, lower-case as the broker writes it; "" before v5.
+    """
 
     error_code: int
     version: int
-    groups: tuple[ListedGroup, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +99,3 @@ class ConfigAnswer:
     resource_name: str
     error_code: int
     values: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatAnswer:
-    """Heartbeat: only its error matters here."""
-
-    error_code: int

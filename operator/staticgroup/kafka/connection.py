@@ -28,7 +28,7 @@ from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import HostPort
 from .answers import ClusterAnswer
 from .credentials import ConnectionSettings
-from .errors import Recovery, Refusal
+from .errors import Recovery, Refusal, refusal
 from .oauth import AiokafkaToken, TokenProvider
 from .wire import Api, Call, VersionRanges, negotiate
 
@@ -209,8 +209,8 @@ class BrokerConnection:
             return call.decode(version, body)
         except BadFrame:
             text = f"broker {self.target} answered {call.api.name} with something that is no such answer"
-            problem = KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=f"{text}; check what listens there")
-            raise Refusal(problem, sent=True) from None
+            message = f"{text}; check what listens there"
+            raise refusal(KafkaProblemKind.UNEXPECTED_ANSWER, message, sent=True) from None
 
     async def _exchange(self, call: Call[T], deadline_s: float) -> bytes:
         self.in_flight += 1
@@ -227,7 +227,7 @@ class BrokerConnection:
             raise Refusal(_unreachable(self.target), recovery=Recovery.FIND_COORDINATOR, sent=True) from None
         except FrameTooLarge:
             text = f"broker {self.target} answered {call.api.name} with more than {FRAME_MAX_MIB} MiB, which is not read"
-            raise Refusal(KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=text), sent=True) from None
+            raise refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text, sent=True) from None
         except (aiokafka_errors.KafkaError, OSError, BadFrame) as error:
             self.close()
             problem = problem_of_failure(self.target, error)

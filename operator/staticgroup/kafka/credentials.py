@@ -11,14 +11,14 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from ..api.kafkaconnection import KafkaConnectionSpec, OAuth, Sasl, SaslMechanism, Tls
 from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import parse_host_port
-from .errors import Refusal
+from .errors import Refusal, refusal
 from .tls import InvalidTlsMaterial, TlsMaterial, client_context
 
 SecretContents = Mapping[str, Mapping[str, bytes]]
@@ -184,7 +184,8 @@ def resolve(
         if isinstance(parsed, KafkaProblem):
             return parsed
     if spec.sasl and not spec.tls.enabled and spec.sasl.mechanism in (SaslMechanism.PLAIN, SaslMechanism.OAUTHBEARER):
-        return _invalid(f"SASL {spec.sasl.mechanism} without TLS sends the secret in the clear; set spec.tls.enabled")
+        text = f"SASL {spec.sasl.mechanism} without TLS sends the secret in the clear; set spec.tls.enabled"
+        return _invalid(text).problem
     try:
         return ConnectionSettings(
             name=name,
@@ -195,8 +196,8 @@ def resolve(
             request_timeout_s=float(spec.request_timeout_seconds),
             allow_loopback=spec.allow_loopback and allow_loopback,
         )
-    except Refusal as refusal:
-        return refusal.problem
+    except Refusal as refused:
+        return refused.problem
 
 
 def _tls(tls: Tls, contents: SecretContents) -> TlsSettings:
@@ -206,45 +207,36 @@ def _tls(tls: Tls, contents: SecretContents) -> TlsSettings:
         certificate_pem=_read(contents, client.name, client.cert_key) if client else None,
         key_pem=SecretText(_read(contents, client.name, client.key_key)) if client else None,
     )
-    places: Mapping[str, Callable[[], str]] = {
-        "ca": lambda: f"key {ca.key!r} of Secret {ca.name!r} holds no PEM certificates" if ca else "",
-        "client": lambda: (
-            f"keys {client.cert_key!r} and {client.key_key!r} of Secret {client.name!r} are not a PEM certificate "
-            "and its unencrypted private key"
-            if client
-            else ""
-        ),
-    }
     try:
         client_context(settings.material())
     except InvalidTlsMaterial as error:
-        raise Refusal(_secret_invalid(places[error.part]())) from None
+        if error.part == "ca" and ca:
+            raise _secret_invalid(f"key {ca.key!r} of Secret {ca.name!r} holds no PEM certificates") from None
+        keys = f"keys {client.cert_key!r} and {client.key_key!r} of Secret {client.name!r}" if client else ""
+        raise _secret_invalid(f"{keys} are not a PEM certificate and its unencrypted private key") from None
     return settings
 
 
 def _sasl(sasl: Sasl, contents: SecretContents) -> SaslSettings:
     if sasl.mechanism is SaslMechanism.OAUTHBEARER:
         if not sasl.oauth:
-            raise Refusal(_invalid("spec.sasl.oauth is required with mechanism OAUTHBEARER"))
+            raise _invalid("spec.sasl.oauth is required with mechanism OAUTHBEARER")
         return SaslSettings(mechanism=sasl.mechanism, oauth=_oauth(sasl.oauth, contents))
     reference = sasl.credentials_secret_ref
     if not reference:
-        raise Refusal(_invalid(f"spec.sasl.credentialsSecretRef is required with mechanism {sasl.mechanism}"))
+        raise _invalid(f"spec.sasl.credentialsSecretRef is required with mechanism {sasl.mechanism}")
     username = _read(contents, reference.name, reference.username_key)
     password = _read(contents, reference.name, reference.password_key)
     for key, text in ((reference.username_key, username), (reference.password_key, password)):
         if "\0" in text or text != text.strip("\r\n"):
-            raise Refusal(
-                _secret_invalid(
-                    f"key {key!r} of Secret {reference.name!r} begins or ends with a line break or holds a NUL"
-                )
-            )
+            where = f"key {key!r} of Secret {reference.name!r}"
+            raise _secret_invalid(f"{where} begins or ends with a line break or holds a NUL")
     return SaslSettings(mechanism=sasl.mechanism, username=username, password=SecretText(password))
 
 
 def _oauth(oauth: OAuth, contents: SecretContents) -> OAuthSettings:
     if not oauth.token_endpoint.startswith("https://"):
-        raise Refusal(_invalid("spec.sasl.oauth.tokenEndpoint must be an https URL"))
+        raise _invalid("spec.sasl.oauth.tokenEndpoint must be an https URL")
     reference = oauth.client_secret_ref
     return OAuthSettings(
         token_endpoint=oauth.token_endpoint,
@@ -257,28 +249,23 @@ def _oauth(oauth: OAuth, contents: SecretContents) -> OAuthSettings:
 def _read(contents: SecretContents, secret_name: str, key: str) -> str:
     """Return one text of one Secret, or refuse, naming both and never the content."""
     if secret_name not in contents:
-        raise Refusal(
-            _secret_missing(f"Secret {secret_name!r} does not exist; create it in the connection's namespace")
-        )
+        text = f"Secret {secret_name!r} does not exist; create it in the connection's namespace"
+        raise refusal(KafkaProblemKind.SECRET_MISSING, text)
     content = contents[secret_name].get(key)
     if content is None:
-        raise Refusal(_secret_missing(f"Secret {secret_name!r} has no key {key!r}; add it"))
+        raise refusal(KafkaProblemKind.SECRET_MISSING, f"Secret {secret_name!r} has no key {key!r}; add it")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
-        raise Refusal(_secret_invalid(f"key {key!r} of Secret {secret_name!r} is not UTF-8 text")) from None
+        raise _secret_invalid(f"key {key!r} of Secret {secret_name!r} is not UTF-8 text") from None
     if not text.strip():
-        raise Refusal(_secret_invalid(f"key {key!r} of Secret {secret_name!r} is empty"))
+        raise _secret_invalid(f"key {key!r} of Secret {secret_name!r} is empty")
     return text
 
 
-def _secret_missing(message: str) -> KafkaProblem:
-    return KafkaProblem(kind=KafkaProblemKind.SECRET_MISSING, message=message)
+def _secret_invalid(message: str) -> Refusal:
+    return refusal(KafkaProblemKind.SECRET_INVALID, f"{message}; correct the Secret")
 
 
-def _secret_invalid(message: str) -> KafkaProblem:
-    return KafkaProblem(kind=KafkaProblemKind.SECRET_INVALID, message=f"{message}; correct the Secret")
-
-
-def _invalid(message: str) -> KafkaProblem:
-    return KafkaProblem(kind=KafkaProblemKind.CONNECTION_INVALID, message=message)
+def _invalid(message: str) -> Refusal:
+    return refusal(KafkaProblemKind.CONNECTION_INVALID, message)

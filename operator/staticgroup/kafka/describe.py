@@ -18,7 +18,7 @@ from typing import Final
 from ..core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from .answers import BrokerNode, DescribedGroup, ListGroupsAnswer
 from .connection import FRAME_MAX_MIB, BrokerConnection
-from .errors import Code, Recovery, Refusal, problem_of, verdict_of
+from .errors import Code, Recovery, Refusal, problem_of, refusal, verdict_of
 from .pool import GROUPS_PER_REQUEST, REMEMBERED_GROUPS_MAX, ClusterPool
 from .wire import Api, Call, consumer_group_describe, describe_groups, list_groups
 
@@ -30,7 +30,6 @@ BATCH_GROWTH = 1.02
 """By which a batch that was too large may grow each time it was read: 35 readings from half to whole."""
 
 _NEEDS_MEMBERS = frozenset({"CompletingRebalance", "Stable", "Assigning", "Reconciling"})
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +117,11 @@ def back_off_s(attempt: int, rng: random.Random) -> float:
     return full_s * (0.5 + rng.random() / 2)
 
 
-def may_retry(refusal: Refusal, attempt: int) -> bool:
+def may_retry(refused: Refusal, attempt: int) -> bool:
     """Say whether a read is asked again: a lost connection once, a coordinator on the move until the deadline."""
-    if refusal.recovery is Recovery.NONE:
+    if refused.recovery is Recovery.NONE:
         return False
-    return refusal.problem.kind is not KafkaProblemKind.UNREACHABLE or attempt == 0
+    return refused.problem.kind is not KafkaProblemKind.UNREACHABLE or attempt == 0
 
 
 class GroupReader:
@@ -169,8 +168,8 @@ class GroupReader:
     async def _read(self, batch: Mapping[str, asyncio.Future[Outcome]], attempt: int, deadline_s: float) -> None:
         try:
             located = await self._pool.coordinators(tuple(batch), deadline_s)
-        except Refusal as refusal:
-            located = dict.fromkeys(batch, refusal)
+        except Refusal as refused:
+            located = dict.fromkeys(batch, refused)
         by_node: dict[BrokerNode, list[str]] = {}
         lost: dict[str, Reading] = {}
         for group_id, location in located.items():
@@ -193,9 +192,9 @@ class GroupReader:
     ) -> None:
         try:
             readings = await self._ask(node, group_ids, deadline_s)
-        except Refusal as refusal:
+        except Refusal as refused:
             self._pool.forget_broker(node)
-            readings = dict.fromkeys(group_ids, refusal)
+            readings = dict.fromkeys(group_ids, refused)
         await self._conclude(batch, readings, attempt, deadline_s)
 
     async def _conclude(
@@ -287,14 +286,14 @@ class GroupReader:
         connection: BrokerConnection = await self._pool.connection_to(node, deadline_s)
         try:
             answers = {a.group_id: a for a in await connection.call(how.make(group_ids), deadline_s)}
-        except Refusal as refusal:
-            is_too_large = refusal.problem.kind is KafkaProblemKind.ANSWER_TOO_LARGE
-            if not is_too_large and refusal.problem.kind is not KafkaProblemKind.UNEXPECTED_ANSWER:
+        except Refusal as refused:
+            is_too_large = refused.problem.kind is KafkaProblemKind.ANSWER_TOO_LARGE
+            if not is_too_large and refused.problem.kind is not KafkaProblemKind.UNEXPECTED_ANSWER:
                 raise
             if is_too_large:
                 self._sizes.was_too_large(group_ids)
             if len(group_ids) == 1:
-                return {group_ids[0]: _too_large(group_ids[0]) if is_too_large else refusal}
+                return {group_ids[0]: _too_large(group_ids[0]) if is_too_large else refused}
             half = len(group_ids) // 2
             first = await self._describe(how, node, group_ids[:half], deadline_s)
             return first | await self._describe(how, node, group_ids[half:], deadline_s)
@@ -327,15 +326,12 @@ class GroupReader:
         """Read "no such group of this type": absent only if ListGroups did not show it either."""
         if listing.is_listed and listing.group_type is None:
             text = "is listed but not a classic group, and brokers before Kafka 3.8 do not tell the type; upgrade them"
-            return Refusal(
-                KafkaProblem(kind=KafkaProblemKind.BROKER_TOO_OLD, message=f"group {found.group_id!r} {text}")
-            )
+            return refusal(KafkaProblemKind.BROKER_TOO_OLD, f"group {found.group_id!r} {text}")
         if listing.is_listed:
             return self._refuse(api, Code.GROUP_ID_NOT_FOUND, found.group_id)
         if not self._pool.believes_absence(found.group_id):
             text = f"the coordinator does not show group {found.group_id!r}, which was seen before; it is asked again"
-            problem = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message=text)
-            return Refusal(problem, recovery=Recovery.BACK_OFF)
+            return refusal(KafkaProblemKind.COORDINATOR_UNAVAILABLE, text, recovery=Recovery.BACK_OFF)
         return GroupView(group_id=found.group_id, group_type=GroupType.ABSENT, state="Dead", coordinator=str(node))
 
     def _refuse(self, api: Api, code: int, group_id: str) -> Refusal:
@@ -344,17 +340,16 @@ class GroupReader:
 
 
 def _read_listing(answer: ListGroupsAnswer, group_ids: Sequence[str]) -> dict[str, Listing | Refusal]:
-    by_id = {group.group_id: group for group in answer.groups}
     types = {group_type.value.lower(): group_type for group_type in GroupType}
     listings: dict[str, Listing | Refusal] = {}
     for group_id in group_ids:
-        group = by_id.get(group_id)
+        told = answer.types.get(group_id)
         if answer.version < 5:
-            listings[group_id] = Listing(group_type=None, is_listed=group is not None)
-        elif group is None:
+            listings[group_id] = Listing(group_type=None, is_listed=told is not None)
+        elif told is None:
             listings[group_id] = Listing(group_type=GroupType.ABSENT, is_listed=False)
-        elif group.group_type.lower() in types:
-            listings[group_id] = Listing(group_type=types[group.group_type.lower()], is_listed=True)
+        elif told.lower() in types:
+            listings[group_id] = Listing(group_type=types[told.lower()], is_listed=True)
         else:
             listings[group_id] = _unsupported(group_id, None)
     return listings
@@ -373,8 +368,7 @@ def _without_read_type(reading: Reading) -> Reading:
 
 
 def _unexpected(group_id: str, text: str) -> Refusal:
-    message = f"group {group_id!r} {text}; nothing is decided on such an answer"
-    return Refusal(KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=message))
+    return refusal(KafkaProblemKind.UNEXPECTED_ANSWER, f"group {group_id!r} {text}; nothing is decided on such an answer")
 
 
 def _too_large(group_id: str) -> Refusal:
@@ -382,10 +376,10 @@ def _too_large(group_id: str) -> Refusal:
         f"the description of group {group_id!r} takes more than {FRAME_MAX_MIB} MiB, which is not read, so nothing is decided "
         "about it; divide its consumers among several groups, or let them subscribe to fewer topics"
     )
-    return Refusal(KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=text))
+    return refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text)
 
 
 def _unsupported(group_id: str, group_type: GroupType | None) -> Refusal:
     kind = f"a {group_type} group" if group_type else "of a type that this operator does not know"
     text = f"group {group_id!r} is {kind}; only classic and KIP-848 consumer groups are supported"
-    return Refusal(KafkaProblem(kind=KafkaProblemKind.UNSUPPORTED_GROUP, message=text))
+    return refusal(KafkaProblemKind.UNSUPPORTED_GROUP, text)

@@ -81,6 +81,10 @@ def _unexpected(text: str) -> Verdict:
     return Verdict(kind=KafkaProblemKind.UNEXPECTED_ANSWER, recovery=Recovery.NONE, text=text)
 
 
+def _log_in_failed(text: str) -> Verdict:
+    return Verdict(kind=KafkaProblemKind.AUTHENTICATION_FAILED, recovery=Recovery.NONE, text=text)
+
+
 _LOADING = _retry(
     Recovery.BACK_OFF, "the coordinator of group {group!r} is loading its state after a fail-over; it is asked again"
 )
@@ -102,20 +106,14 @@ COMMON: Mapping[int, Verdict] = {
     ),
     Code.GROUP_AUTHORIZATION_FAILED: _denied("DESCRIBE on Group '{group}'"),
     Code.CLUSTER_AUTHORIZATION_FAILED: _denied("DESCRIBE on Cluster 'kafka-cluster'"),
-    Code.UNSUPPORTED_SASL_MECHANISM: Verdict(
-        kind=KafkaProblemKind.AUTHENTICATION_FAILED,
-        recovery=Recovery.NONE,
-        text="the listener does not offer this SASL mechanism; compare spec.sasl.mechanism with the listener",
+    Code.UNSUPPORTED_SASL_MECHANISM: _log_in_failed(
+        "the listener does not offer this SASL mechanism; compare spec.sasl.mechanism with the listener"
     ),
-    Code.ILLEGAL_SASL_STATE: Verdict(
-        kind=KafkaProblemKind.AUTHENTICATION_FAILED,
-        recovery=Recovery.NONE,
-        text="the listener does not take a SASL log-in now; check that it is a SASL listener",
+    Code.ILLEGAL_SASL_STATE: _log_in_failed(
+        "the listener does not take a SASL log-in now; check that it is a SASL listener"
     ),
-    Code.SASL_AUTHENTICATION_FAILED: Verdict(
-        kind=KafkaProblemKind.AUTHENTICATION_FAILED,
-        recovery=Recovery.NONE,
-        text="the broker refused the credentials; check user and password in the Secret",
+    Code.SASL_AUTHENTICATION_FAILED: _log_in_failed(
+        "the broker refused the credentials; check user and password in the Secret"
     ),
     Code.UNSUPPORTED_VERSION: Verdict(
         kind=KafkaProblemKind.BROKER_TOO_OLD,
@@ -171,15 +169,11 @@ def verdict_of(api: Api, code: int) -> Verdict:
 
 
 def problem_of(api: Api, code: int, *, group_id: str = "", principal: str = "the operator's principal") -> KafkaProblem:
-    """Word an error code for the user.
+    """Word an error code for the user, with `missing_acl` when a right is missing.
 
     Parameters
     ----------
     principal: as the broker sees us, as far as known ("User:op").
-
-    Returns
-    -------
-    KafkaProblem: with `missing_acl` when a right is missing.
     """
     verdict = verdict_of(api, code)
     words = {"group": group_id, "api": api.name, "principal": principal}
@@ -208,3 +202,10 @@ class Refusal(Exception):
         self.problem = problem
         self.recovery = recovery
         self.sent = sent
+
+
+def refusal(
+    kind: KafkaProblemKind, message: str, *, recovery: Recovery = Recovery.NONE, sent: bool = False
+) -> Refusal:
+    """Return the refusal by a problem that no error code tells; parameters as for `Refusal` and `KafkaProblem`."""
+    return Refusal(KafkaProblem(kind=kind, message=message), recovery=recovery, sent=sent)

@@ -118,12 +118,7 @@ class KioGateway:
         self._fingerprints: dict[str, str] = {}
 
     async def describe(self, settings: ConnectionSettings, group_id: str) -> GroupView | KafkaProblem:
-        """Read one group completely; type ABSENT when it does not exist.
-
-        Returns
-        -------
-        KafkaProblem: whenever members could be hidden (missing DESCRIBE, a moving coordinator, an unknown answer).
-        """
+        """Read one group completely; a problem whenever members could be hidden (no DESCRIBE, a moving coordinator)."""
         try:
             self._pool(settings)
             return await self._readers[settings.fingerprint].describe(group_id)
@@ -131,12 +126,7 @@ class KioGateway:
             return refusal.problem
 
     async def bounds(self, settings: ConnectionSettings, group_id: str) -> BrokerBounds | KafkaProblem:
-        """Read the session timeout bounds of the group's coordinator and the group's own setting.
-
-        Returns
-        -------
-        BrokerBounds: with None for what the broker does not serve or show; `problems` says which right is missing.
-        """
+        """Read the bounds; None in them is what the broker does not serve or show, `problems` says which right is missing."""
 
         async def read(pool: ClusterPool, deadline_s: float) -> BrokerBounds:
             node = await pool.coordinator(group_id, deadline_s)
@@ -193,12 +183,7 @@ class KioGateway:
         return await self._retried(settings, group_id, attempt)
 
     async def probe(self, settings: ConnectionSettings) -> ClusterFacts | KafkaProblem:
-        """Connect, log in, and tell what the cluster is.
-
-        Returns
-        -------
-        KafkaProblem: among others BROKER_TOO_OLD, when the broker cannot do a compare-and-set removal.
-        """
+        """Connect, log in, and tell what the cluster is; BROKER_TOO_OLD where no compare-and-set removal can be done."""
 
         async def read(pool: ClusterPool, deadline_s: float) -> ClusterFacts:
             connection = await pool.any_connection(deadline_s)

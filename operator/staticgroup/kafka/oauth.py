@@ -24,7 +24,7 @@ from aiokafka.abc import AbstractTokenProvider
 from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import HostPort, Resolver, check
 from .credentials import OAuthSettings
-from .errors import Refusal
+from .errors import Refusal, refusal
 
 ANSWER_MAX_BYTES = 64 * 1024
 EARLY_S = 60.0
@@ -97,8 +97,7 @@ class ClientCredentials:
         target = _target(self._settings.token_endpoint)
         address = await check(target, allow_loopback=self._allow_loopback, resolver=self._resolver)
         if isinstance(address, KafkaProblem):
-            message = address.message.replace("broker", "token endpoint", 1)
-            raise Refusal(KafkaProblem(kind=address.kind, message=message))
+            raise refusal(address.kind, address.message.replace("broker", "token endpoint", 1))
         try:
             async with asyncio.timeout(self._timeout_s):
                 status, body = await self._post(address)
@@ -145,10 +144,7 @@ class _Pinned(AbstractResolver):
 def _target(url: str) -> HostPort:
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname:
-        problem = KafkaProblem(
-            kind=KafkaProblemKind.CONNECTION_INVALID, message="spec.sasl.oauth.tokenEndpoint must be an https URL"
-        )
-        raise Refusal(problem)
+        raise refusal(KafkaProblemKind.CONNECTION_INVALID, "spec.sasl.oauth.tokenEndpoint must be an https URL")
     return HostPort(host=parts.hostname, port=parts.port or 443)
 
 
@@ -165,4 +161,4 @@ def _read_token(body: bytes, target: HostPort) -> tuple[str, float]:
 
 
 def _refuse(kind: KafkaProblemKind, target: HostPort, text: str) -> Refusal:
-    return Refusal(KafkaProblem(kind=kind, message=f"no token from token endpoint {target}: {text}"))
+    return refusal(kind, f"no token from token endpoint {target}: {text}")

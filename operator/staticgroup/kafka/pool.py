@@ -20,7 +20,7 @@ from .addresses import HostPort, Resolver, check, parse_host_port
 from .answers import BrokerNode, ClusterAnswer, CoordinatorAnswer
 from .connection import Access, BrokerConnection, open_connection, problem_of_failure
 from .credentials import ConnectionSettings, TlsSettings
-from .errors import Recovery, Refusal, problem_of, verdict_of
+from .errors import Recovery, Refusal, problem_of, refusal, verdict_of
 from .oauth import ClientCredentials, TokenProvider
 from .tls import TlsMaterial, client_context
 from .wire import Api, find_coordinators, metadata, negotiate
@@ -148,9 +148,9 @@ class ClusterPool:
             share_s = (deadline_s - now_s) / (len(targets) - position)  # a silent broker must not use up all the time
             try:
                 return await self._connection(target, now_s + share_s, adopts_cluster=True)
-            except Refusal as refusal:
-                refusals.append(refusal)
-                if refusal.problem.kind in (KafkaProblemKind.AUTHENTICATION_FAILED, KafkaProblemKind.WRONG_CLUSTER):
+            except Refusal as refused:
+                refusals.append(refused)
+                if refused.problem.kind in (KafkaProblemKind.AUTHENTICATION_FAILED, KafkaProblemKind.WRONG_CLUSTER):
                     break  # another broker would say the same, and count another failed log-in
         telling = [r for r in refusals if r.problem.kind is not KafkaProblemKind.UNREACHABLE]
         raise Refusal((telling or refusals)[0].problem)
@@ -211,7 +211,7 @@ class ClusterPool:
         """Refuse a broker of another cluster before any group call."""
         expected = self.settings.cluster_id
         if expected and cluster.cluster_id != expected:
-            raise Refusal(_wrong_cluster(expected, cluster.cluster_id))
+            raise _wrong_cluster(expected, cluster.cluster_id)
         if self.cluster_id is not None and cluster.cluster_id != self.cluster_id:
             # only a bootstrap server may change our mind, and then no connection to the former cluster stays
             self._coordinators.clear()
@@ -221,8 +221,8 @@ class ClusterPool:
                 text = (
                     "a broker that this cluster advertises belongs to another cluster; the cluster is looked up again"
                 )
-                problem = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message=text)
-                raise Refusal(problem, recovery=Recovery.FIND_COORDINATOR)
+                kind = KafkaProblemKind.COORDINATOR_UNAVAILABLE
+                raise refusal(kind, text, recovery=Recovery.FIND_COORDINATOR)
             self._close_connections()
         self.cluster_id, self.brokers = cluster.cluster_id, cluster.brokers
 
@@ -249,7 +249,7 @@ class ClusterPool:
     def _read_location(self, group_id: str, answer: CoordinatorAnswer | None) -> Located:
         if answer is None:
             text = f"the broker did not answer where group {group_id!r} is coordinated; see its log"
-            return Refusal(KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=text))
+            return refusal(KafkaProblemKind.UNEXPECTED_ANSWER, text)
         if answer.node is None:
             problem = problem_of(
                 Api.FIND_COORDINATOR, answer.error_code, group_id=group_id, principal=self.settings.principal
@@ -357,7 +357,7 @@ class ClusterPool:
             slot.retiring = None
 
 
-def _wrong_cluster(expected: str, reported: str | None) -> KafkaProblem:
+def _wrong_cluster(expected: str, reported: str | None) -> Refusal:
     shown = reported if reported and is_cluster_id(reported) else "an unreadable one"
     text = f"the brokers report cluster id {shown}, but spec.clusterId is {expected}; correct one of them"
-    return KafkaProblem(kind=KafkaProblemKind.WRONG_CLUSTER, message=text)
+    return refusal(KafkaProblemKind.WRONG_CLUSTER, text)

@@ -67,7 +67,7 @@ async def try_rights(
     codes = {answer.resource_type: answer.error_code for answer in answers}
     return GroupRights(
         describe_group=True,
-        read_group=granted(Api.HEARTBEAT, beat.error_code),
+        read_group=granted(Api.HEARTBEAT, beat),
         describe_configs_group=granted(Api.DESCRIBE_CONFIGS, codes.get(wire.GROUP_RESOURCE, Code.UNKNOWN_SERVER_ERROR)),
         describe_configs_cluster=granted(
             Api.DESCRIBE_CONFIGS, codes.get(wire.BROKER_RESOURCE, Code.UNKNOWN_SERVER_ERROR)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Generic, TypeVar
 
@@ -28,10 +28,8 @@ from .answers import (
     ConfigAnswer,
     CoordinatorAnswer,
     DescribedGroup,
-    HeartbeatAnswer,
     LeaveAnswer,
     LeaveMemberAnswer,
-    ListedGroup,
     ListGroupsAnswer,
 )
 
@@ -252,16 +250,8 @@ def list_groups() -> Call[ListGroupsAnswer]:
     """Ask one broker for the groups that it coordinates."""
 
     def read(response: Any, version: int) -> ListGroupsAnswer:
-        groups = tuple(
-            ListedGroup(
-                group_id=g.group_id,
-                protocol_type=g.protocol_type,
-                group_type=g.group_type if version >= 5 else "",
-                state=g.group_state if version >= 4 else "",
-            )
-            for g in response.groups
-        )
-        return ListGroupsAnswer(error_code=int(response.error_code), version=version, groups=groups)
+        types = {g.group_id: g.group_type if version >= 5 else "" for g in response.groups}
+        return ListGroupsAnswer(error_code=int(response.error_code), version=version, types=types)
 
     return Call(api=Api.LIST_GROUPS, build=lambda cls, _version: cls(), read=read)
 
@@ -271,20 +261,15 @@ def describe_groups(group_ids: Sequence[str]) -> Call[tuple[DescribedGroup, ...]
 
     def read(response: Any, _version: int) -> tuple[DescribedGroup, ...]:
         return tuple(
-            DescribedGroup(
-                group_id=g.group_id,
-                error_code=int(g.error_code),
-                state=g.group_state,
-                protocol_type=g.protocol_type,
-                members=tuple(_classic_member(m, g.protocol_type) for m in g.members),
-            )
+            _described(g, (_classic_member(m, g.protocol_type) for m in g.members), protocol_type=g.protocol_type)
             for g in response.groups
         )
 
-    def build(cls: Any, _version: int) -> Any:
-        return cls(groups=tuple(group_ids), include_authorized_operations=False)
-
-    return Call(api=Api.DESCRIBE_GROUPS, build=build, read=read)
+    return Call(
+        api=Api.DESCRIBE_GROUPS,
+        build=lambda cls, _version: cls(groups=tuple(group_ids), include_authorized_operations=False),
+        read=read,
+    )
 
 
 def consumer_group_describe(group_ids: Sequence[str]) -> Call[tuple[DescribedGroup, ...]]:
@@ -292,22 +277,29 @@ def consumer_group_describe(group_ids: Sequence[str]) -> Call[tuple[DescribedGro
 
     def read(response: Any, _version: int) -> tuple[DescribedGroup, ...]:
         return tuple(
-            DescribedGroup(
-                group_id=g.group_id,
-                error_code=int(g.error_code),
-                state=g.group_state,
-                protocol_type="consumer",
-                members=tuple(_consumer_member(m) for m in g.members),
+            replace(
+                _described(g, (_consumer_member(m) for m in g.members), protocol_type="consumer"),
                 group_epoch=g.group_epoch,
                 assignment_epoch=g.assignment_epoch,
             )
             for g in response.groups
         )
 
-    def build(cls: Any, _version: int) -> Any:
-        return cls(group_ids=tuple(group_ids), include_authorized_operations=False)
+    return Call(
+        api=Api.CONSUMER_GROUP_DESCRIBE,
+        build=lambda cls, _version: cls(group_ids=tuple(group_ids), include_authorized_operations=False),
+        read=read,
+    )
 
-    return Call(api=Api.CONSUMER_GROUP_DESCRIBE, build=build, read=read)
+
+def _described(group: Any, members: Iterable[MemberView], *, protocol_type: str) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group.group_id,
+        error_code=int(group.error_code),
+        state=group.group_state,
+        protocol_type=protocol_type,
+        members=tuple(members),
+    )
 
 
 def leave_group(group_id: str, entries: Sequence[LeaveEntry]) -> Call[LeaveAnswer]:
@@ -319,11 +311,14 @@ def leave_group(group_id: str, entries: Sequence[LeaveEntry]) -> Call[LeaveAnswe
     """
     _refuse_without_both_ids(entries)
 
-    def build(cls: Any, version: int) -> Any:
+    def build(cls: Any, _version: int) -> Any:
         _refuse_without_both_ids(entries)
         identity: Any = _element_type(cls, "members")
+        # before v5 there is no field for the reason
         members = tuple(
-            _fill(identity, member_id=e.member_id, group_instance_id=e.instance_id, reason=_reason(e, version))
+            _fill(
+                identity, member_id=e.member_id, group_instance_id=e.instance_id, reason=e.reason[:REASON_MAX_CHARS] or None
+            )
             for e in entries
         )
         return cls(group_id=group_id, members=members)
@@ -337,16 +332,13 @@ def leave_group(group_id: str, entries: Sequence[LeaveEntry]) -> Call[LeaveAnswe
     return Call(api=Api.LEAVE_GROUP, build=build, read=read)
 
 
-def heartbeat(group_id: str, member_id: str) -> Call[HeartbeatAnswer]:
-    """Beat as a dynamic member; used only with a member id that nobody holds, to see whether READ is granted."""
+def heartbeat(group_id: str, member_id: str) -> Call[int]:
+    """Beat as a dynamic member; used only with a member id that nobody holds, to see by the error code whether READ is granted."""
 
     def build(cls: Any, _version: int) -> Any:
         return cls(group_id=group_id, generation_id=0, member_id=member_id, group_instance_id=None)
 
-    def read(response: Any, _version: int) -> HeartbeatAnswer:
-        return HeartbeatAnswer(error_code=int(response.error_code))
-
-    return Call(api=Api.HEARTBEAT, build=build, read=read)
+    return Call(api=Api.HEARTBEAT, build=build, read=lambda response, _version: int(response.error_code))
 
 
 def describe_configs(resources: Mapping[tuple[int, str], Sequence[str]]) -> Call[tuple[ConfigAnswer, ...]]:
@@ -380,10 +372,6 @@ def _refuse_without_both_ids(entries: Sequence[LeaveEntry]) -> None:
     for entry in entries:
         if not entry.member_id or not entry.instance_id:
             raise ValueError("LeaveGroup without both member.id and group.instance.id is refused")
-
-
-def _reason(entry: LeaveEntry, version: int) -> str | None:
-    return entry.reason[:REASON_MAX_CHARS] or None if version >= 5 else None
 
 
 def _classic_member(member: Any, protocol_type: str) -> MemberView:

@@ -98,9 +98,6 @@ class KubeGateway(Protocol):
     ) -> KubeProblem | None:
         """Post an Event; repetitions within ten minutes are counted up."""
 
-    async def serves_mutating_policy(self) -> bool | KubeProblem:
-        """True when MutatingAdmissionPolicy v1 is served (1.36 or later)."""
-
     async def has_policy(self, name: str) -> bool | KubeProblem:
         """True when a MutatingAdmissionPolicy of that name is served and installed."""
 
@@ -244,14 +241,6 @@ class AioKubeGateway:
     ) -> KubeProblem | None:
         """Post an Event; repetitions within ten minutes are counted up."""
         return await self._events.post(involved, type_=type_, reason=reason, message=message, action=action)
-
-    async def serves_mutating_policy(self) -> bool | KubeProblem:
-        """True when MutatingAdmissionPolicy v1 is served (1.36 or later)."""
-        path = "/apis/admissionregistration.k8s.io/v1"
-        answer = await self._transport.call_path("get", path, "apiresources")
-        if isinstance(answer, KubeProblem):
-            return False if answer.kind is KubeProblemKind.NOT_FOUND else answer
-        return any(r.get("name") == "mutatingadmissionpolicies" for r in answer.get("resources") or ())
 
     async def has_policy(self, name: str) -> bool | KubeProblem:
         """True when a MutatingAdmissionPolicy of that name is served and installed."""

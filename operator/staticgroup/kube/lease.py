@@ -115,7 +115,6 @@ class ActiveLease:
         self._holding: Holding | None = None
         self._transitions_seen = -1
         self._version_seen = ""
-        self.problem: KubeProblem | None = None
 
     def holds(self) -> bool:
         """True while this replica may act; ends by itself when renewals stay without success."""
@@ -214,13 +213,7 @@ class ActiveLease:
         raw = await self._transport.call(
             "get", LEASES, namespace=self._settings.namespace, name=self._settings.name
         )
-        if isinstance(raw, KubeProblem):
-            if raw.kind is KubeProblemKind.NOT_FOUND:
-                return None
-            self.problem = raw
-            return raw
-        self.problem = None
-        return raw
+        return None if isinstance(raw, KubeProblem) and raw.kind is KubeProblemKind.NOT_FOUND else raw
 
     def _observe(self, raw: Json) -> None:
         self._on_restored(str(_annotations(raw).get(RESTORED_ANNOTATION) or ""))
@@ -270,7 +263,6 @@ class ActiveLease:
                 "update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body
             )
         if isinstance(answer, KubeProblem):
-            self.problem = answer
             if answer.kind is KubeProblemKind.CONFLICT:
                 self._lose()
             return

@@ -13,12 +13,12 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from .outage import RETRY_MAX_S, Backoff, Outage
+from .pages import PAGE_LIMIT, PageLimit, pages
 from .problem import KubeProblem, problem_of
 from .transport import CONNECTION_ERRORS, Json, Resource, Transport
 
 _log = logging.getLogger(__name__)
 
-CHUNK_SIZE: Final = 500
 STALL_TIMEOUT_S: Final = 75.0
 """The API server sends a bookmark about every 60 s."""
 RELIST_S: Final = 600.0
@@ -48,7 +48,7 @@ class ObjectStream:
 
     def __init__(
         self, transport: Transport, resource: Resource, tell: Tell, *, scope: str, outage: Outage, rng: Random,
-        clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = CHUNK_SIZE,
+        clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = PAGE_LIMIT,
         stall_timeout_s: float = STALL_TIMEOUT_S, relist_s: float = RELIST_S, retry_delay_s: float = 0.2,
     ) -> None:
         self.name = f"{resource.label()} in {scope or 'all namespaces'}"
@@ -60,7 +60,7 @@ class ObjectStream:
         self._rng = rng
         self._clock_s = clock_s
         self._sleep = sleep
-        self._chunk_size = chunk_size
+        self._page_limit = PageLimit(chunk_size)
         self._stall_timeout_s = stall_timeout_s
         self._relist_s = relist_s
         self._backoff = Backoff(rng, first_s=retry_delay_s)
@@ -126,25 +126,18 @@ class ObjectStream:
         number = self._begun
         self._refresh_asked.clear()
         found: set[str] = set()
-        query = {"limit": str(self._chunk_size)}
-        while True:
-            page = await self._transport.call("list", self._resource, namespace=self._scope, query=query)
+        resource_version = ""
+        async for page in pages(self._transport, self._resource, self._page_limit, namespace=self._scope):
             if isinstance(page, KubeProblem):
                 return page
-            for raw in page.get("items") or ():
-                uid = self._take(raw)
-                found.add(uid)
-            metadata = page.get("metadata") or {}
-            token = metadata.get("continue")
-            if not token:
-                break
-            query = {"limit": str(self._chunk_size), "continue": str(token)}
+            found.update(self._take(raw) for raw in page.get("items") or ())
+            resource_version = str((page.get("metadata") or {}).get("resourceVersion", ""))
         for uid in [u for u in self._known if u not in found]:
             self._take_gone(uid)
         async with self._has_listed:
             self._finished = number
             self._has_listed.notify_all()
-        return str(metadata.get("resourceVersion", ""))
+        return resource_version
 
     def _take(self, raw: Json) -> str:
         metadata = raw.get("metadata") or {}

@@ -59,12 +59,7 @@ class Outage:
 
 
 class Backoff:
-    """Delays between tries that fail: doubled each time up to a limit, each shortened at random by up to half.
-
-    Parameters
-    ----------
-    first_s, max_s: seconds.
-    """
+    """Delays between tries that fail: doubled each time up to a limit, each shortened at random by up to half."""
 
     def __init__(self, rng: Random, *, first_s: float, max_s: float = RETRY_MAX_S) -> None:
         self._rng = rng

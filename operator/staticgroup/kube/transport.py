@@ -82,12 +82,7 @@ Json = dict[str, Any]
 
 
 class Answer(Json):
-    """A decoded answer that knows its size.
-
-    Attributes
-    ----------
-    size_bytes: of the JSON that it was decoded from.
-    """
+    """A decoded answer that knows the size of the JSON that it was decoded from."""
 
     size_bytes = 0
 

@@ -152,7 +152,7 @@ class Listener:
 
     def _anchored(self, epoch: str) -> None:
         log.info("pod watch anchored", extra={"epoch": epoch, "pods": len(self._parts.pods)})
-        self.look_at_all(frozenset(self._stores.groups))
+        self.look_at_all_groups()
 
     def look_at(self, key: Key) -> None:
         """Have a StaticGroup looked at again, if this replica looks at any."""
@@ -170,7 +170,7 @@ class Listener:
 
     def look_at_everything(self) -> None:
         """Have all that is known looked at again; only for a replica that is active."""
-        self.look_at_all(frozenset(self._stores.groups))
+        self.look_at_all_groups()
         for key in self._stores.connections:
             self._parts.connection_queue.add(key)
 

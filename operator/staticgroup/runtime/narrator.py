@@ -7,10 +7,12 @@ when they appear, not every round.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..api import names
+from ..api.conditions import Condition
 from ..api.reasons import ConditionStatus, Reason
 from ..api.staticgroup import StaticGroup
 from ..api.status import StaticGroupStatus
@@ -34,17 +36,27 @@ CLOSED_SPANS_MAX = 100
 
 
 @dataclass(slots=True)
+class _Told:
+    """What was told of one StaticGroup, and the closed spans that are still to be told."""
+
+    held: frozenset[tuple[str, str]] = frozenset()
+    confirmed: frozenset[str] = frozenset()
+    ready: tuple[str, str] | None = None
+    refused: str = ""
+    closed: list[tuple[BlindSpan, GapWord]] = field(default_factory=list)
+    untold: list[tuple[BlindSpan, GapWord]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Narrator:
     """Tell what happened; a failed Event is logged and never stops a round."""
 
     kube: KubeGateway
     metrics: Metrics
-    _told: dict[Key, frozenset[tuple[str, str]]] = field(default_factory=dict)
-    _confirmed: dict[Key, frozenset[str]] = field(default_factory=dict)
-    _ready: dict[Key, tuple[str, str]] = field(default_factory=dict)
-    _refused: dict[Key, str] = field(default_factory=dict)
-    _closed: dict[Key, list[tuple[BlindSpan, GapWord]]] = field(default_factory=dict)
-    _untold: dict[Key, list[tuple[BlindSpan, GapWord]]] = field(default_factory=dict)
+    _told: dict[Key, _Told] = field(default_factory=dict)
+
+    def _of(self, group: StaticGroup) -> _Told:
+        return self._told.setdefault((group.metadata.namespace, group.metadata.name), _Told())
 
     def outcomes(self, group: StaticGroup, executed: Executed, now_s: float) -> None:
         """Count and audit the coordinator's answer to each removal, with the evidence that allowed it."""
@@ -52,20 +64,16 @@ class Narrator:
         for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
             died_at_s = max((i.since_s for i in removal.chain.incarnations), default=now_s)
             self.metrics.leave_outcomes.labels(outcome.value).inc()
-            audit.info(
+            _audit(
+                group,
                 "member removal",
-                extra={
-                    "namespace": key[0],
-                    "staticgroup": key[1],
-                    "group_id": group.spec.group_id,
-                    "outcome": outcome.value,
-                    "instance_id": removal.entry.instance_id,
-                    "member_id": removal.entry.member_id,
-                    "ordinal": removal.ordinal,
-                    "attempt": removal.attempt,
-                    "evidence": self._evidence(key, removal),
-                    "seconds_after_certificate": round(now_s - died_at_s, 3),
-                },
+                outcome=outcome.value,
+                instance_id=removal.entry.instance_id,
+                member_id=removal.entry.member_id,
+                ordinal=removal.ordinal,
+                attempt=removal.attempt,
+                evidence=self._evidence(group, removal),
+                seconds_after_certificate=round(now_s - died_at_s, 3),
             )
             if outcome is LeaveOutcome.REMOVED:
                 self.metrics.removed.labels(*key).inc()
@@ -73,14 +81,13 @@ class Narrator:
 
     async def removals(self, group: StaticGroup, executed: Executed) -> None:
         """Tell users of each removal that was acknowledged or refused."""
-        key = (group.metadata.namespace, group.metadata.name)
         for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
             if outcome is LeaveOutcome.REMOVED:
                 await self._post(
                     group,
                     "Normal",
                     "MemberRemoved",
-                    f"removed {removal.entry.instance_id} from group {group.spec.group_id}: {self._evidence(key, removal)}",
+                    f"removed {removal.entry.instance_id} from group {group.spec.group_id}: {self._evidence(group, removal)}",
                 )
             elif outcome is LeaveOutcome.NOT_AUTHORIZED:
                 await self._post(
@@ -92,10 +99,10 @@ class Narrator:
 
     async def held(self, group: StaticGroup, decided: Plan) -> None:
         """Tell a held removal when its guard is new for that id."""
-        key = (group.metadata.namespace, group.metadata.name)
         lasting = (h for h in decided.held if h.requeue_after_s is None)
         now_held = {(h.subject.instance_id or "", h.reason): h.text for h in lasting}
-        before = self._told.get(key, frozenset())
+        told = self._of(group)
+        before, told.held = told.held, frozenset(now_held)
         for (instance_id, guard), message in sorted(now_held.items()):
             if (instance_id, guard) not in before:
                 await self._post(
@@ -104,7 +111,6 @@ class Narrator:
                     "RemovalHeld",
                     f"{instance_id} stays in group {group.spec.group_id} ({guard}): {message}",
                 )
-        self._told[key] = frozenset(now_held)
 
     async def confirmations(
         self, group: StaticGroup, known: Iterable[Incarnation], before: StaticGroupStatus | None
@@ -116,27 +122,22 @@ class Narrator:
         known: every incarnation of the workload. before: the status of before this round, which tells what an earlier
             process has told.
         """
-        key = (group.metadata.namespace, group.metadata.name)
         closed = {i.uid: i for i in known if i.certificate is not None and i.certificate.is_word}
         ledger = before.ledger.incarnations if before is not None and before.ledger is not None else ()
-        told = self._confirmed.get(key, frozenset()) | {e.uid for e in ledger if e.confirmed_by is not None}
-        self._confirmed[key] = frozenset(closed)
-        for uid in sorted(closed.keys() - told):
+        told = self._of(group)
+        before_told, told.confirmed = told.confirmed, frozenset(closed)
+        for uid in sorted(closed.keys() - before_told - {e.uid for e in ledger if e.confirmed_by is not None}):
             incarnation = closed[uid]
             certificate = incarnation.certificate
             assert certificate is not None
-            audit.info(
+            _audit(
+                group,
                 "suspect confirmed",
-                extra={
-                    "namespace": key[0],
-                    "staticgroup": key[1],
-                    "group_id": group.spec.group_id,
-                    "pod": incarnation.pod_name,
-                    "uid": uid,
-                    "node": incarnation.node_name,
-                    "confirmed_by": certificate.said_by,
-                    "evidence": certificate.statement,
-                },
+                pod=incarnation.pod_name,
+                uid=uid,
+                node=incarnation.node_name,
+                confirmed_by=certificate.said_by,
+                evidence=certificate.statement,
             )
             where = f"pod {incarnation.pod_name} uid {uid} on node {incarnation.node_name or 'unknown'}"
             await self._post(
@@ -152,26 +153,24 @@ class Narrator:
         ----------
         before, after: what was remembered of the seats' histories before this round, and is now.
         """
-        key = (group.metadata.namespace, group.metadata.name)
+        told = self._of(group)
         for span, word in closed_by_words(before, after, words):
-            self._closed[key] = [*self._closed.get(key, ()), (span, word)][-CLOSED_SPANS_MAX:]
-            self._untold.setdefault(key, []).append((span, word))
-            audit.info(
+            told.closed = [*told.closed, (span, word)][-CLOSED_SPANS_MAX:]
+            told.untold.append((span, word))
+            _audit(
+                group,
                 "gap confirmed",
-                extra={
-                    "namespace": key[0],
-                    "staticgroup": key[1],
-                    "group_id": group.spec.group_id,
-                    "ordinals": span.ordinals.text,
-                    "span": span.words,
-                    "confirmed_by": word.said_by,
-                    "evidence": word.statement,
-                },
+                ordinals=span.ordinals.text,
+                span=span.words,
+                confirmed_by=word.said_by,
+                evidence=word.statement,
             )
 
     async def gaps(self, group: StaticGroup) -> None:
         """Tell users of each blind span that a word has closed, once."""
-        for span, word in self._untold.pop((group.metadata.namespace, group.metadata.name), ()):
+        told = self._of(group)
+        untold, told.untold = told.untold, []
+        for span, word in untold:
             await self._post(
                 group,
                 "Normal",
@@ -187,13 +186,12 @@ class Narrator:
         ----------
         before: as it was written last. What cannot be written is told all the same, so what was told is remembered too.
         """
-        key = (group.metadata.namespace, group.metadata.name)
-        old = next((c for c in before.conditions if c.type == "Ready"), None) if before else None
-        new = next((c for c in after.conditions if c.type == "Ready"), None)
+        old, new = _ready(before) if before else None, _ready(after)
         if new is None:
             return
-        told, self._ready[key] = self._ready.get(key), (new.status.value, new.reason)
-        if told == self._ready[key] or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
+        told = self._of(group)
+        before_told, told.ready = told.ready, (new.status.value, new.reason)
+        if before_told == told.ready or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
             return
         if new.status is ConditionStatus.UNKNOWN or (old is None and new.status is ConditionStatus.TRUE):
             return
@@ -207,12 +205,9 @@ class Narrator:
         ----------
         refusal: of the last write; None when there is none, after which the same cause would be news again.
         """
-        key = (group.metadata.namespace, group.metadata.name)
-        if refusal is None:
-            self._refused.pop(key, None)
-            return
-        told, self._refused[key] = self._refused.get(key), refusal.problem.kind.value
-        if told != refusal.problem.kind.value:
+        told = self._of(group)
+        before, told.refused = told.refused, refusal.problem.kind.value if refusal is not None else ""
+        if refusal is not None and before != told.refused:
             await self._post(group, "Warning", "StatusRefused", refusal.text)
 
     def gauges(self, group: StaticGroup, decided: Plan, status: StaticGroupStatus) -> None:
@@ -221,25 +216,17 @@ class Narrator:
         if status.members is not None:
             for kind, value in status.members.model_dump(by_alias=False).items():
                 self.metrics.members.labels(*key, kind).set(value)
-        ready = next((c for c in status.conditions if c.type == "Ready"), None)
+        ready = _ready(status)
         self.metrics.ready.labels(*key).set(1 if ready is not None and ready.status.value == "True" else 0)
-        held: dict[str, int] = {}
-        for h in decided.held:
-            held[h.reason] = held.get(h.reason, 0) + 1
         self.metrics.held.remove_by_labels({"namespace": key[0], "staticgroup": key[1]})
-        for guard, count in held.items():
+        for guard, count in Counter(h.reason for h in decided.held).items():
             self.metrics.held.labels(*key, guard).set(count)
 
     def forget(self, key: Key) -> None:
         """Drop what was told about a StaticGroup that is gone."""
         self._told.pop(key, None)
-        self._confirmed.pop(key, None)
-        self._ready.pop(key, None)
-        self._refused.pop(key, None)
-        self._closed.pop(key, None)
-        self._untold.pop(key, None)
 
-    def _evidence(self, key: Key, removal: Removal) -> str:
+    def _evidence(self, group: StaticGroup, removal: Removal) -> str:
         """Write the chain's certificates, and the words about gaps that this process has heard, as one line."""
         parts = [
             f"pod {i.pod_name} uid {i.uid} {i.certificate.kind.value} ({i.certificate.statement})"
@@ -248,7 +235,7 @@ class Narrator:
         ]
         parts += [
             f"unseen {span.words}, confirmed by {word.said_by}: {word.statement}"
-            for span, word in self._closed.get(key, ())
+            for span, word in self._of(group).closed
             if removal.ordinal in span.ordinals
         ]
         return "; ".join(parts)
@@ -269,3 +256,12 @@ class Narrator:
                 "Event not posted",
                 extra={"staticgroup": group.metadata.name, "reason": reason, "problem": problem.message},
             )
+
+
+def _ready(status: StaticGroupStatus) -> Condition | None:
+    return next((c for c in status.conditions if c.type == "Ready"), None)
+
+
+def _audit(group: StaticGroup, what: str, **fields: object) -> None:
+    whose = {"namespace": group.metadata.namespace, "staticgroup": group.metadata.name, "group_id": group.spec.group_id}
+    audit.info(what, extra=whose | fields)

@@ -77,12 +77,7 @@ class Source(Protocol):
 
 
 class DirectorySource:
-    """A snapshot in a directory, such as a mounted volume.
-
-    Parameters
-    ----------
-    directory: holds manifest.json.
-    """
+    """A snapshot in a directory that holds manifest.json, such as a mounted volume."""
 
     is_local = True
 
@@ -110,12 +105,7 @@ class DirectorySource:
 
 
 class HttpSource:
-    """A snapshot below an http(s) URL, such as a bucket's.
-
-    Parameters
-    ----------
-    base_url: without a query; manifest.json lies directly below it.
-    """
+    """A snapshot with its manifest.json directly below an http(s) URL without a query, such as a bucket's."""
 
     is_local = False
 
@@ -268,11 +258,9 @@ class Recommendations:
             text = f"model {manifest.model_version[:100]!r}, this operator knows {MODEL_MAJOR}.x"
             raise RecommendationError(RecommendationProblem.UNSUPPORTED, text)
         known = self._good
-        if known is None or known.manifest.digest != manifest.digest:
+        is_new = known is None or known.manifest.digest != manifest.digest
+        if known is None or is_new:
             known = _Good(manifest=manifest, groups=frozenset(), records={})
-            is_new = True
-        else:
-            is_new = False
         missing = asked - known.groups
         if not is_new and not missing:
             return known

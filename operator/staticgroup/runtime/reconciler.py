@@ -110,6 +110,9 @@ class Reconciler:
             return Outcome(failed=True)
         if group.spec.suspend:
             return await self._report_suspended(key, group, memory)
+        return await self._round(key, group, memory, started_s)
+
+    async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Outcome:
         spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
         snapshot = await self.observe(group, spec, memory)
         decided = plan(spec, snapshot, memory.history, self.now_s())

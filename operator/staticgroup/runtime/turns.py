@@ -80,12 +80,7 @@ class _Round:
 
 @dataclass(slots=True)
 class Turns:
-    """Keep who waits and who runs, and choose who is next.
-
-    Parameters
-    ----------
-    limits: how many rounds may be under way.
-    """
+    """Keep who waits and who runs, and choose who is next."""
 
     limits: Limits
     _tenants: dict[str, _Tenant] = field(default_factory=dict)

@@ -53,8 +53,7 @@ class Words:
     on_gap_words: Callable[[], None] = lambda: None
     gap_words: tuple[GapWord, ...] = ()
     _heard: dict[str, tuple[Word, ...]] = field(default_factory=dict)
-    _trouble: dict[str, str] = field(default_factory=dict)
-    _gap_trouble: str = ""
+    _trouble: dict[tuple[str, str], str] = field(default_factory=dict)
 
     async def follow(self) -> None:
         """Read every `CHECK_S` seconds until cancelled."""
@@ -65,46 +64,37 @@ class Words:
     async def read(self) -> None:
         """List every scope once and let the pod store hear what is there; what cannot be read now stays as it was."""
         for scope in self.scopes:
-            bodies = await self.kube.list_objects(names.CONFIRMATION_PLURAL, scope)
-            if isinstance(bodies, KubeProblem):
-                if bodies.kind is not KubeProblemKind.UNAVAILABLE:  # an API server that is away is told elsewhere
-                    self._note(scope, bodies.message)
-                if bodies.kind is KubeProblemKind.NOT_FOUND:
-                    self._heard[scope] = ()
-                continue
-            words, unreadable = _parsed(bodies, lambda body: word_of(PodEndConfirmation.from_wire(body)))
-            self._note(scope, f"not readable: {', '.join(unreadable[:5])}" if unreadable else "")
-            self._heard[scope] = words
+            words = await self._said(names.CONFIRMATION_PLURAL, scope, lambda b: word_of(PodEndConfirmation.from_wire(b)))
+            if words is not None:
+                self._heard[scope] = words
         newest = sorted((w for words in self._heard.values() for w in words), key=lambda w: -w.said_at_s)
         self.pods.hear(newest[:WORDS_MAX])
-        await self._read_gap_words()
-
-    async def _read_gap_words(self) -> None:
-        """List the words about gaps once; what cannot be read now stays as it was."""
-        bodies = await self.kube.list_objects(names.GAP_CONFIRMATION_PLURAL, "")
-        words: tuple[GapWord, ...] = ()
-        if isinstance(bodies, KubeProblem):
-            if bodies.kind is not KubeProblemKind.UNAVAILABLE:
-                self._note_gap_words(bodies.message)
-            if bodies.kind is not KubeProblemKind.NOT_FOUND:
-                return
-        else:
-            words, unreadable = _parsed(bodies, lambda body: gap_word_of(WatchGapConfirmation.from_wire(body)))
-            self._note_gap_words(f"not readable: {', '.join(unreadable[:5])}" if unreadable else "")
-        newest = tuple(sorted(words, key=lambda w: w.said_at_s)[-WORDS_MAX:])
-        if newest != self.gap_words:
-            self.gap_words = newest
+        said = await self._said(names.GAP_CONFIRMATION_PLURAL, "", lambda b: gap_word_of(WatchGapConfirmation.from_wire(b)))
+        gap_words = self.gap_words if said is None else tuple(sorted(said, key=lambda w: w.said_at_s)[-WORDS_MAX:])
+        if gap_words != self.gap_words:
+            self.gap_words = gap_words
             self.on_gap_words()
 
-    def _note_gap_words(self, problem: str) -> None:
-        if problem and problem != self._gap_trouble:
-            log.warning("words about gaps of the pod watch are not heard", extra={"problem": problem})
-        self._gap_trouble = problem
+    async def _said(
+        self, plural: str, scope: str, said: Callable[[dict[str, Any]], Said]
+    ) -> tuple[Said, ...] | None:
+        """List the words of one kind once; none where the kind is not installed, None where they cannot be read now."""
+        bodies = await self.kube.list_objects(plural, scope)
+        if isinstance(bodies, KubeProblem):
+            if bodies.kind is not KubeProblemKind.UNAVAILABLE:  # an API server that is away is told elsewhere
+                self._note(plural, scope, bodies.message)
+            return () if bodies.kind is KubeProblemKind.NOT_FOUND else None
+        words, unreadable = _parsed(bodies, said)
+        self._note(plural, scope, f"not readable: {', '.join(unreadable[:5])}" if unreadable else "")
+        return words
 
-    def _note(self, scope: str, problem: str) -> None:
-        if problem and problem != self._trouble.get(scope, ""):
-            log.warning("confirmations of lost pods cannot be read", extra={"scope": scope, "problem": problem})
-        self._trouble[scope] = problem
+    def _note(self, plural: str, scope: str, problem: str) -> None:
+        if problem and problem != self._trouble.get((plural, scope), ""):
+            if plural == names.CONFIRMATION_PLURAL:
+                log.warning("confirmations of lost pods cannot be read", extra={"scope": scope, "problem": problem})
+            else:
+                log.warning("words about gaps of the pod watch are not heard", extra={"problem": problem})
+        self._trouble[plural, scope] = problem
 
 
 def _parsed(

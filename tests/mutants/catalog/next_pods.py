@@ -37,7 +37,7 @@ TIMEOUT = (
         "timeout not quantised",
         "core/timeouts.py",
         TIMEOUTS,
-        ("    stepped = -(-value_ms // STEP_MS) * STEP_MS\n", "    stepped = value_ms\n"),
+        ("    stepped = quantised(value_ms)\n", "    stepped = value_ms\n"),
     ),
 )
 

@@ -32,7 +32,7 @@ EPOCH = "a1b2c3d4a1b2c3d4"
 SESSION_TIMEOUT_MS = 110_000
 """What is injected for `workload`: 30 + 20 + 20 + 3 s and headroom, rounded up to 5 s."""
 COORDINATOR = "1@10.0.0.1:9092"
-NODE = NodeView(name="n1", uid="node-1", boot_id="b1", machine_id="m1", kubelet_version="v1.36.3", kubelet_minor=36)
+NODE = NodeView(name="n1", uid="node-1", kubelet_version="v1.36.3", kubelet_minor=36)
 
 
 def id_of(ordinal: int) -> str:
@@ -70,7 +70,6 @@ def pod_version(ordinal: int = 2, uid: str = "u2", resource_version: int = 100, 
         "name": f"web-{ordinal}",
         "uid": uid,
         "resource_version": resource_version,
-        "ordinal": ordinal,
         "node_name": "n1",
         "phase": "Running",
         "phase_manager": "kubelet",

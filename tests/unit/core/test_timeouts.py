@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from staticgroup.api.reasons import Reason
 from staticgroup.api.recommendation import RecommendationReason, Setting
 from staticgroup.api.staticgroup import SessionTimeout
+from staticgroup.api.status import TimeoutSource
 from staticgroup.core import protocols
-from staticgroup.core.advice import Advice
+from staticgroup.core.advice import STEP_MS, Advice
 from staticgroup.core.timeouts import (
     ASSUMED_MAX_MS,
     ASSUMED_MIN_MS,
-    STEP_MS,
-    TimeoutSource,
     TimeoutVerdict,
     plan_timeout,
     structural_need_ms,

@@ -9,7 +9,7 @@ from staticgroup.core.pod import NodeView
 
 Json = dict[str, Any]
 
-NODE = NodeView(name="node-a", uid="node-uid", boot_id="boot", kubelet_version="v1.36.3", kubelet_minor=36)
+NODE = NodeView(name="node-a", uid="node-uid", kubelet_version="v1.36.3", kubelet_minor=36)
 
 
 STATUS_FIELDS = ("f:phase", "f:containerStatuses", "f:initContainerStatuses", "f:ephemeralContainerStatuses")

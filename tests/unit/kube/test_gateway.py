@@ -279,9 +279,6 @@ async def test_rights_version_and_policy_are_asked_of_the_server(server: FakeApi
     assert await gateway.can_i("list", group="", resource="nodes") is False
     assert await gateway.can_i("get", group="apps", resource="statefulsets", namespace="shop") is True
     assert await gateway.server_minor() == 36
-    assert await gateway.serves_mutating_policy() is True
-    server.serves_policy = False
-    assert await gateway.serves_mutating_policy() is False
 
 
 UNDECLARED_TEXT = "failed to create typed patch object (shop/orders): .status.secret-7: field not declared in schema"

@@ -12,7 +12,7 @@ from simulator.kubernetes.admission import inject
 from staticgroup.api.identity import Identity
 from staticgroup.api.injection import injected
 from staticgroup.api.status import InjectedMethod
-from staticgroup.core.pod import ContainerPhase, NodeView, OwnerView, PodVersion
+from staticgroup.core.pod import ContainerPhase, NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.translate import MalformedObject, node_view, pod_version, workload_view
 from staticgroup.kube.translate.carried_ids import CARRIED_IDS_MAX, _expanded
@@ -27,8 +27,7 @@ def version(raw: dict[str, Any], **rest: Any) -> PodVersion:
 
 def test_running_pod_becomes_a_version_with_all_its_facts() -> None:
     found = version(pod())
-    assert found.owner == OwnerView(kind="StatefulSet", name="web", uid="sts-uid")
-    assert (found.ordinal, found.node_name, found.phase, found.resource_version) == (0, "node-a", "Running", 7)
+    assert (found.owner_name, found.node_name, found.phase, found.resource_version) == ("web", "node-a", "Running", 7)
     assert found.runs
     assert found.started_containers == {"app"}
     assert found.instance_ids == {"web-0.1a2b3c4d"}
@@ -620,8 +619,7 @@ def test_node_tells_its_kubelet_and_whether_it_is_virtual(
 ) -> None:
     found = node_view({
         "metadata": {"name": "n", "uid": "u", "labels": labels}, "spec": {"taints": taints},
-        "status": {"nodeInfo": {"kubeletVersion": version_text, "bootID": "b", "machineID": "m"}},
+        "status": {"nodeInfo": {"kubeletVersion": version_text}},
     })
     assert isinstance(found, NodeView)
     assert (found.kubelet_minor, found.is_virtual) == expected
-    assert not found.is_ready

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.reasons import MEANINGS, ConditionType, Reason
 from ..plan import Plan
 from . import Finding
 
 _KEPT = "The session timeout stays as it is."
-_STATUS: Final = {
-    Reason.RECOMMENDATION_USED: ConditionStatus.TRUE,
-    Reason.RECOMMENDATION_SHOWN: ConditionStatus.TRUE,
-    Reason.RECOMMENDATION_ABSENT: ConditionStatus.UNKNOWN,
-    Reason.NOT_OBSERVED_YET: ConditionStatus.UNKNOWN,
-}
 _WORDS: Final[dict[Reason, tuple[str, str]]] = {
     Reason.RECOMMENDATION_USED: ("The session timeout is the one that the fleet learner recommends: {cause}.", ""),
     Reason.RECOMMENDATION_SHOWN: (
@@ -65,7 +59,7 @@ def recommendation_current(plan: Plan) -> tuple[Finding, ...]:
         Finding(
             kind=ConditionType.RECOMMENDATION_CURRENT,
             reason=verdict.reason,
-            status=_STATUS.get(verdict.reason, ConditionStatus.FALSE),
+            status=MEANINGS[verdict.reason].status,
             sentence=sentence.format(cause=verdict.cause),
             remedy=remedy,
         ),

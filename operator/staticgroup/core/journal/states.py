@@ -68,37 +68,33 @@ def _removed(collector: Collector, group: GroupView) -> Iterator[_State]:
             yield _removal(collector, record, attempt, removal if is_last else None)
             # What is sent again was described again.
             if not is_last or (removal is None and record.member_id in described):
-                yield _resurrection(collector, record, attempt)
+                outcome = api.RemovalOutcome.RESURRECTED
+                yield _of_removal(collector, record, attempt, outcome, time_hi_ms=collector.look.ended_ms)
 
 
 def _removal(collector: Collector, record: RemovalRecord, attempt: int, removal: Removal | None) -> _State:
     acknowledged_ms = int(record.acknowledged_at_s * 1000)
     proofs = removal.chain.incarnations if removal is not None else ()
     certificates = [f"{p.uid} {p.certificate.kind.value}" for p in proofs if p.certificate is not None]
-    member_id = short(record.member_id)
-    fields = {
-        "instance_id": record.instance_id,
-        "member_id": member_id,
-        "attempt": attempt,
-        "outcome": api.RemovalOutcome.REMOVED.value,
-        "time_lo_ms": acknowledged_ms if attempt == record.attempts else None,
-        "time_hi_ms": acknowledged_ms,
-        "certificates": certificates[: api.CERTIFICATES_MAX],
-        "reason": removal.entry.reason if removal is not None else "",
-    }
-    return f"{collector.group_key}/{member_id}/{attempt}/removed", api.MemberRemoved, fields
+    return _of_removal(
+        collector,
+        record,
+        attempt,
+        api.RemovalOutcome.REMOVED,
+        time_lo_ms=acknowledged_ms if attempt == record.attempts else None,
+        time_hi_ms=acknowledged_ms,
+        certificates=certificates[: api.CERTIFICATES_MAX],
+        reason=removal.entry.reason if removal is not None else "",
+    )
 
 
-def _resurrection(collector: Collector, record: RemovalRecord, attempt: int) -> _State:
+def _of_removal(
+    collector: Collector, record: RemovalRecord, attempt: int, outcome: api.RemovalOutcome, **fields: Any
+) -> _State:
     member_id = short(record.member_id)
-    fields = {
-        "instance_id": record.instance_id,
-        "member_id": member_id,
-        "attempt": attempt,
-        "outcome": api.RemovalOutcome.RESURRECTED.value,
-        "time_hi_ms": collector.look.ended_ms,
-    }
-    return f"{collector.group_key}/{member_id}/{attempt}/resurrected", api.MemberRemoved, fields
+    common = {"instance_id": record.instance_id, "member_id": member_id, "attempt": attempt, "outcome": outcome.value}
+    fact_id = f"{collector.group_key}/{member_id}/{attempt}/{outcome.value.lower()}"
+    return fact_id, api.MemberRemoved, common | fields
 
 
 def _held(collector: Collector) -> Iterator[_State]:

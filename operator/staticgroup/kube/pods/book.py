@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...core.chain import Incarnation, IncarnationState, fold, vanish
+from ...core.chain import Incarnation, IncarnationState, died, fold, vanish
 from ...core.pod import NodeView, PodVersion
 from ...core.words import Word, confirmed, still_holds, taken_back
 from .behind import IsManaged
@@ -131,8 +131,7 @@ class IncarnationBook:
                 after = vanish(after, last=version, now_s=self._now_s())
         else:
             after = self._advance(before, version, is_deleted=is_deleted, in_order=in_order)
-        owner_name = version.owner.name if version.owner else ""
-        return self._store(before, after, owner_name=owner_name, resource_version=version.resource_version)
+        return self._store(before, after, owner_name=version.owner_name, resource_version=version.resource_version)
 
     def _advance(
         self, before: Incarnation | None, version: PodVersion, *, is_deleted: bool, in_order: bool
@@ -159,12 +158,9 @@ class IncarnationBook:
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
             runs_known=folded.runs_known,
         )
-        if folded.state is not IncarnationState.DEAD or known.state is IncarnationState.DEAD:
+        if folded.certificate is None or known.state is IncarnationState.DEAD:
             return kept
-        return replace(
-            kept, state=IncarnationState.DEAD, certificate=folded.certificate, refusal="", refusal_reason="",
-            runs=False, since_s=folded.since_s,
-        )
+        return died(replace(kept, since_s=folded.since_s), folded.certificate)
 
     def _tells_every_run(self, version: PodVersion) -> bool:
         """True for a version from which it is known what ran before; after a gap of our own no version is believed that much.
@@ -316,10 +312,7 @@ class IncarnationBook:
             )
             is_of_now = entry.certificate is None or entry.certificate.resource_version or not known.object_present
             if entry.certificate is not None and known.certificate is None and is_of_now and still_holds(entry, known):
-                merged = replace(
-                    merged, state=IncarnationState.DEAD, certificate=entry.certificate, refusal="",
-                    refusal_reason="", runs=False,
-                )
+                merged = died(merged, entry.certificate)
             self._store_merged(merged)
 
     def _store_merged(self, incarnation: Incarnation) -> None:
@@ -331,12 +324,7 @@ class IncarnationBook:
         self._apply_words(record)
 
     def forget(self, uid: str) -> bool:
-        """Drop one vanished incarnation.
-
-        Returns
-        -------
-        False when it is unknown or its object is still present, which is never forgotten.
-        """
+        """Drop one vanished incarnation; False when it is unknown or its object is present, which is never forgotten."""
         record = self.records.get(uid)
         if record is None or record.object_present:
             return False

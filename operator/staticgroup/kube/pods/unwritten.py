@@ -48,12 +48,7 @@ class UnwrittenEnds:
         self.versions = dict.fromkeys(self.versions, resource_version)
 
     def mark_durable(self, written: Incarnation) -> bool:
-        """Note that this state of an incarnation was written to a StaticGroup's status.
-
-        Returns
-        -------
-        False when the incarnation has moved on since, so that another write is due.
-        """
+        """Note that a status holds this state of an incarnation; False when it has moved on and another write is due."""
         record = self._records.get(written.uid)
         if record is not None and record.state is not written.state:
             return False

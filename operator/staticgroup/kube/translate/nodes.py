@@ -7,25 +7,15 @@ import re
 
 from ...api.names import OUT_OF_SERVICE_TAINT
 from ...core.pod import NodeView
-from .shape import Json, MalformedObject, WrongShapeError, object_of, objects_of, required_text_of, text_of
+from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, translated
 
 _KUBELET_MINOR = re.compile(r"v?1\.(\d+)")
 _VIRTUAL_VERSION = re.compile(r"(?:^|[-+._])vk(?:[-+._]|\d|$)")
 
 
 def node_view(raw: object) -> NodeView | MalformedObject:
-    """Translate a Node object as the API server sent it.
-
-    Returns
-    -------
-    The view, or which field has the wrong shape.
-    """
-    if not isinstance(raw, dict):
-        return MalformedObject(kind="Node", field="", found=type(raw).__name__)
-    try:
-        return _node_view(raw)
-    except WrongShapeError as wrong:
-        return MalformedObject(kind="Node", field=wrong.field, found=wrong.found)
+    """Translate a Node object as the API server sent it, or say which field has the wrong shape."""
+    return translated("Node", raw, _node_view)
 
 
 def _node_view(raw: Json) -> NodeView:
@@ -41,15 +31,11 @@ def _node_view(raw: Json) -> NodeView:
         or bool(_VIRTUAL_VERSION.search(version))
     )
     is_out_of_service = any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints)
-    conditions = objects_of(status, "conditions", "status")
     return NodeView(
         name=required_text_of(metadata, "name", "metadata"),
         uid=required_text_of(metadata, "uid", "metadata"),
-        boot_id=text_of(system, "bootID", "status.nodeInfo"),
-        machine_id=text_of(system, "machineID", "status.nodeInfo"),
         kubelet_version=version,
         kubelet_minor=int(minor[1]) if minor else None,
         is_virtual=is_virtual,
         is_out_of_service=is_out_of_service,
-        is_ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions),
     )

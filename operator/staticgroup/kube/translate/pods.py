@@ -6,8 +6,7 @@ Source: Pod of the core/v1 API.
 from collections.abc import Iterable
 from sys import intern
 
-from ...api.names import POD_INDEX_LABEL
-from ...core.pod import ContainerPhase, ContainerView, OwnerView, PodVersion
+from ...core.pod import ContainerPhase, ContainerView, PodVersion
 from .carried_ids import carried_ids
 from .session_timeouts import session_timeouts_ms
 from .shape import (
@@ -19,6 +18,7 @@ from .shape import (
     required_text_of,
     text_of,
     time_s_of,
+    translated,
     whole_of,
 )
 
@@ -26,43 +26,28 @@ _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContain
 
 
 def pod_version(raw: object, *, env_names: frozenset[str] = frozenset()) -> PodVersion | MalformedObject:
-    """Translate a Pod object as the API server sent it.
+    """Translate a Pod object as the API server sent it, or say which field has the wrong shape.
 
     Parameters
     ----------
-    raw: decoded JSON.
     env_names: environment variables that carry instance ids in addition to those whose name contains INSTANCE_ID.
-
-    Returns
-    -------
-    The version, or which field has the wrong shape.
     """
-    if not isinstance(raw, dict):
-        return MalformedObject(kind="Pod", field="", found=type(raw).__name__)
-    try:
-        return _pod_version(raw, env_names)
-    except WrongShapeError as wrong:
-        return MalformedObject(kind="Pod", field=wrong.field, found=wrong.found)
+    return translated("Pod", raw, lambda pod: _pod_version(pod, env_names))
 
 
 def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
-    metadata = object_of(raw, "metadata", "")
-    spec = object_of(raw, "spec", "")
-    status = object_of(raw, "status", "")
-    labels = object_of(metadata, "labels", "metadata")
+    metadata, spec, status = (object_of(raw, key, "") for key in ("metadata", "spec", "status"))
     conditions = objects_of(status, "conditions", "status")
     statuses = {kind: objects_of(status, kind, "status") for kind in _STATUS_LISTS}
     phase_manager, phase_has_statuses = _phase_writer(metadata, statuses)
     instance_ids, ids_are_fixed = carried_ids(metadata, spec, env_names)
-    index = labels.get(POD_INDEX_LABEL)
     grace_s = metadata.get("deletionGracePeriodSeconds")
     return PodVersion(
         namespace=intern(required_text_of(metadata, "namespace", "metadata")),
         name=required_text_of(metadata, "name", "metadata"),
         uid=required_text_of(metadata, "uid", "metadata"),
         resource_version=_resource_version(metadata),
-        owner=_owner(metadata),
-        ordinal=int(index) if isinstance(index, str) and index.isascii() and index.isdigit() else None,
+        owner_name=_owner_name(metadata),
         node_name=intern(text_of(spec, "nodeName", "spec")),
         phase=intern(text_of(status, "phase", "status")),
         phase_manager=phase_manager,
@@ -90,16 +75,11 @@ def _resource_version(metadata: Json) -> int:
     return int(found)
 
 
-def _owner(metadata: Json) -> OwnerView | None:
+def _owner_name(metadata: Json) -> str:
     for reference in objects_of(metadata, "ownerReferences", "metadata"):
         if reference.get("controller") is True:
-            path = "metadata.ownerReferences[]"
-            return OwnerView(
-                kind=intern(text_of(reference, "kind", path)),
-                name=intern(text_of(reference, "name", path)),
-                uid=intern(text_of(reference, "uid", path)),
-            )
-    return None
+            return intern(text_of(reference, "name", "metadata.ownerReferences[]"))
+    return ""
 
 
 def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str, bool]:

@@ -4,11 +4,13 @@ An absent field is empty; what has another shape is told by its path, and never 
 object, the key, and the path of the object for that purpose, and raises WrongShapeError.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 Json = dict[str, Any]
+View = TypeVar("View")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,16 @@ class WrongShapeError(Exception):
         super().__init__(field)
         self.field = field
         self.found = "nothing" if found is None else type(found).__name__
+
+
+def translated(kind: str, raw: object, read: Callable[[Json], View]) -> View | MalformedObject:
+    """Return what a reader makes of a raw object of a kind, or which field has the wrong shape."""
+    if not isinstance(raw, dict):
+        return MalformedObject(kind=kind, field="", found=type(raw).__name__)
+    try:
+        return read(raw)
+    except WrongShapeError as wrong:
+        return MalformedObject(kind=kind, field=wrong.field, found=wrong.found)
 
 
 def object_of(parent: Json, key: str, path: str) -> Json:

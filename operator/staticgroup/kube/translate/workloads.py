@@ -6,25 +6,15 @@ Source: StatefulSet of the apps/v1 API.
 from typing import Final
 
 from ...core.workload import ContainerBudget, WorkloadView
-from .shape import Json, MalformedObject, WrongShapeError, object_of, objects_of, required_text_of, text_of, whole_of
+from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, translated, whole_of
 
 # Literal values of other variables may be secrets and are not kept.
 _TELLING_ENV: Final = ("INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL")
 
 
 def workload_view(raw: object) -> WorkloadView | MalformedObject:
-    """Translate a StatefulSet object as the API server sent it.
-
-    Returns
-    -------
-    The view, or which field has the wrong shape.
-    """
-    if not isinstance(raw, dict):
-        return MalformedObject(kind="StatefulSet", field="", found=type(raw).__name__)
-    try:
-        return _workload_view(raw)
-    except WrongShapeError as wrong:
-        return MalformedObject(kind="StatefulSet", field=wrong.field, found=wrong.found)
+    """Translate a StatefulSet object as the API server sent it, or say which field has the wrong shape."""
+    return translated("StatefulSet", raw, _workload_view)
 
 
 def _workload_view(raw: Json) -> WorkloadView:

@@ -6,20 +6,26 @@ They run as the person, never as the operator: what they write is written with t
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from kubernetes.aio.config import ConfigException
 from pydantic import ValidationError
 
 from ...api import names
 from ...api.remedies import INSTALL_CRDS
+from ...api.schema import ApiModel
 from ...api.staticgroup import StaticGroup
 from ...kube.gateway import AioKubeGateway
 from ...kube.problem import KubeProblem, KubeProblemKind
 from ...kube.transport import SELF_REVIEWS, Transport
 from ..process import kube_client
+from ..stores import violations
+
+Said = TypeVar("Said", bound=ApiModel)
 
 STATEMENT_TO_FILL = "why this is sure"
 """What a printed command has in place of the statement."""
@@ -76,6 +82,24 @@ async def caller(transport: Transport) -> str:
     if isinstance(answer, KubeProblem):
         raise Refused(f"the API server does not tell who you are ({answer.message}); say it with --by")
     return str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))
+
+
+def gateway(transport: Transport) -> AioKubeGateway:
+    """Return what asks the API server as the caller."""
+    return AioKubeGateway(transport, instance="staticgroup", now_s=time.time)
+
+
+def said(model: type[Said], body: dict[str, Any]) -> Said:
+    """Parse a word that is to be written.
+
+    Raises
+    ------
+    Refused: When it is not within the bounds of its kind.
+    """
+    try:
+        return model.from_wire(body)
+    except ValidationError as error:
+        raise Refused(f"this cannot be said: {violations(error)}") from error
 
 
 async def static_groups(kube: AioKubeGateway, namespace: str, *, what: str) -> list[StaticGroup]:

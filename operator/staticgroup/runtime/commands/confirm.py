@@ -7,10 +7,7 @@ refuses where the word would count for nothing, so that nobody believes to have 
 from __future__ import annotations
 
 import shlex
-import time
 from dataclasses import dataclass
-
-from pydantic import ValidationError
 
 from ...api import names
 from ...api.confirmation import PodEndConfirmation
@@ -18,13 +15,14 @@ from ...api.status import Incarnation, IncarnationState
 from ...kube.gateway import AioKubeGateway
 from ...kube.problem import KubeProblem
 from ...kube.transport import Resource, Transport
-from ..stores import violations
 from .as_person import (
     STATEMENT_TO_FILL,
     Refused,
     caller,
+    gateway,
     plain,
     refuse_placeholder,
+    said,
     static_groups,
     time_text,
     why_not_created,
@@ -73,7 +71,7 @@ async def confirm(namespace: str, pod_name: str, uid: str, statement: str, by: s
 
 
 async def _list(transport: Transport, namespace: str) -> None:
-    suspects = await _suspects(_gateway(transport), namespace)
+    suspects = await _suspects(gateway(transport), namespace)
     for suspect in suspects:
         print(f"{suspect}, of StaticGroup {suspect.group_name}: {suspect.entry.evidence}")
         print(f"    {_command(namespace, suspect.entry)}")
@@ -88,7 +86,7 @@ async def _list(transport: Transport, namespace: str) -> None:
 
 async def _say(transport: Transport, namespace: str, pod_name: str, uid: str, statement: str, by: str) -> None:
     refuse_placeholder(statement)
-    kube = _gateway(transport)
+    kube = gateway(transport)
     said_by = by or await caller(transport)
     body = {
         "apiVersion": names.API_VERSION,
@@ -96,10 +94,7 @@ async def _say(transport: Transport, namespace: str, pod_name: str, uid: str, st
         "metadata": {"name": uid, "namespace": namespace},
         "spec": {"podName": pod_name, "podUid": uid, "statement": statement, "by": said_by},
     }
-    try:
-        PodEndConfirmation.from_wire(body)
-    except ValidationError as error:
-        raise Refused(f"this cannot be said: {violations(error)}") from error
+    said(PodEndConfirmation, body)
     await _refuse_while_present(kube, namespace, pod_name, uid)
     suspect = await _suspect(kube, namespace, pod_name, uid)
     answer = await transport.call("create", CONFIRMATIONS, namespace=namespace, body=body)
@@ -118,10 +113,6 @@ async def _say(transport: Transport, namespace: str, pod_name: str, uid: str, st
         f"{suspect.group_name} and writes an audit line; departed members that waited for this proof alone are then removed. "
         "If the pod's object comes back, the word is void."
     )
-
-
-def _gateway(transport: Transport) -> AioKubeGateway:
-    return AioKubeGateway(transport, instance="confirm", now_s=time.time)
 
 
 async def _refuse_while_present(kube: AioKubeGateway, namespace: str, pod_name: str, uid: str) -> None:

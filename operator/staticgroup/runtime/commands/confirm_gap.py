@@ -22,12 +22,13 @@ from ...core.words import gap_word_of
 from ...kube.gateway import AioKubeGateway
 from ...kube.problem import KubeProblem
 from ...kube.transport import Resource, Transport
-from ..stores import violations
 from .as_person import (
     STATEMENT_TO_FILL,
     Refused,
     caller,
+    gateway,
     refuse_placeholder,
+    said,
     static_groups,
     time_text,
     why_not_created,
@@ -107,7 +108,7 @@ async def confirm_gap(since: str, until: str, statement: str, by: str) -> int:
 
 
 async def _list(transport: Transport, namespace: str) -> None:
-    spans = await _spans(_gateway(transport), namespace)
+    spans = await _spans(gateway(transport), namespace)
     waiting = [s for s in spans if s.said_by]
     for cover in covers(s for s in spans if not s.said_by):
         print(f"{_time(cover.since_s)} to {_time(cover.until_s)}")
@@ -155,13 +156,10 @@ async def _say(transport: Transport, since: str, until: str, statement: str, by:
         "metadata": {"name": name},
         "spec": {"since": time_text(begin), "until": time_text(end), "statement": statement, "by": said_by},
     }
-    try:
-        WatchGapConfirmation.from_wire(body)
-    except ValidationError as error:
-        raise Refused(f"this cannot be said: {violations(error)}") from error
+    said(WatchGapConfirmation, body)
     if end.timestamp() > time.time():
         raise Refused(f"--until {time_text(end)} lies in the future, and nobody can know what has not happened yet")
-    spans = [s for s in await _spans(_gateway(transport), "") if not s.said_by]
+    spans = [s for s in await _spans(gateway(transport), "") if not s.said_by]
     word = GapWord(since_s=begin.timestamp(), until_s=end.timestamp(), said_at_s=time.time())
     meant = _meant(spans, word)
     answer = await transport.call("create", CONFIRMATIONS, body=body)
@@ -211,10 +209,6 @@ def _tell(word: GapWord, name: str, said_by: str, meant: Sequence[OpenSpan], spa
         "Within half a minute the operator closes them, posts an Event GapConfirmed on each StaticGroup and writes an audit line; "
         "departed members that waited for this alone are then removed. A suspended StaticGroup hears it when it is resumed."
     )
-
-
-def _gateway(transport: Transport) -> AioKubeGateway:
-    return AioKubeGateway(transport, instance="confirm-gap", now_s=time.time)
 
 
 async def _spans(kube: AioKubeGateway, namespace: str) -> list[OpenSpan]:

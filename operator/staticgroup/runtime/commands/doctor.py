@@ -92,8 +92,8 @@ async def findings(operator: Operator, namespace: str = "") -> AsyncIterator[Fin
     async for finding in _schemas(operator):
         yield finding
     yield await _injection(operator, minor)
-    yield await _words(operator, namespaces[0])
-    yield await _gap_words(operator)
+    async for finding in _words(operator, namespaces[0]):
+        yield finding
     for served in namespaces:
         async for finding in _kafka(operator, served):
             yield finding
@@ -108,12 +108,8 @@ async def _rights(operator: Operator, namespaces: tuple[str, ...]) -> AsyncItera
                 verb, group=group, resource=resource, subresource=subresource, namespace=served
             )
             if allowed is not True:
-                missing.append(
-                    (
-                        f"{verb} {resource}{'/' + subresource if subresource else ''}{'.' + group if group else ''}",
-                        is_fatal,
-                    )
-                )
+                part = f"{resource}/{subresource}" if subresource else resource
+                missing.append((f"{verb} {part}{'.' + group if group else ''}", is_fatal))
         for is_fatal in (True, False):
             absent = [right for right, fatal in missing if fatal is is_fatal]
             if absent or is_fatal:
@@ -174,26 +170,20 @@ async def _injection(operator: Operator, minor: int) -> Finding:
     return Finding(check="injection by MutatingAdmissionPolicy", is_good=False, is_fatal=False, remedy=remedy)
 
 
-async def _words(operator: Operator, namespace: str) -> Finding:
-    listed = await operator.kube.list_objects(names.CONFIRMATION_PLURAL, namespace)
-    remedy = f"{listed.message}; " if isinstance(listed, KubeProblem) else ""
-    return Finding(
-        check="words about lost pods (PodEndConfirmation) are readable",
-        is_good=not isinstance(listed, KubeProblem),
-        is_fatal=False,
-        remedy=f"{remedy}without them nobody can close a suspicion; {INSTALL_CRDS} and the chart's roles",
-    )
-
-
-async def _gap_words(operator: Operator) -> Finding:
-    listed = await operator.kube.list_objects(names.GAP_CONFIRMATION_PLURAL, "")
-    remedy = f"{listed.message}; " if isinstance(listed, KubeProblem) else ""
-    return Finding(
-        check="words about gaps of the pod watch (WatchGapConfirmation) are readable",
-        is_good=not isinstance(listed, KubeProblem),
-        is_fatal=False,
-        remedy=f"{remedy}without them nobody can close a gap; {INSTALL_CRDS} and the chart's ClusterRole",
-    )
+async def _words(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
+    """Yield whether each kind of words can be read; those about gaps belong to no namespace."""
+    for plural, where, about, closes in (
+        (names.CONFIRMATION_PLURAL, namespace, "lost pods (PodEndConfirmation)", "a suspicion; {} and the chart's roles"),
+        (names.GAP_CONFIRMATION_PLURAL, "", "gaps of the pod watch (WatchGapConfirmation)", "a gap; {} and the chart's ClusterRole"),
+    ):
+        listed = await operator.kube.list_objects(plural, where)
+        remedy = f"{listed.message}; " if isinstance(listed, KubeProblem) else ""
+        yield Finding(
+            check=f"words about {about} are readable",
+            is_good=not isinstance(listed, KubeProblem),
+            is_fatal=False,
+            remedy=f"{remedy}without them nobody can close {closes.format(INSTALL_CRDS)}",
+        )
 
 
 async def _kafka(operator: Operator, namespace: str) -> AsyncIterator[Finding]:

@@ -30,7 +30,7 @@ def _lines(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: floa
     if isinstance(snapshot.group, KafkaProblem):
         yield f"Group {spec.group_id}: not readable ({snapshot.group.kind.value})."
     else:
-        yield from _seats(snapshot, snapshot.group, decided, now_s)
+        yield from _seats(snapshot.group, decided, now_s)
         yield from _removals(spec, decided)
     yield from _findings(spec, snapshot, decided)
     yield f"Next look in {decided.requeue_after_s:.0f} s at the latest."
@@ -80,7 +80,7 @@ def _continuity(snapshot: Snapshot) -> str:
     return f"pods can have come and gone unseen of {blind}; what to do: {remedies.LIST_GAPS}"
 
 
-def _seats(snapshot: Snapshot, group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:
+def _seats(group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:
     yield f"Group {group.group_id}: {group.group_type.value}, {group.state}, {len(group.members)} members, coordinator {group.coordinator}."
     for seat in decided.table.seats if decided.table is not None else ():
         held = f", held by member {' and '.join(m.member_id for m in seat.holders)}" if not seat.is_wanted and seat.holders else ""

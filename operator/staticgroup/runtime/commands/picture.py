@@ -22,12 +22,7 @@ class PictureError(ValueError):
 
 
 class Picture(BaseModel):
-    """Everything `plan` reads, with the time it was taken.
-
-    Parameters
-    ----------
-    now_s: seconds since the Unix epoch.
-    """
+    """Everything `plan` reads, with the time it was taken, seconds since the Unix epoch."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -11,16 +11,13 @@ import asyncio
 import secrets
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
-
 from ...api.confirmation import Author, Statement
 from ...api.remedies import LIST_GAPS
 from ...api.schema import ApiModel
 from ...kube.lease import RESTORED_ANNOTATION, RESTORED_BY_ANNOTATION
 from ...kube.problem import KubeProblem, KubeProblemKind
 from ...kube.transport import LEASES, Json, Transport
-from ..stores import violations
-from .as_person import Refused, caller, plain, time_text, with_transport
+from .as_person import Refused, caller, plain, said, time_text, with_transport
 
 ATTEMPTS_MAX = 10
 """The holder writes the Lease every two seconds; losing against it more often than this is another fault."""
@@ -50,16 +47,13 @@ async def say_restored(statement: str, by: str, lease_namespace: str, lease_name
 
 
 async def _say(transport: Transport, statement: str, by: str, namespace: str, name: str) -> None:
-    try:
-        said = _Said(statement=statement, by=by or await caller(transport))
-    except ValidationError as error:
-        raise Refused(f"this cannot be said: {violations(error)}") from error
+    word = said(_Said, {"statement": statement, "by": by or await caller(transport)})
     # A suffix that nobody used before: a backup may bring back an earlier value, and two people may speak in one second.
     mark = f"{time_text(datetime.now(UTC))}-{secrets.token_hex(4)}"
-    note = " ".join(f"{said.by}: {said.statement}".split())
+    note = " ".join(f"{word.by}: {word.statement}".split())
     await _write(transport, namespace, name, {RESTORED_ANNOTATION: mark, RESTORED_BY_ANNOTATION: note})
     print(
-        f"{said.by} has said that etcd was restored ({mark} on Lease {namespace}/{name}). Every seat of every StaticGroup that this "
+        f"{word.by} has said that etcd was restored ({mark} on Lease {namespace}/{name}). Every seat of every StaticGroup that this "
         "operator serves counts as blind from now on: its departed members wait for their sessions until words are said. When "
         f"the operator has told so in the statuses, see: {LIST_GAPS}"
     )

@@ -75,12 +75,10 @@ class ConnectionReporter:
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         if isinstance(facts, KafkaProblem):
             reason, verdict, message = CONNECTION_REASONS[facts.kind], ConditionStatus.FALSE, facts.message
+            cluster_id, brokers = before.cluster_id, before.brokers
         else:
-            reason, verdict, message = (
-                Reason.BROKERS_REACHABLE,
-                ConditionStatus.TRUE,
-                _answering(facts),
-            )
+            reason, verdict, message = Reason.BROKERS_REACHABLE, ConditionStatus.TRUE, _answering(facts)
+            cluster_id, brokers = _readable(facts.cluster_id), len(facts.brokers)
         conditions: tuple[Condition, ...] = tuple(before.conditions)
         for kind in (ConditionType.READY, ConditionType.CONNECTED):
             new = stated(kind, reason, status=verdict, message=message, observed_generation=generation, now=now)
@@ -88,8 +86,8 @@ class ConnectionReporter:
         return KafkaConnectionStatus(
             observed_generation=generation,
             conditions=list(conditions),
-            cluster_id=before.cluster_id if isinstance(facts, KafkaProblem) else _readable(facts.cluster_id),
-            brokers=before.brokers if isinstance(facts, KafkaProblem) else len(facts.brokers),
+            cluster_id=cluster_id,
+            brokers=brokers,
         )
 
 

@@ -71,12 +71,7 @@ def librdkafka() -> MakeProducer:
 
 
 def configuration_of(settings: ConnectionSettings, *, queue_max: int) -> dict[str, Any]:
-    """Translate the settings of a connection into those of librdkafka.
-
-    Parameters
-    ----------
-    queue_max: records that may wait in the producer.
-    """
+    """Translate the settings of a connection into those of librdkafka, in which `queue_max` records may wait."""
     tls, sasl = settings.tls, settings.sasl
     configuration: dict[str, Any] = {
         "bootstrap.servers": ",".join(settings.bootstrap_servers),

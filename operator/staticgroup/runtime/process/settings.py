@@ -51,7 +51,6 @@ class Settings:
     log_level: DEBUG, INFO, WARNING or ERROR.
     log_format: json, or text for people.
     health_port: /healthz, /readyz and /metrics, 1-65535.
-    log_level: DEBUG, INFO, WARNING or ERROR. log_format: json or text.
     journal_kafka_connection: `<namespace>/<name>` of the KafkaConnection to whose cluster the journal goes; empty: no
         topic.
     journal_kafka_topic: topic of the journal, which must exist.

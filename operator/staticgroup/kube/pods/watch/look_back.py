@@ -13,9 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...problem import KubeProblem
-from ...transport import CONNECTION_ERRORS, PODS, Transport
-
-Json = dict[str, Any]
+from ...transport import CONNECTION_ERRORS, PODS, Json, Transport
 
 ASK_FOR_S: Final = 30.0
 ASK_EVERY_S: Final = 2.0

@@ -6,18 +6,16 @@ more. Trouble here ends only the replay: the main stream, which may still hold t
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from ...problem import KubeProblem
-from ...transport import CONNECTION_ERRORS, PODS, Transport
+from ...transport import CONNECTION_ERRORS, PODS, Json, Transport
 from .position import Position
 from .sink import Gap
 
 REPLAY_SERVER_TIMEOUT_S: Final = 3
 """Shortest watch that brings a bookmark: seen after 0.4-1.7 s; with 2 s or less none comes."""
 REPLAY_SLACK_S: Final = 3.0
-
-Json = dict[str, Any]
 
 
 class Replay:

@@ -14,12 +14,7 @@ _SEAT_NAME: Final = re.compile(r".+-(?:0|[1-9][0-9]*)")
 
 
 def may_hold_a_seat(raw: object) -> bool:
-    """True for a pod with a name as StatefulSets give them, or with an id of whatever kind; and for what has no name.
-
-    Parameters
-    ----------
-    raw: decoded JSON of a Pod, possibly unreadable.
-    """
+    """True for a pod with a name as StatefulSets give them, or with an id of whatever kind; and for what has no name."""
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
     if not isinstance(metadata, dict):
         return True

@@ -29,7 +29,7 @@ from ...outage import Backoff
 from ...pages import PAGE_LIMIT, PageLimit, pages
 from ...problem import KubeProblem
 from ...translate import MalformedObject
-from ...transport import CONNECTION_ERRORS, PODS, Transport, is_gone
+from ...transport import CONNECTION_ERRORS, PODS, Json, Transport, is_gone
 from .look_back import lost_events
 from .position import Position
 from .replay import Replay
@@ -39,8 +39,6 @@ from .sink import Gap, Listing, PodSink
 SERVER_TIMEOUT_S: Final = 300
 STALL_TIMEOUT_S: Final = 75.0
 """The API server sends a bookmark about every 60 s and its watch cache keeps events for 75 s."""
-
-Json = dict[str, Any]
 
 
 class PodStream:
