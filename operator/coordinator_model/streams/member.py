@@ -284,6 +284,6 @@ def tasks_of(ids: TaskIds) -> frozenset[Task]:
     return frozenset((subtopology_id, partition) for subtopology_id, partitions in ids for partition in partitions)
 
 
-def described(tasks: Tasks | HeldTasks) -> DescribedTasks:
+def described_tasks(tasks: Tasks | HeldTasks) -> DescribedTasks:
     """Return tasks as a describe shows them."""
     return DescribedTasks(task_ids(tasks.active), task_ids(tasks.standby), task_ids(tasks.warmup))
