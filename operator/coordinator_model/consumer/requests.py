@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from ..base.errors import ErrorCode, GroupError
 from ..base.messages import (
+    ConsumerGroupDescribedGroup,
     ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     OffsetCommitRequest,
@@ -95,6 +97,9 @@ EXPIRE: dict[str, Expire] = {
 }
 ON_LOADED = on_loaded
 ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
-    ConsumerGroupHeartbeatRequest: refusal(ConsumerGroupHeartbeatResponse)
+    ConsumerGroupHeartbeatRequest: refusal(ConsumerGroupHeartbeatResponse),
+    ConsumerGroupDescribeRequest: lambda request, error: ConsumerGroupDescribeResponse(
+        groups=tuple(ConsumerGroupDescribedGroup(group_id=g, error_code=error.code) for g in request.group_ids)
+    ),
 }
 ACCESS: dict[type[Request], str] = {ConsumerGroupHeartbeatRequest: "READ"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..assignors.subscription import to_topic_partitions
 from ..base.epoch_group import JOIN_EPOCH, existing, is_assigned, refuse_unreleased, require_room, write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms, may_assign
@@ -17,7 +18,7 @@ from ..base.settings import require
 from ..base.shard import Shard
 from . import assignor as streams_assignor
 from .group import GroupMetadata, StreamsGroup
-from .member import Holders, Member, MemberMetadata, MemberState, Tasks, reconcile, task_ids, tasks_of
+from .member import Holders, Member, MemberMetadata, MemberState, Tasks, reconcile, tasks_of
 from .messages import Status, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, Topology
 from .records import (
     current_record,
@@ -61,7 +62,8 @@ def _require_epoch(member: Member, request: StreamsGroupHeartbeatRequest) -> Non
 def _owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
     if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
         return None
-    return Tasks(tasks_of(request.active_tasks), tasks_of(request.standby_tasks), tasks_of(request.warmup_tasks))
+    owned = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    return Tasks(*map(tasks_of, owned))
 
 
 class Heartbeat:
@@ -304,9 +306,9 @@ class Heartbeat:
             member_id=updated.member_id,
             member_epoch=updated.current.member_epoch,
             heartbeat_interval_ms=self._config("heartbeat.interval.ms"),
-            active_tasks=task_ids(assigned.active) if tells else None,
-            standby_tasks=task_ids(assigned.standby) if tells else None,
-            warmup_tasks=task_ids(assigned.warmup) if tells else None,
+            active_tasks=to_topic_partitions(assigned.active) if tells else None,
+            standby_tasks=to_topic_partitions(assigned.standby) if tells else None,
+            warmup_tasks=to_topic_partitions(assigned.warmup) if tells else None,
             status=tuple(self._status),
         )
 

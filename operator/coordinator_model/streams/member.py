@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from ..assignors.subscription import to_pairs, to_topic_partitions
 from .messages import DescribedTasks, TaskIds
 
 Task = tuple[str, int]
@@ -271,19 +272,11 @@ def _move(held: Iterable[Task], granted: set[Task], into: set[Task]) -> set[Task
     return moved
 
 
-def task_ids(tasks: Iterable[Task]) -> TaskIds:
-    """Return tasks as the messages carry them."""
-    grouped: dict[str, list[int]] = {}
-    for subtopology_id, partition in sorted(tasks):
-        grouped.setdefault(subtopology_id, []).append(partition)
-    return tuple((subtopology_id, tuple(partitions)) for subtopology_id, partitions in grouped.items())
-
-
 def tasks_of(ids: TaskIds) -> frozenset[Task]:
     """Return the tasks of what a message carries."""
-    return frozenset((subtopology_id, partition) for subtopology_id, partitions in ids for partition in partitions)
+    return frozenset(to_pairs(ids))
 
 
 def described_tasks(tasks: Tasks | HeldTasks) -> DescribedTasks:
     """Return tasks as a describe shows them."""
-    return DescribedTasks(task_ids(tasks.active), task_ids(tasks.standby), task_ids(tasks.warmup))
+    return DescribedTasks(to_topic_partitions(tasks.active), to_topic_partitions(tasks.standby), to_topic_partitions(tasks.warmup))
