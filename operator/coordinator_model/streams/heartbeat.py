@@ -163,17 +163,6 @@ class Heartbeat:
     def _updated(self, member: Member) -> Member:
         """Return the member with what this request tells of it; fields that are None stay as they were."""
         request, old = self._request, member.metadata
-        if (
-            request.topology is None
-            and request.process_id is None
-            and request.rack_id is None
-            and request.client_tags is None
-            and request.client_id == old.client_id
-            and request.client_host == old.client_host
-            and request.rebalance_timeout_ms in (-1, old.rebalance_timeout_ms)
-            and request.group_instance_id in (None, old.instance_id)
-        ):
-            return member
         new = MemberMetadata(
             old.instance_id if request.group_instance_id is None else request.group_instance_id,
             old.rack_id if request.rack_id is None else request.rack_id,

@@ -24,7 +24,10 @@ from .objects import (
     STATIC_GROUPS,
     Json,
     merged,
+    name_of,
+    namespace_of,
     time_text,
+    uid_of,
     with_owners,
 )
 from .watch_log import Event, EventLog, Selector, Subscription
@@ -262,6 +265,11 @@ class ApiServer:
         if manager and resource == PODS and subresource == "status":
             after = with_owners(after, present, manager, self.now_s())
         return self._store_update(resource, after, present)
+
+    def patch_status(self, resource: str, obj: Json, status: Json, *, manager: str = "") -> Json:
+        """Merge a patch into the status of just this object; 409 when another one has its name by now."""
+        place = namespace_of(obj), name_of(obj)
+        return self.patch(resource, *place, {"status": status}, subresource="status", uid=uid_of(obj), manager=manager)
 
     def apply_status(self, resource: str, namespace: str, name: str, body: Json) -> Json:
         """Apply a status server-side, for a manager that owns all of it.

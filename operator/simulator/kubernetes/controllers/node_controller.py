@@ -88,7 +88,7 @@ class NodeController:
                 reason="NodeStatusUnknown",
                 message="Kubelet stopped posting node status.",
             )
-            self._server.patch(NODES, "", name, {"status": {"conditions": conditions}}, subresource="status")
+            self._server.patch_status(NODES, node, {"conditions": conditions})
             taints = [*(node["spec"].get("taints") or ())]
             taints += [{"key": UNREACHABLE, "effect": effect} for effect in ("NoSchedule", "NoExecute")]
             self._server.patch(NODES, "", name, {"spec": {"taints": taints}})
@@ -103,9 +103,7 @@ class NodeController:
     def _mark_not_ready(self, pod: Json) -> None:
         if is_true(pod, "Ready"):
             conditions = with_condition(pod["status"]["conditions"], "Ready", "False", self._loop.time())
-            self._server.patch(
-                PODS, namespace_of(pod), name_of(pod), {"status": {"conditions": conditions}}, subresource="status"
-            )
+            self._server.patch_status(PODS, pod, {"conditions": conditions})
 
     def _evict(self, pod: Json) -> None:
         """Ask for a deletion that only the silent kubelet could carry out."""
@@ -121,7 +119,7 @@ class NodeController:
         self._trace.add(
             self._loop.time(), "taint eviction", "pod deletion requested", pod=place[1], uid=uid_of(pod)[:8]
         )
-        self._server.patch(PODS, *place, {"status": {"conditions": conditions}}, subresource="status")
+        self._server.patch_status(PODS, pod, {"conditions": conditions})
         self._server.delete(PODS, *place, uid=uid_of(pod))
 
     def _regain(self, node: Json) -> None:
@@ -175,23 +173,8 @@ class PodGarbageCollector:
                     reason=reason,
                     message=f"PodGC: {why}",
                 )
-            self._server.patch(
-                PODS,
-                namespace,
-                name,
-                {"status": status},
-                subresource="status",
-                uid=uid_of(pod),
-                manager="kube-controller-manager",
-            )
-        self._trace.add(
-            self._loop.time(),
-            "pod gc",
-            "pod object deleted",
-            pod=name,
-            uid=uid_of(pod)[:8],
-            why=why,
-        )
+            self._server.patch_status(PODS, pod, status, manager="kube-controller-manager")
+        self._trace.add(self._loop.time(), "pod gc", "pod object deleted", pod=name, uid=uid_of(pod)[:8], why=why)
         try:
             self._server.delete(PODS, namespace, name, grace_s=0, uid=uid_of(pod))
         except ApiError:

@@ -384,14 +384,6 @@ class Kubelet(Machine):
         status = worker.status(present, self._loop.time())
         if old_phase in ("Succeeded", "Failed") and status["phase"] not in ("Succeeded", "Failed"):
             return  # a terminal phase is never taken back
-        worker.pod = self._server.patch(
-            PODS,
-            worker.namespace,
-            worker.name,
-            {"status": status},
-            subresource="status",
-            uid=worker.uid,
-            manager="kubelet",
-        )
+        worker.pod = self._server.patch_status(PODS, present, status, manager="kubelet")
         if status["phase"] != old_phase:
             self._note("status written", pod=worker.name, uid=worker.uid[:8], phase=status["phase"])
