@@ -296,9 +296,7 @@ class TxnOffsetCommitRequest(Request):
 
     api_version: int = 5
     group_id: str
-    transactional_id: str = "txn"
     producer_id: int = 0
-    producer_epoch: int = 0
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None

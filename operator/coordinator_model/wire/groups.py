@@ -19,8 +19,6 @@ from .streams import streams_describe_answer, streams_heartbeat, streams_heartbe
 from .values import TopicIds, alike, flat, named_partitions, wire_partitions
 
 UNKNOWN_TOPIC_ID = 100
-FIRST_TOPIC_ID_OF_OFFSETS = 10
-"""OffsetCommit and OffsetFetch name topics by id from v10 on (KIP-848)."""
 
 
 @dataclass(frozen=True, slots=True)

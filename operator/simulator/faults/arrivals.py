@@ -14,7 +14,6 @@ from .people import create_group_again
 from .registry import Heal, attempt, each, fault, wait_for
 
 PUBLISHED_WITHIN_S = 60.0
-LOST_FOR_S = (200.0, 400.0)
 
 
 @fault(weight=0.8, lasts_s=(240, 330))

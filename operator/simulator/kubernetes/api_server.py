@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from . import admission
 from .objects import (
@@ -34,6 +34,9 @@ from .watch_log import Event, EventLog, Selector, Subscription
 
 PROGRESS_EVERY_S: Final = 5.0
 """etcd tells the watch cache its revision at least this often (k/k etcd3 progress notify)."""
+
+POLICY_LAG_S: Final = 0.5
+"""So late the policy's parameter informer knows a StaticGroup (seen: about 1 s)."""
 
 _HAS_STATUS: Final = frozenset({PODS, NODES, NAMESPACES, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS})
 _HAS_GENERATION: Final = frozenset({PODS, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS})
@@ -69,7 +72,6 @@ class ApiServer:
     Parameters
     ----------
     now_s: virtual seconds.
-    policy_lag_s: how late the policy's parameter informer knows a StaticGroup (seen: about 1 s).
 
     Attributes
     ----------
@@ -77,12 +79,10 @@ class ApiServer:
     observers: called with (resource, event) after each committed write.
     """
 
-    def __init__(
-        self, *, now_s: Callable[[], float], policy_name: str = "staticgroup-inject", policy_lag_s: float = 0.5
-    ):
+    policy_name: ClassVar = "staticgroup-inject"
+
+    def __init__(self, *, now_s: Callable[[], float]) -> None:
         self.now_s = now_s
-        self.policy_name = policy_name
-        self.policy_lag_s = policy_lag_s
         self.resource_version = 100
         self.denied: set[tuple[str, str, str]] = set()
         self.subscriptions: dict[str, list[Subscription]] = {}
@@ -405,7 +405,7 @@ class ApiServer:
         else:
             del objects[key]
         if resource == STATIC_GROUPS:
-            self._params.setdefault(key, []).append((self.now_s() + self.policy_lag_s, obj))
+            self._params.setdefault(key, []).append((self.now_s() + POLICY_LAG_S, obj))
         event = Event(self.resource_version, self.now_s(), obj, previous)
         self._log(resource).append(event)
         for subscription in tuple(self.subscriptions.get(resource, ())):

@@ -34,26 +34,19 @@ from ..watch_log import Selector
 
 MONITOR_EVERY_S: Final = 5.0
 MONITOR_GRACE_S: Final = 50.0
+"""Silence after which a node counts as unreachable."""
 POD_GC_EVERY_S: Final = 20.0
 QUARANTINE_S: Final = 40.0
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
 class NodeController:
-    """Watch the Leases of nodes and act on silence.
+    """Watch the Leases of nodes and act on silence."""
 
-    Parameters
-    ----------
-    grace_s: silence after which a node counts as unreachable.
-    """
-
-    def __init__(
-        self, server: ApiServer, loop: SimulationLoop, *, trace: Trace, grace_s: float = MONITOR_GRACE_S
-    ) -> None:
+    def __init__(self, server: ApiServer, loop: SimulationLoop, *, trace: Trace) -> None:
         self._server = server
         self._loop = loop
         self._trace = trace
-        self._grace_s = grace_s
         self._silent_since: dict[str, float] = {}
         self.is_paused = False
         loop.world_call_later(MONITOR_EVERY_S, self._monitor)
@@ -73,7 +66,7 @@ class NodeController:
         heard_s = (
             at_s_of(lease["spec"]["renewTime"]) if lease is not None else at_s_of(node["metadata"]["creationTimestamp"])
         )
-        return self._loop.time() - heard_s > self._grace_s
+        return self._loop.time() - heard_s > MONITOR_GRACE_S
 
     def _lose(self, node: Json) -> None:
         name, now_s = name_of(node), self._loop.time()
