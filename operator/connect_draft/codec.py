@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from coordinator_model.connect.protocol import Reader, SchemaError, encode_string
 from coordinator_model.connect.work import ConnectorsAndTasks, ConnectorTaskId
@@ -24,7 +26,6 @@ from .records import (
     Value,
 )
 
-Item = TypeVar("Item")
 NO_TAGS = b"\x00"
 VALUE_VERSION = 0
 
@@ -48,11 +49,8 @@ def decode_key(data: bytes) -> tuple[DraftRecordType, tuple[str, ...]]:
 
 def encode_value(value: Value) -> bytes:
     """Encode a record value, with its int16 version in front."""
-    writer = _Writer()
-    writer.number("h", VALUE_VERSION)
-    _ENCODERS[type(value)](writer, value)
-    writer.raw(NO_TAGS)
-    return writer.data()
+    schema = next(schema for schema in _SCHEMAS.values() if schema.kind is type(value))
+    return struct.pack(">h", VALUE_VERSION) + schema.encode(value) + NO_TAGS
 
 
 def decode_record(key: bytes, value: bytes | None) -> DraftRecord:
@@ -63,93 +61,14 @@ def decode_record(key: bytes, value: bytes | None) -> DraftRecord:
     reader = _ValueReader(value)
     if reader.number("h") != VALUE_VERSION:
         raise SchemaError("unknown value version")
-    decoded = _DECODERS[record_type](reader)
+    decoded = _SCHEMAS[record_type].decode(reader)
     reader.tags()
     return DraftRecord(record_type, parts, decoded)
 
 
-class _Writer:
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-
-    def data(self) -> bytes:
-        return b"".join(self._parts)
-
-    def raw(self, data: bytes) -> None:
-        self._parts.append(data)
-
-    def number(self, form: str, value: int) -> None:
-        self.raw(struct.pack(f">{form}", value))
-
-    def length(self, count: int | None) -> None:
-        """A compact length is one more than the count; 0 is null."""
-        left = 0 if count is None else count + 1
-        while left >= 0x80:
-            self.raw(bytes([left & 0x7F | 0x80]))
-            left >>= 7
-        self.raw(bytes([left]))
-
-    def blob(self, data: bytes) -> None:
-        self.length(len(data))
-        self.raw(data)
-
-    def string(self, text: str | None) -> None:
-        if text is None:
-            self.length(None)
-        else:
-            self.blob(text.encode())
-
-    def array(self, items: Iterable[Item], write: Callable[[Item], None]) -> None:
-        """An array of structures, each with its empty tag section."""
-        items = list(items)
-        self.length(len(items))
-        for item in items:
-            write(item)
-            self.raw(NO_TAGS)
-
-    def work(self, work: ConnectorsAndTasks) -> None:
-        self.length(len(work.connectors))
-        for connector in work.connectors:
-            self.string(connector)
-        self.array(work.tasks, self._task)
-
-    def _task(self, task: ConnectorTaskId) -> None:
-        self.string(task.connector)
-        self.number("i", task.task)
-
-    def pair(self, pair: tuple[str, bytes]) -> None:
-        self.string(pair[0])
-        self.blob(pair[1])
-
-    def held_back(self, entry: tuple[str, ConnectorsAndTasks]) -> None:
-        self.string(entry[0])
-        self.work(entry[1])
-
-    def setting(self, pair: tuple[str, str]) -> None:
-        self.string(pair[0])
-        self.string(pair[1])
-
-    def assignor(self, assignor: Assignor) -> None:
-        self.string(assignor.name)
-        for value, form in (
-            (assignor.minimum_version, "h"),
-            (assignor.maximum_version, "h"),
-            (assignor.reason, "b"),
-            (assignor.version, "h"),
-        ):
-            self.number(form, value)
-        self.blob(assignor.metadata)
-
-    def target_member(self, member: TargetMember) -> None:
-        self.string(member.member_id)
-        self.number("b", member.error)
-        self.work(member.work)
-        self.number("h", member.version)
-        self.blob(member.metadata)
-
-
 class _ValueReader(Reader):
     def length(self) -> int | None:
+        """A compact length is one more than the count; 0 is null."""
         value = shift = 0
         while True:
             byte = self.take(1)[0]
@@ -168,140 +87,90 @@ class _ValueReader(Reader):
             raise SchemaError("null where bytes are wanted")
         return self.take(length)
 
-    def text(self) -> str:
-        return self.blob().decode()
-
     def optional_text(self) -> str | None:
         length = self.length()
         return None if length is None else self.take(length).decode()
 
-    def array(self, read: Callable[[], Item]) -> tuple[Item, ...]:
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """One type of a schema: what a value is as bytes, and how it is read; `kind` is a structure's dataclass."""
+
+    encode: Callable[[Any], bytes]
+    decode: Callable[[_ValueReader], Any]
+    kind: type | None = None
+
+
+def _length(count: int | None) -> bytes:
+    left, encoded = 0 if count is None else count + 1, b""
+    while left >= 0x80:
+        encoded += bytes([left & 0x7F | 0x80])
+        left >>= 7
+    return encoded + bytes([left])
+
+
+def _number(form: str) -> _Type:
+    return _Type(lambda value: struct.pack(f">{form}", value), lambda reader: reader.number(form))
+
+
+def _array(item: _Type, tags: bytes = NO_TAGS) -> _Type:
+    """Elements that are structures end with an empty tag section each."""
+
+    def decode(reader: _ValueReader) -> tuple[Any, ...]:
         items = []
-        for _ in range(self.length() or 0):
-            items.append(read())
-            self.tags()
+        for _ in range(reader.length() or 0):
+            items.append(item.decode(reader))
+            if tags:
+                reader.tags()
         return tuple(items)
 
-    def compact_work(self) -> ConnectorsAndTasks:
-        connectors = tuple(self.text() for _ in range(self.length() or 0))
-        return ConnectorsAndTasks(connectors, self.array(lambda: ConnectorTaskId(self.text(), self.number("i"))))
-
-    def pair(self) -> tuple[str, bytes]:
-        return self.text(), self.blob()
-
-    def held_back(self) -> tuple[str, ConnectorsAndTasks]:
-        return self.text(), self.compact_work()
-
-    def setting(self) -> tuple[str, str]:
-        return self.text(), self.text()
-
-    def assignor(self) -> Assignor:
-        return Assignor(
-            self.text(), self.number("h"), self.number("h"), self.number("b"), self.number("h"), self.blob()
-        )
-
-    def target_member(self) -> TargetMember:
-        return TargetMember(self.text(), self.number("b"), self.compact_work(), self.number("h"), self.blob())
+    return _Type(lambda items: _length(len(items)) + b"".join(item.encode(each) + tags for each in items), decode)
 
 
-def _write_group(w: _Writer, v: GroupMetadata) -> None:
-    w.number("i", v.epoch)
-    w.string(v.assignor_worker)
-
-
-def _read_group(r: _ValueReader) -> GroupMetadata:
-    return GroupMetadata(r.number("i"), r.text())
-
-
-def _write_connectors(w: _Writer, v: ConnectorsTasksMetadata) -> None:
-    w.number("i", v.epoch)
-    w.work(v.work)
-    w.number("q", v.config_offset)
-
-
-def _read_connectors(r: _ValueReader) -> ConnectorsTasksMetadata:
-    return ConnectorsTasksMetadata(r.number("i"), r.compact_work(), r.number("q"))
-
-
-def _write_member(w: _Writer, v: MemberMetadata) -> None:
-    w.number("i", v.group_epoch)
-    w.string(v.instance_id)
-    w.string(v.client_id)
-    w.string(v.client_host)
-    w.number("i", v.rebalance_timeout_ms)
-    w.array(v.assignors, w.assignor)
-    w.number("b", -1 if v.classic is None else 1)
-    if v.classic is not None:
-        w.number("i", v.classic.session_timeout_ms)
-        w.array(v.classic.protocols, w.pair)
-
-
-def _read_member(r: _ValueReader) -> MemberMetadata:
-    return MemberMetadata(
-        group_epoch=r.number("i"),
-        instance_id=r.optional_text(),
-        client_id=r.text(),
-        client_host=r.text(),
-        rebalance_timeout_ms=r.number("i"),
-        assignors=r.array(r.assignor),
-        classic=ClassicWorker(r.number("i"), r.array(r.pair)) if r.number("b") == 1 else None,
+def _pair(first: _Type, second: _Type) -> _Type:
+    return _Type(
+        lambda pair: first.encode(pair[0]) + second.encode(pair[1]),
+        lambda reader: (first.decode(reader), second.decode(reader)),
     )
 
 
-def _write_target(w: _Writer, v: TargetAssignment) -> None:
-    w.number("i", v.assignment_epoch)
-    w.number("b", v.error)
-    w.array(v.members, w.target_member)
-    w.array(v.held_back, w.held_back)
+def _structure(kind: type, *types: _Type) -> _Type:
+    """The fields of a dataclass in its order."""
+    names = [field.name for field in dataclasses.fields(kind)]
+
+    def encode(value: Any) -> bytes:
+        return b"".join(each.encode(getattr(value, name)) for name, each in zip(names, types, strict=True))
+
+    return _Type(encode, lambda reader: kind(*[each.decode(reader) for each in types]), kind)
 
 
-def _read_target(r: _ValueReader) -> TargetAssignment:
-    return TargetAssignment(r.number("i"), r.number("b"), r.array(r.target_member), r.array(r.held_back))
-
-
-def _write_current(w: _Writer, v: CurrentMemberAssignment) -> None:
-    w.number("i", v.member_epoch)
-    w.number("i", v.previous_epoch)
-    w.number("b", v.error)
-    w.work(v.assigned)
-    w.work(v.revoking)
-    w.number("h", v.version)
-    w.blob(v.metadata)
-
-
-def _read_current(r: _ValueReader) -> CurrentMemberAssignment:
-    return CurrentMemberAssignment(
-        member_epoch=r.number("i"),
-        previous_epoch=r.number("i"),
-        error=r.number("b"),
-        assigned=r.compact_work(),
-        revoking=r.compact_work(),
-        version=r.number("h"),
-        metadata=r.blob(),
+def _optional(structure: _Type) -> _Type:
+    return _Type(
+        lambda value: _INT8.encode(-1) if value is None else _INT8.encode(1) + structure.encode(value),
+        lambda reader: structure.decode(reader) if _INT8.decode(reader) == 1 else None,
     )
 
 
-def _write_configuration(w: _Writer, v: GroupConfiguration) -> None:
-    w.array(v.configurations, w.setting)
-
-
-def _read_configuration(r: _ValueReader) -> GroupConfiguration:
-    return GroupConfiguration(r.array(r.setting))
-
-
-_ENCODERS: dict[type, Callable[..., None]] = {
-    GroupMetadata: _write_group,
-    ConnectorsTasksMetadata: _write_connectors,
-    MemberMetadata: _write_member,
-    TargetAssignment: _write_target,
-    CurrentMemberAssignment: _write_current,
-    GroupConfiguration: _write_configuration,
-}
-_DECODERS: dict[DraftRecordType, Callable[[_ValueReader], Value]] = {
-    DraftRecordType.GROUP_METADATA: _read_group,
-    DraftRecordType.CONNECTORS_TASKS_METADATA: _read_connectors,
-    DraftRecordType.MEMBER_METADATA: _read_member,
-    DraftRecordType.TARGET_ASSIGNMENT: _read_target,
-    DraftRecordType.CURRENT_MEMBER_ASSIGNMENT: _read_current,
-    DraftRecordType.GROUP_CONFIGURATION: _read_configuration,
+_INT8, _INT16, _INT32, _INT64 = _number("b"), _number("h"), _number("i"), _number("q")
+_BYTES = _Type(lambda data: _length(len(data)) + data, _ValueReader.blob)
+_STRING = _Type(lambda text: _BYTES.encode(text.encode()), lambda reader: reader.blob().decode())
+_NULLABLE_STRING = _Type(
+    lambda text: _length(None) if text is None else _STRING.encode(text), _ValueReader.optional_text
+)
+_TASK = _structure(ConnectorTaskId, _STRING, _INT32)
+_WORK = _structure(ConnectorsAndTasks, _array(_STRING, tags=b""), _array(_TASK))
+_ASSIGNOR = _structure(Assignor, _STRING, _INT16, _INT16, _INT8, _INT16, _BYTES)
+_TARGET_MEMBER = _structure(TargetMember, _STRING, _INT8, _WORK, _INT16, _BYTES)
+_CLASSIC_WORKER = _structure(ClassicWorker, _INT32, _array(_pair(_STRING, _BYTES)))
+_MEMBER = (_INT32, _NULLABLE_STRING, _STRING, _STRING, _INT32, _array(_ASSIGNOR), _optional(_CLASSIC_WORKER))
+_TARGET = (_INT32, _INT8, _array(_TARGET_MEMBER), _array(_pair(_STRING, _WORK)))
+_SCHEMAS: dict[DraftRecordType, _Type] = {
+    DraftRecordType.GROUP_METADATA: _structure(GroupMetadata, _INT32, _STRING),
+    DraftRecordType.CONNECTORS_TASKS_METADATA: _structure(ConnectorsTasksMetadata, _INT32, _WORK, _INT64),
+    DraftRecordType.MEMBER_METADATA: _structure(MemberMetadata, *_MEMBER),
+    DraftRecordType.TARGET_ASSIGNMENT: _structure(TargetAssignment, *_TARGET),
+    DraftRecordType.CURRENT_MEMBER_ASSIGNMENT: _structure(
+        CurrentMemberAssignment, _INT32, _INT32, _INT8, _WORK, _WORK, _INT16, _BYTES
+    ),
+    DraftRecordType.GROUP_CONFIGURATION: _structure(GroupConfiguration, _array(_pair(_STRING, _STRING))),
 }

@@ -51,12 +51,6 @@ REPLAY: dict[RecordType, Replay] = {}
 EXPIRE: dict[str, Expire] = {}
 ON_LOADED: list[OnLoaded] = []
 ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {}
-ON_CONSUMER_GROUP: dict[type[Request], Handler] = {
-    JoinGroupRequest: migration.join_classic,
-    SyncGroupRequest: migration.sync_classic,
-    HeartbeatRequest: migration.heartbeat_classic,
-    LeaveGroupRequest: migration.leave,
-}
 ACCESS: dict[type[Request], str] = {
     JoinGroupRequest: "READ",
     SyncGroupRequest: "READ",
@@ -232,7 +226,7 @@ def _join_group(shard: Shard, step: Step, request: JoinGroupRequest) -> Response
     if group.is_empty and group.group_type in ("consumer", "streams"):
         return classic_join.join(shard, step, request)
     if group.group_type == "consumer":
-        return ON_CONSUMER_GROUP[JoinGroupRequest](shard, step, request)
+        return migration.join_classic(shard, step, request)
     return JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
@@ -242,14 +236,14 @@ def _sync_group(shard: Shard, step: Step, request: SyncGroupRequest) -> Response
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
     if group.group_type == "classic":
         return classic.sync(shard, step, request, group)
-    return ON_CONSUMER_GROUP[SyncGroupRequest](shard, step, request)
+    return migration.sync_classic(shard, step, request)
 
 
 def _heartbeat(shard: Shard, step: Step, request: HeartbeatRequest) -> Response | None:
     group = _member_group(shard, request.group_id)
     if group.group_type == "classic":
         return classic.heartbeat(shard, step, request, group)
-    return ON_CONSUMER_GROUP[HeartbeatRequest](shard, step, request)
+    return migration.heartbeat_classic(shard, step, request)
 
 
 def _leave_group(shard: Shard, step: Step, request: LeaveGroupRequest) -> Response | None:
@@ -263,7 +257,7 @@ def _leave_group(shard: Shard, step: Step, request: LeaveGroupRequest) -> Respon
         return classic_leave.unknown_group(request)
     if group.group_type == "classic":
         return classic_leave.leave(shard, step, request, group)
-    return ON_CONSUMER_GROUP[LeaveGroupRequest](shard, step, request)
+    return migration.leave(shard, step, request)
 
 
 def _member_group(shard: Shard, group_id: str) -> Any:

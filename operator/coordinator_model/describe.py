@@ -23,7 +23,7 @@ from .base.messages import (
     Response,
 )
 from .base.result import Step
-from .base.shard import ErrorResponse, Handler, Shard
+from .base.shard import ErrorResponse, Handler, Shard, refusal
 from .classic.group import DEAD, STABLE, ClassicGroup
 from .classic.member import ClassicMember
 from .offsets import offset_tombstones
@@ -137,7 +137,7 @@ HANDLERS: dict[type[Request], Handler] = {
 }
 ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
     DescribeGroupsRequest: _all_groups_refused,
-    ListGroupsRequest: lambda request, error: ListGroupsResponse(error_code=error.code),
+    ListGroupsRequest: refusal(ListGroupsResponse, with_message=False),
     DeleteGroupsRequest: lambda request, error: DeleteGroupsResponse(
         results=tuple((g, error.code) for g in request.group_ids)
     ),

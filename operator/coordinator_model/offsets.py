@@ -139,10 +139,10 @@ def fetch(shard: Shard, step: Step, request: OffsetFetchRequest) -> Response:
 
 def check_streams_commit(group: StreamsGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> None:
     """Refuse a commit to a streams group unless the member may commit every partition of it."""
-    transactional = isinstance(request, TxnOffsetCommitRequest)
-    epoch = (
-        request.generation_id if isinstance(request, TxnOffsetCommitRequest) else request.generation_id_or_member_epoch
-    )
+    if isinstance(request, TxnOffsetCommitRequest):
+        transactional, epoch = True, request.generation_id
+    else:
+        transactional, epoch = False, request.generation_id_or_member_epoch
     if transactional and epoch == -1 and not request.member_id and request.group_instance_id is None:
         return
     if epoch < 0 and group.is_empty:

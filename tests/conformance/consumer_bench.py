@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
-from coordinator_model.assignors.subscription import DecodedSubscription, encode_subscription
+from coordinator_model.assignors.subscription import (
+    DecodedSubscription,
+    encode_subscription,
+    to_pairs,
+    to_topic_partitions,
+)
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import (
@@ -39,8 +44,6 @@ from coordinator_model.consumer.member import (
     Member,
     MemberMetadata,
     MemberState,
-    grouped,
-    partitions_of,
     topic_names,
     with_epoch,
 )
@@ -120,7 +123,7 @@ def member(
         None if classic else assignor,
         said,
     )
-    assigned, revoked = with_epoch(partitions_of(holds), epoch), with_epoch(partitions_of(pending), epoch)
+    assigned, revoked = with_epoch(to_pairs(holds), epoch), with_epoch(to_pairs(pending), epoch)
     return Member(member_id, metadata, CurrentAssignment(epoch, epoch - 1, state, assigned, revoked))
 
 
@@ -154,7 +157,7 @@ class Bench:
         names = {name for m in members for name in m.metadata.subscribed_topic_names}
         records = [member_record(GROUP, m) for m in members]
         records.append(group_record(GROUP, epoch, metadata_hash(names, self.image)))
-        held = {m.member_id: grouped(m.current.assigned) for m in members}
+        held = {m.member_id: to_topic_partitions(m.current.assigned) for m in members}
         records += [target_record(GROUP, m, target) for m, target in (held | (targets or {})).items()]
         records.append(target_epoch_record(GROUP, epoch, 1))
         records += [current_record(GROUP, m) for m in members]
@@ -243,11 +246,11 @@ class Bench:
         for _ in range(10):
             for member_id, instance_id in members:
                 held = self.group.members[member_id].current
-                self.beat(member_id, held.member_epoch, instance_id, grouped(held.assigned))
+                self.beat(member_id, held.member_epoch, instance_id, to_topic_partitions(held.assigned))
             if self.group.state == "Stable":
                 break
         assert self.group.state == "Stable"
-        return {m: grouped(self.group.members[m].current.assigned) for m, _ in members}
+        return {m: to_topic_partitions(self.group.members[m].current.assigned) for m, _ in members}
 
     def leave(self, *members: tuple[str, str | None], api_version: int = 5) -> list[ErrorCode]:
         """Send one LeaveGroup for (member id, instance id) pairs; returns the error of each, in order."""

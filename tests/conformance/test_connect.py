@@ -12,17 +12,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coordinator_model.connect import (
-    ClusterAssignment,
-    ClusterConfig,
-    ConnectCluster,
-    ConnectorsAndTasks,
-    ConnectorTaskId,
-    ConnectProtocolCompatibility,
-    IncrementalCooperativeAssignor,
-    Round,
-)
+from coordinator_model.connect.cluster import ConnectCluster
+from coordinator_model.connect.incremental import ClusterAssignment, IncrementalCooperativeAssignor, Round
 from coordinator_model.connect.loads import WorkerLoad, assign_connectors, assign_tasks, worker_loads
+from coordinator_model.connect.protocol import ConnectProtocolCompatibility
+from coordinator_model.connect.work import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
 
 MAX_DELAY_MS = 300_000
 

@@ -21,7 +21,7 @@ from coordinator_model.base.messages import (
 )
 from coordinator_model.base.timers import Timers
 
-from ..errors import Code, DraftError, require
+from ..errors import DraftError, require
 from ..messages import (
     AlterConnectGroupConfigRequest,
     AlterConnectGroupConfigResponse,
@@ -36,6 +36,7 @@ from ..messages import (
     ConnectGroupPrepareAssignmentRequest,
     ConnectGroupPrepareAssignmentResponse,
     DescribedWorker,
+    DraftResponse,
     DraftResult,
 )
 from ..metadata import worker_url
@@ -51,7 +52,6 @@ from .selection import select_assignor
 from .settings import GROUP_CONFIGS, DraftSettings
 
 Handler = Callable[[Effects, Any], AnyResponse]
-Refusal = Callable[[Code, str], AnyResponse]
 
 
 def _numbered_ids() -> Callable[[], str]:
@@ -76,7 +76,7 @@ class ConnectDraftCoordinator:
     def handle(self, request: Request, now_ms: int) -> DraftResult:
         """Answer one request; returns its response with the records and timers it brought about."""
         fx = self._step(now_ms)
-        handler, refusal = _HANDLERS[type(request)]
+        handler, answer = _HANDLERS[type(request)]
         try:
             group_id = str(getattr(request, "group_id", ""))
             require(self.settings.enabled, ErrorCode.UNSUPPORTED_VERSION, "the connect group protocol is off")
@@ -84,7 +84,7 @@ class ConnectDraftCoordinator:
             require(not denied, ErrorCode.GROUP_AUTHORIZATION_FAILED, "READ on the group is needed")
             response = handler(fx, request)
         except DraftError as error:
-            response = refusal(error.code, error.message)
+            response = _refusal(answer, error)
         return fx.result(response)
 
     def expire(self, now_ms: int) -> DraftResult:
@@ -133,6 +133,13 @@ class ConnectDraftCoordinator:
 
     def _step(self, now_ms: int) -> Effects:
         return Effects(now_ms, self.settings, self.groups, self.timers, self.new_uuid)
+
+
+def _refusal(answer: type[AnyResponse], error: DraftError) -> AnyResponse:
+    """Return an error response; those of the old protocol have no room for a message."""
+    if issubclass(answer, DraftResponse):
+        return answer(error_code=error.code, error_message=error.message)
+    return answer(error_code=ErrorCode(error.code))
 
 
 def describe(fx: Effects, request: ConnectGroupDescribeRequest) -> ConnectGroupDescribeResponse:
@@ -191,29 +198,14 @@ def alter_config(fx: Effects, request: AlterConnectGroupConfigRequest) -> AlterC
     return AlterConnectGroupConfigResponse()
 
 
-_HANDLERS: dict[type[Request], tuple[Handler, Refusal]] = {
-    ConnectGroupHeartbeatRequest: (
-        heartbeat,
-        lambda code, message: ConnectGroupHeartbeatResponse(error_code=code, error_message=message),
-    ),
-    ConnectGroupPrepareAssignmentRequest: (
-        prepare,
-        lambda code, message: ConnectGroupPrepareAssignmentResponse(error_code=code, error_message=message),
-    ),
-    ConnectGroupInstallAssignmentRequest: (
-        install,
-        lambda code, message: ConnectGroupInstallAssignmentResponse(error_code=code, error_message=message),
-    ),
-    ConnectGroupDescribeRequest: (
-        describe,
-        lambda code, message: ConnectGroupDescribeResponse(error_code=code, error_message=message),
-    ),
-    AlterConnectGroupConfigRequest: (
-        alter_config,
-        lambda code, message: AlterConnectGroupConfigResponse(error_code=code, error_message=message),
-    ),
-    JoinGroupRequest: (migration.join, lambda code, _: JoinGroupResponse(error_code=ErrorCode(code))),
-    SyncGroupRequest: (migration.sync, lambda code, _: SyncGroupResponse(error_code=ErrorCode(code))),
-    HeartbeatRequest: (migration.classic_heartbeat, lambda code, _: HeartbeatResponse(error_code=ErrorCode(code))),
-    LeaveGroupRequest: (migration.leave, lambda code, _: LeaveGroupResponse(error_code=ErrorCode(code))),
+_HANDLERS: dict[type[Request], tuple[Handler, type[AnyResponse]]] = {
+    ConnectGroupHeartbeatRequest: (heartbeat, ConnectGroupHeartbeatResponse),
+    ConnectGroupPrepareAssignmentRequest: (prepare, ConnectGroupPrepareAssignmentResponse),
+    ConnectGroupInstallAssignmentRequest: (install, ConnectGroupInstallAssignmentResponse),
+    ConnectGroupDescribeRequest: (describe, ConnectGroupDescribeResponse),
+    AlterConnectGroupConfigRequest: (alter_config, AlterConnectGroupConfigResponse),
+    JoinGroupRequest: (migration.join, JoinGroupResponse),
+    SyncGroupRequest: (migration.sync, SyncGroupResponse),
+    HeartbeatRequest: (migration.classic_heartbeat, HeartbeatResponse),
+    LeaveGroupRequest: (migration.leave, LeaveGroupResponse),
 }

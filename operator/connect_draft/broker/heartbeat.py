@@ -39,12 +39,12 @@ def heartbeat(fx: Effects, request: ConnectGroupHeartbeatRequest) -> ConnectGrou
     joining = _is_join(request, known)
     if joining:
         check_first_heartbeat(request)
-        _check_assignors(fx, group, request, known)
+        _check_assignors(group, request, known)
         known = _admit(fx, group, request, known)
     else:
         require(known is not None, ErrorCode.UNKNOWN_MEMBER_ID, "unknown worker; join with epoch 0")
         _check_epoch(fx, group, request)
-        _check_assignors(fx, group, request, known)
+        _check_assignors(group, request, known)
     _update(fx, group, request, known)
     fx.arm_session(group, request.member_id)
     fx.put_current(
@@ -158,12 +158,13 @@ def _update(
 
 
 def _check_assignors(
-    fx: Effects, group: ConnectGroup, request: ConnectGroupHeartbeatRequest, known: MemberMetadata | None
+    group: ConnectGroup, request: ConnectGroupHeartbeatRequest, known: MemberMetadata | None
 ) -> None:
     """Refuse assignors that the server or the rest of the group can't go with (UNSUPPORTED_ASSIGNOR)."""
     code = ErrorCode.UNSUPPORTED_ASSIGNOR
     named = request.server_assignor
-    require(named is None or named in fx.settings.server_assignors, code, f"no server assignor {named}")
+    # Connect has no server-side assignors; the draft keeps the field (item 68).
+    require(named is None, code, f"no server assignor {named}")
     if known is not None and request.client_assignors is None:
         return
     assignors = request.client_assignors or ()

@@ -22,7 +22,6 @@ class DraftSettings:
     sticky_assignor_worker: keep choosing the worker that assigned last while it can (item 70, an open question there).
     fenced_member_is_removed: as drafted, a heartbeat with a wrong epoch also removes the member it names. A late copy
         of an old request then removes a live worker, so False keeps the member.
-    server_assignors: server-side assignors by name; Connect has none, the draft keeps the field (item 68).
     is_denied: (principal, operation, group id) → True to answer GROUP_AUTHORIZATION_FAILED.
     """
 
@@ -32,5 +31,4 @@ class DraftSettings:
     fenced_member_is_removed: bool = True
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
-    server_assignors: tuple[str, ...] = ()
     is_denied: Callable[[str, str, str], bool] = field(default=lambda principal, operation, group_id: False)

@@ -104,15 +104,14 @@ class DeclarativeAssignor(_Told):
     Parameters
     ----------
     max_delay_ms: how long work of a worker that left waits for it.
-    back_before_delay: as drafted, a worker that returns within the delay gets its work at once (case study 88); False
-        is what real Connect does: it waits for the end of the delay.
+        As drafted, a worker that returns within the delay gets its work at once (case study 88); with real Connect it
+        waits for the end of the delay.
     """
 
     name: str = COOPERATIVE
     minimum_version: int = 1
     maximum_version: int = 2
     max_delay_ms: int = DEFAULT_MAX_DELAY_MS
-    back_before_delay: bool = True
     scheduled_rebalance_ms: int | None = None
 
     def assign(self, group: ConnectGroupPrepareAssignmentResponse, now_ms: int) -> GroupAssignment:
@@ -134,7 +133,7 @@ class DeclarativeAssignor(_Told):
     ) -> list[list[_Item]]:
         held_back = []
         for owner, lost in group.held_back:
-            if self.back_before_delay and owner in work:
+            if owner in work:
                 work[owner] += _items(lost.common(group.configured))
             else:
                 held_back.append(_items(lost.common(group.configured)))

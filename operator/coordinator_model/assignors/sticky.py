@@ -33,11 +33,7 @@ def assign(
     return spread(members, image, claims)
 
 
-def assign_cooperative(
-    members: Mapping[str, MemberSubscription],
-    image: TopicImage,
-    remembered: Mapping[str, TopicPartitions] | None = None,
-) -> dict[str, TopicPartitions]:
+def assign_cooperative(members: Mapping[str, MemberSubscription], image: TopicImage) -> dict[str, TopicPartitions]:
     """Return the sticky assignment without the partitions that another member still has to give up first.
 
     Source: CooperativeStickyAssignor.adjustAssignment: the next rebalance, after the revocations, hands them out.
@@ -45,7 +41,7 @@ def assign_cooperative(
     claims, disputed = _claims(members, {})
     owner: dict[tuple[str, int], str | None] = dict.fromkeys(disputed)
     owner |= {pair: member_id for member_id, pairs in claims.items() for pair in pairs}
-    target = assign(members, image, remembered)
+    target = assign(members, image)
     return {
         member_id: to_topic_partitions(p for p in to_pairs(partitions) if owner.get(p, member_id) == member_id)
         for member_id, partitions in target.items()

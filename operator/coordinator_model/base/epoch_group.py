@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from .errors import ErrorCode, GroupError
-from .messages import TopicPartitions
+from .messages import EpochDescribedGroup, TopicPartitions
 from .records import Record, RecordType
 from .result import Step
+from .settings import require
 from .shard import Replay, Shard
+from .timers import TimerKey
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -99,14 +101,23 @@ class TargetMetadata:
 
 
 class EpochGroup(Generic[M, T]):
-    """A group of members with epochs, each with a target; only records and the soft fields' owners change it."""
+    """A group of members with epochs, each with a target; only records and the soft fields' owners change it.
+
+    Parameters
+    ----------
+    metadata: value of its group epoch before the first record; None where the type has fields of its own for it.
+    """
 
     group_type: ClassVar[str]
     protocol_type: ClassVar[str]
     kinds: ClassVar[RecordKinds]
+    further_kinds: ClassVar[tuple[RecordType, ...]] = ()
+    """Records of the whole group that only its type has."""
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, metadata: Any = None) -> None:
         self.group_id = group_id
+        self.metadata = metadata
+        self.target_metadata = TargetMetadata(1, 0)
         self.members: dict[str, M] = {}
         self.static_members: dict[str, str] = {}
         self.targets: dict[str, T] = {}
@@ -117,6 +128,11 @@ class EpochGroup(Generic[M, T]):
     def is_empty(self) -> bool:
         """Return whether the group has no member."""
         return not self.members
+
+    @property
+    def state(self) -> str:
+        """Return Kafka's name of the state."""
+        raise NotImplementedError
 
     def member(self, member_id: str) -> M:
         """Return a member by its id, or raise UNKNOWN_MEMBER_ID."""
@@ -144,6 +160,11 @@ class EpochGroup(Generic[M, T]):
             )
         return holder
 
+    def tombstones(self) -> list[Record]:
+        """Return the tombstones that delete the group (createGroupTombstoneRecords)."""
+        own = (Record(kind, (self.group_id,), None) for kind in (self.kinds.group, *self.further_kinds))
+        return [*self.kinds.group_tombstones(self.group_id, self.members), *own]
+
     # changing, by records only
 
     def put_member(self, member: M) -> None:
@@ -167,11 +188,11 @@ class EpochGroup(Generic[M, T]):
 
     def put_metadata(self, value: Any) -> None:
         """Take the value of a group epoch's record."""
-        raise NotImplementedError
+        self.metadata = value
 
     def put_target_epoch(self, value: Any | None) -> None:
         """Take the value of a target epoch's record; None: the target is gone."""
-        raise NotImplementedError
+        self.target_metadata = value or TargetMetadata(-1, 0)
 
     def put_target(self, member_id: str, value: Any) -> None:
         """Take the value of a target's record."""
@@ -188,6 +209,63 @@ def existing(shard: Shard, group_id: str, kind: type[G]) -> G:
         return group
     reason = "not found" if group is None else f"is not a {kind.group_type} group"
     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
+
+
+def group_of_timer(shard: Shard, key: TimerKey, kind: type[G]) -> G | None:
+    """Return the group of a member's timer; None when the group or the member is gone by now."""
+    group = shard.groups.get(key[1])
+    return group if isinstance(group, kind) and key[2] in group.members else None
+
+
+def require_room(group: EpochGroup[Any, Any], size: int, member_id: str, instance_id: str | None = None) -> None:
+    """Raise GROUP_MAX_SIZE_REACHED unless there is room, or the member, or its instance id, is in the group already.
+
+    Source: throwIfConsumerGroupIsFull, throwIfStreamsGroupIsFull and throwIfShareGroupIsFull with KAFKA-20601.
+    """
+    require(
+        len(group.members) < size or member_id in group.members or instance_id in group.static_members,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        f"The {group.group_type} group has reached its maximum capacity of {size} members.",
+    )
+
+
+def refuse_unreleased(holder: EpochMember, joiner_id: str) -> None:
+    """Raise UNRELEASED_INSTANCE_ID unless the holder of the instance id said that it is away (epoch -2)."""
+    require(
+        holder.current.member_epoch == LEAVE_STATIC_EPOCH,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        f"Static member {joiner_id} with instance id {holder.instance_id} cannot join the group because the instance "
+        f"id is owned by {holder.member_id} member.",
+    )
+
+
+D = TypeVar("D", bound=EpochDescribedGroup)
+
+
+def described(
+    shard: Shard, principal: str, group_id: str, kind: type[G], answer: type[D], tell: Callable[[G], dict[str, Any]]
+) -> D:
+    """Return a streams or share group as a describe shows it; one of another type, or none, is Dead.
+
+    Parameters
+    ----------
+    answer: what is told of such a group; `tell` returns its fields beyond those that every type has.
+    """
+    try:
+        shard.authorize(principal, "DESCRIBE", group_id)
+        group = existing(shard, group_id, kind)
+    except GroupError as error:
+        state = "Dead" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
+        return answer(
+            group_id=group_id, error_code=error.code, error_message=error.message or None, group_state=state
+        )
+    return answer(
+        group_id=group_id,
+        group_state=group.state,
+        group_epoch=group.metadata.epoch,
+        assignment_epoch=group.target_metadata.assignment_epoch,
+        **tell(group),
+    )
 
 
 def is_assigned(owned: TopicPartitions, assigned: Collection[tuple[str, int]]) -> bool:

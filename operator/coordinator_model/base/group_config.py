@@ -13,7 +13,7 @@ from .errors import ErrorCode, GroupError
 from .messages import AlterGroupConfigRequest, AlterGroupConfigResponse, Request, Response
 from .result import Step
 from .settings import BrokerSettings, require
-from .shard import ErrorResponse, Handler, Shard
+from .shard import ErrorResponse, Handler, Shard, refusal
 
 GROUP_TYPES = ("consumer", "streams", "share")
 BOUNDED_KEYS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -114,11 +114,5 @@ def _require_session_over_heartbeat(settings: BrokerSettings, numbers: Mapping[s
     require(session_ms > heartbeat_ms, ErrorCode.INVALID_CONFIG, f"{session} must be greater than {heartbeat}")
 
 
-HANDLERS: dict[type[Request], Handler] = {
-    AlterGroupConfigRequest: alter
-}
-ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
-    AlterGroupConfigRequest: lambda request, error: AlterGroupConfigResponse(
-        error_code=error.code, error_message=error.message or None
-    )
-}
+HANDLERS: dict[type[Request], Handler] = {AlterGroupConfigRequest: alter}
+ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {AlterGroupConfigRequest: refusal(AlterGroupConfigResponse)}

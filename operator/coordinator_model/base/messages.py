@@ -296,9 +296,7 @@ class TxnOffsetCommitRequest(Request):
 
     api_version: int = 5
     group_id: str
-    transactional_id: str = "txn"
     producer_id: int = 0
-    producer_epoch: int = 0
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
@@ -330,22 +328,73 @@ TopicPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatRequest(Request):
-    """ConsumerGroupHeartbeat v0-1 (api 68).
+class EpochHeartbeatRequest(Request):
+    """What the heartbeats of consumer, streams and share groups have in common.
 
     Parameters
     ----------
     member_epoch: 0 joins, -1 leaves, -2 leaves for a while (static), else the member's current epoch.
-    rebalance_timeout_ms: -1: unchanged. The nullable fields: None: unchanged since the last heartbeat.
-    topic_partitions: what the member owns now; names instead of the topic ids on the wire.
+    The nullable fields, here and in each type's own: None: unchanged since the last heartbeat.
     """
 
     api_version: int = 1
     group_id: str
     member_id: str = ""
     member_epoch: int = 0
-    group_instance_id: str | None = None
     rack_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochHeartbeatResponse(Response):
+    """What the answers to these heartbeats have in common."""
+
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochDescribeRequest(Request):
+    """What the descriptions of consumer, streams and share groups are asked for by."""
+
+    api_version: int = 1
+    group_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochDescribedMember:
+    """What is told of a member of any of these groups."""
+
+    member_id: str
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochDescribedGroup:
+    """What is told of any of these groups."""
+
+    group_id: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    group_state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatRequest(EpochHeartbeatRequest):
+    """ConsumerGroupHeartbeat v0-1 (api 68).
+
+    Parameters
+    ----------
+    rebalance_timeout_ms: -1: unchanged.
+    topic_partitions: what the member owns now; names instead of the topic ids on the wire.
+    """
+
+    group_instance_id: str | None = None
     rebalance_timeout_ms: int = -1
     subscribed_topic_names: tuple[str, ...] | None = None
     subscribed_topic_regex: str | None = None
@@ -354,33 +403,22 @@ class ConsumerGroupHeartbeatRequest(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatResponse(Response):
+class ConsumerGroupHeartbeatResponse(EpochHeartbeatResponse):
     """Answer to ConsumerGroupHeartbeat; assignment None: unchanged."""
 
-    member_id: str | None = None
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
     assignment: TopicPartitions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribeRequest(Request):
+class ConsumerGroupDescribeRequest(EpochDescribeRequest):
     """ConsumerGroupDescribe v0-1 (api 69)."""
-
-    api_version: int = 1
-    group_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribedMember:
+class ConsumerGroupDescribedMember(EpochDescribedMember):
     """One member of a KIP-848 group; member_type 0 classic, 1 consumer (KIP-1099), -1 unknown."""
 
-    member_id: str
     instance_id: str | None
-    rack_id: str | None
-    member_epoch: int
-    client_id: str
-    client_host: str
     subscribed_topic_names: tuple[str, ...]
     subscribed_topic_regex: str | None
     assignment: TopicPartitions
@@ -389,15 +427,9 @@ class ConsumerGroupDescribedMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribedGroup:
+class ConsumerGroupDescribedGroup(EpochDescribedGroup):
     """One KIP-848 group."""
 
-    group_id: str
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    group_state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
     assignor_name: str = ""
     members: tuple[ConsumerGroupDescribedMember, ...] = ()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .errors import ErrorCode, GroupError
 from .image import TopicImage
@@ -19,6 +19,7 @@ from .result import Step
 from .settings import BrokerSettings
 from .timers import TimerKey, Timers
 
+K = TypeVar("K")
 Handler = Callable[["Shard", Step, Any], Response | None]
 Replay = Callable[["Shard", Record], None]
 Expire = Callable[["Shard", Step, TimerKey], None]
@@ -116,6 +117,10 @@ class Shard:
         if self.settings.is_denied(principal, operation, group_id):
             raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
+    def groups_of(self, kind: type[K]) -> list[K]:
+        """Return the groups of one type."""
+        return [group for group in self.groups.values() if isinstance(group, kind)]
+
     def apply(self, record: Record) -> None:
         """Carry a record out on the state, as its module does it for the log."""
         self._replay[record.record_type](self, record)
@@ -124,6 +129,20 @@ class Shard:
         """Drop every timer of a group."""
         for key in self.timers.of_group(group_id):
             step.cancel(key)
+
+
+def refusal(kind: type[Response], *, with_message: bool = True) -> ErrorResponse:
+    """Return what makes an error response of one kind.
+
+    Parameters
+    ----------
+    with_message: tell the reason too, where the response of this API can.
+    """
+
+    def refused(_request: Any, error: GroupError) -> Response:
+        return kind(error_code=error.code, error_message=(error.message or None) if with_message else None)
+
+    return refused
 
 
 def response_error(error: ErrorCode) -> ErrorCode:

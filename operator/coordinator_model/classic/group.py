@@ -6,7 +6,7 @@ Source: ClassicGroup and ClassicGroupState of Kafka 4.4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from ..base.errors import ErrorCode, GroupError
@@ -146,17 +146,7 @@ class ClassicGroup:
         if old is None:
             raise illegal_state(f"Cannot replace non-existing member id {old_member_id}")
         self.set_join_ticket(old, None)
-        member = ClassicMember(
-            new_member_id,
-            old.group_instance_id,
-            old.client_id,
-            old.client_host,
-            old.rebalance_timeout_ms,
-            old.session_timeout_ms,
-            old.protocol_type,
-            old.protocols,
-            old.assignment,
-        )
+        member = replace(old, member_id=new_member_id, is_new=False, join_ticket=None, sync_ticket=None)
         self.members[new_member_id] = member
         if self.leader == old_member_id:
             self.leader = new_member_id

@@ -16,6 +16,8 @@ Source: GroupMetadataManager.classicGroupJoinToClassicGroup and what it calls, K
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..base.errors import ErrorCode, GroupError
 from ..base.messages import JoinGroupRequest, JoinGroupResponse, Response, SyncGroupResponse
 from ..base.result import Step
@@ -245,20 +247,8 @@ def fence_waiting(step: Step, group: ClassicGroup, member: ClassicMember) -> Non
 
 
 def _admitted_as_follower(group: ClassicGroup, member_id: str, leader: str | None) -> JoinGroupResponse:
-    return JoinGroupResponse(
-        generation_id=group.generation_id,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        leader=leader or "",
-        member_id=member_id,
-    )
+    return replace(join_response(group, member_id, with_members=False), leader=leader or "")
 
 
 def _not_stored(group: ClassicGroup, error: ErrorCode, leader: str | None) -> JoinGroupResponse:
-    return JoinGroupResponse(
-        error_code=error,
-        generation_id=group.generation_id,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        leader=leader or "",
-    )
+    return replace(_admitted_as_follower(group, NO_MEMBER, leader), error_code=error)

@@ -21,7 +21,7 @@ from ..base.messages import (
 )
 from ..base.records import Record, RecordType
 from ..base.result import Step
-from ..base.shard import ErrorResponse, Expire, Replay, Shard
+from ..base.shard import ErrorResponse, Expire, Replay, Shard, refusal
 from .group import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup, illegal_state
 from .member import GroupMetadata
 from .rebalance import (
@@ -122,9 +122,7 @@ def replay_group(shard: Shard, record: Record) -> None:
 
 def on_loaded(shard: Shard, step: Step) -> None:
     """Give every loaded member its session in full; a group that is now over its size rebalances."""
-    for group in list(shard.groups.values()):
-        if not isinstance(group, ClassicGroup):
-            continue
+    for group in shard.groups_of(ClassicGroup):
         for member in group.members.values():
             arm_session(step, group, member)
         if len(group.members) > step.settings.group_max_size:
@@ -133,9 +131,7 @@ def on_loaded(shard: Shard, step: Step) -> None:
 
 def unload(shard: Shard, step: Step) -> None:
     """Give up all classic groups, as when the partition moves: whoever waits hears NOT_COORDINATOR (onUnloaded)."""
-    for group in shard.groups.values():
-        if not isinstance(group, ClassicGroup):
-            continue
+    for group in shard.groups_of(ClassicGroup):
         waited = group.state
         group.transition_to(DEAD, step.now_ms)
         for member in group.members.values():
@@ -155,8 +151,8 @@ EXPIRE: dict[str, Expire] = {
 }
 ON_LOADED = on_loaded
 ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
-    JoinGroupRequest: lambda request, error: JoinGroupResponse(error_code=error.code),
-    SyncGroupRequest: lambda request, error: SyncGroupResponse(error_code=error.code),
-    HeartbeatRequest: lambda request, error: HeartbeatResponse(error_code=error.code),
-    LeaveGroupRequest: lambda request, error: LeaveGroupResponse(error_code=error.code),
+    JoinGroupRequest: refusal(JoinGroupResponse, with_message=False),
+    SyncGroupRequest: refusal(SyncGroupResponse, with_message=False),
+    HeartbeatRequest: refusal(HeartbeatResponse, with_message=False),
+    LeaveGroupRequest: refusal(LeaveGroupResponse, with_message=False),
 }

@@ -42,7 +42,6 @@ class ConnectProtocolCompatibility(enum.Enum):
 
     @property
     def version(self) -> int:
-        """Take the version that begins a message; SchemaError for one that nobody writes."""
         """The int16 at the start of metadata and assignment."""
         return self.value[1]
 

@@ -13,6 +13,8 @@ from ..assignors.subscription import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
+    to_pairs,
+    to_topic_partitions,
 )
 from ..base.errors import ErrorCode, GroupError
 from ..base.image import TopicImage, metadata_hash
@@ -30,8 +32,6 @@ from .member import (
     CurrentAssignment,
     Member,
     MemberMetadata,
-    grouped,
-    partitions_of,
     topic_names,
     with_epoch,
 )
@@ -68,7 +68,7 @@ def convert_to_consumer(shard: Shard, step: Step, classic: ClassicGroup, records
         for classic_member in classic.members.values():
             member = _from_classic(classic_member, classic.protocol_name, epoch, shard.image)
             group.put_member(member)
-            group.targets[member.member_id] = grouped(member.current.assigned)
+            group.targets[member.member_id] = to_topic_partitions(member.current.assigned)
     except ValueError as error:
         raise GroupError(
             ErrorCode.GROUP_ID_NOT_FOUND,
@@ -105,7 +105,7 @@ def _from_classic(member: ClassicMember, protocol_name: str | None, epoch: int, 
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic=ClassicMemberMetadata(member.session_timeout_ms, member.protocols),
     )
-    assigned = [p for p in partitions_of(assignment.partitions) if p[0] in image.partitions]
+    assigned = [p for p in to_pairs(assignment.partitions) if p[0] in image.partitions]
     current = CurrentAssignment(epoch, epoch, assigned=with_epoch(assigned, epoch))
     return Member(member.member_id, metadata, current)
 

@@ -5,6 +5,7 @@ Source: GroupMetadataManager.consumerGroupDescribe, ConsumerGroup.asDescribedGro
 
 from __future__ import annotations
 
+from ..assignors.subscription import to_topic_partitions
 from ..base.errors import ErrorCode
 from ..base.image import TopicImage
 from ..base.messages import (
@@ -17,7 +18,7 @@ from ..base.messages import (
 from ..base.result import Step
 from ..base.shard import Shard
 from .group import ConsumerGroup
-from .member import Member, grouped
+from .member import Member
 
 MEMBER_TYPE_VERSION = 1
 """From here on a member's protocol is told (KIP-1099)."""
@@ -53,7 +54,7 @@ def _described(shard: Shard, group_id: str, api_version: int) -> ConsumerGroupDe
 
 def _member(group: ConsumerGroup, member: Member, image: TopicImage, api_version: int) -> ConsumerGroupDescribedMember:
     metadata, current = member.metadata, member.current
-    held = grouped({**current.assigned, **current.pending_revocation})
+    held = to_topic_partitions({**current.assigned, **current.pending_revocation})
     return ConsumerGroupDescribedMember(
         member_id=member.member_id,
         instance_id=metadata.instance_id,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from ..base.epoch_group import LEAVE_STATIC_EPOCH, write
+from ..base.epoch_group import LEAVE_STATIC_EPOCH, group_of_timer, write
 from ..base.errors import ErrorCode, GroupError
 from ..base.image import metadata_hash
 from ..base.messages import (
@@ -143,15 +143,15 @@ def cancel_timers(step: Step, group_id: str, member_id: str) -> None:
 
 def expire_member(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove the member whose session, join or sync timer ran out; a timer of somebody long gone does nothing."""
-    group = shard.groups.get(key[1])
-    if isinstance(group, ConsumerGroup) and key[2] in group.members:
+    group = group_of_timer(shard, key, ConsumerGroup)
+    if group is not None:
         fence(shard, step, group, [group.members[key[2]]])
 
 
 def expire_rebalance(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove the member that has not revoked in time, unless it has come to another epoch meanwhile."""
-    group = shard.groups.get(key[1])
-    if isinstance(group, ConsumerGroup) and key[2] in group.members:
+    group = group_of_timer(shard, key, ConsumerGroup)
+    if group is not None:
         member = group.members[key[2]]
         if member.member_epoch == group.rebalance_timer_epochs.get(member.member_id):
             fence(shard, step, group, [member])

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..base.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochGroup, RecordKinds, is_assigned
+from ..base.epoch_group import JOIN_EPOCH, EpochGroup, RecordKinds, is_assigned
 from ..base.errors import ErrorCode, GroupError
 from ..base.image import TopicImage
 from ..base.messages import ConsumerGroupHeartbeatResponse, TopicPartitions
@@ -276,12 +276,3 @@ def validate_epoch(member: Member, received: int, owned: TopicPartitions | None)
         f"coordinator ({known.member_epoch}). The member must abandon all its partitions and rejoin.",
     )
 
-
-def refuse_unreleased(holder: Member, group_id: str, joiner_id: str, instance_id: str) -> None:
-    """Raise UNRELEASED_INSTANCE_ID unless the holder of the instance id said that it is away (epoch -2)."""
-    if holder.member_epoch != LEAVE_STATIC_EPOCH:
-        raise GroupError(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {joiner_id} with instance id {instance_id} cannot join the group because the instance id "
-            f"is owned by {holder.member_id} member.",
-        )

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..base.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, write
+from ..base.epoch_group import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    refuse_unreleased,
+    require_room,
+    write,
+)
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms
 from ..base.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, Response
@@ -19,7 +26,7 @@ from ..base.shard import Shard
 from ..classic.group import ClassicGroup
 from .conversion import convert_to_consumer, require_upgrade
 from .fencing import leave_by_heartbeat
-from .group import ConsumerGroup, refuse_unreleased, validate_epoch
+from .group import ConsumerGroup, validate_epoch
 from .member import CurrentAssignment, Member, MemberMetadata, topic_names
 from .records import current_record, member_record, member_tombstones, new_group, target_record
 from .regex import RegexChange, change_regex
@@ -110,7 +117,7 @@ def _validate(settings: BrokerSettings, request: ConsumerGroupHeartbeatRequest) 
 def _join_or_beat(shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest) -> Response:
     records: list[Record] = []
     group = _group(shard, step, request, records)
-    refuse_full(step.settings, group, request.member_id, request.group_instance_id)
+    require_room(group, step.settings.consumer_max_size, request.member_id, request.group_instance_id)
     member_id = request.member_id or step.new_uuid()
     old = _member(step.settings, group, request, member_id, records)
     new = Member(member_id, _updated(old.metadata, request), old.current)
@@ -172,20 +179,6 @@ def _group(shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest, rec
     return convert_to_consumer(shard, step, group, records)
 
 
-def refuse_full(settings: BrokerSettings, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED unless there is room, or the member, or its instance id, is in the group already.
-
-    Source: throwIfConsumerGroupIsFull with KAFKA-20601.
-    """
-    if instance_id is not None and instance_id in group.static_members:
-        return
-    if len(group.members) >= settings.consumer_max_size and member_id not in group.members:
-        raise GroupError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {settings.consumer_max_size} members.",
-        )
-
-
 def _member(
     settings: BrokerSettings,
     group: ConsumerGroup,
@@ -209,7 +202,7 @@ def _member(
     if holder is None:
         return group.members.get(member_id) or Member(member_id)
     if not holder.uses_classic_protocol:
-        refuse_unreleased(holder, group.group_id, member_id, instance_id)
+        refuse_unreleased(holder, member_id)
     return replaced_static(group, holder, member_id, records)
 
 

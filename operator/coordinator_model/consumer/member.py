@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from ..base.messages import Protocol, TopicPartitions
+from ..base.messages import Protocol
 
 Partition = tuple[str, int]
 """(topic name, partition)."""
@@ -102,19 +102,6 @@ class Member:
 def topic_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names without repetition in a fixed order."""
     return tuple(sorted(set(names)))
-
-
-def partitions_of(grouped: TopicPartitions) -> list[Partition]:
-    """Return the pairs of a grouped list of partitions, in its order."""
-    return [(topic, partition) for topic, partitions in grouped for partition in partitions]
-
-
-def grouped(partitions: Iterable[Partition]) -> TopicPartitions:
-    """Return partitions grouped by topic, both in ascending order."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    return tuple((topic, tuple(numbers)) for topic, numbers in by_topic.items())
 
 
 def with_epoch(partitions: Iterable[Partition], epoch: int) -> dict[Partition, int]:

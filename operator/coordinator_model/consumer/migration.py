@@ -16,7 +16,7 @@ from ..assignors.subscription import (
     decode_subscription,
     encode_assignment,
 )
-from ..base.epoch_group import write
+from ..base.epoch_group import require_room, write
 from ..base.errors import ErrorCode, GroupError
 from ..base.messages import (
     HeartbeatRequest,
@@ -36,7 +36,7 @@ from ..base.shard import Shard
 from .conversion import convert_to_classic, may_downgrade_replaced
 from .fencing import leave
 from .group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
-from .heartbeat import refuse_full, replaced_static
+from .heartbeat import replaced_static
 from .member import ClassicMemberMetadata, Member, MemberMetadata, MemberState, topic_names
 from .regex import RegexChange, change_regex
 from .target import assignment_of, current_target, reconciled, record_member, updated_epoch
@@ -111,7 +111,7 @@ def _require_admissible(
             f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration "
             "is disabled.",
         )
-    refuse_full(shard.settings, group, member_id, instance_id)
+    require_room(group, shard.settings.consumer_max_size, member_id, instance_id)
     supported = group.supports_classic_protocols(request.protocol_type, [p.name for p in request.protocols])
     reason = f"Member {member_id}'s protocols are not supported."
     require(supported, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from ..base.errors import ErrorCode, GroupError
 from ..base.messages import (
+    ConsumerGroupDescribedGroup,
     ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     OffsetCommitRequest,
     OffsetFetchRequest,
     Request,
-    Response,
     TxnOffsetCommitRequest,
 )
 from ..base.result import Step
-from ..base.shard import ErrorResponse, Expire, Handler, Shard
+from ..base.shard import ErrorResponse, Expire, Handler, Shard, refusal
 from .describe import describe
 from .fencing import expire_member, expire_rebalance
 from .group import ConsumerGroup
@@ -38,9 +39,7 @@ def on_loaded(shard: Shard, step: Step) -> None:
 
     Members of the classic protocol too get the group's session timeout, not their own, until their next heartbeat.
     """
-    for group in shard.groups.values():
-        if not isinstance(group, ConsumerGroup):
-            continue
+    for group in shard.groups_of(ConsumerGroup):
         for member in group.members.values():
             arm_session(shard, step, group.group_id, member.member_id)
             if member.current.state is MemberState.UNREVOKED_PARTITIONS:
@@ -85,10 +84,6 @@ def check_fetch(group: ConsumerGroup, request: OffsetFetchRequest) -> None:
         raise GroupError(code, f"The member epoch {request.member_epoch} is not {member.member_epoch}.")
 
 
-def _refused(request: ConsumerGroupHeartbeatRequest, error: GroupError) -> Response:
-    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
-
-
 HANDLERS: dict[type[Request], Handler] = {
     ConsumerGroupHeartbeatRequest: heartbeat,
     ConsumerGroupDescribeRequest: describe,
@@ -101,5 +96,10 @@ EXPIRE: dict[str, Expire] = {
     "consumer-regex": resolve,
 }
 ON_LOADED = on_loaded
-ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {ConsumerGroupHeartbeatRequest: _refused}
+ERROR_RESPONSE: dict[type[Request], ErrorResponse] = {
+    ConsumerGroupHeartbeatRequest: refusal(ConsumerGroupHeartbeatResponse),
+    ConsumerGroupDescribeRequest: lambda request, error: ConsumerGroupDescribeResponse(
+        groups=tuple(ConsumerGroupDescribedGroup(group_id=g, error_code=error.code) for g in request.group_ids)
+    ),
+}
 ACCESS: dict[type[Request], str] = {ConsumerGroupHeartbeatRequest: "READ"}

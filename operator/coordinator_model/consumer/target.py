@@ -8,6 +8,7 @@ Source: GroupMetadataManager.updateSubscriptionMetadata, maybeUpdateTargetAssign
 from __future__ import annotations
 
 from ..assignors import SERVER_ASSIGNORS, MemberSubscription
+from ..assignors.subscription import to_pairs, to_topic_partitions
 from ..base.group_config import may_assign
 from ..base.image import metadata_hash
 from ..base.messages import TopicPartitions
@@ -15,7 +16,7 @@ from ..base.records import Record
 from ..base.result import Step
 from ..base.shard import Shard
 from .group import ConsumerGroup
-from .member import Member, MemberState, grouped, partitions_of
+from .member import Member, MemberState
 from .reconciliation import Reconciliation
 from .records import current_record, group_record, member_record, target_epoch_record, target_record
 
@@ -110,12 +111,12 @@ def reconciled(
     topics = group.topics_of(member)
     current = Reconciliation(
         target_epoch=epoch,
-        target=partitions_of(partitions),
+        target=to_pairs(partitions),
         subscribed={topic for topic in topics if topic in shard.image.partitions},
         wants_nothing=not topics,
         subscription_changed=subscription_changed,
         owner_epoch=group.owner_epoch,
-        owned=None if owned is None else partitions_of(owned),
+        owned=None if owned is None else to_pairs(owned),
     ).next(member.current)
     if current == member.current:
         return member
@@ -141,4 +142,4 @@ def arm_rebalance_timer(step: Step, group: ConsumerGroup, before: Member, after:
 
 def assignment_of(member: Member) -> TopicPartitions:
     """Return what an answer shows as a member's assignment."""
-    return grouped(member.current.assigned)
+    return to_topic_partitions(member.current.assigned)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..base.epoch_group import EpochGroup, RecordKinds, Replays, TargetMetadata
+from ..base.epoch_group import EpochGroup, RecordKinds, Replays
 from ..base.image import TopicImage
 from ..base.messages import TopicPartitions
-from ..base.records import Record, RecordType
+from ..base.records import RecordType
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +69,16 @@ class ShareGroup(EpochGroup[Member, TopicPartitions]):
     group_type = "share"
     protocol_type = "share"
     kinds = KINDS
+    metadata: GroupMetadata
 
     def __init__(self, group_id: str) -> None:
-        super().__init__(group_id)
-        self.metadata = GroupMetadata(1, 0)
-        self.target_metadata = TargetMetadata(1, 0)
+        super().__init__(group_id, GroupMetadata(1, 0))
         self.hashed_from: TopicImage | None = None  # not persisted
 
     @property
     def state(self) -> str:
         """Return Kafka's name of the state; a share group knows no other than these two (ShareGroupState)."""
         return "Stable" if self.members else "Empty"
-
-    def put_metadata(self, value: GroupMetadata) -> None:
-        """Take the value of a group epoch's record."""
-        self.metadata = value
-
-    def put_target_epoch(self, value: TargetMetadata | None) -> None:
-        """Take the value of a target epoch's record."""
-        self.target_metadata = value or TargetMetadata(-1, 0)
-
-    def tombstones(self) -> list[Record]:
-        """Return the tombstones that delete the group (ShareGroup.createGroupTombstoneRecords)."""
-        own = Record(RecordType.SHARE_GROUP_METADATA, (self.group_id,), None)
-        return [*KINDS.group_tombstones(self.group_id, self.members), own]
 
 
 def share_out(members: Mapping[str, Member], image: TopicImage) -> dict[str, TopicPartitions]:

@@ -9,15 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..base.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, existing, write
-from ..base.errors import ErrorCode, GroupError
+from ..base.epoch_group import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    described,
+    existing,
+    group_of_timer,
+    require_room,
+    write,
+)
+from ..base.errors import ErrorCode
 from ..base.group_config import effective_ms, may_assign
 from ..base.image import metadata_hash
 from ..base.messages import TopicPartitions
 from ..base.records import Record
 from ..base.result import Step
 from ..base.settings import require, require_text
-from ..base.shard import Shard
+from ..base.shard import Shard, refusal
 from ..base.timers import TimerKey
 from .group import (
     REPLAY,
@@ -59,7 +67,7 @@ def heartbeat(shard: Shard, step: Step, request: ShareGroupHeartbeatRequest) -> 
     joins = request.member_epoch == JOIN_EPOCH
     fresh = joins and request.group_id not in shard.groups
     group = ShareGroup(request.group_id) if fresh else existing(shard, request.group_id, ShareGroup)
-    _require_room(shard, group, request.member_id)
+    require_room(group, shard.settings.share_max_size, request.member_id)
     known = group.members.get(request.member_id)
     member = known or (Member(request.member_id) if joins else group.member(request.member_id))
     _require_epoch(member, request.member_epoch)
@@ -81,7 +89,10 @@ def heartbeat(shard: Shard, step: Step, request: ShareGroupHeartbeatRequest) -> 
 def describe(shard: Shard, step: Step, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
     """Show share groups; a group of another type or none answers GROUP_ID_NOT_FOUND (shareGroupDescribe)."""
     return ShareGroupDescribeResponse(
-        groups=tuple(_described_group(shard, request.principal, group_id) for group_id in request.group_ids)
+        groups=tuple(
+            described(shard, request.principal, group_id, ShareGroup, ShareGroupDescribedGroup, _told)
+            for group_id in request.group_ids
+        )
     )
 
 
@@ -97,16 +108,6 @@ def _validate(request: ShareGroupHeartbeatRequest) -> None:
     subscribes = bool(request.subscribed_topic_names) or request.member_epoch != JOIN_EPOCH
     valid(subscribes, "SubscribedTopicNames must be set in first request.")
     valid(request.member_epoch >= LEAVE_EPOCH, "MemberEpoch is invalid.")
-
-
-def _require_room(shard: Shard, group: ShareGroup, member_id: str) -> None:
-    """Refuse a new member of a full group (throwIfShareGroupIsFull)."""
-    size = shard.settings.share_max_size
-    require(
-        len(group.members) < size or member_id in group.members,
-        ErrorCode.GROUP_MAX_SIZE_REACHED,
-        f"The share group has reached its maximum capacity of {size} members.",
-    )
 
 
 def _require_epoch(member: Member, received: int) -> None:
@@ -187,57 +188,38 @@ def _fence(shard: Shard, step: Step, group: ShareGroup, member_id: str) -> None:
 
 def _session_expired(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove the member; a group or member that is gone by now needs nothing (shareGroupFenceMemberOperation)."""
-    group = shard.groups.get(key[1])
-    if isinstance(group, ShareGroup) and key[2] in group.members:
+    group = group_of_timer(shard, key, ShareGroup)
+    if group is not None:
         _fence(shard, step, group, key[2])
 
 
 def _on_loaded(shard: Shard, step: Step) -> None:
     """Give every member a full session again (onLoaded)."""
-    for group in shard.groups.values():
-        if isinstance(group, ShareGroup):
-            session_ms = effective_ms(shard, group.group_id, "share.session.timeout.ms")
-            for member_id in group.members:
-                step.arm(("share-session", group.group_id, member_id), session_ms)
+    for group in shard.groups_of(ShareGroup):
+        session_ms = effective_ms(shard, group.group_id, "share.session.timeout.ms")
+        for member_id in group.members:
+            step.arm(("share-session", group.group_id, member_id), session_ms)
 
 
-def _described_group(shard: Shard, principal: str, group_id: str) -> ShareGroupDescribedGroup:
-    try:
-        shard.authorize(principal, "DESCRIBE", group_id)
-        group = existing(shard, group_id, ShareGroup)
-    except GroupError as error:
-        state = "Dead" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
-        return ShareGroupDescribedGroup(
-            group_id=group_id, error_code=error.code, error_message=error.message or None, group_state=state
+def _told(group: ShareGroup) -> dict[str, object]:
+    members = tuple(
+        ShareGroupDescribedMember(
+            member_id=member.member_id,
+            rack_id=member.metadata.rack_id,
+            member_epoch=member.current.member_epoch,
+            client_id=member.metadata.client_id,
+            client_host=member.metadata.client_host,
+            subscribed_topic_names=member.metadata.subscribed_topic_names,
+            assignment=member.current.assigned,
         )
-    return ShareGroupDescribedGroup(
-        group_id=group_id,
-        group_state=group.state,
-        group_epoch=group.metadata.epoch,
-        assignment_epoch=group.target_metadata.assignment_epoch,
-        assignor_name="simple",
-        members=tuple(
-            ShareGroupDescribedMember(
-                member_id=member.member_id,
-                rack_id=member.metadata.rack_id,
-                member_epoch=member.current.member_epoch,
-                client_id=member.metadata.client_id,
-                client_host=member.metadata.client_host,
-                subscribed_topic_names=member.metadata.subscribed_topic_names,
-                assignment=member.current.assigned,
-            )
-            for member in group.members.values()
-        ),
+        for member in group.members.values()
     )
-
-
-def _refused(request: ShareGroupHeartbeatRequest, error: GroupError) -> ShareGroupHeartbeatResponse:
-    return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
+    return {"assignor_name": "simple", "members": members}
 
 
 HANDLERS = {ShareGroupHeartbeatRequest: heartbeat, ShareGroupDescribeRequest: describe}
 EXPIRE = {"share-session": _session_expired}
 ON_LOADED = _on_loaded
-ERROR_RESPONSE = {ShareGroupHeartbeatRequest: _refused}
+ERROR_RESPONSE = {ShareGroupHeartbeatRequest: refusal(ShareGroupHeartbeatResponse)}
 
 __all__ = ["ERROR_RESPONSE", "EXPIRE", "HANDLERS", "ON_LOADED", "REPLAY"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ..assignors import CLIENT_ASSIGNORS, MemberSubscription
 from ..assignors.subscription import (
@@ -24,10 +24,9 @@ from ..assignors.subscription import (
 from ..base import messages as m
 from ..base.errors import ErrorCode
 from ..base.image import TopicImage
-from ..share.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from ..share.messages import ShareGroupHeartbeatRequest
 from ..streams.messages import (
     StreamsGroupHeartbeatRequest,
-    StreamsGroupHeartbeatResponse,
     Subtopology,
     TaskIds,
     Topology,
@@ -266,7 +265,8 @@ class HeartbeatClient(Client):
         if answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
             self._join()
         elif answer.error_code is ErrorCode.NONE:
-            self.epoch, assignment = self._read(answer)
+            assert isinstance(answer, m.EpochHeartbeatResponse)
+            self.epoch, assignment = answer.member_epoch, self._read(answer)
             self.state = "running"
             if assignment is not None and assignment != self.owned:
                 self.owned = assignment
@@ -276,9 +276,10 @@ class HeartbeatClient(Client):
     def _request(self, epoch: int, *, full: bool) -> m.Request:
         """Return a heartbeat; `full` with everything that the coordinator must know at a join."""
 
-    @abstractmethod
-    def _read(self, answer: m.Response) -> tuple[int, m.TopicPartitions | None]:
-        """Return the member epoch and the assignment, None when unchanged."""
+    def _read(self, answer: Any) -> m.TopicPartitions | None:
+        """Return the assignment; None when it is unchanged."""
+        assignment: m.TopicPartitions | None = answer.assignment
+        return assignment
 
 
 @dataclass(kw_only=True)
@@ -298,10 +299,6 @@ class ConsumerClient(HeartbeatClient):
             subscribed_topic_names=self.topics if full else None,
             topic_partitions=self.owned if epoch >= 0 else None,
         )
-
-    def _read(self, answer: m.Response) -> tuple[int, m.TopicPartitions | None]:
-        assert isinstance(answer, m.ConsumerGroupHeartbeatResponse)
-        return answer.member_epoch, answer.assignment
 
 
 @dataclass(kw_only=True)
@@ -333,9 +330,9 @@ class StreamsClient(HeartbeatClient):
             warmup_tasks=others,
         )
 
-    def _read(self, answer: m.Response) -> tuple[int, m.TopicPartitions | None]:
-        assert isinstance(answer, StreamsGroupHeartbeatResponse)
-        return answer.member_epoch, answer.active_tasks
+    def _read(self, answer: Any) -> m.TopicPartitions | None:
+        tasks: TaskIds | None = answer.active_tasks
+        return tasks
 
 
 @dataclass(kw_only=True)
@@ -353,10 +350,6 @@ class ShareClient(HeartbeatClient):
             member_epoch=epoch,
             subscribed_topic_names=self.topics if full else None,
         )
-
-    def _read(self, answer: m.Response) -> tuple[int, m.TopicPartitions | None]:
-        assert isinstance(answer, ShareGroupHeartbeatResponse)
-        return answer.member_epoch, answer.assignment
 
 
 CLIENTS: dict[str, type[Client]] = {

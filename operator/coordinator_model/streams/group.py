@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..base.epoch_group import EpochGroup, RecordKinds, TargetMetadata
+from ..base.epoch_group import EpochGroup, RecordKinds
 from ..base.errors import ErrorCode, GroupError
 from ..base.image import TopicImage
-from ..base.records import Record, RecordType
-from .member import Holders, Member, Tasks
+from ..base.records import RecordType
+from .member import Member, Tasks
 from .messages import Topology
 
 
@@ -46,12 +46,12 @@ class StreamsGroup(EpochGroup[Member, Tasks]):
     group_type = "streams"
     protocol_type = "streams"
     kinds = KINDS
+    metadata: GroupMetadata
+    further_kinds = (RecordType.STREAMS_GROUP_TOPOLOGY,)
 
     def __init__(self, group_id: str) -> None:
-        super().__init__(group_id)
+        super().__init__(group_id, GroupMetadata(1, 0, -1, None))
         self.topology: Topology | None = None
-        self.metadata = GroupMetadata(1, 0, -1, None)
-        self.target_metadata = TargetMetadata(1, 0)
         # Not persisted: what the tasks were last counted from, open revocations, and a call to shut down.
         self.configured_from: TopicImage | None = None
         self.task_counts: dict[str, int] | None = None
@@ -70,29 +70,11 @@ class StreamsGroup(EpochGroup[Member, Tasks]):
         epoch = self.target_metadata.assignment_epoch
         return "Stable" if all(m.is_reconciled_to(epoch) for m in self.members.values()) else "Reconciling"
 
-    def holders(self) -> Holders:
-        """Return which process runs which task now."""
-        return Holders.of(self.members.values())
-
     def remove_member(self, member_id: str) -> None:
         """Drop a member if it is there; the call to shut down ends with the last one."""
         super().remove_member(member_id)
         if not self.members:
             self.shutdown_requested_by = None
-
-    def put_metadata(self, value: GroupMetadata) -> None:
-        """Take the value of a group epoch's record."""
-        self.metadata = value
-
-    def put_target_epoch(self, value: TargetMetadata | None) -> None:
-        """Take the value of a target epoch's record."""
-        self.target_metadata = value or TargetMetadata(-1, 0)
-
-    def tombstones(self) -> list[Record]:
-        """Return the tombstones that delete the group (StreamsGroup.createGroupTombstoneRecords)."""
-        kinds = (RecordType.STREAMS_GROUP_METADATA, RecordType.STREAMS_GROUP_TOPOLOGY)
-        own = (Record(kind, (self.group_id,), None) for kind in kinds)
-        return [*KINDS.group_tombstones(self.group_id, self.members), *own]
 
 
 def check_commit(group: StreamsGroup, member_id: str, member_epoch: int, topic: str, partition: int) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..base.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, existing, is_assigned, write
+from ..assignors.subscription import to_topic_partitions
+from ..base.epoch_group import JOIN_EPOCH, existing, is_assigned, refuse_unreleased, require_room, write
 from ..base.errors import ErrorCode, GroupError
 from ..base.group_config import effective_ms, may_assign
 from ..base.image import metadata_hash
@@ -17,7 +18,7 @@ from ..base.settings import require
 from ..base.shard import Shard
 from . import assignor as streams_assignor
 from .group import GroupMetadata, StreamsGroup
-from .member import Member, MemberMetadata, MemberState, Tasks, reconcile, task_ids, tasks_of
+from .member import Holders, Member, MemberMetadata, MemberState, Tasks, reconcile, tasks_of
 from .messages import Status, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, Topology
 from .records import (
     current_record,
@@ -28,18 +29,6 @@ from .records import (
     target_record,
     topology_record,
 )
-
-
-def _require_room(shard: Shard, group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> None:
-    """A full group still takes a returning instance id and a known member (throwIfStreamsGroupIsFull, KAFKA-20601)."""
-    if group.static_member(request.group_instance_id) is not None or request.member_id in group.members:
-        return
-    size = shard.settings.streams_max_size
-    require(
-        len(group.members) < size,
-        ErrorCode.GROUP_MAX_SIZE_REACHED,
-        f"The streams group has reached its maximum capacity of {size} members.",
-    )
 
 
 def _require_epoch(member: Member, request: StreamsGroupHeartbeatRequest) -> None:
@@ -73,7 +62,8 @@ def _require_epoch(member: Member, request: StreamsGroupHeartbeatRequest) -> Non
 def _owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
     if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
         return None
-    return Tasks(tasks_of(request.active_tasks), tasks_of(request.standby_tasks), tasks_of(request.warmup_tasks))
+    owned = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    return Tasks(*map(tasks_of, owned))
 
 
 class Heartbeat:
@@ -128,7 +118,8 @@ class Heartbeat:
             self._records += group.tombstones()
             group = None
         found = StreamsGroup(group_id) if group is None else existing(self._shard, group_id, StreamsGroup)
-        _require_room(self._shard, found, self._request)
+        size, instance_id = self._shard.settings.streams_max_size, self._request.group_instance_id
+        require_room(found, size, self._request.member_id, instance_id)
         return found
 
     def _find_member(self) -> Member:
@@ -150,12 +141,7 @@ class Heartbeat:
         old = group.static_member(instance_id)
         if old is None:
             return group.members.get(request.member_id) or Member(request.member_id)
-        require(
-            old.current.member_epoch == LEAVE_STATIC_EPOCH,
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {request.member_id} with instance id {instance_id} cannot join the group because the "
-            f"instance id is owned by {old.member_id} member.",
-        )
+        refuse_unreleased(old, request.member_id)
         return self._replace(old)
 
     def _replace(self, old: Member) -> Member:
@@ -177,17 +163,6 @@ class Heartbeat:
     def _updated(self, member: Member) -> Member:
         """Return the member with what this request tells of it; fields that are None stay as they were."""
         request, old = self._request, member.metadata
-        if (
-            request.topology is None
-            and request.process_id is None
-            and request.rack_id is None
-            and request.client_tags is None
-            and request.client_id == old.client_id
-            and request.client_host == old.client_host
-            and request.rebalance_timeout_ms in (-1, old.rebalance_timeout_ms)
-            and request.group_instance_id in (None, old.instance_id)
-        ):
-            return member
         new = MemberMetadata(
             old.instance_id if request.group_instance_id is None else request.group_instance_id,
             old.rack_id if request.rack_id is None else request.rack_id,
@@ -300,7 +275,7 @@ class Heartbeat:
         if member.is_reconciled_to(epoch):
             return member
         group = self._group
-        current = reconcile(member, epoch, target, group.holders(), _owned(self._request))
+        current = reconcile(member, epoch, target, Holders.of(group.members.values()), _owned(self._request))
         if current == member.current:
             return member
         updated = replace(member, current=current)
@@ -320,9 +295,9 @@ class Heartbeat:
             member_id=updated.member_id,
             member_epoch=updated.current.member_epoch,
             heartbeat_interval_ms=self._config("heartbeat.interval.ms"),
-            active_tasks=task_ids(assigned.active) if tells else None,
-            standby_tasks=task_ids(assigned.standby) if tells else None,
-            warmup_tasks=task_ids(assigned.warmup) if tells else None,
+            active_tasks=to_topic_partitions(assigned.active) if tells else None,
+            standby_tasks=to_topic_partitions(assigned.standby) if tells else None,
+            warmup_tasks=to_topic_partitions(assigned.warmup) if tells else None,
             status=tuple(self._status),
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from ..assignors.subscription import to_pairs, to_topic_partitions
 from .messages import DescribedTasks, TaskIds
 
 Task = tuple[str, int]
@@ -161,29 +162,20 @@ def reconcile(
     return step.next(current.member_epoch)
 
 
+@dataclass(frozen=True, slots=True)
 class _Step:
     """One step of one member."""
 
-    def __init__(
-        self,
-        process_id: str,
-        current: CurrentAssignment,
-        target_epoch: int,
-        target: Tasks,
-        holders: Holders,
-        owned: Tasks | None,
-    ) -> None:
-        self._process_id = process_id
-        self._current = current
-        self._held = current.assigned
-        self._target_epoch = target_epoch
-        self._target = target
-        self._holders = holders
-        self._owned = owned
+    process_id: str
+    current: CurrentAssignment
+    target_epoch: int
+    target: Tasks
+    holders: Holders
+    owned: Tasks | None
 
     def still_owns(self, revoked: HeldTasks) -> bool:
         """Return whether some of these tasks may still run (hasNotReleased)."""
-        owned = self._owned
+        owned = self.owned
         return owned is None or not (
             owned.active.isdisjoint(revoked.active)
             and owned.standby.isdisjoint(revoked.standby)
@@ -192,7 +184,7 @@ class _Step:
 
     def next(self, member_epoch: int) -> CurrentAssignment:
         """Return the assignment after this step; the member's epoch stays at `member_epoch` while it must revoke."""
-        held, target = self._held, self._target
+        held, target = self.current.assigned, self.target
         active = {task: epoch for task, epoch in held.active.items() if task in target.active}
         standby, warmup = set(held.standby & target.standby), set(held.warmup & target.warmup)
         standby_away, warmup_away = set(held.standby - standby), set(held.warmup - warmup)
@@ -226,41 +218,41 @@ class _Step:
         if must_revoke:
             kept = HeldTasks(active, frozenset(standby), frozenset(warmup))
             return self._moved(member_epoch, MemberState.UNREVOKED_TASKS, kept, revoked)
-        active |= dict.fromkeys(sorted(grant_active), self._target_epoch)
+        active |= dict.fromkeys(sorted(grant_active), self.target_epoch)
         assigned = HeldTasks(active, frozenset(standby | grant_standby), frozenset(warmup | grant_warmup))
         state = MemberState.UNRELEASED_TASKS if waits else MemberState.STABLE
-        return self._moved(self._target_epoch, state, assigned, HeldTasks())
+        return self._moved(self.target_epoch, state, assigned, HeldTasks())
 
     def _moved(self, epoch: int, state: MemberState, assigned: HeldTasks, revoked: HeldTasks) -> CurrentAssignment:
-        return CurrentAssignment(epoch, self._current.member_epoch, state, assigned, revoked)
+        return CurrentAssignment(epoch, self.current.member_epoch, state, assigned, revoked)
 
     def _active_is_taken(self, task: Task) -> bool:
         """An active task is taken while anybody runs it, or a neighbour in this process holds its state."""
         return (
-            task in self._holders.active
-            or self._neighbour_has(task, self._holders.standby, self._held.standby)
-            or self._neighbour_has(task, self._holders.warmup, self._held.warmup)
+            task in self.holders.active
+            or self._neighbour_has(task, self.holders.standby, self.current.assigned.standby)
+            or self._neighbour_has(task, self.holders.warmup, self.current.assigned.warmup)
         )
 
     def _standby_is_taken(self, task: Task) -> bool:
         return (
-            (self._runs_here(task) and task not in self._held.active)
-            or self._process_id in self._holders.standby.get(task, ())
-            or self._neighbour_has(task, self._holders.warmup, self._held.warmup)
+            (self._runs_here(task) and task not in self.current.assigned.active)
+            or self.process_id in self.holders.standby.get(task, ())
+            or self._neighbour_has(task, self.holders.warmup, self.current.assigned.warmup)
         )
 
     def _warmup_is_taken(self, task: Task) -> bool:
         return (
             self._runs_here(task)
-            or self._neighbour_has(task, self._holders.standby, self._held.standby)
-            or self._process_id in self._holders.warmup.get(task, ())
+            or self._neighbour_has(task, self.holders.standby, self.current.assigned.standby)
+            or self.process_id in self.holders.warmup.get(task, ())
         )
 
     def _runs_here(self, task: Task) -> bool:
-        return self._holders.active.get(task) == self._process_id
+        return self.holders.active.get(task) == self.process_id
 
     def _neighbour_has(self, task: Task, holders: Mapping[Task, set[str]], own: frozenset[Task]) -> bool:
-        return self._process_id in holders.get(task, ()) and task not in own
+        return self.process_id in holders.get(task, ()) and task not in own
 
 
 def _move(held: Iterable[Task], granted: set[Task], into: set[Task]) -> set[Task]:
@@ -271,19 +263,11 @@ def _move(held: Iterable[Task], granted: set[Task], into: set[Task]) -> set[Task
     return moved
 
 
-def task_ids(tasks: Iterable[Task]) -> TaskIds:
-    """Return tasks as the messages carry them."""
-    grouped: dict[str, list[int]] = {}
-    for subtopology_id, partition in sorted(tasks):
-        grouped.setdefault(subtopology_id, []).append(partition)
-    return tuple((subtopology_id, tuple(partitions)) for subtopology_id, partitions in grouped.items())
-
-
 def tasks_of(ids: TaskIds) -> frozenset[Task]:
     """Return the tasks of what a message carries."""
-    return frozenset((subtopology_id, partition) for subtopology_id, partitions in ids for partition in partitions)
+    return frozenset(to_pairs(ids))
 
 
-def described(tasks: Tasks | HeldTasks) -> DescribedTasks:
+def described_tasks(tasks: Tasks | HeldTasks) -> DescribedTasks:
     """Return tasks as a describe shows them."""
-    return DescribedTasks(task_ids(tasks.active), task_ids(tasks.standby), task_ids(tasks.warmup))
+    return DescribedTasks(to_topic_partitions(tasks.active), to_topic_partitions(tasks.standby), to_topic_partitions(tasks.warmup))

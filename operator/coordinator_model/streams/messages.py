@@ -9,8 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ..base.errors import ErrorCode
-from ..base.messages import Request, Response
+from ..base.messages import (
+    EpochDescribedGroup,
+    EpochDescribedMember,
+    EpochDescribeRequest,
+    EpochHeartbeatRequest,
+    EpochHeartbeatResponse,
+    Response,
+)
 
 TaskIds = tuple[tuple[str, tuple[int, ...]], ...]
 """((subtopology id, partitions), …), sorted by subtopology id, partitions ascending."""
@@ -48,24 +54,18 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamsGroupHeartbeatRequest(Request):
+class StreamsGroupHeartbeatRequest(EpochHeartbeatRequest):
     """StreamsGroupHeartbeat v0-1 (api 88).
 
     Parameters
     ----------
-    member_epoch: 0 joins, -1 leaves, -2 leaves for a while (static), else the member's current epoch.
-    rebalance_timeout_ms: -1: unchanged. The nullable fields: None: unchanged since the last heartbeat.
+    rebalance_timeout_ms: -1: unchanged.
     topology: only with member epoch 0.
     active_tasks, standby_tasks, warmup_tasks: what the member owns; all three or none.
     process_id: names the state directory; kept across restarts where that directory is.
     """
 
-    api_version: int = 1
-    group_id: str
-    member_id: str = ""
-    member_epoch: int = 0
     group_instance_id: str | None = None
-    rack_id: str | None = None
     rebalance_timeout_ms: int = -1
     topology: Topology | None = None
     active_tasks: TaskIds | None = None
@@ -77,12 +77,10 @@ class StreamsGroupHeartbeatRequest(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamsGroupHeartbeatResponse(Response):
+class StreamsGroupHeartbeatResponse(EpochHeartbeatResponse):
     """Answer to StreamsGroupHeartbeat; tasks None: unchanged."""
 
     member_id: str = ""
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
     active_tasks: TaskIds | None = None
     standby_tasks: TaskIds | None = None
     warmup_tasks: TaskIds | None = None
@@ -90,11 +88,8 @@ class StreamsGroupHeartbeatResponse(Response):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamsGroupDescribeRequest(Request):
+class StreamsGroupDescribeRequest(EpochDescribeRequest):
     """StreamsGroupDescribe v0-1 (api 89)."""
-
-    api_version: int = 1
-    group_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +102,10 @@ class DescribedTasks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamsGroupDescribedMember:
+class StreamsGroupDescribedMember(EpochDescribedMember):
     """One member of a streams group."""
 
-    member_id: str
-    member_epoch: int
     instance_id: str | None
-    rack_id: str | None
-    client_id: str
-    client_host: str
     topology_epoch: int
     process_id: str
     assignment: DescribedTasks
@@ -123,15 +113,9 @@ class StreamsGroupDescribedMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamsGroupDescribedGroup:
+class StreamsGroupDescribedGroup(EpochDescribedGroup):
     """One streams group."""
 
-    group_id: str
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    group_state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
     topology: Topology | None = None
     members: tuple[StreamsGroupDescribedMember, ...] = ()
 

@@ -10,16 +10,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..base.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, existing, write
-from ..base.errors import ErrorCode, GroupError
+from ..base.epoch_group import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    described,
+    existing,
+    group_of_timer,
+    write,
+)
+from ..base.errors import ErrorCode
 from ..base.group_config import effective_ms, may_assign
 from ..base.result import Step
 from ..base.settings import require, require_text
-from ..base.shard import Shard
+from ..base.shard import Shard, refusal
 from ..base.timers import TimerKey
 from .group import StreamsGroup
 from .heartbeat import Heartbeat, assign_tasks
-from .member import HeldTasks, Member, MemberState, Tasks, described
+from .member import HeldTasks, Member, MemberState, Tasks, described_tasks
 from .messages import (
     StreamsGroupDescribedGroup,
     StreamsGroupDescribedMember,
@@ -46,7 +54,10 @@ def heartbeat(shard: Shard, step: Step, request: StreamsGroupHeartbeatRequest) -
 def describe(shard: Shard, step: Step, request: StreamsGroupDescribeRequest) -> StreamsGroupDescribeResponse:
     """Show streams groups; a group of another type or none answers GROUP_ID_NOT_FOUND (streamsGroupDescribe)."""
     return StreamsGroupDescribeResponse(
-        groups=tuple(_described_group(shard, request.principal, group_id) for group_id in request.group_ids)
+        groups=tuple(
+            described(shard, request.principal, group_id, StreamsGroup, StreamsGroupDescribedGroup, _told)
+            for group_id in request.group_ids
+        )
     )
 
 
@@ -122,17 +133,15 @@ def _fence(shard: Shard, step: Step, group: StreamsGroup, member_id: str) -> Non
 
 def _session_expired(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove the member; a group or member that is gone by now needs nothing (streamsGroupFenceMemberOperation)."""
-    group = shard.groups.get(key[1])
-    if isinstance(group, StreamsGroup) and key[2] in group.members:
+    group = group_of_timer(shard, key, StreamsGroup)
+    if group is not None:
         _fence(shard, step, group, key[2])
 
 
 def _rebalance_expired(shard: Shard, step: Step, key: TimerKey) -> None:
     """Remove a member that has not given up its tasks in time (scheduleStreamsGroupRebalanceTimeout)."""
-    group = shard.groups.get(key[1])
-    if not isinstance(group, StreamsGroup) or key[2] not in group.members:
-        return
-    if group.members[key[2]].current.member_epoch == group.revoking_since_epoch.get(key[2]):
+    group = group_of_timer(shard, key, StreamsGroup)
+    if group is not None and group.members[key[2]].current.member_epoch == group.revoking_since_epoch.get(key[2]):
         _fence(shard, step, group, key[2])
 
 
@@ -150,9 +159,7 @@ def _initial_delay_over(shard: Shard, step: Step, key: TimerKey) -> None:
 
 def _on_loaded(shard: Shard, step: Step) -> None:
     """Give every member a full session and every revocation its full time again (onLoaded)."""
-    for group in shard.groups.values():
-        if not isinstance(group, StreamsGroup):
-            continue
+    for group in shard.groups_of(StreamsGroup):
         session_ms = effective_ms(shard, group.group_id, "streams.session.timeout.ms")
         for member in group.members.values():
             step.arm(("streams-session", group.group_id, member.member_id), session_ms)
@@ -165,23 +172,9 @@ def _on_loaded(shard: Shard, step: Step) -> None:
 # describe ------------------------------------------------------------------------------------------------------------
 
 
-def _described_group(shard: Shard, principal: str, group_id: str) -> StreamsGroupDescribedGroup:
-    try:
-        shard.authorize(principal, "DESCRIBE", group_id)
-        group = existing(shard, group_id, StreamsGroup)
-    except GroupError as error:
-        state = "Dead" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
-        return StreamsGroupDescribedGroup(
-            group_id=group_id, error_code=error.code, error_message=error.message or None, group_state=state
-        )
-    return StreamsGroupDescribedGroup(
-        group_id=group_id,
-        group_state=group.state,
-        group_epoch=group.metadata.epoch,
-        assignment_epoch=group.target_metadata.assignment_epoch,
-        topology=group.topology,
-        members=tuple(_described_member(group, member) for member in group.members.values()),
-    )
+def _told(group: StreamsGroup) -> dict[str, object]:
+    members = tuple(_described_member(group, member) for member in group.members.values())
+    return {"topology": group.topology, "members": members}
 
 
 def _described_member(group: StreamsGroup, member: Member) -> StreamsGroupDescribedMember:
@@ -195,13 +188,9 @@ def _described_member(group: StreamsGroup, member: Member) -> StreamsGroupDescri
         client_host=metadata.client_host,
         topology_epoch=metadata.topology_epoch,
         process_id=metadata.process_id,
-        assignment=described(current.assigned),
-        target_assignment=described(group.targets.get(member.member_id, Tasks())),
+        assignment=described_tasks(current.assigned),
+        target_assignment=described_tasks(group.targets.get(member.member_id, Tasks())),
     )
-
-
-def _refused(request: StreamsGroupHeartbeatRequest, error: GroupError) -> StreamsGroupHeartbeatResponse:
-    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
 
 
 HANDLERS = {StreamsGroupHeartbeatRequest: heartbeat, StreamsGroupDescribeRequest: describe}
@@ -211,6 +200,6 @@ EXPIRE = {
     "streams-initial": _initial_delay_over,
 }
 ON_LOADED = _on_loaded
-ERROR_RESPONSE = {StreamsGroupHeartbeatRequest: _refused}
+ERROR_RESPONSE = {StreamsGroupHeartbeatRequest: refusal(StreamsGroupHeartbeatResponse)}
 
 __all__ = ["ERROR_RESPONSE", "EXPIRE", "HANDLERS", "ON_LOADED", "REPLAY"]

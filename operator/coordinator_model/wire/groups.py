@@ -12,20 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base import messages as m
+from ..share import messages as share
 from ..streams import messages as streams
 from .codec import Api, Body
-from .streams import (
-    share_heartbeat,
-    share_heartbeat_answer,
-    streams_describe_answer,
-    streams_heartbeat,
-    streams_heartbeat_answer,
-)
+from .streams import streams_describe_answer, streams_heartbeat, streams_heartbeat_answer
 from .values import TopicIds, alike, flat, named_partitions, wire_partitions
 
 UNKNOWN_TOPIC_ID = 100
-FIRST_TOPIC_ID_OF_OFFSETS = 10
-"""OffsetCommit and OffsetFetch name topics by id from v10 on (KIP-848)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +164,8 @@ def _fetched(group: Body, answer: Any, ids: TopicIds) -> Body:
     return {"group_id": group["group_id"], "error_code": int(answer.error_code), "topics": topics}
 
 
-def _consumer_heartbeat_answer(_version: int, _asked: Body, answers: Sequence[Any], ids: TopicIds) -> Body:
+def _assigning_answer(_version: int, _asked: Body, answers: Sequence[Any], ids: TopicIds) -> Body:
+    """Write the answer to the heartbeat of a consumer or share group."""
     answer = answers[0]
     assignment = None
     if answer.assignment is not None:
@@ -206,7 +200,7 @@ _READ: dict[Api, Callable[[Body, Body, TopicIds], Sequence[m.Request]]] = {
     Api.CONSUMER_GROUP_DESCRIBE: _same(m.ConsumerGroupDescribeRequest),
     Api.STREAMS_GROUP_HEARTBEAT: streams_heartbeat,
     Api.STREAMS_GROUP_DESCRIBE: _same(streams.StreamsGroupDescribeRequest),
-    Api.SHARE_GROUP_HEARTBEAT: share_heartbeat,
+    Api.SHARE_GROUP_HEARTBEAT: _same(share.ShareGroupHeartbeatRequest),
 }
 
 _WRITE: dict[Api, Callable[[int, Body, Sequence[Any], TopicIds], Body]] = {
@@ -221,10 +215,10 @@ _WRITE: dict[Api, Callable[[int, Body, Sequence[Any], TopicIds], Body]] = {
     Api.OFFSET_COMMIT: _commit_answer,
     Api.TXN_OFFSET_COMMIT: _commit_answer,
     Api.OFFSET_FETCH: _offset_fetch_answer,
-    Api.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat_answer,
+    Api.CONSUMER_GROUP_HEARTBEAT: _assigning_answer,
     Api.CONSUMER_GROUP_DESCRIBE: _consumer_describe_answer,
     Api.STREAMS_GROUP_HEARTBEAT: streams_heartbeat_answer,
     Api.STREAMS_GROUP_DESCRIBE: streams_describe_answer,
-    Api.SHARE_GROUP_HEARTBEAT: share_heartbeat_answer,
+    Api.SHARE_GROUP_HEARTBEAT: _assigning_answer,
 }
 GROUP_APIS = frozenset(_READ)

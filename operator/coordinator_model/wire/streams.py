@@ -1,6 +1,6 @@
-"""Heartbeats and descriptions of streams and share groups off the wire and back.
+"""Heartbeats and descriptions of streams groups off the wire and back.
 
-Source: StreamsGroupHeartbeat (v0, as far as kio knows it), StreamsGroupDescribe, ShareGroupHeartbeat, ShareGroupDescribe.
+Source: StreamsGroupHeartbeat (v0, as far as kio knows it), StreamsGroupDescribe.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..base import messages as m
-from ..share import messages as share
 from ..streams import messages as streams
 from .codec import Body
-from .values import TopicIds, alike, flat, wire_partitions
+from .values import TopicIds, alike, flat
+
+ROLES = ("active_tasks", "standby_tasks", "warmup_tasks")
 
 
 def streams_heartbeat(body: Body, common: Body, _ids: TopicIds) -> Sequence[m.Request]:
     """Read StreamsGroupHeartbeat; a subtopology with changelog topics is stateful."""
-    roles = ("active_tasks", "standby_tasks", "warmup_tasks")
-    tasks = {role: _task_ids(body[role]) for role in roles}
+    tasks = {role: _task_ids(body[role]) for role in ROLES}
     tags = body["client_tags"]
     more = {
         "group_instance_id": body["instance_id"],
@@ -48,38 +48,23 @@ def _wire_tasks(tasks: streams.TaskIds | None) -> list[Body] | None:
     return None if tasks is None else [{"subtopology_id": name, "partitions": p} for name, p in tasks]
 
 
+def _by_role(held: Any) -> Body:
+    return {role: _wire_tasks(getattr(held, role)) for role in ROLES}
+
+
 def streams_heartbeat_answer(_version: int, _asked: Body, answers: Sequence[Any], _ids: TopicIds) -> Body:
     """Write the answer to StreamsGroupHeartbeat."""
     answer = answers[0]
-    roles = ("active_tasks", "standby_tasks", "warmup_tasks")
     status = [{"status_code": int(code), "status_detail": detail} for code, detail in answer.status]
-    return {**flat(answer), **{role: _wire_tasks(getattr(answer, role)) for role in roles}, "status": status}
+    return {**flat(answer), **_by_role(answer), "status": status}
 
 
 def streams_describe_answer(_version: int, _asked: Body, answers: Sequence[Any], _ids: TopicIds) -> Body:
     """Write the answer to StreamsGroupDescribe; the topology is left out."""
 
-    def tasks(held: streams.DescribedTasks) -> Body:
-        roles = ("active_tasks", "standby_tasks", "warmup_tasks")
-        return {role: _wire_tasks(getattr(held, role)) for role in roles}
-
     def member(each: streams.StreamsGroupDescribedMember) -> Body:
-        both = {"assignment": tasks(each.assignment), "target_assignment": tasks(each.target_assignment)}
+        both = {"assignment": _by_role(each.assignment), "target_assignment": _by_role(each.target_assignment)}
         return {**flat(each), **both}
 
     groups = [{**flat(g), "topology": None, "members": [member(each) for each in g.members]} for g in answers[0].groups]
     return {"groups": groups}
-
-
-def share_heartbeat(body: Body, common: Body, _ids: TopicIds) -> Sequence[m.Request]:
-    """Read ShareGroupHeartbeat."""
-    return [alike(share.ShareGroupHeartbeatRequest, body, **common)]
-
-
-def share_heartbeat_answer(_version: int, _asked: Body, answers: Sequence[Any], ids: TopicIds) -> Body:
-    """Write the answer to ShareGroupHeartbeat."""
-    held = answers[0].assignment
-    return {
-        **flat(answers[0]),
-        "assignment": None if held is None else {"topic_partitions": wire_partitions(held, ids)},
-    }

@@ -150,7 +150,7 @@ class Consumer(ABC):
 
     async def wait_for_poll(self) -> None:
         """Let the application come to its next poll and hand over what is taken from it."""
-        pause_s = self.settings.revoke_s + self.settings.poll_s * self.rng.random()
+        pause_s = self.settings.poll_s * self.rng.random()
         if pause_s:
             await asyncio.sleep(pause_s)
 

@@ -6,8 +6,20 @@ Source: KIP-345, KIP-814; AbstractCoordinator and ConsumerCoordinator of the Jav
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
+from coordinator_model.assignors.range import assign
+from coordinator_model.assignors.subscription import (
+    DecodedAssignment,
+    DecodedSubscription,
+    MemberSubscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+    to_pairs,
+)
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import (
@@ -21,13 +33,9 @@ from coordinator_model.base.messages import (
 )
 
 from .base import Consumer, Fatal
-from .consumer_protocol import (
-    assign_range,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
+
+PROTOCOL_VERSION = 0
+"""Of what the clients write into metadata and assignments; later versions only append."""
 
 
 class ClassicConsumer(Consumer):
@@ -115,9 +123,8 @@ class ClassicConsumer(Consumer):
             return False
         if self.is_leader:
             self._assigned_for = self.cluster.image
-        assignment = decode_assignment(synced.assignment)
         self.saw_round(self.generation_id)
-        self.own((topic, number) for topic, numbers in assignment.items() for number in numbers)
+        self.own(to_pairs(decode_assignment(synced.assignment).partitions))
         self.tell("joined", member=self.member_id, generation=self.generation_id, partitions=len(self.owned))
         return True
 
@@ -146,11 +153,21 @@ class ClassicConsumer(Consumer):
             group_instance_id=self.instance_id,
             session_timeout_ms=self.session_timeout_ms,
             rebalance_timeout_ms=settings.rebalance_timeout_ms,
-            protocols=(Protocol(settings.assignor, encode_subscription(settings.topics)),),
+            protocols=(Protocol(settings.assignor, encoded_topics(settings.topics)),),
         )
 
     def _assign(self, joined: JoinGroupResponse) -> tuple[tuple[str, bytes], ...]:
-        in_order = sorted(joined.members, key=lambda m: (m.group_instance_id or m.member_id, m.member_id))
-        subscriptions = {member.member_id: decode_subscription(member.metadata) for member in in_order}
-        assigned = assign_range(subscriptions, self.cluster.image.partitions)
-        return tuple((member_id, encode_assignment(assignment)) for member_id, assignment in assigned.items())
+        members = {
+            # Dynamic members are served by their member ids, in one order with the instance ids of the others.
+            m.member_id: MemberSubscription(
+                m.group_instance_id or m.member_id, topics=decode_subscription(m.metadata).topics
+            )
+            for m in joined.members
+        }
+        assigned = assign(members, self.cluster.image)
+        return tuple((m, encode_assignment(DecodedAssignment(PROTOCOL_VERSION, own))) for m, own in assigned.items())
+
+
+def encoded_topics(topics: Iterable[str]) -> bytes:
+    """Encode the topics that a member wants."""
+    return encode_subscription(DecodedSubscription(PROTOCOL_VERSION, tuple(topics)))

@@ -8,15 +8,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from coordinator_model.assignors.subscription import to_pairs, to_topic_partitions
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from coordinator_model.base.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 from .base import Consumer, Fatal
-from .partition_meter import Partition
 
 JOIN_EPOCH, LEAVE_EPOCH, LEAVE_FOR_A_WHILE_EPOCH = 0, -1, -2
 
@@ -79,7 +75,7 @@ class Kip848Consumer(Consumer):
         if response.assignment is None:
             await asyncio.sleep(self._interval_s)
             return
-        assigned = frozenset((topic, number) for topic, numbers in response.assignment for number in numbers)
+        assigned = frozenset(to_pairs(response.assignment))
         if self.owned - assigned:
             await self.wait_for_poll()
             self.own(self.owned & assigned)
@@ -90,18 +86,7 @@ class Kip848Consumer(Consumer):
 
     def _beat(self) -> ConsumerGroupHeartbeatRequest:
         settings = self.settings
-        if self.member_epoch == JOIN_EPOCH or self._sends_all:
-            return ConsumerGroupHeartbeatRequest(
-                client_id=self.process.pod_name,
-                client_host=self.link.host,
-                group_id=settings.group_id,
-                member_id=self.member_id,
-                member_epoch=self.member_epoch,
-                group_instance_id=self.instance_id,
-                rebalance_timeout_ms=settings.rebalance_timeout_ms,
-                subscribed_topic_names=tuple(sorted(settings.topics)),
-                topic_partitions=_by_topic(self.owned),
-            )
+        is_full = self.member_epoch == JOIN_EPOCH or self._sends_all
         return ConsumerGroupHeartbeatRequest(
             client_id=self.process.pod_name,
             client_host=self.link.host,
@@ -109,12 +94,7 @@ class Kip848Consumer(Consumer):
             member_id=self.member_id,
             member_epoch=self.member_epoch,
             group_instance_id=self.instance_id,
-            topic_partitions=_by_topic(self.owned) if self._has_to_confirm else None,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms if is_full else -1,
+            subscribed_topic_names=tuple(sorted(settings.topics)) if is_full else None,
+            topic_partitions=to_topic_partitions(self.owned) if is_full or self._has_to_confirm else None,
         )
-
-
-def _by_topic(partitions: frozenset[Partition]) -> TopicPartitions:
-    topics: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        topics.setdefault(topic, []).append(number)
-    return tuple((topic, tuple(numbers)) for topic, numbers in topics.items())

@@ -84,7 +84,6 @@ class ConsumerSettings:
         leaves for good; remain: as default. A dynamic member leaves unless it is to remain (KIP-1092).
     poll_s: longest time between two polls; a classic member joins a rebalance, and a KIP-848 member takes its new
         assignment, at the next one.
-    revoke_s: time that handing over partitions takes, as for a last commit.
     """
 
     group_id: str
@@ -102,7 +101,6 @@ class ConsumerSettings:
     heartbeat_s: float | None = None
     close: Literal["default", "leave", "remain"] = "default"
     poll_s: float = 0.0
-    revoke_s: float = 0.0
     assignor: str = "range"
 
 

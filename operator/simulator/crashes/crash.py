@@ -37,7 +37,7 @@ UNTIL_S = 3000.0
 Story = Callable[[World], Coroutine[Any, Any, None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CrashScenario:
     """A short history whose every await is a place to crash.
 
@@ -76,11 +76,15 @@ class CrashVerdict:
     trace: str = ""
 
 
+async def _removed(world: World, departed: str) -> None:
+    await world.until(lambda: departed not in world.members(), GOAL_WITHIN_S, f"{departed} is no member any more")
+
+
 async def _scale_down(world: World) -> None:
     """Web 2 → 1: the member of web-1 is removed."""
     departed = world.id_of(1)
     world.users.scale(NAMESPACE, WORKLOAD, 1)
-    await world.until(lambda: departed not in world.members(), GOAL_WITHIN_S, f"{departed} is no member any more")
+    await _removed(world, departed)
 
 
 async def _roll(world: World) -> None:
@@ -117,7 +121,7 @@ async def _fail_over_after_the_leave(world: World) -> None:
         f"{departed} is removed a first time, or its session runs out",
     )
     await asyncio.sleep(FAIL_OVER_S)
-    await world.until(lambda: departed not in world.members(), GOAL_WITHIN_S, f"{departed} is no member any more")
+    await _removed(world, departed)
 
 
 async def _take_over(world: World) -> None:
@@ -130,60 +134,30 @@ async def _take_over(world: World) -> None:
         leader.process.freeze()
         world.loop.world_call_later(FROZEN_S, leader.process.thaw)
     await asyncio.sleep(FROZEN_S + 1.0)
-    await world.until(lambda: departed not in world.members(), GOAL_WITHIN_S, f"{departed} is no member any more")
+    await _removed(world, departed)
 
 
 SCENARIOS: tuple[CrashScenario, ...] = (
+    CrashScenario("scale-down", "scale-down of a classic group", "classic", _scale_down, 1),
+    CrashScenario("scale-down-two", "the same with a standby", "classic", _scale_down, 1, operators=2),
+    CrashScenario("scale-down-kip848", "scale-down of a KIP-848 group", "consumer", _scale_down, 1),
+    CrashScenario("roll", "a roll, after which nobody is removed", "classic", _roll, 0),
+    CrashScenario("fail-over", "the coordinator loses an acknowledged removal", "classic", _fail_over_after_the_leave, 2),
+    CrashScenario("fail-over-two", "the same with a standby", "classic", _fail_over_after_the_leave, 2, operators=2),
     CrashScenario(
-        name="scale-down", says="scale-down of a classic group", protocol="classic", story=_scale_down, removals=1
-    ),
-    CrashScenario(
-        name="scale-down-two",
-        says="the same with a standby",
-        protocol="classic",
-        story=_scale_down,
-        removals=1,
+        "take-over",
+        "the standby takes over a leader that stands still, and the leader is killed",
+        "classic",
+        _take_over,
+        1,
         operators=2,
     ),
     CrashScenario(
-        name="scale-down-kip848",
-        says="scale-down of a KIP-848 group",
-        protocol="consumer",
-        story=_scale_down,
-        removals=1,
-    ),
-    CrashScenario(
-        name="roll", says="a roll, after which nobody is removed", protocol="classic", story=_roll, removals=0
-    ),
-    CrashScenario(
-        name="fail-over",
-        says="the coordinator loses an acknowledged removal",
-        protocol="classic",
-        story=_fail_over_after_the_leave,
-        removals=2,
-    ),
-    CrashScenario(
-        name="fail-over-two",
-        says="the same with a standby",
-        protocol="classic",
-        story=_fail_over_after_the_leave,
-        removals=2,
-        operators=2,
-    ),
-    CrashScenario(
-        name="take-over",
-        says="the standby takes over a leader that stands still, and the leader is killed",
-        protocol="classic",
-        story=_take_over,
-        removals=1,
-        operators=2,
-    ),
-    CrashScenario(
-        name="take-over-standby",
-        says="the same, and the standby is killed",
-        protocol="consumer",
-        story=_take_over,
-        removals=1,
+        "take-over-standby",
+        "the same, and the standby is killed",
+        "consumer",
+        _take_over,
+        1,
         operators=2,
         victim="operator-b",
     ),

@@ -13,7 +13,7 @@ from typing import Any
 from ..kubernetes.node.kubelet import Kubelet
 from ..kubernetes.objects import PODS
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, RunningOperator, World
-from .registry import USUAL_LATENCY_S, Heal, attempt, draw_operator, fault
+from .registry import USUAL_LATENCY_S, Heal, attempt, draw_operator, each, fault
 
 READS_A_POD = ("get", PODS)
 """The operator reads single pods only after it has found a member that it may remove."""
@@ -151,11 +151,7 @@ def zombie_is_born_in_a_gap(world: World, rng: Random) -> Heal:
     script, lost = _zombie_is_born(world, rng, hide=hide, show=show)
     world.loop.spawn(script, name="zombie in a gap")
 
-    def heal() -> None:
-        for node in lost:
-            node.heal()
-
-    return heal
+    return each(Kubelet.heal, lost)
 
 
 @fault(weight=1.0, lasts_s=(120, 200))

@@ -5,16 +5,14 @@ from __future__ import annotations
 from random import Random
 
 from ..kubernetes.objects import LEASES, PODS, STATEFULSETS, STATIC_GROUPS
-from ..world.world import World
-from .registry import Heal, draw_operator, fault
+from ..world.world import RunningOperator, World
+from .registry import Heal, fault, operator_fault, setting
 
 
-@fault(weight=1.5, lasts_s=(0, 0))
-def watches_break(world: World, rng: Random) -> None:
+@operator_fault(weight=1.5, lasts_s=(0, 0))
+def watches_break(world: World, rng: Random, operator: RunningOperator) -> None:
     """Every watch of an operator is cut."""
-    operator = draw_operator(world, rng)
-    if operator is not None:
-        operator.transport.link.break_watches()
+    operator.transport.link.break_watches()
 
 
 @fault(weight=0.7, lasts_s=(0, 0))
@@ -24,52 +22,34 @@ def watch_position_is_too_old(world: World, rng: Random) -> None:
     watches_break(world, rng)
 
 
-@fault(weight=1.5, lasts_s=(5, 60))
-def watch_lags(world: World, rng: Random) -> Heal | None:
+@operator_fault(weight=1.5, lasts_s=(5, 60))
+def watch_lags(world: World, rng: Random, operator: RunningOperator) -> Heal:
     """The API server's cache is behind: events come late, cached reads are old."""
-    operator = draw_operator(world, rng)
-    if operator is None:
-        return None
     faults = operator.transport.link.faults
     faults.watch_delay_s = faults.stale_s = rng.uniform(1, 30)
 
-    def heal() -> None:
-        faults.watch_delay_s = faults.stale_s = 0.0
-
-    return heal
+    return setting(faults, watch_delay_s=0.0, stale_s=0.0)
 
 
-@fault(lasts_s=(5, 60))
-def api_server_is_slow(world: World, rng: Random) -> Heal | None:
+@operator_fault(lasts_s=(5, 60))
+def api_server_is_slow(world: World, rng: Random, operator: RunningOperator) -> Heal:
     """Every request takes up to some seconds."""
-    operator = draw_operator(world, rng)
-    if operator is None:
-        return None
     faults = operator.transport.link.faults
     faults.latency_s = (0.1, rng.uniform(0.5, 6))
 
-    def heal() -> None:
-        faults.latency_s = (0.001, 0.005)
-
-    return heal
+    return setting(faults, latency_s=(0.001, 0.005))
 
 
-@fault(weight=1.5, lasts_s=(5, 90))
-def operator_is_cut_off(world: World, rng: Random) -> Heal | None:
+@operator_fault(weight=1.5, lasts_s=(5, 90))
+def operator_is_cut_off(world: World, rng: Random, operator: RunningOperator) -> Heal:
     """The operator does not reach the API server."""
-    operator = draw_operator(world, rng)
-    if operator is None:
-        return None
     operator.transport.link.faults.is_cut = True
     return operator.transport.link.heal
 
 
-@fault(lasts_s=(2, 40))
-def api_server_fails(world: World, rng: Random) -> Heal | None:
+@operator_fault(lasts_s=(2, 40))
+def api_server_fails(world: World, rng: Random, operator: RunningOperator) -> Heal:
     """Every request is answered 503, or refused."""
-    operator = draw_operator(world, rng)
-    if operator is None:
-        return None
     link = operator.transport.link
     link.faults.is_refusing = rng.random() < 0.5
     link.faults.failing_status = 0 if link.faults.is_refusing else rng.choice((429, 500, 503))
@@ -81,13 +61,11 @@ def api_server_fails(world: World, rng: Random) -> Heal | None:
     return heal
 
 
-@fault(lasts_s=(0, 0))
-def answers_of_the_api_server_get_lost(world: World, rng: Random) -> None:
+@operator_fault(lasts_s=(0, 0))
+def answers_of_the_api_server_get_lost(world: World, rng: Random, operator: RunningOperator) -> None:
     """Writes are carried out and nobody hears of it; others find that somebody was faster."""
-    operator = draw_operator(world, rng)
-    if operator is not None:
-        operator.transport.link.faults.lost_answers = rng.randint(1, 3)
-        operator.transport.link.faults.conflicts = rng.randint(0, 3)
+    operator.transport.link.faults.lost_answers = rng.randint(1, 3)
+    operator.transport.link.faults.conflicts = rng.randint(0, 3)
 
 
 @fault(lasts_s=(5, 60))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from random import Random
 
 from ..kubernetes.node.kubelet import Kubelet
@@ -10,10 +11,9 @@ from ..kubernetes.objects import PODS, STATEFULSETS, STATIC_GROUPS
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
 from .heirs import find_again, lose_pod, wait_for_heir
 from .people import create_group_again
-from .registry import Heal, attempt, fault, wait_for
+from .registry import Heal, attempt, each, fault, wait_for
 
 PUBLISHED_WITHIN_S = 60.0
-LOST_FOR_S = (200.0, 400.0)
 
 
 @fault(weight=0.8, lasts_s=(240, 330))
@@ -31,11 +31,7 @@ def workload_comes_while_no_operator_lives(world: World, rng: Random) -> Heal:
 
     world.loop.spawn(act(), name="unseen workload")
 
-    def heal() -> None:
-        for node in lost:
-            find_again(world, node)
-
-    return heal
+    return each(partial(find_again, world), lost)
 
 
 async def come_unseen(world: World, rng: Random, lost: list[Kubelet]) -> None:

@@ -6,13 +6,14 @@ Around it something happens to that memory, drawn from all that can, before the 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from random import Random
 
 from ..kubernetes.node.kubelet import Kubelet
 from ..kubernetes.objects import PODS, is_true, uid_of
 from ..kubernetes.watch_log import Event
 from ..world.world import NAMESPACE, WORKLOAD, World
-from .registry import FAULTS, Heal, attempt, carry_out, fault, wait_for
+from .registry import FAULTS, Heal, attempt, carry_out, each, fault, wait_for
 
 TROUBLES = (
     "api_server_is_away",
@@ -78,11 +79,7 @@ def zombie_has_an_heir(world: World, rng: Random) -> Heal:
 
     world.loop.spawn(act(), name="zombie with an heir")
 
-    def heal() -> None:
-        for node in lost:
-            find_again(world, node)
-
-    return heal
+    return each(partial(find_again, world), lost)
 
 
 def lose_pod(world: World, node: Kubelet, name: str) -> None:

@@ -8,10 +8,10 @@ from typing import Final
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import JoinGroupRequest, Protocol
 
-from ..clients.consumer_protocol import encode_subscription
+from ..clients.classic import encoded_topics
 from ..kafka.network import KafkaLink
-from ..world.world import GROUP, TOPIC, World
-from .registry import USUAL_LATENCY_S, Heal, draw_operator, fault
+from ..world.world import GROUP, TOPIC, RunningOperator, World
+from .registry import USUAL_LATENCY_S, Heal, fault, operator_fault, setting
 
 OPERATOR_PRINCIPAL: Final = "User:operator"
 
@@ -40,34 +40,22 @@ def all_brokers_are_down(world: World, rng: Random) -> Heal:
     return heal
 
 
-@fault(weight=1.5, lasts_s=(5, 40))
-def answers_of_kafka_get_lost(world: World, rng: Random) -> Heal | None:
+@operator_fault(weight=1.5, lasts_s=(5, 40))
+def answers_of_kafka_get_lost(world: World, rng: Random, operator: RunningOperator) -> Heal:
     """The coordinator acts, and the operator does not hear of it."""
-    operator = draw_operator(world, rng)
-    if operator is None:
-        return None
     link = operator.gateway.link
     link.answers_to_lose = rng.randint(1, 4)
 
-    def heal() -> None:
-        link.answers_to_lose = 0
-
-    return heal
+    return setting(link, answers_to_lose=0)
 
 
-@fault(lasts_s=(5, 60))
-def kafka_is_slow(world: World, rng: Random) -> Heal | None:
+@operator_fault(lasts_s=(5, 60))
+def kafka_is_slow(world: World, rng: Random, operator: RunningOperator) -> Heal:
     """Every request of the operator takes up to seconds."""
-    operator = draw_operator(world, rng)
-    if operator is None:
-        return None
     link = operator.gateway.link
     link.latency_s = rng.uniform(0.2, 4)
 
-    def heal() -> None:
-        link.latency_s = USUAL_LATENCY_S
-
-    return heal
+    return setting(link, latency_s=USUAL_LATENCY_S)
 
 
 @fault(lasts_s=(0, 0))
@@ -107,6 +95,6 @@ def stranger_joins(world: World, rng: Random) -> None:
         group_instance_id=f"{TOPIC}-stranger-{rng.randint(0, 9)}",
         session_timeout_ms=30_000,
         rebalance_timeout_ms=10_000,
-        protocols=(Protocol("range", encode_subscription((TOPIC,))),),
+        protocols=(Protocol("range", encoded_topics((TOPIC,))),),
     )
     world.loop.spawn(world.ask_once(link, join), name="stranger")

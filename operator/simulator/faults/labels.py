@@ -10,7 +10,7 @@ from staticgroup.api.names import POD_INDEX_LABEL
 from ..kubernetes.node.kubelet import Kubelet
 from ..kubernetes.objects import PODS, Json
 from ..world.world import NAMESPACE, WORKLOAD, World
-from .registry import Heal, attempt, draw_pod, fault
+from .registry import Heal, attempt, draw_pod, each, fault, setting
 
 
 @fault(weight=0.6, lasts_s=(5, 90))
@@ -31,7 +31,7 @@ def pods_come_without_the_index_label(world: World, rng: Random) -> Heal | None:
     if not sets.has_index_label:
         return None
     sets.has_index_label = False
-    return lambda: setattr(sets, "has_index_label", True)
+    return setting(sets, has_index_label=True)
 
 
 @fault(weight=1.0, lasts_s=(120, 220))
@@ -57,11 +57,7 @@ def pod_is_made_by_hand(world: World, rng: Random) -> Heal:
 
     world.loop.spawn(act(), name="pod by hand")
 
-    def heal() -> None:
-        for node in lost:
-            node.heal()
-
-    return heal
+    return each(Kubelet.heal, lost)
 
 
 def copy_without_labels(pod: Json) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from ..kubernetes.objects import LEASES, STATIC_GROUPS, Json
@@ -47,6 +48,16 @@ def status_is_set_back(world: World, rng: Random) -> Heal:
     return heal
 
 
+def _refusing(name: str, statuses: list[int]) -> Callable[[RunningOperator], None]:
+    """Return what lets an operator of this name meet these answers to its next reads of the Lease."""
+
+    def refuse(running: RunningOperator) -> None:
+        if running.name == name:
+            running.transport.link.faults.refusals[READS_THE_LEASE] = list(statuses)
+
+    return refuse
+
+
 @fault(weight=0.7, lasts_s=(5, 40))
 def lease_cannot_be_read(world: World, rng: Random) -> Heal | None:
     """Reads of the Lease, and of nothing else, are refused for a while."""
@@ -54,10 +65,7 @@ def lease_cannot_be_read(world: World, rng: Random) -> Heal | None:
     if operator is None:
         return None
 
-    def refuse(running: RunningOperator) -> None:
-        if running.name == operator.name:
-            running.transport.link.faults.refusals[READS_THE_LEASE] = [status] * MANY
-
+    refuse = _refusing(operator.name, [status] * MANY)
     refuse(operator)
     world.on_start.append(refuse)
 
@@ -76,10 +84,7 @@ def first_read_of_the_lease_is_refused(world: World, rng: Random) -> Heal | None
     if operator is None:
         return None
 
-    def refuse(running: RunningOperator) -> None:
-        if running.name == operator.name:
-            running.transport.link.faults.refusals[READS_THE_LEASE] = [status]
-
+    refuse = _refusing(operator.name, [status])
     world.on_start.append(refuse)
     world.crash_operator(operator)
 

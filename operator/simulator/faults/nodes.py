@@ -6,7 +6,7 @@ from random import Random
 
 from ..kubernetes.objects import NODES, PODS, uid_of
 from ..world.world import NAMESPACE, WORKLOAD, World
-from .registry import Heal, attempt, draw_node, draw_pod, fault
+from .registry import Heal, attempt, draw_node, draw_pod, fault, setting
 
 
 @fault(weight=1.5, lasts_s=(10, 120))
@@ -100,10 +100,7 @@ def kubelet_rejects_running_pods(world: World, rng: Random) -> Heal:
     node.rejections = rng.randint(1, 2)
     node.restart_kubelet(rng.uniform(0.1, 2))
 
-    def heal() -> None:
-        node.rejections = 0
-
-    return heal
+    return setting(node, rejections=0)
 
 
 @fault(weight=1.5, lasts_s=(0, 0))

@@ -5,26 +5,20 @@ from __future__ import annotations
 from random import Random
 
 from ..kubernetes.objects import LEASES
-from ..world.world import SYSTEM, World
-from .registry import Heal, attempt, draw_operator, fault
+from ..world.world import SYSTEM, RunningOperator, World
+from .registry import Heal, attempt, fault, operator_fault
 
 
-@fault(weight=2.0, lasts_s=(1, 30))
-def operator_crashes(world: World, rng: Random) -> Heal | None:
+@operator_fault(weight=2.0, lasts_s=(1, 30))
+def operator_crashes(world: World, rng: Random, operator: RunningOperator) -> Heal:
     """An operator is killed and starts again."""
-    operator = draw_operator(world, rng)
-    if operator is None:
-        return None
     world.crash_operator(operator)
     return lambda: world.restart_operator(operator.name)
 
 
-@fault(lasts_s=(3, 45))
-def operator_freezes(world: World, rng: Random) -> Heal | None:
+@operator_fault(lasts_s=(3, 45))
+def operator_freezes(world: World, rng: Random, operator: RunningOperator) -> Heal:
     """An operator stands still, perhaps beyond its Lease, and goes on as if nothing had been."""
-    operator = draw_operator(world, rng)
-    if operator is None:
-        return None
     operator.process.freeze()
     return operator.process.thaw
 

@@ -6,10 +6,11 @@ A fault is a function of the world that returns how to undo it; None: it is over
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import wraps
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from ..kubernetes.api_server import ApiError
 from ..kubernetes.node.kubelet import Kubelet
@@ -18,6 +19,7 @@ from ..world.world import NAMESPACE, RunningOperator, World
 
 Heal = Callable[[], None]
 Begin = Callable[[World, Random], Heal | None]
+BeginOfOne = Callable[[World, Random, RunningOperator], Heal | None]
 USUAL_LATENCY_S: Final = 0.002
 
 
@@ -49,6 +51,42 @@ def fault(*, weight: float = 1.0, lasts_s: tuple[float, float] = (5.0, 60.0)) ->
         return begin
 
     return register
+
+
+def operator_fault(
+    *, weight: float = 1.0, lasts_s: tuple[float, float] = (5.0, 60.0)
+) -> Callable[[BeginOfOne], Begin]:
+    """Register a function of one drawn operator as the fault of its name; nothing happens while none lives."""
+
+    def register(begin: BeginOfOne) -> Begin:
+        @wraps(begin)
+        def begin_if_any(world: World, rng: Random) -> Heal | None:
+            operator = draw_operator(world, rng)
+            return None if operator is None else begin(world, rng, operator)
+
+        return fault(weight=weight, lasts_s=lasts_s)(begin_if_any)
+
+    return register
+
+
+def setting(target: object, **values: Any) -> Heal:
+    """Return what sets these attributes, as a fault is healed that was nothing else."""
+
+    def heal() -> None:
+        for name, value in values.items():
+            setattr(target, name, value)
+
+    return heal
+
+
+def each(act: Callable[[Kubelet], object], nodes: Iterable[Kubelet]) -> Heal:
+    """Return what does something to every one of the nodes that are there by then."""
+
+    def heal() -> None:
+        for node in nodes:
+            act(node)
+
+    return heal
 
 
 async def carry_out(world: World, rng: Random, chosen: Fault, *, lasts_s: float | None = None) -> None:
@@ -100,4 +138,4 @@ def attempt(action: Callable[[], object]) -> None:
     try:
         action()
     except ApiError:
-        pass
+        pass  # whatever the API server refuses, as a user who comes too late or too early; the fault goes on

@@ -7,7 +7,8 @@ are methods: the schedule calls them, and clients and the operator meet them as 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from coordinator_model.base.errors import ErrorCode
@@ -301,32 +302,21 @@ class ModelKafkaCluster:
         if (exchange.principal, operation(request)) in self.denied:
             return refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if isinstance(request, DescribeGroupsRequest):
-            return DescribeGroupsResponse(
-                groups=tuple(
-                    group
-                    for group_id in request.groups
-                    for group in self._described(
-                        DescribeGroupsRequest(api_version=request.api_version, groups=(group_id,)), exchange
-                    )
-                )
-            )
+            alone = (replace(request, groups=(group_id,)) for group_id in request.groups)
+            return DescribeGroupsResponse(groups=self._described(alone, exchange))
         if isinstance(request, ConsumerGroupDescribeRequest):
-            return ConsumerGroupDescribeResponse(
-                groups=tuple(
-                    group
-                    for group_id in request.group_ids
-                    for group in self._described(ConsumerGroupDescribeRequest(group_ids=(group_id,)), exchange)
-                )
-            )
+            single = (replace(request, group_ids=(group_id,)) for group_id in request.group_ids)
+            return ConsumerGroupDescribeResponse(groups=self._described(single, exchange))
         holders = self._holders(request.group_id) if isinstance(request, LeaveGroupRequest) else {}
         response = self.shard(group_of(request)).handle(request, exchange)
         if isinstance(request, LeaveGroupRequest) and isinstance(response, LeaveGroupResponse):
             self._note_leave(request, response, exchange, holders)
         return response
 
-    def _described(self, request: Any, exchange: Exchange) -> Any:
-        response: Any = self.shard(group_of(request)).handle(request, exchange)
-        return response.groups
+    def _described(self, requests: Iterable[Request], exchange: Exchange) -> tuple[Any, ...]:
+        """Ask each group's own coordinator."""
+        answers: list[Any] = [self.shard(group_of(request)).handle(request, exchange) for request in requests]
+        return tuple(group for answer in answers for group in answer.groups)
 
     def _list(self, request: ListGroupsRequest, exchange: Exchange) -> ListGroupsResponse:
         if (exchange.principal, "DESCRIBE") in self.denied:

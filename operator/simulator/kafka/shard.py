@@ -12,14 +12,9 @@ from dataclasses import dataclass, field
 
 from coordinator_model.base.errors import ErrorCode, GroupError
 from coordinator_model.base.messages import (
-    ConsumerGroupDescribedGroup,
     ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    DescribedGroup,
     DescribeGroupsRequest,
-    DescribeGroupsResponse,
     ListGroupsRequest,
-    ListGroupsResponse,
     Request,
     Response,
 )
@@ -37,14 +32,6 @@ NEVER_S = float("-inf")
 
 def refusal(request: Request, code: ErrorCode) -> Response:
     """Return the error response of a request's own type; a describe carries the error in each group."""
-    if isinstance(request, DescribeGroupsRequest):
-        return DescribeGroupsResponse(groups=tuple(DescribedGroup(group_id=g, error_code=code) for g in request.groups))
-    if isinstance(request, ConsumerGroupDescribeRequest):
-        return ConsumerGroupDescribeResponse(
-            groups=tuple(ConsumerGroupDescribedGroup(group_id=g, error_code=code) for g in request.group_ids)
-        )
-    if isinstance(request, ListGroupsRequest):
-        return ListGroupsResponse(error_code=code)
     return ERROR_RESPONSE[type(request)](request, GroupError(code))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from . import admission
 from .objects import (
@@ -24,13 +24,19 @@ from .objects import (
     STATIC_GROUPS,
     Json,
     merged,
+    name_of,
+    namespace_of,
     time_text,
+    uid_of,
     with_owners,
 )
 from .watch_log import Event, EventLog, Selector, Subscription
 
 PROGRESS_EVERY_S: Final = 5.0
 """etcd tells the watch cache its revision at least this often (k/k etcd3 progress notify)."""
+
+POLICY_LAG_S: Final = 0.5
+"""So late the policy's parameter informer knows a StaticGroup (seen: about 1 s)."""
 
 _HAS_STATUS: Final = frozenset({PODS, NODES, NAMESPACES, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS})
 _HAS_GENERATION: Final = frozenset({PODS, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS})
@@ -66,7 +72,6 @@ class ApiServer:
     Parameters
     ----------
     now_s: virtual seconds.
-    policy_lag_s: how late the policy's parameter informer knows a StaticGroup (seen: about 1 s).
 
     Attributes
     ----------
@@ -74,12 +79,10 @@ class ApiServer:
     observers: called with (resource, event) after each committed write.
     """
 
-    def __init__(
-        self, *, now_s: Callable[[], float], policy_name: str = "staticgroup-inject", policy_lag_s: float = 0.5
-    ):
+    policy_name: ClassVar = "staticgroup-inject"
+
+    def __init__(self, *, now_s: Callable[[], float]) -> None:
         self.now_s = now_s
-        self.policy_name = policy_name
-        self.policy_lag_s = policy_lag_s
         self.resource_version = 100
         self.denied: set[tuple[str, str, str]] = set()
         self.subscriptions: dict[str, list[Subscription]] = {}
@@ -263,6 +266,11 @@ class ApiServer:
             after = with_owners(after, present, manager, self.now_s())
         return self._store_update(resource, after, present)
 
+    def patch_status(self, resource: str, obj: Json, status: Json, *, manager: str = "") -> Json:
+        """Merge a patch into the status of just this object; 409 when another one has its name by now."""
+        place = namespace_of(obj), name_of(obj)
+        return self.patch(resource, *place, {"status": status}, subresource="status", uid=uid_of(obj), manager=manager)
+
     def apply_status(self, resource: str, namespace: str, name: str, body: Json) -> Json:
         """Apply a status server-side, for a manager that owns all of it.
 
@@ -397,7 +405,7 @@ class ApiServer:
         else:
             del objects[key]
         if resource == STATIC_GROUPS:
-            self._params.setdefault(key, []).append((self.now_s() + self.policy_lag_s, obj))
+            self._params.setdefault(key, []).append((self.now_s() + POLICY_LAG_S, obj))
         event = Event(self.resource_version, self.now_s(), obj, previous)
         self._log(resource).append(event)
         for subscription in tuple(self.subscriptions.get(resource, ())):

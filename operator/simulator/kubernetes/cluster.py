@@ -11,7 +11,7 @@ from ..engine.loop import SimulationLoop
 from ..engine.trace import Trace
 from .api_server import ApiServer, Backup
 from .controllers.garbage_collector import GarbageCollector
-from .controllers.node_controller import MONITOR_GRACE_S, NodeController, PodGarbageCollector
+from .controllers.node_controller import NodeController, PodGarbageCollector
 from .controllers.scheduler import Scheduler
 from .controllers.statefulset import StatefulSetController
 from .node.kubelet import Kubelet
@@ -38,7 +38,6 @@ class Kubernetes:
     node_names: machines that are up from the beginning.
     namespaces: to be there besides kube-system.
     has_policy: the injection policy is installed.
-    node_grace_s: silence after which a node counts as unreachable.
     """
 
     def __init__(
@@ -52,7 +51,6 @@ class Kubernetes:
         namespaces: Sequence[str] = ("shop", "ops"),
         has_policy: bool = True,
         timings: NodeTimings | None = None,
-        node_grace_s: float = MONITOR_GRACE_S,
     ) -> None:
         self.loop = loop
         self.trace = trace
@@ -69,7 +67,7 @@ class Kubernetes:
             self.server.create(MUTATING_POLICIES, {"metadata": {"name": self.server.policy_name}})
         self.stateful_sets = StatefulSetController(self.server, loop, rng=self.rng("statefulset"), trace=trace)
         self.scheduler = Scheduler(self.server, loop, rng=self.rng("scheduler"), trace=trace)
-        self.node_controller = NodeController(self.server, loop, trace=trace, grace_s=node_grace_s)
+        self.node_controller = NodeController(self.server, loop, trace=trace)
         self.pod_gc = PodGarbageCollector(self.server, loop, trace=trace)
         self.garbage_collector = GarbageCollector(self.server, loop, rng=self.rng("gc"), trace=trace)
         self.nodes: dict[str, Kubelet] = {}

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 from kio.index import load_request_schema
 
+from coordinator_model.base.broker_config import group_defaults, properties
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
     ConsumerGroupDescribeRequest,
@@ -269,15 +270,6 @@ def _find_coordinator(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
 
 def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchange) -> Any:
     """Show broker and group settings as stored, not as clamped (ConfigHelper)."""
-    settings = cluster.settings
-    broker_values = {
-        "group.min.session.timeout.ms": settings.group_min_session_timeout_ms,
-        "group.max.session.timeout.ms": settings.group_max_session_timeout_ms,
-        "group.consumer.min.session.timeout.ms": settings.consumer_min_session_timeout_ms,
-        "group.consumer.max.session.timeout.ms": settings.consumer_max_session_timeout_ms,
-        "group.streams.min.session.timeout.ms": settings.streams_min_session_timeout_ms,
-        "group.streams.max.session.timeout.ms": settings.streams_max_session_timeout_ms,
-    }
     refused: dict[int, int] = {}
     if (exchange.principal, "DESCRIBE_CONFIGS") in cluster.denied:
         refused = {
@@ -285,15 +277,10 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
             GROUP_RESOURCE: Code.GROUP_AUTHORIZATION_FAILED,
         }
 
-    def values_of(resource: Any) -> dict[str, object]:
+    def values_of(resource: Any) -> dict[str, str]:
         if resource.resource_type == BROKER_RESOURCE:
-            return dict(broker_values)
-        stored = cluster.group_configs.get(resource.resource_name, {})
-        return {
-            "consumer.session.timeout.ms": settings.consumer_session_timeout_ms,
-            "streams.session.timeout.ms": settings.streams_session_timeout_ms,
-            **stored,
-        }
+            return properties(cluster.settings)
+        return {**group_defaults(cluster.settings), **cluster.group_configs.get(resource.resource_name, {})}
 
     def result(resource: Any) -> Any:
         code = refused.get(resource.resource_type, Code.NONE)
@@ -302,7 +289,7 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             error_code=code,
-            configs=tuple(SimpleNamespace(name=name, value=str(value)) for name, value in shown.items()),
+            configs=tuple(SimpleNamespace(name=name, value=value) for name, value in shown.items()),
         )
 
     return SimpleNamespace(results=tuple(result(resource) for resource in request.resources))

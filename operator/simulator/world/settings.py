@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from coordinator_model.base.settings import BrokerSettings
 
+from ..clients.settings import LIBRARIES, ConsumerSettings, ContainerSettings
 from ..kubernetes.objects import Json
-from .teams import Team
+from .teams import GROUP, TOPIC, Team
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +68,23 @@ def plain_team(settings: WorldSettings) -> Team:
         set_spec={"podManagementPolicy": policy},
         threads=settings.threads,
     )
+
+
+def program(team: Team, settings: WorldSettings) -> ContainerSettings:
+    """Return what a team's container runs: one consumer of the group, with as many threads as the pod has members."""
+    entry = team.variables
+    first = team.suffixes[0].removeprefix("-")
+    consumer = ConsumerSettings(
+        group_id=GROUP,
+        topics=(TOPIC,),
+        protocol="classic" if settings.protocol == "classic" else "consumer",
+        library=LIBRARIES[settings.library],
+        instance_id_variable=entry.instance_id_name,
+        session_timeout_variable=entry.session_timeout_name,
+        threads=team.threads,
+        first_thread=int(first) if first.isdigit() else 1,
+        always_numbers=team.suffixes != [""],
+        session_timeout_ms=settings.session_timeout_s * 1000,
+        heartbeat_s=settings.heartbeat_s,
+    )
+    return ContainerSettings(consumers=(consumer,), startup_s=settings.startup_s, close_s=settings.close_s)

@@ -13,7 +13,6 @@ from staticgroup.api import names
 from staticgroup.api.identity import EnvEntry, Identity
 from staticgroup.api.injection import env_entries
 
-from ..clients.settings import LIBRARIES, ConsumerSettings, ContainerSettings
 from ..kubernetes.objects import Json
 from ..kubernetes.users import stateful_set
 from ..oracles.issued_ids import client_suffixes
@@ -134,35 +133,6 @@ def id_template_by_hand(team: Team, status: Json) -> str:
     for placeholder, text in known.items():
         template = template.replace(placeholder, text)
     return template
-
-
-def program(
-    team: Team,
-    *,
-    protocol: str,
-    library: str,
-    session_timeout_s: int,
-    heartbeat_s: float | None,
-    startup_s: tuple[float, float],
-    close_s: float,
-) -> ContainerSettings:
-    """Return what a team's container runs: one consumer of the group, with as many threads as the pod has members."""
-    entry = team.variables
-    first = team.suffixes[0].removeprefix("-")
-    consumer = ConsumerSettings(
-        group_id=GROUP,
-        topics=(TOPIC,),
-        protocol="classic" if protocol == "classic" else "consumer",
-        library=LIBRARIES[library],
-        instance_id_variable=entry.instance_id_name,
-        session_timeout_variable=entry.session_timeout_name,
-        threads=team.threads,
-        first_thread=int(first) if first.isdigit() else 1,
-        always_numbers=team.suffixes != [""],
-        session_timeout_ms=session_timeout_s * 1000,
-        heartbeat_s=heartbeat_s,
-    )
-    return ContainerSettings(consumers=(consumer,), startup_s=startup_s, close_s=close_s)
 
 
 def kafka_connection(namespace: str) -> Json:

@@ -23,7 +23,6 @@ from staticgroup.runtime.process.settings import Settings
 from ..clients.partition_meter import GroupMeter, PartitionMeter
 from ..clients.processes import ContainerProcess, ProcessTable
 from ..clients.programs import Programs
-from ..clients.settings import ContainerSettings
 from ..engine.loop import SimulationLoop, simulation
 from ..engine.trace import Trace
 from ..kafka.cluster import ModelKafkaCluster
@@ -49,7 +48,7 @@ from ..oracles.ground_truth import GroundTruth
 from ..oracles.issued_ids import Issue
 from ..oracles.promises import Effect, Leave, Rest, Safety, StatusHistory, Violation, judge_rest, secrets_shown
 from . import teams
-from .settings import WorldSettings, plain_team
+from .settings import WorldSettings, plain_team, program
 from .teams import GROUP, NAMESPACE, TOPIC, WORKLOAD, Team
 
 __all__ = ["GROUP", "NAMESPACE", "SYSTEM", "TOPIC", "WORKLOAD", "RunningOperator", "World", "WorldSettings"]
@@ -97,7 +96,7 @@ class World:
         self.meters = PartitionMeter(self.loop.time, lambda: self.kafka.image.partitions)
         self.programs = Programs({}, cluster=self.kafka, meter=self.meters, seed=seed, trace=self.trace)
         for team in self.teams:
-            self.programs.containers[team.container] = self._program(team)
+            self.programs.containers[team.container] = program(team, settings)
         self.processes = ProcessTable(
             self.loop, program_of=self.programs, creator_of=self.kafka.creator_of, trace=self.trace
         )
@@ -131,18 +130,6 @@ class World:
         """Those of the teams, and as many more as are watched."""
         own = tuple(dict.fromkeys(team.namespace for team in self.teams))
         return own + tuple(f"team-{n}" for n in range(self.settings.watched - len(own)))
-
-    def _program(self, team: Team) -> ContainerSettings:
-        s = self.settings
-        return teams.program(
-            team,
-            protocol=s.protocol,
-            library=s.library,
-            session_timeout_s=s.session_timeout_s,
-            heartbeat_s=s.heartbeat_s,
-            startup_s=s.startup_s,
-            close_s=s.close_s,
-        )
 
     def _create_connection(self, namespace: str) -> None:
         data = {"username": "b3BlcmF0b3I=", "password": "czNjcjN0LWNhbmFyeQ=="}

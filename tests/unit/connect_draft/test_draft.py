@@ -43,7 +43,7 @@ from connect_draft.workers.assignors import DeclarativeAssignor, EagerDraftAssig
 from connect_draft.workers.cluster import Delivery, DraftCluster
 from connect_draft.workers.worker import DraftWorker
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.connect import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
+from coordinator_model.connect.work import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
 
 GROUP = "connect-cluster"
 CONFIG = ClusterConfig(1, {"A": 2, "B": 1})

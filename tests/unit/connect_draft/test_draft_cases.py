@@ -32,8 +32,8 @@ from connect_draft.records import (
 from connect_draft.workers.assignors import ConnectAssignor, DeclarativeAssignor, TodaysAssignor
 from connect_draft.workers.cluster import DraftCluster
 from connect_draft.workers.worker import DraftWorker
-from coordinator_model.connect import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
 from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
+from coordinator_model.connect.work import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
 
 GOLDEN = Path(__file__).parents[2] / "conformance" / "golden"
 GROUP = "connect-cluster"

@@ -34,18 +34,17 @@ from coordinator_model.base.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from coordinator_model.connect import (
+from coordinator_model.connect.cluster import ConnectCluster
+from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
+from coordinator_model.connect.protocol import (
     Assignment,
     AssignmentError,
-    ClusterConfig,
-    ConnectCluster,
-    ConnectorsAndTasks,
     ConnectProtocolCompatibility,
-    ConnectWorker,
-    IncrementalCooperativeAssignor,
     decode_assignment,
     encode_assignment,
 )
+from coordinator_model.connect.work import ClusterConfig, ConnectorsAndTasks
+from coordinator_model.connect.worker import ConnectWorker
 
 GROUP = "connect-cluster"
 CONFIG = ClusterConfig(2, {"A": 3, "B": 3})

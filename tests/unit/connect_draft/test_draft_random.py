@@ -19,8 +19,8 @@ from connect_draft.workers.assignors import DeclarativeAssignor, TodaysAssignor
 from connect_draft.workers.cluster import Delivery, DraftCluster
 from connect_draft.workers.worker import DraftWorker
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.connect import ClusterConfig, ConnectorsAndTasks
 from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
+from coordinator_model.connect.work import ClusterConfig, ConnectorsAndTasks
 from support.long_drills import by_length
 
 GROUP = "connect-cluster"

@@ -6,26 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_model.connect import (
+from coordinator_model.connect.cluster import ConnectCluster, select_protocol
+from coordinator_model.connect.eager import assign_eagerly
+from coordinator_model.connect.incremental import IncrementalCooperativeAssignor, Round, successive_revocation_delay_ms
+from coordinator_model.connect.protocol import (
     Assignment,
     AssignmentError,
-    ClusterConfig,
-    ConnectCluster,
-    ConnectorsAndTasks,
-    ConnectorTaskId,
     ConnectProtocolCompatibility,
-    IncrementalCooperativeAssignor,
-    Round,
     SchemaError,
     WorkerState,
-    assign_eagerly,
     decode_assignment,
     decode_metadata,
     encode_assignment,
     encode_metadata,
-    select_protocol,
 )
-from coordinator_model.connect.incremental import successive_revocation_delay_ms
+from coordinator_model.connect.work import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
 
 EAGER, COMPATIBLE, SESSIONED = ConnectProtocolCompatibility
 

@@ -23,16 +23,11 @@ from coordinator_model.base.messages import (
     SyncGroupResponse,
 )
 from coordinator_model.base.settings import BrokerSettings
-from coordinator_model.connect import (
-    ClusterConfig,
-    ConnectCluster,
-    ConnectorsAndTasks,
-    ConnectProtocolCompatibility,
-    ConnectWorker,
-    IncrementalCooperativeAssignor,
-    decode_assignment,
-    decode_metadata,
-)
+from coordinator_model.connect.cluster import ConnectCluster
+from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
+from coordinator_model.connect.protocol import ConnectProtocolCompatibility, decode_assignment, decode_metadata
+from coordinator_model.connect.work import ClusterConfig, ConnectorsAndTasks
+from coordinator_model.connect.worker import ConnectWorker
 from coordinator_model.coordinator import GroupCoordinator
 
 GROUP = "connect-cluster"

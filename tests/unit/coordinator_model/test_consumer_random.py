@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conformance.consumer_bench import GROUP, Bench, protocols
-from coordinator_model.assignors.subscription import decode_assignment
+from coordinator_model.assignors.subscription import decode_assignment, to_pairs, to_topic_partitions
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import TopicPartitions
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.consumer.group import ConsumerGroup
-from coordinator_model.consumer.member import Partition, grouped, partitions_of
+from coordinator_model.consumer.member import Partition
 
 INSTANCES = [None, "x", "y", "z"]
 ACTIONS = ["join", "beat", "beat", "beat", "leave", "away", "crash", "classic", "remove", "tick", "fail over", "topics"]
@@ -32,7 +32,7 @@ class Consumer:
 
     @property
     def owned(self) -> TopicPartitions:
-        return grouped(self.owns)
+        return to_topic_partitions(self.owns)
 
 
 class Player:
@@ -70,7 +70,7 @@ class Player:
         if answer.error_code is ErrorCode.NONE:
             self.live = [c for c in self.live if instance_id is None or c.instance_id != instance_id]
             consumer.epoch = answer.member_epoch
-            consumer.owns = set(partitions_of(answer.assignment or ()))
+            consumer.owns = set(to_pairs(answer.assignment or ()))
             self.live.append(consumer)
 
     def join_classic(self, instance_id: str | None) -> None:
@@ -85,7 +85,7 @@ class Player:
     def sync(self, consumer: Consumer) -> None:
         answer = self.bench.sync_classic(consumer.member_id, consumer.epoch, consumer.instance_id)
         if answer is not None and answer.error_code is ErrorCode.NONE:
-            consumer.owns = set(partitions_of(decode_assignment(answer.assignment).partitions))
+            consumer.owns = set(to_pairs(decode_assignment(answer.assignment).partitions))
 
     def beat(self, consumer: Consumer) -> None:
         if consumer.classic:
@@ -107,7 +107,7 @@ class Player:
             return
         consumer.epoch = answer.member_epoch
         if answer.assignment is not None:
-            consumer.owns = set(partitions_of(answer.assignment))
+            consumer.owns = set(to_pairs(answer.assignment))
 
     def depart(self, action: str, consumer: Consumer) -> None:
         self.live.remove(consumer)

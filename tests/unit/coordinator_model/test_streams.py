@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator_model.assignors.subscription import to_topic_partitions
 from coordinator_model.base.errors import ErrorCode, GroupError
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import (
@@ -36,7 +37,6 @@ from coordinator_model.streams.member import (
     Task,
     Tasks,
     reconcile,
-    task_ids,
     tasks_of,
 )
 from coordinator_model.streams.messages import (
@@ -427,8 +427,8 @@ def test_standbys_go_to_other_processes_and_take_over() -> None:
     for _ in range(4):
         for member_id in ("m1", "m2"):
             held = group(broker).members[member_id].current
-            owned = {"standby_tasks": task_ids(held.assigned.standby), "warmup_tasks": ()}
-            broker.handle(beat(member_id, held.member_epoch, task_ids(held.assigned.active), **owned), 2)
+            owned = {"standby_tasks": to_topic_partitions(held.assigned.standby), "warmup_tasks": ()}
+            broker.handle(beat(member_id, held.member_epoch, to_topic_partitions(held.assigned.active), **owned), 2)
     held_by = {m: member.current.assigned for m, member in group(broker).members.items()}
     assert set(held_by["m1"].active) | set(held_by["m2"].active) == {("s", 0), ("s", 1)}
     assert held_by["m1"].standby == frozenset(held_by["m2"].active)
@@ -615,7 +615,7 @@ def test_no_task_runs_twice_and_the_log_gives_the_state(
             result = broker.handle(join(member_id, process_id, group_instance_id=instance_id), now_ms)
         elif action in ("beat", "silent"):
             told = None if action == "silent" or held is None else owned.get(member_id, ())
-            standby = None if told is None or held is None else task_ids(held.current.assigned.standby)
+            standby = None if told is None or held is None else to_topic_partitions(held.current.assigned.standby)
             tells = {"standby_tasks": standby, "group_instance_id": instance_id}
             result = broker.handle(beat(member_id, max(epoch, 1), told, **tells), now_ms)
         elif action in ("leave", "away"):

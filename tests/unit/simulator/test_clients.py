@@ -9,13 +9,6 @@ import pytest
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import Request, SyncGroupRequest
-from simulator.clients.consumer_protocol import (
-    assign_range,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
 from simulator.clients.partition_meter import PartitionMeter
 from simulator.clients.settings import JAVA, LIBRARIES, LIBRDKAFKA, SARAMA
 from simulator.kafka.network import Exchange
@@ -450,19 +443,6 @@ def test_idle_and_double_work_are_counted_by_partition_and_second() -> None:
     assert meters.group("g", ("u",)) is meter
     now_s = 21.0
     assert meter.settle().idle_s == 18 + 3
-
-
-def test_consumer_protocol_bytes_survive_the_round_trip() -> None:
-    assert decode_subscription(encode_subscription(("a", "bé"))) == ("a", "bé")
-    assignment = {"a": (0, 2), "b": (1,)}
-    assert decode_assignment(encode_assignment(assignment)) == assignment
-    assert decode_assignment(b"") == {}
-
-
-def test_range_gives_the_first_members_one_more() -> None:
-    """RangeAssignorTest: 3 partitions, 2 consumers."""
-    assigned = assign_range({"a": ("t",), "b": ("t", "u")}, {"t": 3, "u": 1})
-    assert assigned == {"a": {"t": (0, 1)}, "b": {"t": (2,), "u": (0,)}}
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -13,6 +13,8 @@ def _scenario(name: str, says: str, faults: dict[str, int], **bounds: Any) -> Sc
 
 _durable: dict[str, Any] = {"is_durable": True}
 _stored: dict[str, Any] = {"is_durable": True, "has_positions": True}
+_short: dict[str, Any] = {"pods": 2, "has_ended": True}
+_two: dict[str, Any] = {"operators": 2, **_short, **_durable}
 
 SCENARIOS = (
     _scenario("gap", "the API server loses its watches' history; scaled three times", {"toggle": 3, "force": 1, "gap": 1}),
@@ -66,34 +68,28 @@ SCENARIOS = (
         "position, gap",
         "a new process resumes the watch; the epoch of the checkpoint is another one",
         {"toggle": 1, "force": 1, "death": 1, "gap": 1},
-        pods=2,
-        has_ended=True,
+        **_short,
         **_stored,
     ),
     _scenario(
         "late write",
         "a status write of a paused process arrives late",
         {"toggle": 1, "force": 1, "death": 1, "late write": 1},
-        pods=2,
-        has_ended=True,
+        **_short,
         **_stored,
     ),
     _scenario(
         "older status",
         "an older copy of the status is put back while no operator runs",
         {"toggle": 1, "force": 1, "death": 1, "put back": 1},
-        pods=2,
-        has_ended=True,
+        **_short,
         **_stored,
     ),
     _scenario(
         "standby",
         "a standby starts at any time and takes over; the one before has not noticed",
         {"toggle": 1, "force": 1, "take-over": 1},
-        operators=2,
-        pods=2,
-        has_ended=True,
-        **_durable,
+        **_two,
     ),
     _scenario("restore", "noticed; a word follows", {"toggle": 2, "force": 1, "restore": 1, "word": 1}),
     _scenario(
@@ -153,19 +149,13 @@ DEEP = (
         "deep write",
         "two operators, late writes",
         {"toggle": 1, "force": 1, "death": 1, "take-over": 1, "late write": 1},
-        operators=2,
-        pods=2,
-        has_ended=True,
-        **_durable,
+        **_two,
     ),
     _scenario(
         "deep operators",
         "a standby and a gap",
         {"toggle": 1, "force": 1, "take-over": 1, "gap": 1},
-        operators=2,
-        pods=2,
-        has_ended=True,
-        **_durable,
+        **_two,
     ),
     _scenario(
         "deep older status",

@@ -13,7 +13,7 @@ from typing import Final
 from ...engine.loop import SimulationLoop
 from ...engine.trace import Trace
 from ..api_server import ApiServer
-from ..objects import NODES, PODS, Json, at_s_of, is_terminating, name_of, namespace_of, uid_of
+from ..objects import NODES, PODS, Json, at_s_of, is_terminating, name_of, uid_of
 from .node_controller import UNREACHABLE
 
 LOOKS_EVERY_S: Final = 5.0
@@ -58,15 +58,7 @@ class FailureRecovery:
 
     def _fail(self, pod: Json) -> None:
         self._trace.add(self._loop.time(), MANAGER, "phase written", pod=name_of(pod), uid=uid_of(pod)[:8])
-        self._server.patch(
-            PODS,
-            namespace_of(pod),
-            name_of(pod),
-            {"status": {"phase": "Failed"}},
-            subresource="status",
-            uid=uid_of(pod),
-            manager=MANAGER,
-        )
+        self._server.patch_status(PODS, pod, {"phase": "Failed"}, manager=MANAGER)
 
 
 def _is_unreachable(node: Json) -> bool:

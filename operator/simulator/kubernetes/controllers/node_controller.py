@@ -34,26 +34,19 @@ from ..watch_log import Selector
 
 MONITOR_EVERY_S: Final = 5.0
 MONITOR_GRACE_S: Final = 50.0
+"""Silence after which a node counts as unreachable."""
 POD_GC_EVERY_S: Final = 20.0
 QUARANTINE_S: Final = 40.0
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
 class NodeController:
-    """Watch the Leases of nodes and act on silence.
+    """Watch the Leases of nodes and act on silence."""
 
-    Parameters
-    ----------
-    grace_s: silence after which a node counts as unreachable.
-    """
-
-    def __init__(
-        self, server: ApiServer, loop: SimulationLoop, *, trace: Trace, grace_s: float = MONITOR_GRACE_S
-    ) -> None:
+    def __init__(self, server: ApiServer, loop: SimulationLoop, *, trace: Trace) -> None:
         self._server = server
         self._loop = loop
         self._trace = trace
-        self._grace_s = grace_s
         self._silent_since: dict[str, float] = {}
         self.is_paused = False
         loop.world_call_later(MONITOR_EVERY_S, self._monitor)
@@ -73,7 +66,7 @@ class NodeController:
         heard_s = (
             at_s_of(lease["spec"]["renewTime"]) if lease is not None else at_s_of(node["metadata"]["creationTimestamp"])
         )
-        return self._loop.time() - heard_s > self._grace_s
+        return self._loop.time() - heard_s > MONITOR_GRACE_S
 
     def _lose(self, node: Json) -> None:
         name, now_s = name_of(node), self._loop.time()
@@ -88,7 +81,7 @@ class NodeController:
                 reason="NodeStatusUnknown",
                 message="Kubelet stopped posting node status.",
             )
-            self._server.patch(NODES, "", name, {"status": {"conditions": conditions}}, subresource="status")
+            self._server.patch_status(NODES, node, {"conditions": conditions})
             taints = [*(node["spec"].get("taints") or ())]
             taints += [{"key": UNREACHABLE, "effect": effect} for effect in ("NoSchedule", "NoExecute")]
             self._server.patch(NODES, "", name, {"spec": {"taints": taints}})
@@ -103,9 +96,7 @@ class NodeController:
     def _mark_not_ready(self, pod: Json) -> None:
         if is_true(pod, "Ready"):
             conditions = with_condition(pod["status"]["conditions"], "Ready", "False", self._loop.time())
-            self._server.patch(
-                PODS, namespace_of(pod), name_of(pod), {"status": {"conditions": conditions}}, subresource="status"
-            )
+            self._server.patch_status(PODS, pod, {"conditions": conditions})
 
     def _evict(self, pod: Json) -> None:
         """Ask for a deletion that only the silent kubelet could carry out."""
@@ -121,7 +112,7 @@ class NodeController:
         self._trace.add(
             self._loop.time(), "taint eviction", "pod deletion requested", pod=place[1], uid=uid_of(pod)[:8]
         )
-        self._server.patch(PODS, *place, {"status": {"conditions": conditions}}, subresource="status")
+        self._server.patch_status(PODS, pod, {"conditions": conditions})
         self._server.delete(PODS, *place, uid=uid_of(pod))
 
     def _regain(self, node: Json) -> None:
@@ -175,23 +166,8 @@ class PodGarbageCollector:
                     reason=reason,
                     message=f"PodGC: {why}",
                 )
-            self._server.patch(
-                PODS,
-                namespace,
-                name,
-                {"status": status},
-                subresource="status",
-                uid=uid_of(pod),
-                manager="kube-controller-manager",
-            )
-        self._trace.add(
-            self._loop.time(),
-            "pod gc",
-            "pod object deleted",
-            pod=name,
-            uid=uid_of(pod)[:8],
-            why=why,
-        )
+            self._server.patch_status(PODS, pod, status, manager="kube-controller-manager")
+        self._trace.add(self._loop.time(), "pod gc", "pod object deleted", pod=name, uid=uid_of(pod)[:8], why=why)
         try:
             self._server.delete(PODS, namespace, name, grace_s=0, uid=uid_of(pod))
         except ApiError:

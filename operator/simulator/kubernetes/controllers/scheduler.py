@@ -64,7 +64,7 @@ class Scheduler:
                     conditions, "PodScheduled", "False", self._loop.time(), reason="Unschedulable"
                 )
             }
-            self._server.patch(PODS, namespace, name, {"status": status}, subresource="status", uid=uid)
+            self._server.patch_status(PODS, pod, status)
             return
         node = name_of(nodes[self._next % len(nodes)])
         self._next += 1

@@ -11,11 +11,9 @@ its status, and then, apart from it, the DELETE of the object.
 
 from __future__ import annotations
 
-from random import Random
-from typing import Final
+from typing import Any, Final
 
 from ...engine.loop import SimulationLoop
-from ...engine.trace import Trace
 from ..api_server import ApiError, ApiServer
 from ..objects import (
     NODES,
@@ -31,7 +29,6 @@ from .container_status import REBOOT_EXIT_CODE, ContainerRecord, environment, re
 from .machine import Machine
 from .pod_worker import PodWorker, Stage
 from .processes import Processes
-from .timings import NodeTimings
 
 ORPHAN_GRACE_S: Final = 1.0
 
@@ -39,31 +36,24 @@ ORPHAN_GRACE_S: Final = 1.0
 class Kubelet(Machine):
     """One node with its pods; it runs from the moment it is made.
 
+    Parameters
+    ----------
+    parts: see `Machine`.
+
     Attributes
     ----------
     rejections: so many next pods are refused admission, without any container status.
     missing_images: images that cannot be pulled; containers that need them wait for the rest of their pod's life.
     """
 
-    def __init__(
-        self,
-        server: ApiServer,
-        loop: SimulationLoop,
-        processes: Processes,
-        *,
-        name: str,
-        rng: Random,
-        trace: Trace,
-        timings: NodeTimings,
-        version: str = "v1.36.3",
-    ) -> None:
-        super().__init__(server, loop, processes, name=name, rng=rng, trace=trace, timings=timings, version=version)
+    def __init__(self, server: ApiServer, loop: SimulationLoop, processes: Processes, **parts: Any) -> None:
+        super().__init__(server, loop, processes, **parts)
         self.rejections = 0
         self.missing_images: set[str] = set()
         self._workers: dict[str, PodWorker] = {}
         self._runtime: dict[str, list[ContainerRecord]] = {}
         self._exits: dict[tuple[str, str], tuple[float, int]] = {}
-        self._selector = Selector(fields=f"spec.nodeName={name}")
+        self._selector = Selector(fields=f"spec.nodeName={self.name}")
         server.observers.append(self._observe)
         self._launch()
 
@@ -394,14 +384,6 @@ class Kubelet(Machine):
         status = worker.status(present, self._loop.time())
         if old_phase in ("Succeeded", "Failed") and status["phase"] not in ("Succeeded", "Failed"):
             return  # a terminal phase is never taken back
-        worker.pod = self._server.patch(
-            PODS,
-            worker.namespace,
-            worker.name,
-            {"status": status},
-            subresource="status",
-            uid=worker.uid,
-            manager="kubelet",
-        )
+        worker.pod = self._server.patch_status(PODS, present, status, manager="kubelet")
         if status["phase"] != old_phase:
             self._note("status written", pod=worker.name, uid=worker.uid[:8], phase=status["phase"])

@@ -211,9 +211,7 @@ class Machine(ABC):
             "bootID": f"boot-{self.name}-{self.boot_count}",
             "kubeletVersion": self.version,
         }
-        self._server.patch(
-            NODES, "", self.name, {"status": {"conditions": conditions, "nodeInfo": info}}, subresource="status"
-        )
+        self._server.patch_status(NODES, node, {"conditions": conditions, "nodeInfo": info})
 
     def _heartbeat(self) -> None:
         self._later(LEASE_EVERY_S * (1 + 0.04 * self._rng.random()), self._heartbeat)
