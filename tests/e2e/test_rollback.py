@@ -44,8 +44,9 @@ from support.scene.earlier import (
 )
 from support.scene.figures import record, spread
 from support.scene.play import Play
-from support.scene.stage import RELEASE, SYSTEM, Stage, holds, until
+from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.scene.witnesses import ProcessTable
+from support.waiting import holds, until
 
 pytestmark = [
     pytest.mark.e2e,
