@@ -7,22 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_draft import records
 from connect_draft.codec import decode_record, encode_key, encode_value
 from connect_draft.messages import AlterConnectGroupConfigRequest
-from connect_draft.records import (
-    Assignor,
-    ClassicWorker,
-    ConnectorsTasksMetadata,
-    CurrentMemberAssignment,
-    DraftRecord,
-    DraftRecordType,
-    GroupConfiguration,
-    GroupMetadata,
-    MemberMetadata,
-    TargetAssignment,
-    TargetMember,
-    Value,
-)
+from connect_draft.records import DraftRecordType
 from connect_draft.workers.assignors import DeclarativeAssignor, EagerDraftAssignor, TodaysAssignor
 from connect_draft.workers.cluster import DraftCluster
 from connect_draft.workers.worker import DraftWorker
@@ -38,13 +26,13 @@ int8 = st.integers(-128, 127)
 works = st.builds(
     ConnectorsAndTasks.of, st.lists(texts, max_size=3), st.lists(st.builds(ConnectorTaskId, texts, int32), max_size=4)
 )
-assignors = st.builds(Assignor, texts, int16, int16, int8, int16, st.binary(max_size=200))
+assignors = st.builds(records.Assignor, texts, int16, int16, int8, int16, st.binary(max_size=200))
 owners = st.tuples(texts, works)
-VALUES: dict[DraftRecordType, st.SearchStrategy[Value]] = {
-    DraftRecordType.GROUP_METADATA: st.builds(GroupMetadata, int32, texts),
-    DraftRecordType.CONNECTORS_TASKS_METADATA: st.builds(ConnectorsTasksMetadata, int32, works, st.integers(-1, 9)),
+VALUES: dict[DraftRecordType, st.SearchStrategy[records.Value]] = {
+    DraftRecordType.GROUP_METADATA: st.builds(records.GroupMetadata, int32, texts),
+    DraftRecordType.CONNECTORS_TASKS_METADATA: st.builds(records.ConnectorsTasksMetadata, int32, works, st.integers(-1, 9)),
     DraftRecordType.MEMBER_METADATA: st.builds(
-        MemberMetadata,
+        records.MemberMetadata,
         int32,
         st.none() | texts,
         texts,
@@ -52,20 +40,20 @@ VALUES: dict[DraftRecordType, st.SearchStrategy[Value]] = {
         int32,
         st.lists(assignors, max_size=2).map(tuple),
         st.none()
-        | st.builds(ClassicWorker, int32, st.lists(st.tuples(texts, st.binary(max_size=5)), max_size=2).map(tuple)),
+        | st.builds(records.ClassicWorker, int32, st.lists(st.tuples(texts, st.binary(max_size=5)), max_size=2).map(tuple)),
     ),
     DraftRecordType.TARGET_ASSIGNMENT: st.builds(
-        TargetAssignment,
+        records.TargetAssignment,
         int32,
         int8,
-        st.lists(st.builds(TargetMember, texts, int8, works, int16, st.binary(max_size=5)), max_size=3).map(tuple),
+        st.lists(st.builds(records.TargetMember, texts, int8, works, int16, st.binary(max_size=5)), max_size=3).map(tuple),
         st.lists(owners, max_size=2).map(tuple),
     ),
     DraftRecordType.CURRENT_MEMBER_ASSIGNMENT: st.builds(
-        CurrentMemberAssignment, int32, int32, int8, works, works, int16, st.binary(max_size=5)
+        records.CurrentMemberAssignment, int32, int32, int8, works, works, int16, st.binary(max_size=5)
     ),
     DraftRecordType.GROUP_CONFIGURATION: st.builds(
-        GroupConfiguration, st.lists(st.tuples(texts, texts), max_size=2).map(tuple)
+        records.GroupConfiguration, st.lists(st.tuples(texts, texts), max_size=2).map(tuple)
     ),
 }
 
@@ -74,7 +62,7 @@ VALUES: dict[DraftRecordType, st.SearchStrategy[Value]] = {
 def test_item_83_records_round_trip(data: st.DataObject, record_type: DraftRecordType) -> None:
     """Every record type comes back from its bytes; a tombstone has none."""
     member_key = record_type in (DraftRecordType.MEMBER_METADATA, DraftRecordType.CURRENT_MEMBER_ASSIGNMENT)
-    record = DraftRecord(record_type, ("g", "W1") if member_key else ("g",), data.draw(VALUES[record_type]))
+    record = records.DraftRecord(record_type, ("g", "W1") if member_key else ("g",), data.draw(VALUES[record_type]))
     assert record.value is not None
     assert decode_record(encode_key(record_type, record.key), encode_value(record.value)) == record
     assert decode_record(encode_key(record_type, record.key), None) == replace(record, value=None)
@@ -83,7 +71,7 @@ def test_item_83_records_round_trip(data: st.DataObject, record_type: DraftRecor
 def test_item_83_bytes() -> None:
     """Key version and plain strings in the key; value version, big-endian fields, compact strings and tags in the value."""
     assert encode_key(DraftRecordType.CURRENT_MEMBER_ASSIGNMENT, ("g", "W1")).hex(" ") == "00 07 00 01 67 00 02 57 31"
-    assert encode_value(GroupMetadata(5, "W1")).hex(" ") == "00 00 00 00 00 05 03 57 31 00"
+    assert encode_value(records.GroupMetadata(5, "W1")).hex(" ") == "00 00 00 00 00 05 03 57 31 00"
     assert [t.value for t in DraftRecordType] == [3, 4, 5, 6, 7, 8]
 
 
