@@ -19,8 +19,9 @@ from support.devcluster.progress import say
 from support.scene.detached_admin import DetachedAdmin
 from support.scene.figures import record
 from support.scene.play import Play
-from support.scene.stage import SYSTEM, Stage, holds, until
+from support.scene.stage import SYSTEM, Stage
 from support.scene.witnesses import ProcessTable, is_operators
+from support.waiting import holds, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(500)]
 
@@ -166,7 +167,7 @@ def test_deletion_with_kafka_down_is_quick_and_leaves_nothing(
     stage = play.stage
     play.start(3, podManagementPolicy="Parallel")
     ids = list(play.member_ids())
-    assert f'namespace="{play.name}"' in metrics(stage)
+    until(lambda: f'namespace="{play.name}"' in metrics(stage), deadline_s=30, what="metrics of the namespace")
     restarts = stage.operator_restarts()
     for node in three_brokers.nodes:
         three_brokers.kill(node)

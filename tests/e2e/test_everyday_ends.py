@@ -17,8 +17,9 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.figures import record, spread
 from support.scene.operators import await_active, kill
 from support.scene.play import Play
-from support.scene.stage import WORKLOAD_IMAGE, Stage, until
+from support.scene.stage import WORKLOAD_IMAGE, Stage
 from support.scene.witnesses import instance_ids
+from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 

@@ -26,8 +26,9 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.figures import record, spread
 from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.pod_lines import heard
-from support.scene.stage import RELEASE, SYSTEM, Stage, holds, until
+from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.scene.witnesses import PodSighting, PodWatch
+from support.waiting import holds, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -382,7 +383,7 @@ def roll_over_a_gap(game: Play, watch: PodWatch) -> tuple[set[int], dict[str, An
     stayed = {o for o, uid in before.items() if after.get(o) == uid}
     assert blind(game, stayed) == set(), f"pods of {sorted(stayed)} were there at both ends of the gap"
     assert 3 in blind(game, range(6)), "another pod has its name, and more of them may have had it in between"
-    assert suspects(game).get(started[3]) == f"{game.name}-3", "its end was not seen"
+    until(lambda: suspects(game).get(started[3]) == f"{game.name}-3", deadline_s=30, what="a suspect whose end was not seen")
     ended_unseen = len(suspects(game))
     await_injecting(game)
     injecting_s = round((now_ms() - killed_ms) / 1000, 1)
@@ -416,9 +417,9 @@ def scale_down_over_a_gap(game: Play, watch: PodWatch, start: int, end: int, uns
         return all(named.get(o, set()) & HELD_REASONS for o in remaining())
 
     until(accounted, deadline_s=REMOVED_WITHIN_S, what=f"members {list(leaving)} removed or named", poll_s=0.3)
-    held = remaining()
     ended_unseen = {uid: ordinal(name) for uid, name in suspects(game).items() if uid in {uids[o] for o in leaving}}
     blinded = blind(game, leaving)
+    held = remaining()  # last: a member may be removed, and its suspicion closed, in between
     assert held - unsure <= blinded | set(ended_unseen.values())
     for uid in ended_unseen:
         confirm(game, uid)
@@ -509,7 +510,8 @@ def test_operator_that_was_away_holds_back_only_what_changed_meanwhile(new_play:
         every = range(1000)
         assert (blind(same, every), suspects(same)) == (set(), {}), "nothing changed, so nothing is in doubt"
         assert blind(other, every) == {2}, "of no other name can a pod have come and gone"
-        assert suspects(other) == {before[2]: f"{other.name}-2", before[4]: f"{other.name}-4"}
+        unseen = {before[2]: f"{other.name}-2", before[4]: f"{other.name}-4"}
+        until(lambda: suspects(other) == unseen, deadline_s=30, what="the two whose ends were not seen to be suspects")
         await_named(other, {4})
         assert exceptions(other)[4] == {"DeathNotProven"}
 

@@ -18,8 +18,8 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.figures import record
 from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.secure import apply_secure_connection, denials
-from support.scene.stage import holds, until
 from support.scene.witnesses import ProcessTable, instance_ids
+from support.waiting import holds, until
 from support.workload.process import Program
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -115,8 +115,7 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
     twin = id_of(play, 2)
     original = play.member_ids()[twin]
     play.stage.apply(copy_of_pod(play, twin))
-    until(lambda: play.member_ids().get(twin) not in (None, original), deadline_s=60, what="the copy takes the id over")
-    held_by = play.member_ids()[twin]
+    held_by = until(lambda: {play.member_ids().get(twin)} - {None, original}, deadline_s=60, what="the copy takes the id over").pop()
 
     play.scale(2)
     until(

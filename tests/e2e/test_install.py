@@ -20,7 +20,7 @@ import pytest
 
 from support.devcluster.cluster import Cluster
 from support.devcluster.programs import helm_program
-from support.scene.stage import until
+from support.waiting import until
 
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "operator"))

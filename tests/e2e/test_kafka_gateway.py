@@ -288,11 +288,13 @@ async def test_bounds_are_the_brokers_and_the_group_setting_is_clamped(plain: Br
     assert untouched.of(GroupType.CONSUMER).group_ms == 5000
 
 
-async def test_each_missing_right_is_named(
-    secure: Brokers, gateway: KioGateway, members: Callable[..., Member]
-) -> None:
-    """The rights table of KafkaApis, measured: never is a hidden group or member read as an empty one."""
-    admin = BrokerAdmin(secure.bootstrap)
+NO_DESCRIBE = "DESCRIBE on Group 'shop-{}' for User:nobody"
+NO_TOPICS = "DESCRIBE on the Topics that group 'shop-consumer' subscribes to for User:{}"
+
+
+def grant(brokers: Brokers) -> None:
+    """Give each user some rights on the groups that begin with `shop`; `nobody` gets none."""
+    admin = BrokerAdmin(brokers.bootstrap)
     for user, grants in {
         "describer": [("DESCRIBE", "group", "shop")],
         "reader": [("READ", "group", "shop")],
@@ -306,52 +308,64 @@ async def test_each_missing_right_is_named(
     }.items():
         for operation, kind, name in grants:
             admin.allow(user, operation, kind, name, is_prefix=kind == "group")
+
+
+async def seen(gateway: KioGateway, brokers: Brokers, user: str, group_id: str) -> str:
+    """Return what a user sees of a group, or the right that is missing."""
+    outcome = await gateway.describe(login(brokers, user), group_id)
+    if isinstance(outcome, GroupView):
+        return f"{outcome.group_type} with {len(outcome.members)}"
+    assert outcome.kind is KafkaProblemKind.NOT_AUTHORIZED
+    return outcome.missing_acl
+
+
+async def test_each_missing_right_is_named(
+    secure: Brokers, gateway: KioGateway, members: Callable[..., Member]
+) -> None:
+    """The rights table of KafkaApis, measured: never is a hidden group or member read as an empty one."""
+    grant(secure)
     for protocol in ("classic", "consumer"):
         members(secure, f"shop-{protocol}", "x-0", protocol=protocol)
         await described_when(gateway, settings_of(secure), f"shop-{protocol}", stable_with(1))
 
-    async def seen(user: str, group_id: str) -> str:
-        outcome = await gateway.describe(login(secure, user), group_id)
-        if isinstance(outcome, GroupView):
-            return f"{outcome.group_type} with {len(outcome.members)}"
-        assert outcome.kind is KafkaProblemKind.NOT_AUTHORIZED
-        return outcome.missing_acl
-
-    no_describe = "DESCRIBE on Group 'shop-{}' for User:nobody"
-    assert await seen("nobody", "shop-classic") == no_describe.format("classic")
-    assert await seen("nobody", "shop-consumer") == no_describe.format("consumer")
-    assert await seen("nobody", "shop-absent") == no_describe.format("absent")
-    topics = "DESCRIBE on the Topics that group 'shop-consumer' subscribes to for User:{}"
+    for group in ("classic", "consumer", "absent"):
+        assert await seen(gateway, secure, "nobody", f"shop-{group}") == NO_DESCRIBE.format(group)
     for user in ("describer", "reader"):
-        assert await seen(user, "shop-classic") == "Classic with 1"
-        assert await seen(user, "shop-consumer") == topics.format(user)
-        assert await seen(user, "shop-absent") == "Absent with 0"
-    assert await seen("full", "shop-consumer") == "Consumer with 1"
+        assert await seen(gateway, secure, user, "shop-classic") == "Classic with 1"
+        assert await seen(gateway, secure, user, "shop-consumer") == NO_TOPICS.format(user)
+        assert await seen(gateway, secure, user, "shop-absent") == "Absent with 0"
+    assert await seen(gateway, secure, "full", "shop-consumer") == "Consumer with 1"
 
     async def leaving(user: str) -> object:
         return await gateway.leave(login(secure, user), "shop-classic", [entry("bogus", "x-0")])
 
-    assert problem(await leaving("nobody")).missing_acl == no_describe.format("classic")
+    assert problem(await leaving("nobody")).missing_acl == NO_DESCRIBE.format("classic")
     assert problem(await leaving("describer")).missing_acl == "READ on Group 'shop-classic' for User:describer"
     fenced = await leaving("reader")
     assert isinstance(fenced, LeaveResult)
     assert fenced.outcomes == (FENCED,)
+    await bounds_name_the_missing_rights(gateway, secure)
+    await rights_are_described(gateway, secure)
 
-    bounds = await gateway.bounds(login(secure, "reader"), "shop-consumer")
+
+async def bounds_name_the_missing_rights(gateway: KioGateway, brokers: Brokers) -> None:
+    bounds = await gateway.bounds(login(brokers, "reader"), "shop-consumer")
     assert isinstance(bounds, BrokerBounds)
     assert {p.missing_acl for p in bounds.problems} == {
         "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:reader",
         "DESCRIBE_CONFIGS on Group 'shop-consumer' for User:reader",
     }
     assert replace(bounds, problems=()) == broker_bounds()
-    full_bounds = await gateway.bounds(login(secure, "configs"), "shop-consumer")
+    full_bounds = await gateway.bounds(login(brokers, "configs"), "shop-consumer")
     assert isinstance(full_bounds, BrokerBounds)
     assert (full_bounds.of(GroupType.CLASSIC).min_ms, full_bounds.problems) == (500, ())
 
-    assert await gateway.describe_rights(login(secure, "nobody"), "shop-classic") == GroupRights(
-        describe_group=False, missing=(no_describe.format("classic"),)
+
+async def rights_are_described(gateway: KioGateway, brokers: Brokers) -> None:
+    assert await gateway.describe_rights(login(brokers, "nobody"), "shop-classic") == GroupRights(
+        describe_group=False, missing=(NO_DESCRIBE.format("classic"),)
     )
-    assert await gateway.describe_rights(login(secure, "describer"), "shop-consumer") == GroupRights(
+    assert await gateway.describe_rights(login(brokers, "describer"), "shop-consumer") == GroupRights(
         describe_group=True,
         read_group=False,
         describe_topics=False,
@@ -361,10 +375,10 @@ async def test_each_missing_right_is_named(
             "READ on Group 'shop-consumer' for User:describer",
             "DESCRIBE_CONFIGS on Group 'shop-consumer' for User:describer",
             "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:describer",
-            topics.format("describer"),
+            NO_TOPICS.format("describer"),
         ),
     )
-    assert await gateway.describe_rights(login(secure, "configs"), "shop-consumer") == GroupRights(
+    assert await gateway.describe_rights(login(brokers, "configs"), "shop-consumer") == GroupRights(
         describe_group=True,
         read_group=True,
         describe_topics=True,

@@ -18,8 +18,9 @@ from support.long_drills import by_length
 from support.scene.figures import record, spread
 from support.scene.operators import await_active, kill
 from support.scene.play import Play
-from support.scene.stage import RELEASE, SYSTEM, Stage, until
+from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.scene.witnesses import instance_ids
+from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -60,7 +61,7 @@ def kill_in_the_middle_of_scale_downs(
     replicas = rounds + 1
     play.start(replicas, static=LONG_SESSION, podManagementPolicy="Parallel")
     epoch = until(stage.continuity_epoch, deadline_s=30, what="a stored epoch")
-    assert (play.status() or {})["injected"]["watchEpoch"] == epoch
+    until(lambda: (play.status() or {})["injected"]["watchEpoch"] == epoch, deadline_s=30, what="the epoch in the status")
     ids = {int(i.removeprefix(f"{play.name}-").split(".")[0]): i for i in play.member_ids()}
     killed_at_ms, waits_s = now_ms() - 60_000, []  # of removals that the kill delayed
     for ordinal in range(replicas - 1, 0, -1):
@@ -117,7 +118,8 @@ def test_standby_of_a_first_installation_takes_over_without_a_gap(
 ) -> None:
     play, stage = new_play(), first_installation
     play.start(2, static=LONG_SESSION, podManagementPolicy="Parallel")
-    holder, epoch = stage.lease_holder(), stage.continuity_epoch()
+    holder = until(stage.lease_holder, deadline_s=30, what="a replica at work")
+    epoch = until(stage.continuity_epoch, deadline_s=30, what="a stored epoch")
     taken_at_ms = now_ms()
     stage.kubectl("delete", "pod", holder, "-n", SYSTEM, "--wait=false")
     until(lambda: stage.lease_holder() not in ("", holder), deadline_s=60, what="the standby takes over")

@@ -7,7 +7,7 @@ processes hold their seats, most behind a successor that never ran and whose end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -44,8 +44,9 @@ from support.scene.earlier import (
 )
 from support.scene.figures import record, spread
 from support.scene.play import Play
-from support.scene.stage import RELEASE, SYSTEM, Stage, holds, until
+from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.scene.witnesses import ProcessTable
+from support.waiting import holds, until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -257,6 +258,34 @@ def test_versions_side_by_side_remove_nobody_who_lives(
     start_after_a_change(other, 7, SESSION, pod=on(f"{stage.cluster.name}-control-plane"))
     zombies, gone, since_ms = Zombies(game, process_table), members(other), now_ms()
     stayed = births(game, {0, 1}), births(other, {0, 1})
+
+    removed_by = take_turns(earlier, worker, zombies, other, gone, since_ms)
+    await_named(game, range(2, 7))
+    zombies.are_untouched(range(2, 7))
+    stage.kubectl("rollout", "resume", DEPLOYMENT, "-n", SYSTEM)
+    stage.kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=120s")
+
+    word_to_removed_s = zombies.end(worker, range(2, 7))
+    until(lambda: members(other).keys() == {0, 1}, deadline_s=60, what="the others' departed members removed")
+    assert (births(game, {0, 1}), births(other, {0, 1})) == stayed, "no pod was replaced or restarted by it"
+    took_s = leave_as_ever(game, 2)
+    assert game.events(GroupEventKind.SESSION_EXPIRED) == other.events(GroupEventKind.SESSION_EXPIRED) == []
+    record("two versions side by side", hand_overs=5, zombies=5, live_removals=0, rebalances_before_words=0,
+           departed_of_others=5, removed_by_each_holder=removed_by, word_to_removed_s=word_to_removed_s,
+           removed_afterwards_s=spread(took_s))  # fmt: skip
+    assert max(took_s) <= ACKNOWLEDGED_S_MAX
+
+
+def take_turns(
+    earlier: Earlier, worker: Node, zombies: Zombies, other: Play, gone: Mapping[int, str], since_ms: int
+) -> list[int]:
+    """Hand the Lease over five times, and let a pod of each group go under each holder.
+
+    Returns
+    -------
+    How many members of the other group had been removed when each of its pods was gone.
+    """
+    stage, game = earlier.stage, zombies.game
     epoch = positions(stage)[POSITION_BEFORE]
     restart_standbys(stage)
     earlier.roll_back_halfway()
@@ -292,17 +321,4 @@ def test_versions_side_by_side_remove_nobody_who_lives(
     earlier.hand_over(to_earlier=True)
     depart(2)
     earlier.hand_over(to_earlier=False)
-    await_named(game, range(2, 7))
-    zombies.are_untouched(range(2, 7))
-    stage.kubectl("rollout", "resume", DEPLOYMENT, "-n", SYSTEM)
-    stage.kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=120s")
-
-    word_to_removed_s = zombies.end(worker, range(2, 7))
-    until(lambda: members(other).keys() == {0, 1}, deadline_s=60, what="the others' departed members removed")
-    assert (births(game, {0, 1}), births(other, {0, 1})) == stayed, "no pod was replaced or restarted by it"
-    took_s = leave_as_ever(game, 2)
-    assert game.events(GroupEventKind.SESSION_EXPIRED) == other.events(GroupEventKind.SESSION_EXPIRED) == []
-    record("two versions side by side", hand_overs=5, zombies=5, live_removals=0, rebalances_before_words=0,
-           departed_of_others=5, removed_by_each_holder=removed_by, word_to_removed_s=word_to_removed_s,
-           removed_afterwards_s=spread(took_s))  # fmt: skip
-    assert max(took_s) <= ACKNOWLEDGED_S_MAX
+    return removed_by

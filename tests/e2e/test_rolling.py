@@ -18,8 +18,8 @@ from support.long_drills import by_length
 from support.scene.figures import record, spread
 from support.scene.play import Play
 from support.scene.pod_lines import PodLines, heard
-from support.scene.stage import until
 from support.scene.witnesses import is_operators
+from support.waiting import until
 from support.workload.process import Program, ranges_of
 from support.workload.ranges import Ranges, missing, size
 
@@ -103,7 +103,7 @@ def test_running_dynamic_members_are_adopted_by_one_rolling_restart(new_play: Ne
     game.roll()
     game.await_joined(3)
     assert {i.partition(".")[0] for i in game.member_ids()} == {f"{game.name}-{n}" for n in range(3)}
-    assert None not in described()
+    assert None not in until(described, deadline_s=30, what="a stable group")
     assert game.removals() == []
     assert not uids(game) & before
 

@@ -18,8 +18,8 @@ from support.scene.departures import Departure, dead_before_ms, departures
 from support.scene.figures import record, spread
 from support.scene.play import Play
 from support.scene.pod_lines import PodLines, heard
-from support.scene.stage import until
 from support.scene.witnesses import PodSighting, PodWatch, ProcessTable
+from support.waiting import until
 from support.workload.process import Program
 
 pytestmark = pytest.mark.e2e

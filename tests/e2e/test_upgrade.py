@@ -33,8 +33,9 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.earlier import BEFORE_SEATS, DEPLOYMENT, Earlier, is_known
 from support.scene.figures import record, spread
 from support.scene.play import REMOVED_WITHIN_S, Play
-from support.scene.stage import SYSTEM, Stage, until
+from support.scene.stage import SYSTEM, Stage
 from support.scene.witnesses import PodWatch
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -110,7 +111,7 @@ class Departing:
         departed = {m for o, m in self.known.items() if m not in self.staying.values()}
         assert sorted(str(e.member_id) for e in removals) == sorted(departed)
         assert game.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []
-        assert members(game) == self.staying
+        until(lambda: members(game) == self.staying, deadline_s=10, what=f"only who stays to be shown in {game.name}")
         uids = seats(game)  # a member may be removed a little before the object of its pod goes
         assert [uids.get(o) for o in self.staying] == [self.uids[o] for o in self.staying]
         kind = GroupEventKind.REBALANCE_PREPARED if game.protocol == "classic" else GroupEventKind.EPOCH_BUMPED
@@ -250,7 +251,7 @@ def test_upgrade_in_the_middle_of_a_scale_down_loses_nothing(new_play: NewPlay, 
     stage.apply(of_a_preset(games[0]))
     with games[0].watched() as one, games[1].watched() as other:
         groups = begin(games, (one, other))
-        epoch, before = stage.continuity_epoch(), timeouts(games[0])
+        epoch, before = until(stage.continuity_epoch, deadline_s=30, what="a stored epoch"), timeouts(games[0])
         assert (before["effectiveMs"], "nextMs" in before) == (SESSION_MS, False)
         upgraded_ms = now_ms()
         handed_over_ms = hand_over(earlier, groups)

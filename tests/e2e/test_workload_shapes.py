@@ -16,7 +16,7 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import are_drills_long
 from support.scene.figures import record
 from support.scene.play import REMOVED_WITHIN_S, Play
-from support.scene.stage import holds, until
+from support.waiting import holds, until
 
 pytestmark = pytest.mark.e2e
 

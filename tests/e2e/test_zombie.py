@@ -16,8 +16,9 @@ from support.devcluster.node import Node, now_rfc3339
 from support.long_drills import by_length
 from support.scene.figures import record
 from support.scene.play import REMOVED_WITHIN_S, Play
-from support.scene.stage import Stage, holds, until
+from support.scene.stage import Stage
 from support.scene.witnesses import ProcessTable
+from support.waiting import holds, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 

@@ -16,7 +16,9 @@ import pytest
 # This folder cannot be imported as a package: its name is that of a module of the standard library.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from live_cluster import REPOSITORY, Kubectl, until
+from live_cluster import REPOSITORY, Kubectl
+
+from support.waiting import until
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -41,7 +43,7 @@ def crds(kubectl: Kubectl) -> str:
     for plural in ("staticgroups", "kafkaconnections", "podendconfirmations", "watchgapconfirmations"):
         kubectl.must("wait", "--for=condition=Established", f"crd/{plural}.staticgroup.io", "--timeout=30s")
     until(
-        lambda: True if kubectl.run("get", "ksg,kconn,pec,wgc", "-A").returncode == 0 else None,
+        lambda: kubectl.run("get", "ksg,kconn,pec,wgc", "-A").returncode == 0,
         deadline_s=30,
         what="discovery of the new resources",
     )

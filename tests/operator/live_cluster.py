@@ -1,15 +1,12 @@
-"""Reach a real API server with the real kubectl, and wait for what becomes true with a deadline."""
+"""Reach a real API server with the real kubectl."""
 
 import json
 import subprocess
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +33,3 @@ class Kubectl:
 
     def apply(self, body: dict[str, Any], *arguments: str) -> str:
         return self.must("apply", "--server-side", "--force-conflicts", *arguments, "-f", "-", stdin=json.dumps(body))
-
-
-def until(look: Callable[[], T | None], *, deadline_s: float, what: str) -> T:
-    """Look again until there is an answer; fail loudly at the deadline."""
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"{what}: not so within {deadline_s} s")

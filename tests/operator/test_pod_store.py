@@ -173,8 +173,10 @@ async def test_unbound_deletion_is_proven_and_a_label_edit_is_none(transport: Tr
         deleted, edited = await cluster.create("web-0", node=""), await cluster.create("web-1", node="")
         await cluster.force_delete("web-0")
         await cluster.patch("web-1", {"metadata": {"labels": {"apps.kubernetes.io/pod-index": None}}})
-        await eventually(lambda: state_of(store, deleted) is IncarnationState.DEAD)
-        assert state_of(store, edited) is IncarnationState.LIVE
+        read = await AioKubeGateway(transport, instance="t", now_s=time.time).read_pod(namespace, "web-1")
+        assert isinstance(read, PodRead)
+        assert await store.barrier(namespace, read.resource_version), "the edit has been heard of"
+        assert (state_of(store, deleted), state_of(store, edited)) == (IncarnationState.DEAD, IncarnationState.LIVE)
         await cluster.force_delete("web-1")
         await eventually(lambda: state_of(store, edited) is IncarnationState.DEAD)
 

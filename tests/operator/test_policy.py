@@ -16,13 +16,14 @@ from typing import Any, Literal
 
 import pytest
 import yaml
-from live_cluster import REPOSITORY, Kubectl, until
+from live_cluster import REPOSITORY, Kubectl
 
 from staticgroup.api import names, policy
 from staticgroup.api.identifiers import resolve_template
 from staticgroup.api.identity import Identity
 from staticgroup.api.injection import injected
 from staticgroup.api.status import InjectedMethod, StaticGroupStatus
+from support.waiting import until
 
 pytestmark = pytest.mark.cluster
 

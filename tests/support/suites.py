@@ -65,6 +65,8 @@ def with_cluster(name: str, *command: str) -> tuple[str, ...]:
     return (PYTHON, "-m", "support.scene", "with-cluster", name, "--", *command)
 
 
+SHELL = "tests/unit/runtime"
+"""Half of the unit tests by the time that they take, so that both cores have something to do."""
 EXHAUSTIVE = (
     "tests/simulation/test_evidence_model.py",
     "tests/simulation/test_evidence_mutants.py",
@@ -97,16 +99,21 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 "tests/unit",
                 "tests/support/scene/test_witnesses.py",
                 "--ignore=tests/unit/fleet_learner",
+                f"--ignore={SHELL}",
                 "--timeout=120",
             ),
-            budget_s=150,
+            budget_s=100,
             one_core=True,
         ),
+        Suite(name="unit, runtime", command=pytest(SHELL, "--timeout=120"), budget_s=100, one_core=True),
     ),
     "models": (
         # Every state of every variant, and the mutants that the search finds: `python -m simulator.evidence` and more.
         Suite(
-            name="exhaustive model", command=pytest(*EXHAUSTIVE, "--timeout=300"), budget_s=130, one_core=True
+            name="exhaustive model", command=pytest(*EXHAUSTIVE[:2], "--timeout=300"), budget_s=130, one_core=True
+        ),
+        Suite(
+            name="continuity model", command=pytest(*EXHAUSTIVE[2:], "--timeout=300"), budget_s=40, one_core=True
         ),
         Suite(
             name="models",

@@ -170,7 +170,9 @@ def test_reason_is_documented_below_its_condition(reason: Reason) -> None:
     rows = [
         line for place in places for line in place.splitlines() if re.match(rf"\| \w+ \| `{reason.value}` \|", line)
     ]
-    assert rows or text.types == {ConditionType.TIMEOUT_SUFFICIENT}
+    if text.types == {ConditionType.TIMEOUT_SUFFICIENT}:
+        return  # explained in a page of its own: the next test
+    assert rows
     assert all(row.startswith(f"| {text.status.value} |") for row in rows)
 
 
@@ -185,10 +187,11 @@ def test_reasons_of_the_session_timeout_are_explained_in_their_own_page() -> Non
 
 
 def test_no_page_names_a_condition_reason_that_does_not_exist() -> None:
-    for heading in ConditionType:
-        for line in section(read("guide", "troubleshooting.md"), f"### {heading.value}").splitlines():
-            found = re.match(r"\| (True|False|Unknown) \| `(\w+)`", line)
-            assert not found or found[2] in set(Reason)
+    page = read("guide", "troubleshooting.md")
+    sections = [section(page, f"### {heading.value}") for heading in ConditionType]
+    named = {reason for each in sections for _, reason in re.findall(r"^\| (True|False|Unknown) \| `(\w+)`", each, re.MULTILINE)}
+    assert len(named) > len(ConditionType)
+    assert named <= set(Reason)
 
 
 @pytest.mark.parametrize("kind", KafkaProblemKind, ids=lambda kind: kind.value)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from support.devcluster.cluster import Cluster
-from support.scene.stage import until
+from support.waiting import until
 
 NAMESPACE = "fleet-learner"
 

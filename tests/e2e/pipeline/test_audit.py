@@ -29,8 +29,9 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import by_length
 from support.scene.figures import record
 from support.scene.play import CONNECTION, Play
-from support.scene.stage import REPOSITORY, Stage, until
+from support.scene.stage import REPOSITORY, Stage
 from support.scene.witnesses import ProcessTable, live_removals
+from support.waiting import until
 from support.workload.process import Program
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]

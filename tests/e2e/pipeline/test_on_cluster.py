@@ -33,7 +33,7 @@ from fleet_learner.simulated_journal import write_files
 from support.devcluster.cluster import Cluster
 from support.scene.figures import record
 from support.scene.fleet_image import FLEET_IMAGE, REPOSITORY, build_fleet_image
-from support.scene.stage import until
+from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1800)]
 

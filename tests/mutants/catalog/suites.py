@@ -3,7 +3,11 @@
 CERTIFICATE = ("tests/unit/core/test_certificate.py",)
 CHAIN = ("tests/unit/core/test_chain.py",)
 WORDS = ("tests/unit/core/test_words.py",)
-PLAN = ("tests/unit/core/test_plan.py",)
+PLAN = (
+    "tests/unit/core/test_plan.py",
+    "tests/unit/core/test_plan_verification.py",
+    "tests/unit/core/test_plan_invariants.py",
+)
 MEMORY = ("tests/unit/core/test_memory.py",)
 SUFFIXES = ("tests/unit/core/test_suffixes.py",)
 HISTORIES = (
@@ -17,7 +21,11 @@ HISTORIES = (
 )
 TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
 HOLDS = ("tests/unit/core/test_in_force.py",)
-ROUNDS = ("tests/unit/runtime/test_reconciler.py", "tests/unit/runtime/test_reconciler_memory.py")
+ROUNDS = (
+    "tests/unit/runtime/test_reconciler.py",
+    "tests/unit/runtime/test_reconciler_writers.py",
+    "tests/unit/runtime/test_reconciler_memory.py",
+)
 QUEUE = ("tests/unit/runtime/test_work_queue.py",)
 FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
 CUT = ("tests/unit/runtime/test_round_cut.py",)
@@ -53,7 +61,17 @@ TRANSLATE = ("tests/unit/kube/test_translate.py",)
 NODES = ("tests/unit/kube/test_node_store.py",)
 OBJECTS = ("tests/unit/kube/test_object_stream.py",)
 PROCESS = ("tests/unit/runtime/test_operator.py",)
-PULLER = ("tests/unit/runtime/test_recommendations.py",)
-GATEWAY = ("tests/unit/kafka/test_gateway.py",)
+PULLER = (
+    "tests/unit/runtime/test_recommendations.py",
+    "tests/unit/runtime/test_recommendations_http.py",
+    "tests/unit/runtime/test_recommendations_rounds.py",
+)
+GATEWAY = (
+    "tests/unit/kafka/test_gateway.py",
+    "tests/unit/kafka/test_gateway_bounds.py",
+    "tests/unit/kafka/test_gateway_failures.py",
+    "tests/unit/kafka/test_gateway_leaves.py",
+    "tests/unit/kafka/test_gateway_sizes.py",
+)
 WORD = (*WORDS, "tests/unit/kube/pods/test_words.py")
 RESTORED = ("tests/unit/runtime/commands/test_restored.py",)

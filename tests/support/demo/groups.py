@@ -14,8 +14,9 @@ from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.scene.play import Play
 from support.scene.pod_lines import PodLines, PodVoice
-from support.scene.stage import Stage, until
+from support.scene.stage import Stage
 from support.scene.witnesses import is_operators
+from support.waiting import until
 from support.workload.process import ranges_of
 from support.workload.ranges import Ranges
 

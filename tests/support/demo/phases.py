@@ -28,7 +28,8 @@ from support.demo.measure import moves, standstills, stillness, takeovers, uncon
 from support.demo.report import OPERATOR, SESSION_EXPIRY, Figures, Roll, ScaleDown
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
-from support.scene.stage import Stage, until
+from support.scene.stage import Stage
+from support.waiting import until
 from support.workload.process import Program, ranges_of
 
 RECORDS_PER_S = 20

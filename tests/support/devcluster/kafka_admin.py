@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
+from support.waiting import until
+
 _TIMEOUT_S = 30.0
 
 ResourceKind = Literal["topic", "group", "cluster"]
@@ -114,7 +116,10 @@ class BrokerAdmin:
         self._wait(self._client.alter_user_scram_credentials([change]))
 
     def alter_group(self, group_id: str, values: Mapping[str, str]) -> None:
-        """Set GROUP configurations such as `consumer.session.timeout.ms` (KIP-848), leaving others alone."""
+        """Set GROUP configurations such as `consumer.session.timeout.ms` (KIP-848), leaving others alone.
+
+        A controller answers before the broker has read the change, so this waits until the broker shows it.
+        """
         api = _api()
         entries = [
             api.ConfigEntry(key, value, incremental_operation=api.AlterConfigOpType.SET)
@@ -122,6 +127,8 @@ class BrokerAdmin:
         ]
         resource = self._group_resource(group_id, entries)
         self._wait(self._client.incremental_alter_configs([resource]))
+        until(lambda: values.items() <= self.group_settings(group_id).items(), deadline_s=_TIMEOUT_S,
+              what=f"{dict(values)} of group {group_id} to be shown")  # fmt: skip
 
     def group_settings(self, group_id: str) -> dict[str, str]:
         """Return all GROUP configurations, the broker's defaults included."""

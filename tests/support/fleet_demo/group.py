@@ -18,7 +18,8 @@ from support.demo.phases import environment_of
 from support.devcluster.kafka_log import now_ms
 from support.fleet_demo.ground import PREFIX
 from support.scene.play import Play
-from support.scene.stage import Stage, until
+from support.scene.stage import Stage
+from support.waiting import until
 
 REPLICAS = 3
 PARTITIONS = 6

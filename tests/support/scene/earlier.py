@@ -23,7 +23,8 @@ import yaml
 from support.devcluster.cache import built
 from support.devcluster.images import build_image
 from support.devcluster.progress import step
-from support.scene.stage import CHART, OPERATOR_IMAGE, RELEASE, REPOSITORY, SYSTEM, Stage, until
+from support.scene.stage import CHART, OPERATOR_IMAGE, RELEASE, REPOSITORY, SYSTEM, Stage
+from support.waiting import until
 
 BEFORE_CONTINUITY = "dc86fb59ffd0eb7019b22a3a3fb7a805ba5f49e1"
 """The last commit whose operator keeps its position on the Lease as `staticgroup.io/watch-continuity`, and no continuity."""

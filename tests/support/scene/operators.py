@@ -9,7 +9,8 @@ from contextlib import suppress
 from datetime import datetime
 
 from support.devcluster.kafka_log import now_ms
-from support.scene.stage import Stage, until
+from support.scene.stage import Stage
+from support.waiting import until
 
 
 def renewed_at_ms(stage: Stage) -> int:

@@ -13,8 +13,9 @@ from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.scene.detached_admin import DetachedAdmin
-from support.scene.stage import WORKLOAD_IMAGE, Stage, until
+from support.scene.stage import WORKLOAD_IMAGE, Stage
 from support.scene.witnesses import PodWatch, is_operators
+from support.waiting import until
 
 GROUP = "staticgroup.io/v1alpha1"
 CONNECTION = "kafka"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
@@ -27,43 +26,7 @@ SYSTEM = "staticgroup-system"
 RELEASE = "staticgroup"
 OPERATOR_IMAGE = "localhost/staticgroup:0.1.0"
 WORKLOAD_IMAGE = "localhost/workload:0.1.0"
-T = TypeVar("T")
 TWO_NODES = (NodeWish(role="control-plane", labels={}), NodeWish(role="worker", labels={}))
-
-
-def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, poll_s: float = 0.1) -> T:
-    """Wait until a condition gives something true, and return it.
-
-    Raises
-    ------
-    AssertionError
-        After `deadline_s`, with the condition in words and the last value.
-    """
-    ends = time.monotonic() + deadline_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > ends:
-            raise AssertionError(f"{what}: not within {deadline_s:.0f} s; last seen: {value!r}")
-        time.sleep(poll_s)
-
-
-def holds(condition: Callable[[], bool], *, for_s: float, what: str, poll_s: float = 0.25) -> int:
-    """Look again and again whether a condition stays true, and return how often it was looked at.
-
-    Raises
-    ------
-    AssertionError
-        As soon as it is false, with the condition in words and when that was.
-    """
-    began_s, looks = time.monotonic(), 0
-    while (elapsed_s := time.monotonic() - began_s) < for_s:
-        if not condition():
-            raise AssertionError(f"{what}: not so after {elapsed_s:.1f} s")
-        looks += 1
-        time.sleep(poll_s)
-    return looks
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.devcluster.kafka_log import GroupLog, now_ms
-from support.scene.stage import until
 from support.scene.witnesses import ProcessTable, live_removals
+from support.waiting import until
 
 COORDINATOR = "INFO [executor-Group-1] org.apache.kafka.coordinator.group.GroupMetadataManager "
 INSTANCE_ID = f"witnessed-0.{uuid.uuid4().hex[:8]}"

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers, leftovers
 from support.devcluster.kafka_config import BrokerSettings
+from support.waiting import until
 from support.workload.process import Program, lines_of, ranges_of
 from support.workload.ranges import Ranges, appended, merged, missing, prolonged, size
 
 PARTITIONS = 6
+EVENTUALLY_S = 30.0
 Start = Callable[..., Program]
 
 pairs = st.tuples(st.integers(0, 60), st.integers(0, 9)).map(lambda pair: (pair[0], pair[0] + pair[1]))
@@ -91,13 +93,6 @@ def start(brokers: Brokers, topic: str) -> Iterator[Start]:
             each.kill()
 
 
-def until(is_so: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline_s, f"{what}: not so within {timeout_s:.0f} s"
-        time.sleep(0.05)
-
-
 def assignment(program: Program) -> list[int]:
     """Return the partitions that the program holds now."""
     held: set[int] = set()
@@ -112,7 +107,7 @@ def assignment(program: Program) -> list[int]:
 def settle(members: list[Program]) -> None:
     """Wait until the members share all partitions evenly."""
     share = PARTITIONS // len(members)
-    until(lambda: all(len(assignment(each)) == share for each in members), "an even assignment")
+    until(lambda: all(len(assignment(each)) == share for each in members), deadline_s=EVENTUALLY_S, what="an even assignment")
     held = sorted(itertools.chain(*map(assignment, members)))
     assert held == list(range(PARTITIONS))
 
@@ -147,11 +142,11 @@ def test_rolling_static_members_revokes_nothing_and_loses_nothing(
         assert members[name].of_kind("closed")[0]["elapsed_ms"] < 1000
         members[name] = start(KAFKA_GROUP_INSTANCE_ID=name, GROUP_PROTOCOL=protocol)
         everyone.append(members[name])
-        until(lambda name=name: assignment(members[name]) == before[name], f"{name} has its partitions again")
+        until(lambda name=name: assignment(members[name]) == before[name], deadline_s=EVENTUALLY_S, what=f"{name} has its partitions again")
         assert sum(len(each.of_kind("revoked")) + len(each.of_kind("lost")) for each in others) == changes
 
     assert producer.terminate() == 0
-    until(lambda: unconsumed(producer, everyone) == {}, "everything acknowledged was consumed")
+    until(lambda: unconsumed(producer, everyone) == {}, deadline_s=EVENTUALLY_S, what="everything acknowledged was consumed")
     sent = ranges_of(producer.lines, "acked", "sequences")
     assert sorted(sent) == list(range(PARTITIONS))
     assert all(len(ranges) == 1 and ranges[0][0] == 0 for ranges in sent.values())
@@ -168,7 +163,7 @@ def test_rolling_a_dynamic_member_takes_partitions_from_the_others(brokers: Brok
     rebalances = brokers.group_log.count_rebalances(f"group-{topic}")
     revoked = [len(each.of_kind("revoked")) for each in members[1:]]
     assert members[0].terminate() == 0
-    until(lambda: all(len(assignment(each)) == 3 for each in members[1:]), "the others take over")
+    until(lambda: all(len(assignment(each)) == 3 for each in members[1:]), deadline_s=EVENTUALLY_S, what="the others take over")
     assert [len(each.of_kind("revoked")) for each in members[1:]] > revoked
     assert brokers.group_log.count_rebalances(f"group-{topic}") > rebalances
 
@@ -182,7 +177,7 @@ def test_killed_consumer_repeats_but_does_not_lose(start: Start) -> None:
     second = start(KAFKA_GROUP_INSTANCE_ID="orders-0")
     second.wait_for_kind("consumed")
     assert producer.terminate() == 0
-    until(lambda: unconsumed(producer, [first, second]) == {}, "everything acknowledged was consumed")
+    until(lambda: unconsumed(producer, [first, second]) == {}, deadline_s=EVENTUALLY_S, what="everything acknowledged was consumed")
     assert unconsumed(producer, [first]) != {}
 
 
@@ -248,7 +243,7 @@ def test_empty_variables_count_as_unset(brokers: Brokers, start: Start, topic: s
 def test_ready_file_exists_only_with_an_assignment(start: Start, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.mktemp("ready") / "ready"
     member = start(READY_FILE=str(file))
-    until(file.exists, "readiness")
+    until(file.exists, deadline_s=EVENTUALLY_S, what="readiness")
     assert member.of_kind("assigned") != []
     assert member.terminate() == 0
     assert not file.exists()
@@ -261,18 +256,20 @@ def test_times_of_receipt_are_told_when_asked_for_and_show_the_pause(start: Star
     member.wait_for_kind("assigned")
     start("producer", RATE_PER_S="120", COUNT="240").exit_code()
     first_end_ms = int(time.time() * 1000)
-    until(lambda: int(time.time() * 1000) > first_end_ms + 1500, "a pause of 1.5 s")
+    until(lambda: int(time.time() * 1000) > first_end_ms + 1500, deadline_s=EVENTUALLY_S, what="a pause of 1.5 s")
     start("producer", RATE_PER_S="120", COUNT="240").exit_code()
-    until(lambda: sum(size(r) for r in ranges_of(member.lines, "consumed").values()) == 480, "all records")
-    for ranges in ranges_of(member.lines, "consumed", "received").values():
+    until(lambda: sum(size(r) for r in ranges_of(member.lines, "consumed").values()) == 480, deadline_s=EVENTUALLY_S, what="all records")
+    received = ranges_of(member.lines, "consumed", "received")
+    assert sorted(received) == list(range(PARTITIONS))
+    for ranges in received.values():
         pauses = [after[0] - before[1] for before, after in itertools.pairwise(ranges) if after[0] - before[1] > 1000]
         assert len(pauses) == 1
         assert 1500 <= pauses[0] <= 4000
     silent = start(GROUP="another")
     silent.wait_for_kind("consumed")
-    assert all(
-        "received" not in content for line in silent.of_kind("consumed") for content in line["partitions"].values()
-    )
+    contents = [content for line in silent.of_kind("consumed") for content in line["partitions"].values()]
+    assert contents
+    assert not any("received" in content for content in contents)
 
 
 @pytest.mark.broker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from conformance.consumer_bench import GROUP, Bench, protocols
@@ -43,6 +43,7 @@ class Player:
         self.live: list[Consumer] = []
         self.serial = 0
         self.downgraded = False
+        self.looks = 0
 
     def play(self, action: str, which: int) -> None:
         consumer = self.live[which % len(self.live)] if self.live else None
@@ -124,6 +125,7 @@ class Player:
         if not isinstance(group, ConsumerGroup):
             self.downgraded = self.downgraded or group is not None
             return
+        self.looks += 1
         self.nobody_shares(group)
         assert group.assignment_epoch <= group.group_epoch
         assert set(group.targets) <= set(group.members)
@@ -164,6 +166,7 @@ def test_no_partition_twice_and_the_log_is_the_state(history: list[tuple[str, in
     player = Player()
     for action, which in history:
         player.play(action, which)
+    assume(player.looks)  # a history in which nobody joins shows nothing; too many of them are an error
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -182,8 +185,9 @@ def test_the_living_come_to_rest_with_everything_assigned(history: list[tuple[st
         for consumer in list(player.live):
             player.beat(consumer)
     group = player.bench.coordinator.groups[GROUP]
-    if isinstance(group, ConsumerGroup) and player.live:
-        assert group.state == "Stable"
-        topics = player.bench.coordinator.image.partitions
-        assert group.owner_epochs.keys() == {(t, p) for t in ("foo", "bar") for p in range(topics[t])}
-        assert set(group.members) == {c.member_id for c in player.live}
+    assume(isinstance(group, ConsumerGroup))  # a group that was downgraded has no partitions to tell of
+    assert player.live
+    assert group.state == "Stable"
+    topics = player.bench.coordinator.image.partitions
+    assert group.owner_epochs.keys() == {(t, p) for t in ("foo", "bar") for p in range(topics[t])}
+    assert set(group.members) == {c.member_id for c in player.live}

@@ -5,24 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from staticgroup.api.identifiers import EXPECTED_IDS_MAX
-from staticgroup.api.reasons import Reason
-from staticgroup.core.advice import Advice
-from staticgroup.core.chain import IncarnationState
 from staticgroup.core.continuity import SpanReason
-from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveOutcome, MemberView
+from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.guards import Guard
-from staticgroup.core.outcomes import with_outcomes
-from staticgroup.core.plan import VERIFY_REQUEUE_S, Plan, plan
-from staticgroup.core.seats import Standing
-from staticgroup.core.snapshot import EPOCH_UNKNOWN, History, RemovalRecord, SeatMemory, Snapshot
-from support.recommendations import advices, durations_ms
+from staticgroup.core.plan import Plan
+from staticgroup.core.snapshot import EPOCH_UNKNOWN, History, RemovalRecord
 
 from .builders import (
-    COORDINATOR,
     EPOCH,
     NOW_S,
     checkpoint,
@@ -34,34 +24,9 @@ from .builders import (
     incarnation,
     injected,
     member,
-    spec,
     workload,
 )
-
-DEAD, LIVE, SUSPECT = IncarnationState.DEAD, IncarnationState.LIVE, IncarnationState.SUSPECT
-
-
-def planned(
-    snapshot: Snapshot | None = None, memory: History | None = None, now_s: float = NOW_S, **spec_changes: object
-) -> Plan:
-    return plan(spec(**spec_changes), snapshot or departure(), memory or history(), now_s)
-
-
-def removed(decided: Plan) -> set[tuple[str, str]]:
-    return {(r.entry.member_id, r.entry.instance_id) for a in decided.actions for r in a.removals}
-
-
-def only_guard(decided: Plan) -> Guard:
-    assert not decided.actions
-    (held,) = decided.held
-    assert held.text
-    return Guard(held.reason)
-
-
-def standing(decided: Plan, ordinal: int) -> Standing:
-    assert decided.table is not None
-    (seat,) = (seat for seat in decided.table.seats if seat.ordinal == ordinal)
-    return seat.standing
+from .plans import DEAD, SUSPECT, acknowledged, only_guard, planned, removed
 
 
 def test_departed_member_with_a_proven_chain_is_removed_by_the_pair_that_was_described() -> None:
@@ -275,131 +240,6 @@ def test_batch_removes_all_departed_members_in_one_action() -> None:
     assert len(action.removals) == 2
 
 
-# verification (step 7) ------------------------------------------------------------------------------------------
-
-
-def acknowledged(**changes: object) -> RemovalRecord:
-    values: dict[str, object] = {
-        "instance_id": id_of(2),
-        "member_id": "m2",
-        "coordinator": COORDINATOR,
-        "acknowledged_at_s": NOW_S - 1,
-        "pod_uids": frozenset({"u2"}),
-    }
-    return RemovalRecord(**(values | changes))
-
-
-def record_after(decided: Plan) -> RemovalRecord:
-    (record,) = decided.history.removals
-    return record
-
-
-WITHOUT = group(member(0), member(1))
-
-
-def test_removal_is_settled_by_one_stable_reading_under_the_same_coordinator() -> None:
-    assert record_after(planned(departure(group=WITHOUT), history(removals=(acknowledged(),)))).settled_at_s == NOW_S
-
-
-def test_removal_is_not_settled_while_the_group_rebalances() -> None:
-    """A classic removal is acknowledged before the next generation is stored."""
-    moving = replace(WITHOUT, state="PreparingRebalance")
-    assert record_after(planned(departure(group=moving), history(removals=(acknowledged(),)))).settled_at_s is None
-
-
-def test_after_a_coordinator_change_two_readings_two_seconds_apart_are_needed() -> None:
-    moved = replace(WITHOUT, coordinator="2@10.0.0.2:9092")
-    first = planned(departure(group=moved), history(removals=(acknowledged(),)))
-    assert record_after(first).settled_at_s is None
-    early = planned(departure(group=moved), first.history, NOW_S + 1.9)
-    assert record_after(early).settled_at_s is None
-    assert record_after(planned(departure(group=moved), early.history, NOW_S + 2.1)).settled_at_s == NOW_S + 2.1
-
-
-ABSENT = group(group_type=GroupType.ABSENT, state="Dead")
-
-
-@pytest.mark.parametrize("coordinator", [COORDINATOR, "2@10.0.0.2:9092"])
-@pytest.mark.parametrize("settled_at_s", [None, NOW_S - 60])
-def test_group_that_expired_needs_two_readings_two_seconds_apart_to_settle_a_removal(
-    coordinator: str, settled_at_s: float | None
-) -> None:
-    """A coordinator that has only just loaded may not show a group that exists, so one such reading is not believed."""
-    record = acknowledged(settled_at_s=settled_at_s, coordinator="3@10.0.0.3:9092" if settled_at_s else COORDINATOR)
-    gone = departure(group=replace(ABSENT, coordinator=coordinator))
-    first = planned(gone, history(removals=(record,)))
-    assert record_after(first).settled_at_s is None
-    early = planned(gone, first.history, NOW_S + 1.9)
-    assert record_after(early).settled_at_s is None
-    late = planned(gone, early.history, NOW_S + 2.1)
-    assert record_after(late).settled_at_s == NOW_S + 2.1
-    assert late.requeue_after_s > VERIFY_REQUEUE_S
-
-
-def test_readings_that_fail_while_a_coordinator_loads_settle_nothing() -> None:
-    loading = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="the coordinator is loading")
-    first = planned(departure(group=ABSENT), history(removals=(acknowledged(),)))
-    between = planned(departure(group=loading), first.history, NOW_S + 10)
-    (record,) = between.history.removals
-    assert record.settled_at_s is None
-
-
-def test_member_that_is_back_after_its_group_was_not_shown_is_not_settled() -> None:
-    first = planned(departure(group=ABSENT), history(removals=(acknowledged(),)))
-    back = planned(departure(), first.history, NOW_S + 2.1)
-    (record,) = back.history.removals
-    assert (record.absent_since_s, record.settled_at_s) == (None, None)
-
-
-def test_resurrected_member_is_removed_again_with_the_same_pair() -> None:
-    """GroupMetadataManager reloads the last stored generation at a fail-over; the leave was never in it."""
-    decided = planned(memory=history(removals=(acknowledged(settled_at_s=NOW_S - 0.5),)))
-    assert removed(decided) == {("m2", id_of(2))}
-    assert decided.actions[0].removals[0].attempt == 2
-    assert record_after(decided).settled_at_s is None
-
-
-def test_somebody_else_under_a_removed_id_is_a_zombie_and_is_left_alone() -> None:
-    snapshot = departure(group=group(member(0), member(1), member(2, "m9")))
-    assert only_guard(planned(snapshot, history(removals=(acknowledged(),)))) is Guard.ZOMBIE
-
-
-def test_new_pod_of_a_removed_id_that_ended_too_is_no_zombie() -> None:
-    snapshot = departure(
-        group=group(member(0), member(1), member(2, "m9")),
-        chains={id_of(2): (incarnation(state=DEAD), incarnation(uid="u7", state=DEAD))},
-    )
-    assert removed(planned(snapshot, history(removals=(acknowledged(),)))) == {("m9", id_of(2))}
-
-
-def test_record_is_dropped_when_its_id_is_wanted_again() -> None:
-    decided = planned(
-        departure(workload=workload(3), group=group(member(0), member(1))), history(removals=(acknowledged(),))
-    )
-    assert decided.history.removals == ()
-
-
-def test_member_seen_under_two_ready_pods_belongs_to_neither() -> None:
-    sightings = {id_of(2): (("m2", "u1", NOW_S - 900), ("m2", "u2", NOW_S - 300))}
-    assert only_guard(planned(memory=history(sightings=sightings))) is Guard.TWO_INCARNATIONS
-
-
-def test_sightings_are_noted_only_for_pods_that_were_ready_for_long() -> None:
-    world = departure(
-        workload=workload(3), pods=(incarnation(2, "u2", ready_since_s=NOW_S - 59),), group=group(member(2))
-    )
-    assert planned(world).history.seats == {}
-    settled = replace(world, pods=(incarnation(2, "u2", ready_since_s=NOW_S - 61),))
-    assert planned(settled).history.seats == {id_of(2): SeatMemory(sightings=(("m2", "u2", NOW_S),))}
-
-
-def test_only_an_acknowledged_removal_leaves_a_record() -> None:
-    (action,) = planned().actions
-    for outcome in LeaveOutcome:
-        after = with_outcomes(history(), action.removals, [outcome], COORDINATOR, NOW_S)
-        assert len(after.removals) == (1 if outcome is LeaveOutcome.REMOVED else 0)
-
-
 # identity and injection -----------------------------------------------------------------------------------------
 
 
@@ -474,104 +314,3 @@ def test_kip_848_groups_get_no_session_timeout_injected() -> None:
     decided = planned(departure(group=consumer), protocol="Consumer")
     assert decided.history.injected is not None
     assert decided.history.injected.session_timeout_ms is None
-
-
-# invariants ------------------------------------------------------------------------------------------------------
-
-
-@given(st.permutations(range(6)), st.integers(0, 6), st.data())
-def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(order, replicas, data) -> None:
-    states = {n: data.draw(st.sampled_from([DEAD, LIVE, SUSPECT])) for n in range(6)}
-    chains = {id_of(n): (incarnation(n, f"u{n}", states[n]),) for n in range(6)}
-    world = departure(
-        workload=workload(replicas, status_replicas=0),
-        group=group(*(member(n) for n in order)),
-        chains=chains,
-        fresh={id_of(n): fresh() for n in range(6)},
-        pods=(),
-    )
-    decided = planned(world)
-    assert removed(decided) == {(f"m{n}", id_of(n)) for n in range(replicas, 6) if states[n] is DEAD}
-    assert decided == planned(replace(world, group=group(*(member(n) for n in range(6)))))
-
-
-@settings(deadline=None)
-@given(
-    told=st.one_of(advices, st.sampled_from(Reason).map(lambda reason: Advice(reason=reason, cause="c"))),
-    kept=durations_ms,
-    protocol=st.sampled_from(["Auto", "Classic", "Consumer"]),
-    policy=st.sampled_from(["WhenDead", "Never"]),
-    states=st.lists(st.sampled_from([DEAD, LIVE, SUSPECT]), min_size=6, max_size=6),
-    replicas=st.integers(0, 6),
-    overlaps=st.sampled_from([(), ("shop/twin",)]),
-)
-def test_recommendation_changes_no_removal(told, kept, protocol, policy, states, replicas, overlaps) -> None:
-    """A recommendation is a number: the same actions, holds and memory of removals with and without it."""
-    world = departure(
-        workload=workload(replicas, status_replicas=0),
-        group=group(*(member(n) for n in range(6))),
-        chains={id_of(n): (incarnation(n, f"u{n}", states[n]),) for n in range(6)},
-        fresh={id_of(n): fresh() for n in range(6)},
-        pods=(),
-        overlaps=overlaps,
-    )
-    wishes = spec(protocol=protocol, removal={"policy": policy})
-    without = plan(wishes, world, history(), NOW_S)
-    told_so = plan(wishes, replace(world, advice=told), history(fleet_timeout_ms=kept), NOW_S)
-    ignored = {"timeout": None, "injection": None, "history": History()}
-    assert replace(told_so, **ignored) == replace(without, **ignored)
-    assert told_so.history.seats == without.history.seats
-    assert told_so.history.issued_ordinals == without.history.issued_ordinals
-
-
-def test_leave_entry_without_both_ids_cannot_be_made() -> None:
-    for pair in (("", "web-2"), ("m2", "")):
-        with pytest.raises(ValueError, match="both"):
-            LeaveEntry(member_id=pair[0], instance_id=pair[1])
-
-
-@pytest.mark.parametrize("replicas", [EXPECTED_IDS_MAX + 1, 2**31 - 1])
-def test_workload_that_wants_too_many_pods_is_refused_in_words_and_nothing_of_it_is_removed(replicas: int) -> None:
-    beyond = replicas + 7
-    world = departure(
-        workload=workload(replicas, start=2**31 - 1),
-        group=group(member(0), member(beyond)),
-        chains={id_of(beyond): (incarnation(beyond, state=DEAD),)},
-        fresh={id_of(beyond): fresh()},
-    )
-    decided = planned(world)
-    assert (decided.actions, decided.held, decided.table) == ((), (), None)
-    assert f"wants {replicas} pods" in decided.too_large
-    assert str(EXPECTED_IDS_MAX) in decided.too_large
-
-
-def test_ids_of_a_workload_that_is_too_large_count_as_issued_all_the_same() -> None:
-    """The injection does not look at replicas, and a watch epoch may not move once an id can have reached a pod."""
-    huge = departure(workload=workload(2**31 - 1), group=group())
-    first = planned(huge, History()).history
-    assert first.issued_ordinals.runs == (range(2**31 - 1),)
-    later = planned(replace(huge, watch_epoch="after-a-gap", workload=workload(2)), first).history
-    assert later.injected is not None
-    assert later.injected.watch_epoch == EPOCH
-
-
-def test_hold_window_begins_again_after_a_workload_was_too_large_because_its_ordinals_were_wanted() -> None:
-    wish = {"removal": {"holdSeconds": 60}}
-    held = planned(memory=history(departed_since_s={}), **wish)
-    assert only_guard(held) is Guard.HOLD_WINDOW
-    huge = planned(departure(workload=workload(2**31 - 1)), held.history, NOW_S + 30, **wish)
-    assert only_guard(planned(memory=huge.history, now_s=NOW_S + 70, **wish)) is Guard.HOLD_WINDOW
-
-
-def test_workload_at_the_limit_is_served() -> None:
-    served = planned(departure(workload=workload(EXPECTED_IDS_MAX)))
-    assert served.table is not None
-    assert len(served.table.wanted) == EXPECTED_IDS_MAX
-
-
-def test_pod_that_is_not_ready_for_minutes_is_no_restart_any_more() -> None:
-    young = incarnation(1, "u1", ready_since_s=None, created_at_s=NOW_S - 299)
-    world = departure(pods=(incarnation(0, "u0"), young), group=group(member(0)))
-    assert standing(planned(world), 1) is Standing.AWAY
-    old = replace(young, created_at_s=NOW_S - 301)
-    assert standing(planned(replace(world, pods=(incarnation(0, "u0"), old))), 1) is Standing.OVERDUE

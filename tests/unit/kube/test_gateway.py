@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -12,36 +11,11 @@ from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import AioKubeGateway, PodRead
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import CONNECTIONS_MAX, PODS, Transport, connect
+from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually, pod
 
 GROUPS = "staticgroups.staticgroup.io"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer().serving() as running_server:
-        yield running_server
-
-
-@pytest.fixture
-async def transport(server: FakeApiServer) -> AsyncIterator[Transport]:
-    made = connect(server.configuration())
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

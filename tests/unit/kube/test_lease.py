@@ -1,7 +1,7 @@
 """The Lease by the rules of client-go's leader election, on a clock that the test moves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,8 @@ import pytest
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, RESTORED_ANNOTATION, ActiveLease, LeaseSettings
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.problem import problem_of
-from staticgroup.kube.transport import Transport, connect
+from staticgroup.kube.transport import Transport
+from support.clock import Clock
 from support.fake_apiserver import BROKEN, FakeApiServer
 from unit.kube.raw_objects import eventually
 
@@ -20,32 +21,6 @@ LEASE = ("leases.coordination.k8s.io", "ops", "staticgroup-operator")
 def transitions(lease: ActiveLease) -> int | None:
     """Return the number of a replica's holding; None while it has none."""
     return lease.holding.transitions if lease.holding is not None else None
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer().serving() as running_server:
-        yield running_server
-
-
-@pytest.fixture
-async def transport(server: FakeApiServer) -> AsyncIterator[Transport]:
-    made = connect(server.configuration())
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def noting(paused_s: list[float]) -> Callable[[float], Any]:

@@ -11,6 +11,7 @@ import pytest
 from staticgroup.kube import node_store
 from staticgroup.kube.node_store import NodeStore
 from staticgroup.kube.transport import connect
+from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 
@@ -24,22 +25,6 @@ def node(
         "metadata": {"name": name}, "spec": {"taints": taints or []},
         "status": {"nodeInfo": {"kubeletVersion": version, "bootID": boot_id}},
     }
-
-
-class Clock:
-    """Seconds that pass only when told."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer().serving() as running_server:
-        yield running_server
 
 
 @asynccontextmanager

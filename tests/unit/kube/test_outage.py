@@ -5,21 +5,7 @@ from random import Random
 import pytest
 
 from staticgroup.kube.outage import RETRY_MAX_S, Backoff, Outage
-
-
-class Clock:
-    """Seconds that pass only when told."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+from support.clock import Clock
 
 
 def test_outage_is_told_once_when_it_begins_and_once_with_its_length_when_it_ends(

@@ -9,48 +9,24 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet_learner.snapshot import write_snapshot
 from staticgroup.api import recommendation as api
 from staticgroup.api.reasons import Reason
 from staticgroup.core.advice import Advice
-from staticgroup.core.plan import plan
-from staticgroup.runtime.commands.picture import Picture, read_picture, write_picture
 from staticgroup.runtime.metrics import Metrics
-from staticgroup.runtime.process.settings import Settings
-from staticgroup.runtime.recommendations import (
-    MODEL_MAJOR,
-    DirectorySource,
-    HttpSource,
-    Recommendations,
-    SourceError,
-    recommendations_of,
-)
-from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, advice, recommendation
-from unit.core.builders import NOW_S, departure, history, spec
+from staticgroup.runtime.recommendations import MODEL_MAJOR, DirectorySource, Recommendations
+from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, recommendation
 
-from .world import World, kafka_connection
+from .snapshots import FLEET, Clock, asked, lengthen_shard, publish, reader, shard_of
 
-FLEET = tuple(recommendation(group_id=name) for name in ("orders", "billing", "stock", "mail"))
-
-
-def publish(root: Path, records: tuple[api.Recommendation, ...] = FLEET, **changes: Any) -> api.Manifest:
-    values = {
-        "run_id": "r1",
-        "model_version": f"{MODEL_MAJOR}.0",
-        "created_ms": NOW_MS - 1000,
-        "expires_ms": NOW_MS + DAY_MS,
-    }
-    return write_snapshot(records, root, **(values | changes))
+__all__ = ["reader"]
 
 
 def rewrite(root: Path, **changes: Any) -> None:
@@ -61,34 +37,9 @@ def rewrite(root: Path, **changes: Any) -> None:
     path.write_text(json.dumps(document), encoding="utf-8")
 
 
-def shard_of(root: Path, manifest: api.Manifest, group_id: str) -> Path:
-    shard = manifest.shard_for(CLUSTER_ID, group_id)
-    assert shard is not None
-    return root / shard.path
-
-
-class Clock:
-    now_ms = NOW_MS
-
-    def __call__(self) -> float:
-        return self.now_ms / 1000
-
-
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def reader(tmp_path: Path, clock: Clock) -> Recommendations:
-    return Recommendations(source=DirectorySource(tmp_path), poll_s=300, metrics=Metrics(), now_s=clock)
-
-
-async def asked(reader: Recommendations, group_id: str = "orders", cluster_id: str | None = CLUSTER_ID) -> Advice:
-    """Ask, let it look, ask again."""
-    reader.advice(cluster_id, group_id)
-    await reader.poll()
-    return reader.advice(cluster_id, group_id)
 
 
 # what is used ------------------------------------------------------------------------------------------------------
@@ -180,11 +131,6 @@ def lose_shard_of_another_group(root: Path, manifest: api.Manifest) -> None:
 def cut_shard_of_another_group(root: Path, manifest: api.Manifest) -> None:
     path = shard_of(root, manifest, "mail")
     path.write_bytes(path.read_bytes()[:-1])
-
-
-def lengthen_shard(root: Path, manifest: api.Manifest) -> None:
-    path = shard_of(root, manifest, "orders")
-    path.write_bytes(path.read_bytes() + b"\n")
 
 
 def alter_number_in_shard(root: Path, manifest: api.Manifest) -> None:
@@ -327,314 +273,3 @@ def test_no_altered_byte_is_ever_used(tmp_path: Path, data: st.DataObject) -> No
     # The run's own copy of the manifest is not what is read; elsewhere only white space may differ unnoticed.
     if path.suffix == ".jsonl":
         assert answer.reason is Reason.RECOMMENDATION_CORRUPT
-
-
-# over HTTP -----------------------------------------------------------------------------------------------------------
-
-
-class Bucket:
-    """A web server over a directory that counts what it is asked for."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.asked: list[tuple[str, int]] = []
-        self.status = 0
-        self.url = ""
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        path = self.root / request.match_info["path"]
-        answer = self._answer(request, path)
-        self.asked.append((request.match_info["path"], answer.status))
-        return answer
-
-    def _answer(self, request: web.Request, path: Path) -> web.Response:
-        if self.status:
-            return web.Response(status=self.status, headers={"Location": "/elsewhere"})
-        if not path.is_file():
-            return web.Response(status=404)
-        etag = f'"{path.stat().st_mtime_ns}"'
-        if request.headers.get("If-None-Match") == etag:
-            return web.Response(status=304)
-        return web.Response(body=path.read_bytes(), headers={"ETag": etag})
-
-
-@pytest.fixture
-async def bucket(tmp_path: Path) -> AsyncIterator[Bucket]:
-    served = Bucket(tmp_path)
-    app = web.Application()
-    app.router.add_get("/fleet/{path:.*}", served.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    served.url = f"http://127.0.0.1:{runner.addresses[0][1]}/fleet"
-    yield served
-    await runner.cleanup()
-
-
-def over_http(bucket: Bucket, clock: Clock) -> Recommendations:
-    return Recommendations(source=HttpSource(bucket.url + "/"), poll_s=300, metrics=Metrics(), now_s=clock)
-
-
-async def test_over_http_only_the_manifest_and_the_shards_of_our_groups_are_asked_for(
-    bucket: Bucket, clock: Clock
-) -> None:
-    manifest = publish(bucket.root)
-    reader = over_http(bucket, clock)
-    assert (await asked(reader)).record == FLEET[0]
-    own = str(shard_of(bucket.root, manifest, "orders").relative_to(bucket.root))
-    assert bucket.asked == [(api.MANIFEST_NAME, 200), (own, 200)]
-    bucket.asked.clear()
-    assert (await asked(reader)).record == FLEET[0]
-    assert bucket.asked == [(api.MANIFEST_NAME, 304)]
-
-
-async def test_group_that_asks_later_is_loaded_from_the_snapshot_in_use(bucket: Bucket, clock: Clock) -> None:
-    manifest = publish(bucket.root)
-    reader = over_http(bucket, clock)
-    await asked(reader)
-    bucket.asked.clear()
-    assert reader.advice(CLUSTER_ID, "mail").reason is Reason.NOT_OBSERVED_YET
-    assert (await asked(reader, "mail")).record == FLEET[3]
-    own = str(shard_of(bucket.root, manifest, "mail").relative_to(bucket.root))
-    assert bucket.asked == [(api.MANIFEST_NAME, 304), (own, 200)]
-    assert reader.advice(CLUSTER_ID, "orders").record == FLEET[0]
-
-
-@pytest.mark.parametrize("status", [302, 403, 404, 500])
-async def test_other_answers_of_the_server_are_named(bucket: Bucket, clock: Clock, status: int) -> None:
-    """No redirect is followed: where it leads was not configured."""
-    publish(bucket.root)
-    bucket.status = status
-    answer = await asked(over_http(bucket, clock))
-    assert answer.reason is Reason.RECOMMENDATION_UNREACHABLE
-    assert ("not there" if status == 404 else f"HTTP {status}") in answer.cause
-    assert [path for path, _ in bucket.asked] == [api.MANIFEST_NAME]
-
-
-async def test_server_that_sends_more_than_announced_is_cut_off(bucket: Bucket, clock: Clock) -> None:
-    manifest = publish(bucket.root)
-    lengthen_shard(bucket.root, manifest)
-    assert (await asked(over_http(bucket, clock))).reason is Reason.RECOMMENDATION_CORRUPT
-
-
-async def test_server_that_is_gone_is_unreachable(clock: Clock, unused_port: int) -> None:
-    reader = Recommendations(
-        source=HttpSource(f"http://127.0.0.1:{unused_port}"), poll_s=300, metrics=Metrics(), now_s=clock
-    )
-    answer = await asked(reader)
-    assert answer.reason is Reason.RECOMMENDATION_UNREACHABLE
-    assert "does not answer" in answer.cause
-
-
-@pytest.fixture
-def unused_port() -> int:
-    import socket
-
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
-
-
-# the loop ------------------------------------------------------------------------------------------------------------
-
-
-class Scripted:
-    """A source whose answer the test chooses."""
-
-    is_local = True
-
-    def __init__(self) -> None:
-        self.looks = 0
-        self.error: Exception = SourceError("manifest.json: Permission denied")
-
-    async def read(self, path: str, bytes_max: int) -> bytes:
-        self.looks += 1
-        raise self.error
-
-
-@pytest.mark.looptime
-async def test_it_looks_every_poll_and_soon_after_a_new_group_asked_and_survives_every_fault(clock: Clock) -> None:
-    source = Scripted()
-    reader = Recommendations(source=source, poll_s=300, metrics=Metrics(), now_s=clock)
-    task = asyncio.create_task(reader.run())
-    await asyncio.sleep(601)
-    assert source.looks == 3
-    source.error = RuntimeError("a fault of ours")
-    reader.advice(CLUSTER_ID, "orders")
-    reader.advice(CLUSTER_ID, "billing")
-    await asyncio.sleep(2)
-    assert source.looks == 4
-    reader.advice(CLUSTER_ID, "orders")
-    await asyncio.sleep(10)
-    assert source.looks == 4
-    assert reader.advice(CLUSTER_ID, "orders").reason is Reason.RECOMMENDATION_CORRUPT
-    assert not task.done()
-    task.cancel()
-
-
-async def test_polls_are_counted_by_result(reader: Recommendations, tmp_path: Path) -> None:
-    def count(result: str) -> float:
-        return (
-            reader.metrics.registry.get_sample_value("staticgroup_recommendation_polls_total", {"result": result})
-            or 0.0
-        )
-
-    await reader.poll()
-    publish(tmp_path)
-    await reader.poll()
-    await reader.poll()
-    assert (count("RecommendationUnreachable"), count("Good")) == (1, 2)
-
-
-def test_off_by_default() -> None:
-    assert recommendations_of(Settings(), metrics=Metrics(), now_s=Clock()) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"), [("/var/fleet", DirectorySource), ("https://bucket.example/fleet", HttpSource)]
-)
-def test_setting_names_a_directory_or_a_url(text: str, kind: type) -> None:
-    made = recommendations_of(Settings(recommendations_source=text), metrics=Metrics(), now_s=Clock())
-    assert made is not None
-    assert isinstance(made.source, kind)
-
-
-# in a round ------------------------------------------------------------------------------------------------------------
-
-
-async def advised(root: Path, **spec_changes: Any) -> World:
-    """A StaticGroup whose operator reads recommendations from a directory."""
-    world = World(**spec_changes)
-    world.stores.put_connection(("shop", "kafka"), kafka_connection(clusterId=CLUSTER_ID))
-    attach(world, root)
-    await world.started(2)
-    await look(world)
-    return world
-
-
-def attach(world: World, root: Path) -> None:
-    world.reconciler.recommendations = Recommendations(
-        source=DirectorySource(root), poll_s=300, metrics=Metrics(), now_s=lambda: world.now_s
-    )
-
-
-async def look(world: World) -> None:
-    assert world.reconciler.recommendations is not None
-    await world.round()
-    await world.reconciler.recommendations.poll()
-    await world.round()
-
-
-def condition_of(world: World) -> tuple[str, str] | None:
-    found = [c for c in world.status.conditions if c.type == "RecommendationCurrent"]
-    return (found[0].status.value, found[0].reason) if found else None
-
-
-async def test_status_shows_the_recommendation_and_the_next_pod_gets_it(tmp_path: Path) -> None:
-    publish(tmp_path)
-    world = await advised(tmp_path)
-    status = world.status
-    assert status.injected is not None
-    assert status.injected.session_timeout_ms == 60_000
-    assert status.timeout is not None
-    assert status.timeout.to_wire() == {
-        "effectiveMs": 110_000,  # what its pods were started with
-        "effectiveMaxMs": 110_000,
-        "nextMs": 60_000,
-        "unknownPods": 0,
-        "recommended": {
-            "lowerMs": 50_000,
-            "targetMs": 60_000,
-            "upperMs": 75_000,
-            "uncappedMs": 55_000,
-            "source": "Fleet",
-            "validUntil": "2027-01-16T08:00:00Z",
-            "reasons": ["CostOptimum", "StepLimited"],
-        },
-        "samples": 312,
-        "source": "Fleet",
-        "brokerMinMs": status.timeout.broker_min_ms,
-        "brokerMaxMs": status.timeout.broker_max_ms,
-    }
-    assert condition_of(world) == ("True", "RecommendationUsed")
-    assert next(c for c in status.conditions if c.type == "Ready").status.value == "True"
-
-
-async def test_value_in_use_outlives_a_restart_of_the_operator_without_recommendations(tmp_path: Path) -> None:
-    publish(tmp_path)
-    world = await advised(tmp_path)
-    shutil.rmtree(tmp_path)
-    world.restart()
-    attach(world, tmp_path)
-    await world.round()
-    assert condition_of(world) == ("Unknown", "NotObservedYet")
-    for _ in range(3):
-        await look(world)
-        assert world.status.injected is not None
-        assert world.status.injected.session_timeout_ms == 60_000
-        assert world.status.timeout is not None
-        assert world.status.timeout.source.value == "Fleet"
-        assert world.status.timeout.recommended is not None
-        assert world.status.timeout.recommended.source.value == "Fleet"
-        assert world.status.timeout.samples == 312
-        assert condition_of(world) == ("False", "RecommendationUnreachable")
-    assert next(c for c in world.status.conditions if c.type == "Ready").status.value == "True"
-
-
-async def test_operator_that_does_not_read_recommendations_any_more_estimates_again(tmp_path: Path) -> None:
-    publish(tmp_path)
-    world = await advised(tmp_path)
-    world.restart()
-    await world.round()
-    plain = World()
-    await plain.started(2)
-    assert world.status.timeout == plain.status.timeout
-    assert condition_of(world) is None
-
-
-async def test_mode_fixed_shows_it_and_keeps_its_own_number(tmp_path: Path) -> None:
-    publish(tmp_path)
-    world = await advised(tmp_path, sessionTimeout={"mode": "Fixed", "seconds": 90})
-    status = world.status
-    assert status.injected is not None
-    assert status.injected.session_timeout_ms == 90_000
-    assert status.timeout is not None
-    assert status.timeout.recommended is not None
-    assert (status.timeout.source.value, status.timeout.recommended.source.value) == ("Fixed", "Fleet")
-    assert status.timeout.recommended.target_ms == 60_000
-    assert condition_of(world) == ("True", "RecommendationShown")
-
-
-async def test_cluster_that_is_not_known_yet_leaves_the_estimate(tmp_path: Path) -> None:
-    publish(tmp_path)
-    world = await advised(tmp_path)
-    world.stores.put_connection(("shop", "kafka"), kafka_connection(clusterId="kafka-2"))
-    await look(world)
-    assert condition_of(world) == ("Unknown", "RecommendationAbsent")
-    assert world.status.injected is not None
-    assert world.status.injected.session_timeout_ms == 60_000
-
-
-async def test_date_beyond_the_calendar_does_not_break_a_round(tmp_path: Path) -> None:
-    publish(tmp_path, (recommendation(valid_until_ms=2**53),), expires_ms=2**53)
-    world = await advised(tmp_path)
-    assert world.status.timeout is not None
-    assert world.status.timeout.recommended is not None
-    assert world.status.timeout.recommended.valid_until is not None
-    assert world.status.timeout.recommended.valid_until.year == 9999
-
-
-def test_picture_holds_the_recommendation(tmp_path: Path) -> None:
-    """What was decided on a cluster with recommendations is decided again on a desk."""
-    picture = Picture(
-        spec=spec(), snapshot=replace(departure(), advice=advice()), history=history(fleet_timeout_ms=5), now_s=NOW_S
-    )
-    write_picture(picture, tmp_path / "picture.json")
-    read = read_picture(tmp_path / "picture.json")
-    assert plan(read.spec, read.snapshot, read.history, read.now_s) == plan(
-        picture.spec, picture.snapshot, picture.history, NOW_S
-    )
-    decided = plan(read.spec, read.snapshot, read.history, read.now_s)
-    assert decided.timeout is not None
-    assert decided.timeout.inject_ms == 60_000

@@ -20,7 +20,8 @@ from staticgroup.runtime.narrator import Narrator
 from staticgroup.runtime.reconciler import Reconciler
 from staticgroup.runtime.stores import Stores
 from staticgroup.runtime.work_queue import Outcome
-from support.fake_gateways import FakeKafka, FakeKube, FakePods, Journal, scaled
+from support.fake_gateways import FakeKafka, FakeKube, Journal, scaled
+from support.fake_pods import FakePods
 from unit.core.builders import NODE, NOW_S, ended, pod_version, workload
 
 KEY = ("shop", "orders")

@@ -277,14 +277,18 @@ async def busy(seed: object) -> str:
 
 def test_same_seed_same_history_in_any_process() -> None:
     """Twice here, and in processes whose strings hash differently."""
-    digests: list[Any] = [simulate(lambda: busy(7), 7), simulate(lambda: busy(7), 7)]
     program = "from unit.simulator.test_operator_on_model import busy, simulate; print(simulate(lambda: busy(7), 7))"
-    for hash_seed in ("1", "2"):
-        environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        ran = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    elsewhere = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            text=True,
         )
-        digests.append(ran.stdout.strip().splitlines()[-1])
+        for hash_seed in ("1", "2")
+    ]
+    digests: list[Any] = [simulate(lambda: busy(7), 7), simulate(lambda: busy(7), 7)]
+    digests += [process.communicate(timeout=100)[0].strip().splitlines()[-1] for process in elsewhere]
     assert len(set(digests)) == 1
     assert simulate(lambda: busy(8), 8) != digests[0]
 

@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from staticgroup import cli
-from staticgroup.kube.transport import connect
 from staticgroup.runtime.commands import confirm as confirm_command
-from staticgroup.runtime.process import kube_client
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import pod
 
 from ..world import static_group
+from .word import GROUPS, SUSPECTS, api_server, refused, said
 
-WORDS, GROUPS = "podendconfirmations.staticgroup.io", "staticgroups.staticgroup.io"
 UID, STATEMENT = "5a7e0000-0000-0000-0000-000000000002", "node-3 was wiped and scrapped"
 SINCE = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
 
@@ -36,12 +34,7 @@ def ledger(*entries: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer().serving() as made:
-
-        async def connected() -> Any:
-            return connect(made.configuration())
-
-        monkeypatch.setattr(kube_client, "connected", connected)
+    async with api_server(monkeypatch) as made:
         made.put(ledger(entry(), entry(podName="web-1", uid="dead", state="Dead", certificate="E1")), GROUPS)
         yield made
 
@@ -50,15 +43,11 @@ async def say(uid: str = UID, pod_name: str = "web-2", by: str = "", statement: 
     return await confirm_command.confirm("shop", pod_name, uid, statement, by)
 
 
-def said(server: FakeApiServer) -> list[dict[str, Any]]:
-    return [o for (resource, _, _), o in server.objects.items() if resource == WORDS]
-
-
 async def test_exactly_what_was_typed_is_created_in_the_callers_name(
     server: FakeApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert await say() == 0
-    (word,) = said(server)
+    (word,) = said(server, SUSPECTS)
     assert word["spec"] == {"podName": "web-2", "podUid": UID, "statement": STATEMENT, "by": "alice"}
     assert (word["kind"], word["metadata"]["namespace"], word["metadata"]["name"]) == ("PodEndConfirmation", "shop", UID)
     told = capsys.readouterr().out
@@ -66,25 +55,8 @@ async def test_exactly_what_was_typed_is_created_in_the_callers_name(
         assert part in told
 
 
-async def test_a_name_that_is_given_is_used_and_nobody_is_asked(server: FakeApiServer) -> None:
-    server.denied.add(("create", "selfsubjectreviews.authentication.k8s.io"))
-    assert await say(by="bob") == 0
-    assert said(server)[0]["spec"]["by"] == "bob"
-
-
 async def refusal(capsys: pytest.CaptureFixture[str], server: FakeApiServer, **changes: Any) -> str:
-    assert await say(**changes) == 1
-    assert said(server) == []
-    told = capsys.readouterr()
-    assert told.out == ""
-    return told.err
-
-
-async def test_a_caller_whom_the_api_server_does_not_name_is_asked_for_by(
-    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server.failing["create", "selfsubjectreviews.authentication.k8s.io"] = [404]
-    assert "--by" in await refusal(capsys, server)
+    return await refused(say(**changes), server, SUSPECTS, capsys)
 
 
 async def test_a_pod_that_exists_is_not_confirmed(server: FakeApiServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,7 +88,7 @@ async def test_a_suspect_that_was_confirmed_is_none_any_more(
 @pytest.mark.parametrize(
     ("verb", "resource", "says"),
     [
-        ("create", WORDS, f"you may not create {WORDS} in namespace shop; who may is decided"),
+        ("create", SUSPECTS, f"you may not create {SUSPECTS} in namespace shop; who may is decided"),
         ("list", GROUPS, f"you may not list {GROUPS} in namespace shop"),
         ("list", "pods", "you may not list pods in namespace shop"),
     ],
@@ -126,18 +98,6 @@ async def test_a_missing_right_is_named(
 ) -> None:
     server.denied.add((verb, resource))
     assert says in await refusal(capsys, server)
-
-
-async def test_a_refused_foreign_name_is_named_as_a_possible_cause(
-    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server.denied.add(("create", WORDS))
-    assert "--by is not your own user name" in await refusal(capsys, server, by="bob")
-
-
-async def test_a_kind_that_is_not_installed_is_named(server: FakeApiServer, capsys: pytest.CaptureFixture[str]) -> None:
-    server.failing["create", WORDS] = [404]
-    assert "kubectl apply -f crds/" in await refusal(capsys, server)
 
 
 @pytest.mark.parametrize("changes", [{"statement": "x" * 501}, {"statement": " "}, {"uid": "a b"}, {"by": "b" * 257}])
@@ -153,7 +113,7 @@ async def test_a_word_that_was_given_before_is_not_given_twice(
     assert await say() == 0
     assert await say() == 1
     assert f"kubectl -n shop get podendconfirmations {UID}" in capsys.readouterr().err
-    assert len(said(server)) == 1
+    assert len(said(server, SUSPECTS)) == 1
 
 
 async def test_a_word_that_the_operators_clock_makes_too_early_is_told_so(
@@ -212,11 +172,3 @@ def test_the_namespace_may_stand_before_or_after_the_command(
     monkeypatch.setattr(confirm_command, "list_suspects", listed)
     assert cli.main(arguments) == 0
     assert asked == ["shop"]
-
-
-async def test_the_text_that_stands_for_the_statement_is_no_statement(
-    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert await say(statement="why this is sure") == 1
-    assert "stands for your own words" in capsys.readouterr().err
-    assert said(server) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import pytest
@@ -74,13 +74,24 @@ async def test_word_is_added_to_the_lease_and_nothing_else_is_changed(
         assert part in told
 
 
-async def test_word_is_always_a_new_one(cluster: Cluster) -> None:
+class Stopped(datetime):
+    """A clock that stands still."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Stopped:
+        return cls(2026, 1, 2, 3, 4, 5, tzinfo=tz)
+
+
+async def test_word_is_always_a_new_one(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also two that are said in one second."""
+    monkeypatch.setattr(restored_command, "datetime", Stopped)
     lease(cluster)
     marks = set()
     for _ in range(3):
         assert await say(by="bob") == 0
         marks.add(annotations(cluster)[RESTORED_ANNOTATION])
     assert len(marks) == 3
+    assert {mark.rpartition("-")[0] for mark in marks} == {"2026-01-02T03:04:05Z"}
 
 
 async def test_word_is_written_over_the_version_that_was_read_and_again_after_a_conflict(cluster: Cluster) -> None:

@@ -1,0 +1,13 @@
+"""A clock that tests set."""
+
+from __future__ import annotations
+
+
+class Clock:
+    """Seconds that pass only when told."""
+
+    def __init__(self, now_s: float = 1_000.0) -> None:
+        self.now_s = now_s
+
+    def __call__(self) -> float:
+        return self.now_s

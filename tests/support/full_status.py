@@ -1,0 +1,166 @@
+"""A status in which every field is set to something else than its default, so that whatever loses one is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from pydantic import BaseModel
+
+from staticgroup.api import continuity
+from staticgroup.api import status as api
+from staticgroup.api.conditions import Condition, set_condition, stated
+from staticgroup.api.names import INSTANCE_ID_ANNOTATION
+from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
+
+T0 = datetime(2026, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
+LATER = T0 + timedelta(minutes=5)
+MEMBER_ID = "orders-consumer-4.3fa9c1d2-3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11"
+FEW = 2
+
+
+def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
+    """Return a status with every field set.
+
+    Parameters
+    ----------
+    is_crowded: every list is as long as it may be, with ids of a usual length; else it has two entries.
+    """
+
+    def so_many(most: int) -> int:
+        return most if is_crowded else FEW
+
+    ids = [f"orders-consumer-{number}.3fa9c1d2" for number in range(so_many(api.INCARNATIONS_MAX))]
+    return api.StaticGroupStatus(
+        observed_generation=3,
+        conditions=_conditions(),
+        protocol=api.GroupProtocol.CONSUMER,
+        group_state="Stable",
+        columns=api.Columns(members="3/4", timeout="45s"),
+        injected=_injected(so_many(api.INJECTED_IDS_MAX), so_many(api.INJECTED_ENV_MAX)),
+        issued=api.Issued(ordinals="0-4,7", templates=["{podName}"] * so_many(api.TEMPLATES_MAX)),
+        members=api.Members(expected=4, joined=3, away=1, missing=1, departed=1, foreign=1, dynamic=1, conflicting=1),
+        exceptions=[_exception(i) for i in ids[: api.EXCEPTIONS_MAX]],
+        ledger=api.Ledger(overflow=True, incarnations=[_incarnation(n, i) for n, i in enumerate(ids)]),
+        settling=[_settling(i, so_many(api.POD_UIDS_MAX)) for i in ids[: api.SETTLING_MAX]],
+        last_removal=api.LastRemoval(
+            at=T0, instance_id=ids[0], member_id=MEMBER_ID, certificate=api.Certificate.E1, reason="scaled 5→4", count=2
+        ),
+        last_confirmed_removal=api.ConfirmedRemoval(
+            at=T0, instance_id=ids[0], member_id=MEMBER_ID, confirmed_by="b" * 256, reason="scaled 5→4"
+        ),
+        timeout=_timeout(),
+        continuity=_continuity(so_many(continuity.SEATS_MAX), so_many(continuity.BLIND_SPANS_MAX)),
+        writer=api.Writer(lease_uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11", lease_transitions=7),
+    )
+
+
+def at_default(model: BaseModel, path: str = "") -> Iterator[str]:
+    """Yield the path of every field that has its default; of a list's entries, of all of them."""
+    for name, field in type(model).model_fields.items():
+        value, here = getattr(model, name), f"{path}.{name}"
+        if not field.is_required() and value == field.get_default(call_default_factory=True):
+            yield here
+        elif isinstance(value, BaseModel):
+            yield from at_default(value, here)
+        elif isinstance(value, list) and value and isinstance(value[0], BaseModel):
+            yield from set.intersection(*(set(at_default(each, f"{here}[]")) for each in value))
+
+
+def _conditions() -> list[Condition]:
+    conditions: tuple[Condition, ...] = ()
+    for kind in ConditionType:
+        new = stated(kind, Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, message="so", observed_generation=1, now=T0)
+        conditions = set_condition(conditions, new, T0)
+    return list(conditions)
+
+
+def _injected(ids: int, env: int) -> api.Injected:
+    return api.Injected(
+        scope="3fa9c1d2",
+        watch_epoch="1",
+        method=api.InjectedMethod.POLICY,
+        id_template="{podName}.3fa9c1d2",
+        session_timeout_ms=45_000,
+        suffix_follows_preset=True,
+        ids=[api.InjectedId(annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", suffix=f"-{n}") for n in range(ids)],
+        env=[
+            api.InjectedEnv(container="app", name=f"ID_{n}", annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", value=f"$(POD)-{n}")
+            for n in range(env)
+        ],
+    )
+
+
+def _exception(instance_id: str) -> api.MemberException:
+    return api.MemberException(
+        instance_id=instance_id, pod_name="p", kind=api.ExceptionKind.SUSPECT, reason="NodeSilent", message="m" * 300, since=T0
+    )
+
+
+def _incarnation(number: int, instance_id: str) -> api.Incarnation:
+    """Every other one is a suspect that a word closed, the others have a certificate."""
+    is_suspect = number % 2 == 1
+    return api.Incarnation(
+        pod_name=f"orders-consumer-{number}",
+        uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}",
+        instance_ids=[instance_id],
+        node_name="node",
+        state=api.IncarnationState.SUSPECT if is_suspect else api.IncarnationState.DEAD,
+        certificate=None if is_suspect else api.Certificate.E1_PRIME,
+        confirmed_by="b" * 256 if is_suspect else None,
+        evidence="e" * 300,
+        since=T0,
+        resource_version="1700000",
+    )
+
+
+def _settling(instance_id: str, uids: int) -> api.Settling:
+    return api.Settling(
+        instance_id=instance_id,
+        member_id=MEMBER_ID,
+        coordinator="1 (b:9092)",
+        acknowledged_at=T0,
+        attempts=2,
+        absent_since=T0,
+        settled_at=LATER,
+        pod_uids=[f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}" for number in range(uids)],
+    )
+
+
+def _timeout() -> api.Timeout:
+    return api.Timeout(
+        effective_ms=45_000,
+        effective_max_ms=60_000,
+        next_ms=50_000,
+        unknown_pods=1,
+        recommended=api.Recommended(
+            lower_ms=1, target_ms=2, upper_ms=3, uncapped_ms=4, source=api.RecommendationSource.FLEET, valid_until=LATER,
+            reasons=["TooYoung"],
+        ),
+        samples=7,
+        source=api.TimeoutSource.BROKER,
+        broker_min_ms=45_000,
+        broker_max_ms=60_000,
+    )  # fmt: skip
+
+
+def _continuity(seats: int, spans: int) -> continuity.Continuity:
+    return continuity.Continuity(
+        watch_epoch="2",
+        timeline="t1",
+        at=T0,
+        static_group_uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11",
+        ids_by_hand=True,
+        workload_name="orders-consumer",
+        all_seats=False,
+        workload=continuity.SettledWorkload(uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11", generation=7, start=5, replicas=4),
+        digest="d1",
+        seats=[
+            continuity.Seat(ordinal=n, uid=f"3f2b0a52-8f5e-4b0e-9d07-{n:012d}", node_name="node", restarts=3, other_ids=True)
+            for n in range(seats)
+        ],
+        blind=[
+            continuity.BlindSpan(ordinals="0-4,7", since=T0, until=LATER, reason="WatchGap", watch_epoch="1")
+            for _ in range(spans)
+        ],
+    )

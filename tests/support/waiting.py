@@ -1,0 +1,44 @@
+"""Wait for a condition with a deadline, or hold that one stays: the only ways in which a test lets real time pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, poll_s: float = 0.1) -> T:
+    """Wait until a condition gives something true, and return it.
+
+    Raises
+    ------
+    AssertionError
+        After `deadline_s`, with the condition in words and the last value.
+    """
+    ends = time.monotonic() + deadline_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > ends:
+            raise AssertionError(f"{what}: not within {deadline_s:.0f} s; last seen: {value!r}")
+        time.sleep(poll_s)
+
+
+def holds(condition: Callable[[], bool], *, for_s: float, what: str, poll_s: float = 0.25) -> int:
+    """Look again and again whether a condition stays true, and return how often it was looked at.
+
+    Raises
+    ------
+    AssertionError
+        As soon as it is false, with the condition in words and when that was.
+    """
+    began_s, looks = time.monotonic(), 0
+    while (elapsed_s := time.monotonic() - began_s) < for_s:
+        if not condition():
+            raise AssertionError(f"{what}: not so after {elapsed_s:.1f} s")
+        looks += 1
+        time.sleep(poll_s)
+    return looks

@@ -1,0 +1,205 @@
+"""SyncGroup and Heartbeat of classic groups. GMMT is Kafka's GroupMetadataManagerTest."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.classic_bench import BOTH, GROUP, Bench
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import HeartbeatRequest, SyncGroupRequest
+
+from .dynamic_members import ILLEGAL, NONE, REBALANCING, UNKNOWN, dynamic_members
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+# SyncGroup ------------------------------------------------------------------------------------------------------------
+
+
+def test_sync_of_a_follower_before_and_after_the_leader(bench: Bench) -> None:
+    """GMMT.testSyncGroupFollowerAfterLeader and testSyncGroupLeaderAfterFollower."""
+    m1, m2, m3 = dynamic_members(bench, 3)
+    before = bench.sync(m2)
+    assert before.waits
+    leader = bench.sync(m1, assign=[m1, m2])
+    assert leader.synced.assignment == f"assigned-{m1}".encode()
+    assert before.synced.assignment == f"assigned-{m2}".encode()
+    assert bench.sync(m3).synced.assignment == b""
+    assert bench.group.state == "Stable"
+    assert bench.sync(m2).synced.assignment == f"assigned-{m2}".encode()
+    assert (leader.synced.protocol_type, leader.synced.protocol_name) == ("consumer", "range")
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "protocol_name", "error"),
+    [
+        ("connect", "range", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ("consumer", "roundrobin", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        (None, None, NONE),
+        ("consumer", "range", NONE),
+    ],
+)
+def test_sync_names_the_group_s_protocol(
+    bench: Bench, protocol_type: str | None, protocol_name: str | None, error: ErrorCode
+) -> None:
+    """GMMT.testSyncGroupReturnsAnErrorWhenProtocol…IsInconsistent and testSyncGroupSucceedWhen…."""
+    (m1,) = dynamic_members(bench, 1)
+    assert bench.sync(m1, protocol_type=protocol_type, protocol_name=protocol_name, assign=[m1]).error is error
+
+
+def test_sync_refusals(bench: Bench) -> None:
+    """GMMT.testSyncGroupFromUnknownGroup, …UnknownMember, …IllegalGeneration; GroupCoordinatorServiceTest for ""."""
+    nowhere = SyncGroupRequest(group_id="nowhere", generation_id=1, member_id="m")
+    assert bench.send(nowhere).error is UNKNOWN
+    nameless = SyncGroupRequest(group_id="", generation_id=1, member_id="m")
+    assert bench.send(nameless).error is ErrorCode.INVALID_GROUP_ID
+    m1, _ = dynamic_members(bench, 2)
+    assert bench.sync("made-up").error is UNKNOWN
+    assert bench.sync(m1, generation_id=2).error is ILLEGAL
+    bench.complete_round()
+    bench.join(None, m1)
+    assert bench.sync(m1).error is REBALANCING
+    bench.group.transition_to("Dead", 0)
+    assert bench.sync(m1).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_sync_on_an_empty_group(bench: Bench) -> None:
+    """GMM.classicGroupSync."""
+    (m1,) = bench.stable("x")
+    bench.leave((m1, "x"))
+    assert bench.sync(m1).error is UNKNOWN
+
+
+def test_assignment_that_is_not_stored_fails_every_sync(bench: Bench) -> None:
+    """GMMT.testSyncGroupAsLeaderAppendFailureTransformsError: a rebalance follows."""
+    m1, m2 = dynamic_members(bench, 2)
+    parked = bench.sync(m2)
+    bench.coordinator.write_error = ErrorCode.MESSAGE_TOO_LARGE
+    leader = bench.sync(m1, assign=[m1, m2])
+    assert (leader.error, parked.error) == (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert bench.group.state == "PreparingRebalance"
+
+
+def test_leader_that_dies_before_its_sync_is_replaced(bench: Bench) -> None:
+    """GMMT.testLeaderFailureInSyncGroup."""
+    m1, m2 = bench.stable("x", "y", session_timeout_ms=6_000)
+    bench.join("x", m1, session_timeout_ms=6_000)
+    bench.join("y", m2, session_timeout_ms=6_000)
+    parked = bench.sync(m2, instance_id="y")
+    bench.advance(6_000)
+    assert parked.error is REBALANCING
+    again = bench.join("y", m2, session_timeout_ms=6_000)
+    assert (again.joined.generation_id, again.joined.leader) == (3, m2)
+
+
+def test_waiting_sync_keeps_a_member_alive_and_its_answer_starts_the_session_again(bench: Bench) -> None:
+    """ClassicGroupMember.hasSatisfiedHeartbeat; GMM.propagateAssignment: an expiry in between was ignored."""
+    m1, m2 = dynamic_members(bench, 2, session_timeout_ms=6_000, rebalance_timeout_ms=60_000)
+    parked = bench.sync(m2)
+    for _ in range(4):
+        bench.advance(3_000)
+        assert bench.heartbeat(m1) is NONE
+    assert parked.waits
+    bench.sync(m1, assign=[m1, m2])
+    assert parked.synced.assignment == f"assigned-{m2}".encode()
+    bench.advance(5_999)
+    assert set(bench.group.members) == {m1, m2}
+    bench.advance(1)
+    assert bench.group.members == {}
+
+
+def test_next_rebalance_ends_the_wait_for_syncs(bench: Bench) -> None:
+    """GMM.removeSyncExpiration."""
+    m1, _ = dynamic_members(bench, 2)
+    assert bench.coordinator.timers.deadline_ms(("classic-sync", GROUP)) is not None
+    bench.join(None, m1, protocols=BOTH)
+    assert bench.group.state == "PreparingRebalance"
+    assert bench.coordinator.timers.deadline_ms(("classic-sync", GROUP)) is None
+    assert not bench.group.pending_sync_members
+
+
+def test_members_that_send_no_sync_are_removed(bench: Bench) -> None:
+    """GMMT.testRebalanceTimesOutWhenSyncRequestIsNotReceived (KAFKA-13419)."""
+    ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
+    bench.advance(2_500)
+    assert [bench.heartbeat(m) for m in ids] == [NONE, NONE, NONE]
+    logged = len(bench.log)
+    bench.advance(2_500)
+    assert [bench.heartbeat(m, generation_id=1) for m in ids] == [UNKNOWN, UNKNOWN, UNKNOWN]
+    assert bench.group.state == "Empty"
+    assert len(bench.log) == logged + 1
+
+
+@pytest.mark.parametrize("silent", ["followers", "leader"])
+def test_silent_followers_or_leader_are_removed(bench: Bench, silent: str) -> None:
+    """GMMT.testRebalanceTimesOutWhenSyncRequestIsNotReceivedFromFollowers and …FromLeaders."""
+    ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
+    spoke = ids[:1] if silent == "followers" else ids[1:]
+    bench.advance(2_500)
+    for member_id in ids:
+        bench.heartbeat(member_id)
+    syncs = [bench.sync(m, assign=ids if m == ids[0] else ()) for m in spoke]
+    bench.advance(2_500)
+    assert bench.group.state == "PreparingRebalance"
+    assert [s.error for s in syncs] == ([NONE] if silent == "followers" else [REBALANCING, REBALANCING])
+    heard = {m: bench.heartbeat(m, generation_id=1) for m in ids}
+    assert heard == {m: REBALANCING if m in spoke else UNKNOWN for m in ids}
+
+
+def test_nobody_is_removed_when_all_have_synced(bench: Bench) -> None:
+    """GMMT.testRebalanceDoesNotTimeOutWhenAllSyncAreReceived."""
+    ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
+    bench.complete_round()
+    assert bench.coordinator.timers.deadline_ms(("classic-sync", GROUP)) is None
+    bench.advance(5_000)
+    assert [bench.heartbeat(m) for m in ids] == [NONE, NONE, NONE]
+
+
+# Heartbeat ------------------------------------------------------------------------------------------------------------
+
+
+def test_heartbeat_refusals(bench: Bench) -> None:
+    """GMMT.testHeartbeatUnknownGroup, …EmptyGroup, …UnknownMemberExistingGroup, …IllegalGeneration, …DeadGroup."""
+    assert bench.send(HeartbeatRequest(group_id="nowhere", generation_id=1, member_id="m")).error is UNKNOWN
+    assert bench.send(HeartbeatRequest(group_id="", generation_id=1, member_id="m")).error is ErrorCode.INVALID_GROUP_ID
+    m1, _ = dynamic_members(bench, 2)
+    assert bench.heartbeat("made-up") is UNKNOWN
+    assert bench.heartbeat(m1, generation_id=2) is ILLEGAL
+    assert bench.heartbeat(m1) is NONE
+    bench.group.transition_to("PreparingRebalance", 0)
+    assert bench.heartbeat(m1) is REBALANCING
+    bench.group.transition_to("Empty", 0)
+    assert bench.heartbeat(m1) is UNKNOWN
+    bench.group.transition_to("Dead", 0)
+    assert bench.heartbeat(m1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_heartbeats_maintain_the_session(bench: Bench) -> None:
+    """GMMT.testClassicGroupMemberHeartbeatMaintainsSession: during a rebalance too."""
+    (m1,) = bench.stable("x", session_timeout_ms=6_000)
+    for _ in range(4):
+        bench.advance(5_999)
+        assert bench.heartbeat(m1, "x") is NONE
+    bench.join("y", rebalance_timeout_ms=60_000)
+    for _ in range(4):
+        bench.advance(5_999)
+        assert bench.heartbeat(m1, "x") is REBALANCING
+    assert m1 in bench.group.members
+
+
+def test_unload_answers_whoever_waits(bench: Bench) -> None:
+    """GMM.onUnloaded."""
+    bench.stable("x", "y")
+    joining = bench.join("z")
+    bench._take(bench.coordinator.unload(bench.now_ms))
+    assert joining.error is ErrorCode.NOT_COORDINATOR
+    assert bench.group.state == "Dead"
+    assert len(bench.coordinator.timers) == 0
+    other = Bench()
+    _, m2 = dynamic_members(other, 2)
+    syncing = other.sync(m2)
+    other._take(other.coordinator.unload(other.now_ms))
+    assert syncing.error is ErrorCode.NOT_COORDINATOR

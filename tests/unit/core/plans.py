@@ -1,0 +1,40 @@
+"""What a plan decided, in short."""
+
+from __future__ import annotations
+
+from staticgroup.core.chain import IncarnationState
+from staticgroup.core.guards import Guard
+from staticgroup.core.plan import Plan, plan
+from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
+
+from .builders import COORDINATOR, NOW_S, departure, history, id_of, spec
+
+DEAD, LIVE, SUSPECT = IncarnationState.DEAD, IncarnationState.LIVE, IncarnationState.SUSPECT
+
+
+def planned(
+    snapshot: Snapshot | None = None, memory: History | None = None, now_s: float = NOW_S, **spec_changes: object
+) -> Plan:
+    return plan(spec(**spec_changes), snapshot or departure(), memory or history(), now_s)
+
+
+def removed(decided: Plan) -> set[tuple[str, str]]:
+    return {(r.entry.member_id, r.entry.instance_id) for a in decided.actions for r in a.removals}
+
+
+def only_guard(decided: Plan) -> Guard:
+    assert not decided.actions
+    (held,) = decided.held
+    assert held.text
+    return Guard(held.reason)
+
+
+def acknowledged(**changes: object) -> RemovalRecord:
+    values: dict[str, object] = {
+        "instance_id": id_of(2),
+        "member_id": "m2",
+        "coordinator": COORDINATOR,
+        "acknowledged_at_s": NOW_S - 1,
+        "pod_uids": frozenset({"u2"}),
+    }
+    return RemovalRecord(**(values | changes))

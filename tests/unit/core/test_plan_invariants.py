@@ -1,0 +1,126 @@
+"""What no plan may do whatever the picture, and workloads of a size that only a mistake can have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from staticgroup.api.identifiers import EXPECTED_IDS_MAX
+from staticgroup.api.reasons import Reason
+from staticgroup.core.advice import Advice
+from staticgroup.core.group import LeaveEntry
+from staticgroup.core.guards import Guard
+from staticgroup.core.plan import Plan, plan
+from staticgroup.core.seats import Standing
+from staticgroup.core.snapshot import History
+from support.recommendations import advices, durations_ms
+
+from .builders import EPOCH, NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec, workload
+from .plans import DEAD, LIVE, SUSPECT, only_guard, planned, removed
+
+
+def standing(decided: Plan, ordinal: int) -> Standing:
+    assert decided.table is not None
+    (seat,) = (seat for seat in decided.table.seats if seat.ordinal == ordinal)
+    return seat.standing
+
+
+@given(st.permutations(range(6)), st.integers(0, 6), st.data())
+def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(order, replicas, data) -> None:
+    states = {n: data.draw(st.sampled_from([DEAD, LIVE, SUSPECT])) for n in range(6)}
+    chains = {id_of(n): (incarnation(n, f"u{n}", states[n]),) for n in range(6)}
+    world = departure(
+        workload=workload(replicas, status_replicas=0),
+        group=group(*(member(n) for n in order)),
+        chains=chains,
+        fresh={id_of(n): fresh() for n in range(6)},
+        pods=(),
+    )
+    decided = planned(world)
+    assert removed(decided) == {(f"m{n}", id_of(n)) for n in range(replicas, 6) if states[n] is DEAD}
+    assert decided == planned(replace(world, group=group(*(member(n) for n in range(6)))))
+
+
+@settings(deadline=None)
+@given(
+    told=st.one_of(advices, st.sampled_from(Reason).map(lambda reason: Advice(reason=reason, cause="c"))),
+    kept=durations_ms,
+    protocol=st.sampled_from(["Auto", "Classic", "Consumer"]),
+    policy=st.sampled_from(["WhenDead", "Never"]),
+    states=st.lists(st.sampled_from([DEAD, LIVE, SUSPECT]), min_size=6, max_size=6),
+    replicas=st.integers(0, 6),
+    overlaps=st.sampled_from([(), ("shop/twin",)]),
+)
+def test_recommendation_changes_no_removal(told, kept, protocol, policy, states, replicas, overlaps) -> None:
+    """A recommendation is a number: the same actions, holds and memory of removals with and without it."""
+    world = departure(
+        workload=workload(replicas, status_replicas=0),
+        group=group(*(member(n) for n in range(6))),
+        chains={id_of(n): (incarnation(n, f"u{n}", states[n]),) for n in range(6)},
+        fresh={id_of(n): fresh() for n in range(6)},
+        pods=(),
+        overlaps=overlaps,
+    )
+    wishes = spec(protocol=protocol, removal={"policy": policy})
+    without = plan(wishes, world, history(), NOW_S)
+    told_so = plan(wishes, replace(world, advice=told), history(fleet_timeout_ms=kept), NOW_S)
+    ignored = {"timeout": None, "injection": None, "history": History()}
+    assert replace(told_so, **ignored) == replace(without, **ignored)
+    assert told_so.history.seats == without.history.seats
+    assert told_so.history.issued_ordinals == without.history.issued_ordinals
+
+
+def test_leave_entry_without_both_ids_cannot_be_made() -> None:
+    for pair in (("", "web-2"), ("m2", "")):
+        with pytest.raises(ValueError, match="both"):
+            LeaveEntry(member_id=pair[0], instance_id=pair[1])
+
+
+@pytest.mark.parametrize("replicas", [EXPECTED_IDS_MAX + 1, 2**31 - 1])
+def test_workload_that_wants_too_many_pods_is_refused_in_words_and_nothing_of_it_is_removed(replicas: int) -> None:
+    beyond = replicas + 7
+    world = departure(
+        workload=workload(replicas, start=2**31 - 1),
+        group=group(member(0), member(beyond)),
+        chains={id_of(beyond): (incarnation(beyond, state=DEAD),)},
+        fresh={id_of(beyond): fresh()},
+    )
+    decided = planned(world)
+    assert (decided.actions, decided.held, decided.table) == ((), (), None)
+    assert f"wants {replicas} pods" in decided.too_large
+    assert str(EXPECTED_IDS_MAX) in decided.too_large
+
+
+def test_ids_of_a_workload_that_is_too_large_count_as_issued_all_the_same() -> None:
+    """The injection does not look at replicas, and a watch epoch may not move once an id can have reached a pod."""
+    huge = departure(workload=workload(2**31 - 1), group=group())
+    first = planned(huge, History()).history
+    assert first.issued_ordinals.runs == (range(2**31 - 1),)
+    later = planned(replace(huge, watch_epoch="after-a-gap", workload=workload(2)), first).history
+    assert later.injected is not None
+    assert later.injected.watch_epoch == EPOCH
+
+
+def test_hold_window_begins_again_after_a_workload_was_too_large_because_its_ordinals_were_wanted() -> None:
+    wish = {"removal": {"holdSeconds": 60}}
+    held = planned(memory=history(departed_since_s={}), **wish)
+    assert only_guard(held) is Guard.HOLD_WINDOW
+    huge = planned(departure(workload=workload(2**31 - 1)), held.history, NOW_S + 30, **wish)
+    assert only_guard(planned(memory=huge.history, now_s=NOW_S + 70, **wish)) is Guard.HOLD_WINDOW
+
+
+def test_workload_at_the_limit_is_served() -> None:
+    served = planned(departure(workload=workload(EXPECTED_IDS_MAX)))
+    assert served.table is not None
+    assert len(served.table.wanted) == EXPECTED_IDS_MAX
+
+
+def test_pod_that_is_not_ready_for_minutes_is_no_restart_any_more() -> None:
+    young = incarnation(1, "u1", ready_since_s=None, created_at_s=NOW_S - 299)
+    world = departure(pods=(incarnation(0, "u0"), young), group=group(member(0)))
+    assert standing(planned(world), 1) is Standing.AWAY
+    old = replace(young, created_at_s=NOW_S - 301)
+    assert standing(planned(replace(world, pods=(incarnation(0, "u0"), old))), 1) is Standing.OVERDUE

@@ -1,0 +1,127 @@
+"""A removal is settled by what is read afterwards: step 7 of the algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
+from staticgroup.core.guards import Guard
+from staticgroup.core.outcomes import with_outcomes
+from staticgroup.core.plan import VERIFY_REQUEUE_S, Plan
+from staticgroup.core.snapshot import RemovalRecord, SeatMemory
+
+from .builders import COORDINATOR, NOW_S, departure, group, history, id_of, incarnation, member, workload
+from .plans import DEAD, acknowledged, only_guard, planned, removed
+
+
+def record_after(decided: Plan) -> RemovalRecord:
+    (record,) = decided.history.removals
+    return record
+
+
+WITHOUT = group(member(0), member(1))
+
+
+def test_removal_is_settled_by_one_stable_reading_under_the_same_coordinator() -> None:
+    assert record_after(planned(departure(group=WITHOUT), history(removals=(acknowledged(),)))).settled_at_s == NOW_S
+
+
+def test_removal_is_not_settled_while_the_group_rebalances() -> None:
+    """A classic removal is acknowledged before the next generation is stored."""
+    moving = replace(WITHOUT, state="PreparingRebalance")
+    assert record_after(planned(departure(group=moving), history(removals=(acknowledged(),)))).settled_at_s is None
+
+
+def test_after_a_coordinator_change_two_readings_two_seconds_apart_are_needed() -> None:
+    moved = replace(WITHOUT, coordinator="2@10.0.0.2:9092")
+    first = planned(departure(group=moved), history(removals=(acknowledged(),)))
+    assert record_after(first).settled_at_s is None
+    early = planned(departure(group=moved), first.history, NOW_S + 1.9)
+    assert record_after(early).settled_at_s is None
+    assert record_after(planned(departure(group=moved), early.history, NOW_S + 2.1)).settled_at_s == NOW_S + 2.1
+
+
+ABSENT = group(group_type=GroupType.ABSENT, state="Dead")
+
+
+@pytest.mark.parametrize("coordinator", [COORDINATOR, "2@10.0.0.2:9092"])
+@pytest.mark.parametrize("settled_at_s", [None, NOW_S - 60])
+def test_group_that_expired_needs_two_readings_two_seconds_apart_to_settle_a_removal(
+    coordinator: str, settled_at_s: float | None
+) -> None:
+    """A coordinator that has only just loaded may not show a group that exists, so one such reading is not believed."""
+    record = acknowledged(settled_at_s=settled_at_s, coordinator="3@10.0.0.3:9092" if settled_at_s else COORDINATOR)
+    gone = departure(group=replace(ABSENT, coordinator=coordinator))
+    first = planned(gone, history(removals=(record,)))
+    assert record_after(first).settled_at_s is None
+    early = planned(gone, first.history, NOW_S + 1.9)
+    assert record_after(early).settled_at_s is None
+    late = planned(gone, early.history, NOW_S + 2.1)
+    assert record_after(late).settled_at_s == NOW_S + 2.1
+    assert late.requeue_after_s > VERIFY_REQUEUE_S
+
+
+def test_readings_that_fail_while_a_coordinator_loads_settle_nothing() -> None:
+    loading = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="the coordinator is loading")
+    first = planned(departure(group=ABSENT), history(removals=(acknowledged(),)))
+    between = planned(departure(group=loading), first.history, NOW_S + 10)
+    (record,) = between.history.removals
+    assert record.settled_at_s is None
+
+
+def test_member_that_is_back_after_its_group_was_not_shown_is_not_settled() -> None:
+    first = planned(departure(group=ABSENT), history(removals=(acknowledged(),)))
+    back = planned(departure(), first.history, NOW_S + 2.1)
+    (record,) = back.history.removals
+    assert (record.absent_since_s, record.settled_at_s) == (None, None)
+
+
+def test_resurrected_member_is_removed_again_with_the_same_pair() -> None:
+    """GroupMetadataManager reloads the last stored generation at a fail-over; the leave was never in it."""
+    decided = planned(memory=history(removals=(acknowledged(settled_at_s=NOW_S - 0.5),)))
+    assert removed(decided) == {("m2", id_of(2))}
+    assert decided.actions[0].removals[0].attempt == 2
+    assert record_after(decided).settled_at_s is None
+
+
+def test_somebody_else_under_a_removed_id_is_a_zombie_and_is_left_alone() -> None:
+    snapshot = departure(group=group(member(0), member(1), member(2, "m9")))
+    assert only_guard(planned(snapshot, history(removals=(acknowledged(),)))) is Guard.ZOMBIE
+
+
+def test_new_pod_of_a_removed_id_that_ended_too_is_no_zombie() -> None:
+    snapshot = departure(
+        group=group(member(0), member(1), member(2, "m9")),
+        chains={id_of(2): (incarnation(state=DEAD), incarnation(uid="u7", state=DEAD))},
+    )
+    assert removed(planned(snapshot, history(removals=(acknowledged(),)))) == {("m9", id_of(2))}
+
+
+def test_record_is_dropped_when_its_id_is_wanted_again() -> None:
+    decided = planned(
+        departure(workload=workload(3), group=group(member(0), member(1))), history(removals=(acknowledged(),))
+    )
+    assert decided.history.removals == ()
+
+
+def test_member_seen_under_two_ready_pods_belongs_to_neither() -> None:
+    sightings = {id_of(2): (("m2", "u1", NOW_S - 900), ("m2", "u2", NOW_S - 300))}
+    assert only_guard(planned(memory=history(sightings=sightings))) is Guard.TWO_INCARNATIONS
+
+
+def test_sightings_are_noted_only_for_pods_that_were_ready_for_long() -> None:
+    world = departure(
+        workload=workload(3), pods=(incarnation(2, "u2", ready_since_s=NOW_S - 59),), group=group(member(2))
+    )
+    assert planned(world).history.seats == {}
+    settled = replace(world, pods=(incarnation(2, "u2", ready_since_s=NOW_S - 61),))
+    assert planned(settled).history.seats == {id_of(2): SeatMemory(sightings=(("m2", "u2", NOW_S),))}
+
+
+def test_only_an_acknowledged_removal_leaves_a_record() -> None:
+    (action,) = planned().actions
+    for outcome in LeaveOutcome:
+        after = with_outcomes(history(), action.removals, [outcome], COORDINATOR, NOW_S)
+        assert len(after.removals) == (1 if outcome is LeaveOutcome.REMOVED else 0)

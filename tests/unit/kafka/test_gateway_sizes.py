@@ -1,0 +1,91 @@
+"""Groups whose descriptions are too large to be read together, or at all."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from staticgroup.core.group import GroupView, KafkaProblemKind
+from staticgroup.kafka import connection
+from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.kafka.describe import BatchSizes
+from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.pool import GROUPS_PER_REQUEST
+from staticgroup.kafka.wire import Api
+from unit.kafka.fake_broker import Cluster, FakeBroker, Group
+
+from .gateway_script import kind, problem
+
+
+def sized(members: int) -> Group:
+    """A group whose description takes about 120 bytes for each member."""
+    return Group(members=[(f"m-{n}-{'x' * 80}", f"orders-{n}") for n in range(members)])
+
+
+def asked(broker: FakeBroker) -> list[tuple[str, ...]]:
+    """The groups of each DescribeGroups."""
+    return [tuple(request.groups) for api, request in broker.requests if api is Api.DESCRIBE_GROUPS]
+
+
+async def test_group_whose_description_is_too_large_is_named_and_keeps_no_other_from_being_read(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "FRAME_MAX_BYTES", 10_000)
+    cluster.groups |= {f"g-{n}": sized(3) for n in range(9)} | {"huge": sized(200)}
+    for _ in range(2):
+        huge, *others = await asyncio.gather(*(gateway.describe(settings, g) for g in ("huge", *cluster.groups)))
+        assert kind(huge) is KafkaProblemKind.ANSWER_TOO_LARGE
+        assert "the description of group 'huge' takes more than" in problem(huge).message
+        read = [outcome.group_id for outcome in others if isinstance(outcome, GroupView)]
+        assert read == [f"g-{n}" for n in range(9)]
+    assert broker.connections == 1
+
+
+async def test_group_that_was_too_large_is_asked_for_alone_from_then_on(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "FRAME_MAX_BYTES", 10_000)
+    cluster.groups |= {f"g-{n}": sized(3) for n in range(9)} | {"huge": sized(200)}
+    for _ in range(3):
+        broker.requests.clear()
+        await asyncio.gather(*(gateway.describe(settings, g) for g in cluster.groups))
+    assert sum("huge" in groups for groups in asked(broker)) == 1
+    assert ("huge",) in asked(broker)
+
+
+async def test_groups_that_are_too_large_only_together_are_read_in_parts_that_fit(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "FRAME_MAX_BYTES", 10_000)
+    cluster.groups |= {f"g-{n}": sized(20) for n in range(16)}
+    for attempt in range(2):
+        broker.requests.clear()
+        outcomes = await asyncio.gather(*(gateway.describe(settings, g) for g in cluster.groups))
+        assert all(isinstance(outcome, GroupView) for outcome in outcomes)
+        if attempt:  # the first one has told how many fit
+            assert sorted(g for groups in asked(broker) for g in groups) == sorted(cluster.groups)
+            assert {len(groups) for groups in asked(broker)} == {4}
+    assert broker.connections == 1
+
+
+def test_batches_of_groups_that_fit_again_grow_slowly_to_the_usual_size() -> None:
+    sizes, groups = BatchSizes(), [f"g-{n}" for n in range(GROUPS_PER_REQUEST)]
+    sizes.was_too_large(groups)
+    assert [len(batch) for batch in sizes.batches(groups)] == [50, 50]
+    readings = 0
+    while len(list(sizes.batches(groups))) > 1:
+        for batch in sizes.batches(groups):
+            sizes.did_fit(batch)
+        readings += 1
+    assert 30 <= readings <= 40
+
+
+async def test_size_that_no_answer_can_have_ends_the_connection_and_is_not_waited_for(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "FRAME_MAX_BYTES", 1_000)
+    monkeypatch.setattr(connection, "DISCARD_MAX_BYTES", 2_000)
+    cluster.groups["huge"] = sized(200)
+    assert kind(await gateway.describe(settings, "huge")) is KafkaProblemKind.UNEXPECTED_ANSWER
+    assert gateway.socket_count() == 0

@@ -1,0 +1,312 @@
+"""How pods end: kubelets write what the real ones write, and certificates come from nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from simulator.kubernetes.objects import NODES, Json, condition, is_terminating, is_true, uid_of
+from staticgroup.core.certificate import Certificate, CertificateKind, Refusal
+from staticgroup.core.chain import Incarnation
+from staticgroup.core.pod import NodeView, PodVersion
+from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.translate import node_view, pod_version
+
+from .plain_world import PlainWorld
+from .pod_versions import in_world, is_up, judged, versions_of
+
+
+def known_from_birth(world: PlainWorld, found: list[tuple[str, Json]], pod_name: str) -> Incarnation:
+    """Fold every version of a pod as the product does that has watched it from the beginning."""
+
+    def node_of(name: str) -> NodeView | None:
+        view = node_view(world.server.get(NODES, "", name)) if name else None
+        return view if isinstance(view, NodeView) else None
+
+    book = IncarnationBook(node_of=node_of, now_s=lambda: 0.0, is_managed=lambda namespace, name: True)
+    for kind, raw in found:
+        version = pod_version(raw)
+        assert isinstance(version, PodVersion)
+        book.take(version, is_deleted=kind == "DELETED", in_order=True)
+    (record,) = book.records.named("shop", pod_name)
+    return record.incarnation()
+
+
+def ends(raw: Json) -> list[str]:
+    """Name the state of each container, "unknown" when the kubelet cannot find it."""
+    statuses = [e for kind in ("initContainerStatuses", "containerStatuses") for e in raw["status"].get(kind) or ()]
+    reasons = [(e["state"].get("terminated") or {}).get("reason") for e in statuses]
+    named = zip(states(raw), reasons, strict=True)
+    return ["unknown" if reason == "ContainerStatusUnknown" else state for state, reason in named]
+
+
+def states(raw: Json) -> list[str]:
+    """Name the state of each container."""
+    status = raw["status"]
+    entries = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return [next(iter(entry["state"]), "none") for entry in entries]
+
+
+# -- the end of a pod
+
+
+def test_graceful_end_is_a_patch_with_every_container_terminated_and_then_a_delete() -> None:
+    """Seen on 1.36.3: deletionTimestamp, then phase Succeeded with all containers terminated, then DELETED."""
+
+    async def body(world: PlainWorld) -> None:
+        found = versions_of(world)
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: len(world.pods) == 2)
+        told = [(kind, o["status"]["phase"], is_terminating(o), *states(o)) for kind, o in found]
+        assert told == [
+            ("WRITTEN", "Running", True, "running"),
+            ("WRITTEN", "Succeeded", True, "terminated"),
+            ("DELETED", "Succeeded", True, "terminated"),
+        ]
+        verdicts = [judged(world, o) for _, o in found]
+        assert isinstance(verdicts[0], Refusal)
+        assert isinstance(verdicts[1], Certificate)
+        assert verdicts[1].kind is CertificateKind.ENDED
+
+    in_world(body)
+
+
+def test_container_that_ignores_sigterm_is_killed_when_its_grace_is_over() -> None:
+    """Seen on 1.36.3: Running until the grace was over, then Failed with every container in one version."""
+
+    async def body(world: PlainWorld) -> None:
+        world.processes.ignores_term.add("app")
+        found = versions_of(world)
+        begun_s = world.loop.time()
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: len(world.pods) == 2)
+        assert 5 < world.loop.time() - begun_s < 8
+        terminal = next(o for _, o in found if o["status"]["phase"] != "Running")
+        assert terminal["status"]["phase"] == "Failed"
+        assert terminal["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+
+    in_world(body, grace_s=5)
+
+
+def test_sidecar_is_told_last_and_all_ends_appear_in_one_version() -> None:
+    """KEP-753: restartable init containers end after the main ones; the phase is withheld until then."""
+
+    async def body(world: PlainWorld) -> None:
+        found = versions_of(world)
+        pod = world.pods[0]
+        assert states(pod) == ["terminated", "running", "running"], "an init container ran and ended before"
+        world.users.scale("shop", "web", 0)
+        await world.until(lambda: not world.pods)
+        ends = [container for _, what, _, container in world.processes.history if what.startswith("exit")]
+        assert ends == ["app", "proxy"]
+        terminal = next(o for _, o in found if o["status"]["phase"] == "Succeeded")
+        assert states(terminal) == ["terminated", "terminated", "terminated"]
+        assert isinstance(judged(world, terminal), Certificate)
+
+    inits = [{"name": "migrate"}, {"name": "proxy", "restartPolicy": "Always"}]
+    in_world(body, replicas=1, pod_spec={"initContainers": inits})
+
+
+def test_crash_looping_pod_shows_a_stale_end_before_its_true_one() -> None:
+    """Seen on 1.36.3, the trap that the phase rule closes: deletionTimestamp, Running, and `terminated` of a past run."""
+
+    async def body(world: PlainWorld) -> None:
+        pod = world.pods[2]
+        for _ in range(3):
+            world.processes.exit(uid_of(pod), "app", 1)
+            await world.until(lambda: not is_true(world.pods[2], "ContainersReady"))
+            await asyncio.sleep(2)
+            if (uid_of(pod), "app") not in world.processes.running:
+                break
+        backing_off = world.pods[2]["status"]["containerStatuses"][0]
+        assert backing_off["state"] == {"waiting": {"reason": "CrashLoopBackOff"}}
+        assert backing_off["lastState"]["terminated"]["exitCode"] == 1
+        found = versions_of(world)
+        world.users.delete_pod("shop", "web-2")
+        await world.until(lambda: any(kind == "DELETED" for kind, _ in found))
+        stale = [o for _, o in found if o["status"]["phase"] == "Running" and states(o) == ["terminated"]]
+        assert stale
+        assert all(isinstance(judged(world, o), Refusal) for o in stale)
+        assert found[-1][1]["status"]["phase"] == "Failed"
+        assert isinstance(judged(world, found[-1][1]), Certificate)
+
+    in_world(body)
+
+
+def test_crashed_container_restarts_in_place_at_once_and_then_ever_later() -> None:
+    """Kubelet back-off: 0, 10, 20, 40 s; the pod keeps its uid."""
+
+    async def body(world: PlainWorld) -> None:
+        pod = world.pods[0]
+        waits = []
+        for _ in range(4):
+            world.processes.exit(uid_of(pod), "app", 1)
+            begun_s = world.loop.time()
+            await world.until(lambda: (uid_of(pod), "app") in world.processes.running)
+            waits.append(world.loop.time() - begun_s)
+            await world.until(lambda: is_true(world.pods[0], "Ready"))
+        assert [round(wait_s / 10) * 10 for wait_s in waits] == [0, 10, 20, 40]
+        status = world.pods[0]["status"]["containerStatuses"][0]
+        assert status["restartCount"] == 4
+        assert status["lastState"]["terminated"]["containerID"] != status["containerID"]
+        assert uid_of(world.pods[0]) == uid_of(pod)
+
+    in_world(body)
+
+
+def test_force_delete_takes_the_object_while_the_process_lives_until_its_kubelet_hears() -> None:
+    """Seen on 1.36.3: DELETED with containers running; the replacement comes at once; the kubelet ends the orphan."""
+
+    async def body(world: PlainWorld) -> None:
+        pod = world.pods[2]
+        node = world.cluster.nodes[pod["spec"]["nodeName"]]
+        node.freeze_kubelet()
+        found = versions_of(world)
+        world.users.delete_pod("shop", "web-2", grace_s=0)
+        assert found[0][0] == "DELETED"
+        assert states(found[0][1]) == ["running"]
+        await asyncio.sleep(30)
+        assert world.pods[2]["metadata"]["uid"] != uid_of(pod)
+        assert world.processes.is_running(uid_of(pod), "app"), "nobody has told the process"
+        node.thaw_kubelet()
+        await world.until(lambda: not world.processes.is_running(uid_of(pod), "app"), 5)
+        await world.until(lambda: not node.owns(uid_of(pod)), 5)
+        assert not [o for _, o in found[1:] if uid_of(o) == uid_of(pod)], "nothing is written about it any more"
+
+    in_world(body)
+
+
+def test_pod_deleted_before_its_container_started_is_lost_not_ended() -> None:
+    """Seen on 1.36.3: Failed with ContainerStatusUnknown and no containerID (certificate E1' only)."""
+
+    async def body(world: PlainWorld) -> None:
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: len(world.pods) == 2 and is_up(world, 2))
+        found = versions_of(world)
+        world.users.scale("shop", "web", 3)
+        await world.until(lambda: len(world.pods) == 3 and world.pods[2]["status"].get("containerStatuses"))
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: len(world.pods) == 2)
+        last = found[-1][1]
+        assert last["status"]["phase"] == "Failed"
+        terminated = last["status"]["containerStatuses"][0]["state"]["terminated"]
+        assert terminated["reason"] == "ContainerStatusUnknown"
+        assert "containerID" not in terminated
+        assert isinstance(judged(world, last), Refusal)
+        version = pod_version(last)
+        assert isinstance(version, PodVersion)
+        assert not version.started_containers
+
+    in_world(body)
+
+
+APP, SIDE = {"name": "app", "image": "shop/orders:1"}, {"name": "side", "image": "shop/side:1"}
+MIGRATE = {"name": "migrate", "image": "shop/migrate:1"}
+PROXY = {"name": "proxy", "image": "shop/side:1", "restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    ("pod_spec", "missing", "waiting", "final", "kind"),
+    [
+        ({}, APP, ["waiting"], ["unknown"], CertificateKind.NEVER_RAN),
+        ({"initContainers": [MIGRATE]}, APP, ["terminated", "waiting"], ["terminated", "unknown"], CertificateKind.ENDED),
+        ({"containers": [APP, SIDE]}, SIDE, ["running", "waiting"], ["terminated", "unknown"], CertificateKind.ENDED),
+        ({"initContainers": [PROXY]}, PROXY, ["waiting", "waiting"], ["unknown", "waiting"], CertificateKind.NEVER_RAN),
+    ],
+    ids=["app", "app behind an init container", "second container", "sidecar before the app"],
+)
+def test_image_that_is_never_pulled_leaves_its_container_waiting_and_then_unknown(
+    pod_spec: Json, missing: Json, waiting: list[str], final: list[str], kind: CertificateKind
+) -> None:
+    """As seen on 1.36.3; known from its birth, the end of such a pod is certified."""
+
+    async def body(world: PlainWorld) -> None:
+        for node in world.cluster.nodes.values():
+            node.missing_images.add(missing["image"])
+        found = versions_of(world)
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: states(world.pods[-1]) == waiting and "ImagePullBackOff" in str(world.pods[-1]["status"]))
+        assert (world.pods[-1]["status"]["phase"], len(world.pods)) == ("Pending", 2)
+        world.users.scale("shop", "web", 1)
+        await world.until(lambda: len(world.pods) == 1)
+        last = found[-1][1]
+        assert (last["status"]["phase"], ends(last)) == ("Failed", final)
+        certificate = known_from_birth(world, found, "web-1").certificate
+        assert certificate is not None
+        assert certificate.kind is kind
+
+    in_world(body, replicas=1, pod_spec=pod_spec)
+
+
+def test_pod_deleted_during_its_init_container_is_certified_ended() -> None:
+    """Seen on 1.36.3: the init container with its id, the app waiting."""
+
+    async def body(world: PlainWorld) -> None:
+        for node in world.cluster.nodes.values():
+            node.timings = replace(node.timings, init_s=(20.0, 30.0))
+        found = versions_of(world)
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: len(world.pods) == 2 and "running" in states(world.pods[-1]))
+        world.users.scale("shop", "web", 1)
+        await world.until(lambda: len(world.pods) == 1)
+        assert states(found[-1][1]) == ["terminated", "waiting"]
+        certificate = known_from_birth(world, found, "web-1").certificate
+        assert certificate is not None
+        assert certificate.kind is CertificateKind.ENDED
+
+    in_world(body, replicas=1, pod_spec={"initContainers": [MIGRATE]})
+
+
+def test_rejected_pod_has_failed_without_any_container_status() -> None:
+    """rejectPod in kubelet.go: a bare status; the set deletes the pod and makes another."""
+
+    async def body(world: PlainWorld) -> None:
+        found = versions_of(world)
+        for node in world.cluster.nodes.values():
+            node.rejections = 1
+        world.users.delete_pod("shop", "web-2")
+        await world.until(lambda: is_up(world, 3))
+        rejected = [o for _, o in found if o["status"].get("reason") == "OutOfcpu"]
+        assert rejected
+        assert all("containerStatuses" not in o["status"] for o in rejected)
+        assert all(isinstance(judged(world, o), Refusal) for o in rejected)
+
+    in_world(body)
+
+
+def test_restarted_kubelet_that_rejects_a_running_pod_writes_failed_before_the_process_ends() -> None:
+    """A terminal phase alone is no proof: the kubelet's restart re-admits pods, and rejects before it reaps."""
+
+    async def body(world: PlainWorld) -> None:
+        pod = world.pods[2]
+        world.processes.ignores_term.add("app")
+        node = world.cluster.nodes[pod["spec"]["nodeName"]]
+        found = versions_of(world)
+        node.rejections = 1
+        node.restart_kubelet()
+        await world.until(lambda: any(o["status"]["phase"] == "Failed" for _, o in found), 5)
+        failed = next(o for _, o in found if o["status"]["phase"] == "Failed")
+        assert "containerStatuses" not in failed["status"]
+        assert world.processes.is_running(uid_of(pod), "app")
+        assert isinstance(judged(world, failed), Refusal)
+        await world.until(lambda: not world.processes.is_running(uid_of(pod), "app"), 60)
+
+    in_world(body)
+
+
+def test_evicted_pod_fails_with_its_reason_and_is_replaced() -> None:
+    """Node-pressure eviction: phase Failed, reason Evicted, DisruptionTarget; the set re-creates the pod."""
+
+    async def body(world: PlainWorld) -> None:
+        pod = world.pods[1]
+        found = versions_of(world)
+        world.cluster.nodes[pod["spec"]["nodeName"]].evict(uid_of(pod))
+        await world.until(lambda: is_up(world, 3) and uid_of(world.pods[1]) != uid_of(pod))
+        failed = next(o for _, o in found if o["status"].get("reason") == "Evicted")
+        assert condition(failed, "DisruptionTarget")["reason"] == "TerminationByKubelet"  # type: ignore[index]
+        assert not is_terminating(failed)
+        assert isinstance(judged(world, failed), Certificate)
+
+    in_world(body)
