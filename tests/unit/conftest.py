@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import gc
 
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)
+if settings.get_current_profile_name() == "default":  # another one was asked for by whoever runs these tests
+    settings.load_profile("unhurried")  # how long an example takes says how busy the machine is
+
 
 def pytest_collection_finish() -> None:
     """Take all that was imported out of the collector's sight, or each of its full runs walks through it again."""

@@ -47,12 +47,14 @@ def test_most_ordinals_that_a_workload_can_ask_for_cost_one_range() -> None:
     assert INT32_MAX in most
 
 
+PATTERN = StaticGroupStatus.model_json_schema()["$defs"]["Issued"]["properties"]["ordinals"]["pattern"]
+
+
 @settings(deadline=None)
 @given(texts)
 def test_every_text_that_the_schema_takes_can_be_read(text: str) -> None:
     """Somebody may have edited the status: order, overlap and direction of the ranges do not matter."""
-    pattern = StaticGroupStatus.model_json_schema()["$defs"]["Issued"]["properties"]["ordinals"]["pattern"]
-    assert re.fullmatch(pattern, text)
+    assert re.fullmatch(PATTERN, text)
     for part in filter(None, text.split(",")):
         assert all(int(end) in Ordinals.parse(text) for end in part.split("-"))
 
