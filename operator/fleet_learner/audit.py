@@ -304,7 +304,7 @@ def _is_before(fact: Fact, changes: Iterable[LogChange], tolerance_ms: int) -> b
 
 
 def as_told(member_id: str) -> str:
-    """Return a member id as the journal tells it: a very long one ends in a digest (`core.journal.picture.short`)."""
+    """Return a member id as the journal tells it: a very long one ends in a digest (`core.journal.look.short`)."""
     if len(member_id) <= TEXT_MAX:
         return member_id
     mark = f"#{sha256(member_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"

@@ -144,15 +144,15 @@ def _run(_: argparse.Namespace) -> int:
 def _plan(options: argparse.Namespace) -> int:
     from .core.plan import plan
     from .runtime.commands.explanation import explained
-    from .runtime.commands.picture import PictureError, read_picture
+    from .runtime.commands.snapshot_file import SnapshotFileError, read_snapshot_file
 
     try:
-        picture = read_picture(options.filename)
-    except PictureError as error:
+        taken = read_snapshot_file(options.filename)
+    except SnapshotFileError as error:
         print(f"staticgroup: {error}", file=sys.stderr)
         return EXIT_USAGE
-    decided = plan(picture.spec, picture.snapshot, picture.history, picture.now_s)
-    print(explained(picture.spec, picture.snapshot, decided, picture.now_s), end="")
+    decided = plan(taken.spec, taken.snapshot, taken.history, taken.now_s)
+    print(explained(taken.spec, taken.snapshot, decided, taken.now_s), end="")
     return 0
 
 

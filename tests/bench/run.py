@@ -32,11 +32,11 @@ from coordinator_model.base.messages import (
 from coordinator_model.coordinator import GroupCoordinator
 from simulator.schedules import schedule
 from staticgroup.api.ordinals import Ordinals
-from staticgroup.core.chain import IncarnationState
-from staticgroup.core.memory import to_remember
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
-from staticgroup.core.projection import project
+from staticgroup.core.status.memory import to_remember
+from staticgroup.core.status.projection import project
 from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.translate import pod_version
 from support import roll

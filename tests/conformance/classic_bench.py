@@ -64,7 +64,7 @@ class Pending:
 
 
 @dataclass
-class Bench:
+class ClassicBench:
     """One coordinator and everybody who talks to it."""
 
     settings: BrokerSettings = field(default_factory=BrokerSettings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.classic_bench import GROUP, Bench, Pending
+from conformance.classic_bench import GROUP, ClassicBench, Pending
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.records import Record, RecordType
 from coordinator_model.classic.member import GroupMetadata, MemberMetadata
@@ -17,7 +17,7 @@ def errors(joins: Sequence[Pending]) -> list[ErrorCode]:
     return [join.error for join in joins]
 
 
-def given_members(bench: Bench, count: int, *, static: bool = True) -> None:
+def given_members(bench: ClassicBench, count: int, *, static: bool = True) -> None:
     """Load a stable group of members m0, m1, … in generation 1; m0 leads."""
     members = tuple(
         MemberMetadata(f"m{n}", f"x{n}" if static else None, f"client-{n}", f"/host-{n}", 9_000, 4_000, b"s", b"\x02")
@@ -28,7 +28,7 @@ def given_members(bench: Bench, count: int, *, static: bool = True) -> None:
     bench.fail_over()
 
 
-def three_in_completing_rebalance(bench: Bench) -> list[str]:
+def three_in_completing_rebalance(bench: ClassicBench) -> list[str]:
     """Three dynamic members admitted to generation 1 that have not sent SyncGroup; session and rebalance 5 s, 5 s."""
     joins = [
         bench.join(api_version=UNIDENTIFIED, session_timeout_ms=6_000, rebalance_timeout_ms=5_000) for _ in range(3)
@@ -39,7 +39,7 @@ def three_in_completing_rebalance(bench: Bench) -> list[str]:
     return [join.joined.member_id for join in joins]
 
 
-def with_pending_member(bench: Bench) -> tuple[Pending, Pending, str]:
+def with_pending_member(bench: ClassicBench) -> tuple[Pending, Pending, str]:
     """Two members whose JoinGroup waits for a third that was given its id (GMMT.setupGroupWithPendingMember)."""
     (leader_id,) = _stable_dynamic(bench)
     asked = bench.join(session_timeout_ms=6_000)
@@ -52,7 +52,7 @@ def with_pending_member(bench: Bench) -> tuple[Pending, Pending, str]:
     return leader, follower, asked.joined.member_id
 
 
-def _stable_dynamic(bench: Bench) -> list[str]:
+def _stable_dynamic(bench: ClassicBench) -> list[str]:
     joined = bench.join(api_version=UNIDENTIFIED)
     bench.advance(3_000)
     bench.complete_round()

@@ -128,7 +128,7 @@ def member(
 
 
 @dataclass
-class Bench:
+class ConsumerBench:
     """One coordinator and everybody who talks to it."""
 
     settings: BrokerSettings = field(default_factory=broker_settings)

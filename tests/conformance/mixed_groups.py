@@ -5,10 +5,10 @@ from __future__ import annotations
 from coordinator_model.assignors.subscription import DecodedAssignment, encode_assignment
 from coordinator_model.classic.group import ClassicGroup
 
-from .consumer_bench import ALL, FIRST, GROUP, SECOND, Bench, member
+from .consumer_bench import ALL, FIRST, GROUP, SECOND, ConsumerBench, member
 
 
-def stable_classic(bench: Bench, *instance_ids: str | None, user_data: bytes | None = None) -> list[str]:
+def stable_classic(bench: ConsumerBench, *instance_ids: str | None, user_data: bytes | None = None) -> list[str]:
     """Bring up a stable classic group in generation 1; the first member has all partitions."""
     for instance_id in instance_ids:
         answer = bench.join_classic("", instance_id)
@@ -27,13 +27,13 @@ def stable_classic(bench: Bench, *instance_ids: str | None, user_data: bytes | N
     return ids
 
 
-def classic_group(bench: Bench) -> ClassicGroup:
+def classic_group(bench: ConsumerBench) -> ClassicGroup:
     """Return the group, which is a classic one."""
     group = bench.coordinator.groups[GROUP]
     assert isinstance(group, ClassicGroup)
     return group
 
 
-def given_mixed(bench: Bench) -> None:
+def given_mixed(bench: ConsumerBench) -> None:
     """Member m1 speaks the classic protocol, static member m2 (y) the consumer protocol."""
     bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", SECOND))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import BOTH, GROUP, RANGE, ROUND_ROBIN, Bench
+from conformance.classic_bench import BOTH, GROUP, RANGE, ROUND_ROBIN, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import Protocol
 from coordinator_model.classic.member import GroupMetadata
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
-def test_C01_static_member_joins_as_first_member(bench: Bench) -> None:
+def test_C01_static_member_joins_as_first_member(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberJoinAsFirstMember: no MEMBER_ID_REQUIRED round."""
     answer = bench.join("x")
     assert answer.waits
@@ -27,7 +27,7 @@ def test_C01_static_member_joins_as_first_member(bench: Bench) -> None:
     assert not bench.group.pending_members
 
 
-def test_C02_static_member_with_made_up_member_id_is_fenced(bench: Bench) -> None:
+def test_C02_static_member_with_made_up_member_id_is_fenced(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinWithExplicitUnknownMemberId."""
     bench.stable("x")
     answer = bench.join("x", "made-up")
@@ -36,14 +36,14 @@ def test_C02_static_member_with_made_up_member_id_is_fenced(bench: Bench) -> Non
     assert bench.group.state == "Stable"
 
 
-def test_C03_unknown_instance_id_with_known_member_id_is_unknown(bench: Bench) -> None:
+def test_C03_unknown_instance_id_with_known_member_id_is_unknown(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberJoinWithUnknownInstanceIdAndKnownMemberId; the proposal's case 4.2 was not built."""
     (m1,) = bench.stable("x")
     assert bench.join("y", m1).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert bench.group.static_members == {"x": m1}
 
 
-def test_C04_parked_join_of_the_same_instance_is_replaced(bench: Bench) -> None:
+def test_C04_parked_join_of_the_same_instance_is_replaced(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupReplaceStaticMember: the waiting JoinGroup is fenced at once (KAFKA-8500)."""
     first = bench.join("x")
     second = bench.join("x")
@@ -56,7 +56,7 @@ def test_C04_parked_join_of_the_same_instance_is_replaced(bench: Bench) -> None:
     assert len(bench.group.members) == 1
 
 
-def test_X01_parked_join_is_replaced_during_a_rebalance(bench: Bench) -> None:
+def test_X01_parked_join_is_replaced_during_a_rebalance(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberFenceDuplicateRejoinedFollower, in a round that other members started."""
     _, m2 = bench.stable("x", "y")
     bench.join("z")
@@ -66,7 +66,7 @@ def test_X01_parked_join_is_replaced_during_a_rebalance(bench: Bench) -> None:
     assert parked.error is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_C06_every_rejoin_gets_another_member_id(bench: Bench) -> None:
+def test_C06_every_rejoin_gets_another_member_id(bench: ClassicBench) -> None:
     """GMMT.testGetDifferentStaticMemberIdAfterEachRejoin."""
     (m1,) = bench.stable("x")
     seen = {m1}
@@ -80,7 +80,7 @@ def test_C06_every_rejoin_gets_another_member_id(bench: Bench) -> None:
 @pytest.mark.parametrize("api_version", range(5, 10))
 @pytest.mark.parametrize("rebalance_timeout_ms", [4_500, 6_000])
 def test_C07_static_member_replaced_in_stable_state_without_rebalance(
-    bench: Bench, api_version: int, rebalance_timeout_ms: int
+    bench: ClassicBench, api_version: int, rebalance_timeout_ms: int
 ) -> None:
     """GMMT.testReplaceStaticMemberInStableStateNoError and …Succeeds (KAFKA-10284, KAFKA-14009, KIP-814)."""
     (old,) = bench.stable("x")
@@ -114,7 +114,7 @@ def test_C07_static_member_replaced_in_stable_state_without_rebalance(
         assert answer.joined.members == ()
 
 
-def test_C07_first_session_after_a_replacement_is_the_former_one(bench: Bench) -> None:
+def test_C07_first_session_after_a_replacement_is_the_former_one(bench: ClassicBench) -> None:
     """GMM.updateStaticMemberThenRebalanceOrCompleteJoin arms the timer before it takes the new timeouts over."""
     bench.stable("x", session_timeout_ms=10_000)
     new = bench.bounce("x", session_timeout_ms=30_000)
@@ -124,7 +124,7 @@ def test_C07_first_session_after_a_replacement_is_the_former_one(bench: Bench) -
     assert bench.coordinator.timers.deadline_ms(key) == bench.now_ms + 30_000
 
 
-def test_C07_changed_subscription_alone_does_not_rebalance(bench: Bench) -> None:
+def test_C07_changed_subscription_alone_does_not_rebalance(bench: ClassicBench) -> None:
     """GMM: only the selected protocol's name is compared (KAFKA-12759, open)."""
     bench.stable("x", "y")
     new = bench.bounce("y", protocols=(Protocol("range", b"other topics"),))
@@ -132,7 +132,7 @@ def test_C07_changed_subscription_alone_does_not_rebalance(bench: Bench) -> None
     assert bench.group.members[new].metadata("range") == b"other topics"
 
 
-def test_C08_replacement_with_another_selected_protocol_rebalances(bench: Bench) -> None:
+def test_C08_replacement_with_another_selected_protocol_rebalances(bench: ClassicBench) -> None:
     """GMMT.testReplaceStaticMemberInStableStateWithUpdatedProtocolTriggersRebalance."""
     bench.stable("x", protocols=BOTH)
     assert bench.group.protocol_name == "range"
@@ -156,7 +156,7 @@ def test_C08_replacement_with_another_selected_protocol_rebalances(bench: Bench)
         (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NETWORK_EXCEPTION),
     ],
 )
-def test_C09_replacement_that_is_not_stored_is_undone(bench: Bench, refused: ErrorCode, heard: ErrorCode) -> None:
+def test_C09_replacement_that_is_not_stored_is_undone(bench: ClassicBench, refused: ErrorCode, heard: ErrorCode) -> None:
     """GMMT.testReplaceStaticMemberInStableStateErrors and testJoinGroupAppendErrorConversion."""
     (old,) = bench.stable("x", session_timeout_ms=8_000, rebalance_timeout_ms=9_000)
     logged = list(bench.log)
@@ -176,7 +176,7 @@ def test_C09_replacement_that_is_not_stored_is_undone(bench: Bench, refused: Err
     assert bench.heartbeat(old, "x") is ErrorCode.NONE
 
 
-def test_C10_replacement_while_the_rebalance_completes_rebalances(bench: Bench) -> None:
+def test_C10_replacement_while_the_rebalance_completes_rebalances(bench: ClassicBench) -> None:
     """GMMT.testReplaceStaticMemberInCompletingRebalanceStateTriggersRebalance (KAFKA-9801)."""
     first = bench.join("x")
     second = bench.join("y")
@@ -192,7 +192,7 @@ def test_C10_replacement_while_the_rebalance_completes_rebalances(bench: Bench) 
     assert bench.sync(first.joined.member_id, instance_id="x").error is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_C11_duplicate_of_a_rejoined_follower_fences_it(bench: Bench) -> None:
+def test_C11_duplicate_of_a_rejoined_follower_fences_it(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberFenceDuplicateRejoinedFollower."""
     m1, m2 = bench.stable("x", "y")
     leader = bench.join("x", m1)
@@ -213,7 +213,7 @@ def test_C11_duplicate_of_a_rejoined_follower_fences_it(bench: Bench) -> None:
     assert set(bench.group.static_members) == {"x", "y", "z"}
 
 
-def test_C12_duplicate_of_a_syncing_follower_fences_it(bench: Bench) -> None:
+def test_C12_duplicate_of_a_syncing_follower_fences_it(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberFenceDuplicateSyncingFollowerAfterMemberIdChanged."""
     m1, m2 = bench.stable("x", "y")
     leader = bench.join("x", m1)
@@ -230,7 +230,7 @@ def test_C12_duplicate_of_a_syncing_follower_fences_it(bench: Bench) -> None:
     assert bench.heartbeat(m2, "y") is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_C13_follower_with_its_former_member_id_is_fenced_during_a_rebalance(bench: Bench) -> None:
+def test_C13_follower_with_its_former_member_id_is_fenced_during_a_rebalance(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberFenceDuplicateRejoiningFollowerAfterMemberIdChanged."""
     m1, m2 = bench.stable("x", "y")
     leader = bench.join("x", m1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import GROUP, Bench
+from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
     DeleteGroupsRequest,
@@ -21,25 +21,25 @@ NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.F
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
-def listed(bench: Bench) -> set[str | None]:
+def listed(bench: ClassicBench) -> set[str | None]:
     """Return the instance ids that DescribeGroups shows."""
     answer = bench.send(DescribeGroupsRequest(groups=(GROUP,))).response
     assert isinstance(answer, DescribeGroupsResponse)
     return {m.group_instance_id for m in answer.groups[0].members}
 
 
-def delete(bench: Bench) -> ErrorCode:
+def delete(bench: ClassicBench) -> ErrorCode:
     answer = bench.send(DeleteGroupsRequest(group_ids=(GROUP,))).response
     assert isinstance(answer, DeleteGroupsResponse)
     return answer.results[0][1]
 
 
 @pytest.mark.parametrize("api_version", range(0, 6))
-def test_L01_unknown_group(bench: Bench, api_version: int) -> None:
+def test_L01_unknown_group(bench: ClassicBench, api_version: int) -> None:
     """GMMT.testLeaveGroupInvalidGroup, testLeaveGroupUnknownGroup, testStaticMembersLeaveUnknownGroup."""
     identities = (MemberIdentity(member_id="m1"),)
     if api_version >= 3:
@@ -54,7 +54,7 @@ def test_L01_unknown_group(bench: Bench, api_version: int) -> None:
     assert bench.coordinator.groups == {}
 
 
-def test_L02_unknown_member(bench: Bench) -> None:
+def test_L02_unknown_member(bench: ClassicBench) -> None:
     """GMMT.testLeaveGroupUnknownMemberIdExistingGroup: the top level says NONE, nothing moves."""
     (m1,) = bench.stable("x")
     assert bench.leave(("made-up", None)) == [UNKNOWN]
@@ -62,7 +62,7 @@ def test_L02_unknown_member(bench: Bench) -> None:
     assert (bench.group.state, list(bench.group.members)) == ("Stable", [m1])
 
 
-def test_L03_dead_group(bench: Bench) -> None:
+def test_L03_dead_group(bench: ClassicBench) -> None:
     """GMMT.testLeaveDeadGroup."""
     (m1,) = bench.stable("x")
     bench.group.transition_to("Dead", bench.now_ms)
@@ -70,7 +70,7 @@ def test_L03_dead_group(bench: Bench) -> None:
     assert (answer.error_code, answer.members) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, ())
 
 
-def test_L04_last_member_leaves(bench: Bench) -> None:
+def test_L04_last_member_leaves(bench: ClassicBench) -> None:
     """GMMT.testValidLeaveGroup: Empty, the next generation, one record without members."""
     joined = bench.join_dynamic()
     bench.advance(3_000)
@@ -84,7 +84,7 @@ def test_L04_last_member_leaves(bench: Bench) -> None:
     assert len(bench.coordinator.timers) == 0
 
 
-def test_L05_stale_member_id_with_instance_id_is_fenced(bench: Bench) -> None:
+def test_L05_stale_member_id_with_instance_id_is_fenced(bench: ClassicBench) -> None:
     """GMMT.testLeaveGroupWithFencedInstanceId: both ids together are a compare-and-set."""
     (m1,) = bench.stable("x")
     assert bench.leave(("made-up", "x")) == [FENCED]
@@ -92,7 +92,7 @@ def test_L05_stale_member_id_with_instance_id_is_fenced(bench: Bench) -> None:
     assert bench.group.state == "Stable"
 
 
-def test_L06_removal_by_instance_id_alone(bench: Bench) -> None:
+def test_L06_removal_by_instance_id_alone(bench: ClassicBench) -> None:
     """GMMT.testLeaveGroupStaticMemberWithUnknownMemberId: the answer echoes the empty member id."""
     bench.stable("x")
     assert bench.leave(("", "x")) == [NONE]
@@ -100,14 +100,14 @@ def test_L06_removal_by_instance_id_alone(bench: Bench) -> None:
     assert bench.group.state == "Empty"
 
 
-def test_L07_batch_of_leader_and_follower(bench: Bench) -> None:
+def test_L07_batch_of_leader_and_follower(bench: ClassicBench) -> None:
     """GMMT.testStaticMembersValidBatchLeaveGroup."""
     bench.stable("x", "y")
     assert bench.leave(("", "x"), ("", "y")) == [NONE, NONE]
     assert (bench.group.state, bench.group.generation_id) == ("Empty", 2)
 
 
-def test_L08_batch_with_a_fenced_entry(bench: Bench) -> None:
+def test_L08_batch_with_a_fenced_entry(bench: ClassicBench) -> None:
     """GMMT.testStaticMembersFencedInstanceBatchLeaveGroup: successes stay although others fail."""
     m1, m2 = bench.stable("x", "y")
     assert bench.leave(("made-up", "x"), (m2, "y")) == [FENCED, NONE]
@@ -115,20 +115,20 @@ def test_L08_batch_with_a_fenced_entry(bench: Bench) -> None:
     assert bench.group.state == "PreparingRebalance"
 
 
-def test_L09_batch_with_an_unknown_instance(bench: Bench) -> None:
+def test_L09_batch_with_an_unknown_instance(bench: ClassicBench) -> None:
     """GMMT.testStaticMembersUnknownInstanceBatchLeaveGroup."""
     m1, _ = bench.stable("x", "y")
     assert bench.leave(("", "unknown"), ("", "y")) == [UNKNOWN, NONE]
     assert list(bench.group.members) == [m1]
 
 
-def test_L09_the_same_identity_twice(bench: Bench) -> None:
+def test_L09_the_same_identity_twice(bench: ClassicBench) -> None:
     """GMM.classicGroupLeaveToClassicGroup judges one entry after the other."""
     _, m2 = bench.stable("x", "y")
     assert bench.leave((m2, "y"), ("", "y"), (m2, None)) == [NONE, UNKNOWN, UNKNOWN]
 
 
-def test_L10_pending_members_leave_in_a_batch(bench: Bench) -> None:
+def test_L10_pending_members_leave_in_a_batch(bench: ClassicBench) -> None:
     """GMMT.testPendingMemberBatchLeaveGroup, testJoinedMemberPendingMemberBatchLeaveGroup(WithUnknownMember)."""
     bench.stable("x", "y")
     pending = bench.join().joined.member_id
@@ -139,7 +139,7 @@ def test_L10_pending_members_leave_in_a_batch(bench: Bench) -> None:
     assert bench.coordinator.timers.deadline_ms(("classic-session", GROUP, pending)) is None
 
 
-def test_L10_pending_member_that_leaves_lets_the_round_complete(bench: Bench) -> None:
+def test_L10_pending_member_that_leaves_lets_the_round_complete(bench: ClassicBench) -> None:
     """GMMT.testPendingMembersLeaveGroup: a given-out id holds the join phase up."""
     (m1,) = bench.stable("x")
     pending = bench.join().joined.member_id
@@ -152,7 +152,7 @@ def test_L10_pending_member_that_leaves_lets_the_round_complete(bench: Bench) ->
 @pytest.mark.parametrize("api_version", range(0, 6))
 def test_L11_no_access(api_version: int) -> None:
     """KafkaApisTest (LeaveGroup): READ on the group, else GROUP_AUTHORIZATION_FAILED on top and nothing removed."""
-    bench = Bench(
+    bench = ClassicBench(
         BrokerSettings(is_denied=lambda principal, operation, group: (principal, operation) == ("User:m", "READ"))
     )
     (m1,) = bench.stable("x")
@@ -166,7 +166,7 @@ def test_L11_no_access(api_version: int) -> None:
 @pytest.mark.parametrize("api_version", range(0, 6))
 def test_L12_all_versions(api_version: int) -> None:
     """LeaveGroupRequestTest.testLeaveGroup."""
-    bench = Bench()
+    bench = ClassicBench()
     m1, _ = bench.stable("x", "y")
     empty = bench.send(LeaveGroupRequest(api_version=api_version, group_id="", members=(MemberIdentity(member_id=m1),)))
     assert empty.error is ErrorCode.INVALID_GROUP_ID
@@ -190,7 +190,7 @@ def test_L12_all_versions(api_version: int) -> None:
     assert leave("", "y") is UNKNOWN
 
 
-def test_A1_late_requests_of_a_removed_member(bench: Bench) -> None:
+def test_A1_late_requests_of_a_removed_member(bench: ClassicBench) -> None:
     """A removal and the removed process's own late requests: never a second removal."""
     m1, m2 = bench.stable("x", "y")
     assert bench.leave((m2, "y")) == [NONE]
@@ -201,7 +201,7 @@ def test_A1_late_requests_of_a_removed_member(bench: Bench) -> None:
     assert list(bench.group.members) == [m1]
 
 
-def test_A8_batch_of_two_out_of_five_costs_one_generation(bench: Bench) -> None:
+def test_A8_batch_of_two_out_of_five_costs_one_generation(bench: ClassicBench) -> None:
     """Scale-down from five to three in one LeaveGroup: one rebalance."""
     ids = bench.stable("a", "b", "c", "d", "e")
     assert bench.leave((ids[3], "d"), (ids[4], "e")) == [NONE, NONE]
@@ -212,11 +212,11 @@ def test_A8_batch_of_two_out_of_five_costs_one_generation(bench: Bench) -> None:
     assert set(bench.group.static_members) == {"a", "b", "c"}
 
 
-def test_A9_the_same_one_by_one_costs_at_most_two(bench: Bench) -> None:
+def test_A9_the_same_one_by_one_costs_at_most_two(bench: ClassicBench) -> None:
     """One by one: one generation if the second removal comes during the first's join phase, else two."""
     generations = []
     for wait_for_round in (False, True):
-        bench = Bench()
+        bench = ClassicBench()
         ids = bench.stable("a", "b", "c", "d", "e")
         assert bench.leave((ids[4], "e")) == [NONE]
         if wait_for_round:
@@ -231,7 +231,7 @@ def test_A9_the_same_one_by_one_costs_at_most_two(bench: Bench) -> None:
     assert generations == [2, 3]
 
 
-def test_A10_late_removal_spares_the_pod_that_came_back(bench: Bench) -> None:
+def test_A10_late_removal_spares_the_pod_that_came_back(bench: ClassicBench) -> None:
     """Scale 3→2→3: the removal that was decided for the former process carries its member id and is fenced."""
     ids = bench.stable("a", "b", "c")
     returned = bench.bounce("c")
@@ -241,7 +241,7 @@ def test_A10_late_removal_spares_the_pod_that_came_back(bench: Bench) -> None:
     assert bench.leave(("", "c")) == [NONE], "without the member id the living one is removed"
 
 
-def test_A11_all_threads_of_a_streams_pod_in_one_request(bench: Bench) -> None:
+def test_A11_all_threads_of_a_streams_pod_in_one_request(bench: ClassicBench) -> None:
     """A Streams pod is one member per thread, `<instance id>-<n>` from 1: one batch, one rebalance."""
     ids = bench.stable("app-0-1", "app-0-2", "app-0-3", "app-1-1", "app-1-2", "app-1-3")
     gone = [(m, i) for m, i in zip(ids, bench.group.static_members, strict=True) if i.startswith("app-1-")]
@@ -253,7 +253,7 @@ def test_A11_all_threads_of_a_streams_pod_in_one_request(bench: Bench) -> None:
     assert set(bench.group.static_members) == {"app-0-1", "app-0-2", "app-0-3"}
 
 
-def test_I05_members_stay_listed_until_they_are_removed(bench: Bench) -> None:
+def test_I05_members_stay_listed_until_they_are_removed(bench: ClassicBench) -> None:
     """PlaintextAdminIntegrationTest.testConsumerGroupWithMemberRemoval, classic part."""
     ids = bench.stable("x", "y")
     dynamic = bench.join_dynamic()
@@ -274,7 +274,7 @@ def test_I05_members_stay_listed_until_they_are_removed(bench: Bench) -> None:
     assert GROUP not in bench.coordinator.groups
 
 
-def test_I07_error_of_one_member_is_that_members_alone(bench: Bench) -> None:
+def test_I07_error_of_one_member_is_that_members_alone(bench: ClassicBench) -> None:
     """KafkaAdminClientConsumerGroupTest: per-member errors; identities for removeAll come from describe."""
     bench.stable("x", "y", "z")
     assert bench.leave(("", "y"), ("", "gone"), ("wrong", "z")) == [NONE, UNKNOWN, FENCED]
@@ -286,7 +286,7 @@ def test_I07_error_of_one_member_is_that_members_alone(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("api_version", range(0, 6))
-def test_I07_several_members_need_version_3(bench: Bench, api_version: int) -> None:
+def test_I07_several_members_need_version_3(bench: ClassicBench, api_version: int) -> None:
     """KafkaAdminClientConsumerGroupTest.testRemoveMembersFromGroup…: UnsupportedVersion for older brokers."""
     ids = bench.stable("x", "y")
     members = tuple(MemberIdentity(member_id=m) for m in ids)
@@ -298,7 +298,7 @@ def test_I07_several_members_need_version_3(bench: Bench, api_version: int) -> N
         assert [m.error_code for m in answer.members] == [NONE, NONE]
 
 
-def test_removal_that_was_not_persisted_is_lost_at_a_fail_over(bench: Bench) -> None:
+def test_removal_that_was_not_persisted_is_lost_at_a_fail_over(bench: ClassicBench) -> None:
     """LeaveGroup writes no record while members remain: the next coordinator still lists the acknowledged leaver."""
     m1, m2 = bench.stable("x", "y")
     logged = len(bench.log)

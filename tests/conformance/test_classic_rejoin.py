@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import BOTH, RANGE, ROUND_ROBIN, Bench
+from conformance.classic_bench import BOTH, RANGE, ROUND_ROBIN, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
-def test_C14_rejoin_with_known_member_id_returns_the_current_generation(bench: Bench) -> None:
+def test_C14_rejoin_with_known_member_id_returns_the_current_generation(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinWithKnownMemberId."""
     first = bench.join("x")
     bench.advance(3_000)
@@ -27,7 +27,7 @@ def test_C14_rejoin_with_known_member_id_returns_the_current_generation(bench: B
 
 
 @pytest.mark.parametrize("api_version", range(5, 10))
-def test_C15_leader_returns_with_unknown_member_id(bench: Bench, api_version: int) -> None:
+def test_C15_leader_returns_with_unknown_member_id(bench: ClassicBench, api_version: int) -> None:
     """GMMT.testStaticMemberRejoinWithLeaderIdAndUnknownMemberId."""
     m1, m2 = bench.stable("x", "y")
     answer = bench.join("x", api_version=api_version)
@@ -42,7 +42,7 @@ def test_C15_leader_returns_with_unknown_member_id(bench: Bench, api_version: in
     assert bench.heartbeat(m2, "y") is ErrorCode.NONE
 
 
-def test_C16_leader_rejoins_with_known_member_id_and_rebalances(bench: Bench) -> None:
+def test_C16_leader_rejoins_with_known_member_id_and_rebalances(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinWithLeaderIdAndKnownMemberId: a silent follower goes by its session, which is shorter."""
     options = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 10_000}
     m1, m2 = bench.stable("x", "y", **options)
@@ -62,14 +62,14 @@ def test_C16_leader_rejoins_with_known_member_id_and_rebalances(bench: Bench) ->
     ("state", "error"),
     [("Dead", ErrorCode.COORDINATOR_NOT_AVAILABLE), ("Empty", ErrorCode.UNKNOWN_MEMBER_ID)],
 )
-def test_C17_known_leader_rejoins_a_dead_or_empty_group(bench: Bench, state: str, error: ErrorCode) -> None:
+def test_C17_known_leader_rejoins_a_dead_or_empty_group(bench: ClassicBench, state: str, error: ErrorCode) -> None:
     """GMMT.testStaticMemberRejoinWithLeaderIdAndUnexpectedDeadGroup and …EmptyGroup."""
     m1, _ = bench.stable("x", "y")
     bench.group.state = state
     assert bench.join("x", m1).error is error
 
 
-def test_C18_known_follower_with_changed_protocols_rebalances(bench: Bench) -> None:
+def test_C18_known_follower_with_changed_protocols_rebalances(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinWithFollowerIdAndChangeOfProtocol; an absent dynamic leader is replaced."""
     _, m2 = bench.stable("x", "y", rebalance_timeout_ms=5_000)
     answer = bench.join("y", m2, protocols=BOTH, rebalance_timeout_ms=5_000)
@@ -79,7 +79,7 @@ def test_C18_known_follower_with_changed_protocols_rebalances(bench: Bench) -> N
     assert answer.joined.leader == m2
 
 
-def test_C19_unknown_member_id_that_changes_the_selected_protocol_rebalances(bench: Bench) -> None:
+def test_C19_unknown_member_id_that_changes_the_selected_protocol_rebalances(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinWithUnknownMemberIdAndChangeOfProtocolWithSelectedProtocolChanged."""
     m1, _ = bench.stable("x", "y", protocols=BOTH)
     answer = bench.join("y", protocols=ROUND_ROBIN)
@@ -90,7 +90,7 @@ def test_C19_unknown_member_id_that_changes_the_selected_protocol_rebalances(ben
     assert bench.group.protocol_name == "roundrobin"
 
 
-def test_C20_changed_protocols_with_the_same_selection_do_not_rebalance(bench: Bench) -> None:
+def test_C20_changed_protocols_with_the_same_selection_do_not_rebalance(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinWithUnknownMemberIdAndChangeOfProtocolWhileSelectProtocolUnchanged."""
     bench.stable("x", "y", protocols=BOTH)
     answer = bench.join("y", protocols=RANGE)
@@ -98,7 +98,7 @@ def test_C20_changed_protocols_with_the_same_selection_do_not_rebalance(bench: B
     assert (bench.group.state, bench.group.generation_id) == ("Stable", 1)
 
 
-def test_C20_persistence_failure_of_a_follower_restores_it(bench: Bench) -> None:
+def test_C20_persistence_failure_of_a_follower_restores_it(bench: ClassicBench) -> None:
     """GMMT.…ChangeOfProtocolWhileSelectProtocolUnchangedPersistenceFailure."""
     _, m2 = bench.stable("x", "y", protocols=BOTH)
     bench.coordinator.write_error = ErrorCode.MESSAGE_TOO_LARGE
@@ -111,7 +111,7 @@ def test_C20_persistence_failure_of_a_follower_restores_it(bench: Bench) -> None
     assert bench.group.state == "PreparingRebalance"
 
 
-def test_C21_leader_rejoin_then_follower_with_changed_protocol(bench: Bench) -> None:
+def test_C21_leader_rejoin_then_follower_with_changed_protocol(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinWithKnownLeaderIdToTriggerRebalanceAndFollowerWithChangeOfProtocol."""
     m1, m2 = bench.stable("x", "y")
     leader = bench.join("x", m1)
@@ -123,7 +123,7 @@ def test_C21_leader_rejoin_then_follower_with_changed_protocol(bench: Bench) -> 
     assert leader.joined.generation_id == follower.joined.generation_id == 3
 
 
-def test_C22_restarted_follower_gets_its_assignment_back(bench: Bench) -> None:
+def test_C22_restarted_follower_gets_its_assignment_back(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinAsFollowerWithUnknownMemberId."""
     _, m2 = bench.stable("x", "y")
     answer = bench.join("y")
@@ -136,7 +136,7 @@ def test_C22_restarted_follower_gets_its_assignment_back(bench: Bench) -> None:
     assert bench.heartbeat(m2, "y") is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_C23_known_follower_rejoins_unchanged(bench: Bench) -> None:
+def test_C23_known_follower_rejoins_unchanged(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinAsFollowerWithKnownMemberIdAndNoProtocolChange: no record."""
     _, m2 = bench.stable("x", "y")
     logged = len(bench.log)
@@ -146,7 +146,7 @@ def test_C23_known_follower_rejoins_unchanged(bench: Bench) -> None:
     assert (bench.group.state, len(bench.log)) == ("Stable", logged)
 
 
-def test_C24_member_id_and_instance_id_of_different_members(bench: Bench) -> None:
+def test_C24_member_id_and_instance_id_of_different_members(bench: ClassicBench) -> None:
     """GMMT.…WithMismatchedInstanceId, …SyncAsLeaderWithInvalidMemberId, …HeartbeatLeaderWithInvalidMemberId."""
     m1, m2 = bench.stable("x", "y")
     assert bench.join("x", m2).error is ErrorCode.FENCED_INSTANCE_ID
@@ -157,7 +157,7 @@ def test_C24_member_id_and_instance_id_of_different_members(bench: Bench) -> Non
     assert bench.heartbeat(m1, "x") is ErrorCode.NONE
 
 
-def test_C25_replacement_in_an_empty_group_is_an_illegal_state(bench: Bench) -> None:
+def test_C25_replacement_in_an_empty_group_is_an_illegal_state(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberReJoinWithIllegalStateAsUnknownMember."""
     (m1,) = bench.stable("x")
     bench.group.state = "Empty"
@@ -165,7 +165,7 @@ def test_C25_replacement_in_an_empty_group_is_an_illegal_state(bench: Bench) -> 
     assert list(bench.group.members) == [m1]
 
 
-def test_C26_absent_static_follower_survives_the_rebalance_timeout(bench: Bench) -> None:
+def test_C26_absent_static_follower_survives_the_rebalance_timeout(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberFollowerFailToRejoinBeforeRebalanceTimeout."""
     options = {"session_timeout_ms": 15_000, "rebalance_timeout_ms": 10_000}
     m1, m2 = bench.stable("x", "y", **options)
@@ -183,7 +183,7 @@ def test_C26_absent_static_follower_survives_the_rebalance_timeout(bench: Bench)
     assert m2 in bench.group.pending_sync_members
 
 
-def test_C27_absent_static_leader_is_kept_but_does_not_lead(bench: Bench) -> None:
+def test_C27_absent_static_leader_is_kept_but_does_not_lead(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberLeaderFailToRejoinBeforeRebalanceTimeout."""
     options = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 10_000}
     m1, m2 = bench.stable("x", "y", **options)
@@ -195,7 +195,7 @@ def test_C27_absent_static_leader_is_kept_but_does_not_lead(bench: Bench) -> Non
     assert follower.joined.leader == dynamic.joined.leader != m1
 
 
-def test_C27_static_member_without_sync_is_removed_after_a_further_rebalance_timeout(bench: Bench) -> None:
+def test_C27_static_member_without_sync_is_removed_after_a_further_rebalance_timeout(bench: ClassicBench) -> None:
     """GMM.expirePendingSync: at most one generation is handed to an absent member, then one more rebalance."""
     options = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 10_000}
     m1, m2 = bench.stable("x", "y", **options)
@@ -210,7 +210,7 @@ def test_C27_static_member_without_sync_is_removed_after_a_further_rebalance_tim
     assert bench.join("x", m1).joined.generation_id == 3
 
 
-def test_C27_return_before_the_sync_timeout_still_costs_a_rebalance(bench: Bench) -> None:
+def test_C27_return_before_the_sync_timeout_still_costs_a_rebalance(bench: ClassicBench) -> None:
     """ClassicGroup.replaceStaticMember leaves the former id among the pending syncs, which then time out."""
     options = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 10_000}
     m1, m2 = bench.stable("x", "y", **options)
@@ -226,7 +226,7 @@ def test_C27_return_before_the_sync_timeout_still_costs_a_rebalance(bench: Bench
     assert bench.group.state == "PreparingRebalance"
 
 
-def test_C28_rebalance_in_which_nobody_rejoins_waits_for_the_sessions(bench: Bench) -> None:
+def test_C28_rebalance_in_which_nobody_rejoins_waits_for_the_sessions(bench: ClassicBench) -> None:
     """GMMT.testGroupStuckInRebalanceTimeoutDueToNonjoinedStaticMember."""
     options = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 5_000}
     m1, _ = bench.stable("x", "y", **options)
@@ -245,6 +245,6 @@ def test_C28_rebalance_in_which_nobody_rejoins_waits_for_the_sessions(bench: Ben
     assert bench.group.generation_id == 2
 
 
-def dynamic_id(bench: Bench) -> str:
+def dynamic_id(bench: ClassicBench) -> str:
     (member_id,) = [m.member_id for m in bench.group.members.values() if not m.is_static]
     return member_id

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import Bench
+from conformance.classic_bench import ClassicBench
 from coordinator_model.base.errors import ErrorCode
 
 NAMES = ("web-0", "web-1", "web-2")
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
-def settle(bench: Bench) -> None:
+def settle(bench: ClassicBench) -> None:
     """Let every member that hears of a rebalance rejoin, until the group is stable."""
     while bench.group.state != "Stable":
         if bench.group.state == "PreparingRebalance":
@@ -25,7 +25,7 @@ def settle(bench: Bench) -> None:
         bench.complete_round()
 
 
-def dynamic_group(bench: Bench) -> list[str]:
+def dynamic_group(bench: ClassicBench) -> list[str]:
     joins = [bench.join_dynamic() for _ in NAMES]
     while any(j.waits for j in joins):
         bench.advance(3_000)
@@ -33,7 +33,7 @@ def dynamic_group(bench: Bench) -> list[str]:
     return [j.joined.member_id for j in joins]
 
 
-def test_rolling_restart_of_static_members_costs_nothing(bench: Bench) -> None:
+def test_rolling_restart_of_static_members_costs_nothing(bench: ClassicBench) -> None:
     """KIP-345, rolling bounce: no generation, and everybody gets back what it had."""
     ids = bench.stable(*NAMES)
     for round_ in range(3):
@@ -46,7 +46,7 @@ def test_rolling_restart_of_static_members_costs_nothing(bench: Bench) -> None:
     assert (bench.group.state, bench.group.generation_id) == ("Stable", 1)
 
 
-def test_the_same_restart_of_dynamic_members_costs_two_generations_each(bench: Bench) -> None:
+def test_the_same_restart_of_dynamic_members_costs_two_generations_each(bench: ClassicBench) -> None:
     """What static membership is for: every departure and every arrival rebalances."""
     for member_id in dynamic_group(bench):
         assert bench.leave((member_id, None)) == [ErrorCode.NONE]
@@ -56,7 +56,7 @@ def test_the_same_restart_of_dynamic_members_costs_two_generations_each(bench: B
     assert bench.group.generation_id == 1 + 2 * len(NAMES)
 
 
-def test_roll_from_dynamic_to_static_costs_at_most_two_generations_each(bench: Bench) -> None:
+def test_roll_from_dynamic_to_static_costs_at_most_two_generations_each(bench: ClassicBench) -> None:
     """KIP-345, upgrade: the roll that sets the ids still rebalances; the next one does not."""
     for name, member_id in zip(NAMES, dynamic_group(bench), strict=True):
         bench.leave((member_id, None))
@@ -71,7 +71,7 @@ def test_roll_from_dynamic_to_static_costs_at_most_two_generations_each(bench: B
     assert bench.group.generation_id == after_the_roll
 
 
-def test_roll_from_static_to_dynamic_leaves_ghosts_until_they_are_removed(bench: Bench) -> None:
+def test_roll_from_static_to_dynamic_leaves_ghosts_until_they_are_removed(bench: ClassicBench) -> None:
     """KIP-345, downgrade: the former ids stay for their sessions; a batch removes them at once."""
     ids = bench.stable(*NAMES, session_timeout_ms=1_800_000)
     for _ in NAMES:
@@ -89,7 +89,7 @@ def test_roll_from_static_to_dynamic_leaves_ghosts_until_they_are_removed(bench:
 
 def test_parallel_scale_up_costs_one_generation_serial_one_each() -> None:
     """KIP-345, scale-up: no special handling; whoever joins within one join phase shares a generation."""
-    parallel, serial = Bench(), Bench()
+    parallel, serial = ClassicBench(), ClassicBench()
     for bench in (parallel, serial):
         bench.stable("web-0")
     for name in NAMES[1:]:
@@ -100,7 +100,7 @@ def test_parallel_scale_up_costs_one_generation_serial_one_each() -> None:
     assert (parallel.group.generation_id, serial.group.generation_id) == (2, 3)
 
 
-def test_mixed_group_rebalances_for_its_dynamic_members_only(bench: Bench) -> None:
+def test_mixed_group_rebalances_for_its_dynamic_members_only(bench: ClassicBench) -> None:
     """KIP-345: static and dynamic members share a group."""
     bench.stable("web-0", "web-1")
     dynamic = bench.join_dynamic()

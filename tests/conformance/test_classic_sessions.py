@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import Bench
+from conformance.classic_bench import ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.member import GroupMetadata
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
-def test_C29_validation_of_member_and_instance_ids(bench: Bench) -> None:
+def test_C29_validation_of_member_and_instance_ids(bench: ClassicBench) -> None:
     """ClassicGroupTest.testReplaceGroupInstance and ClassicGroup.validateMember."""
     m1, m2 = bench.stable("x", "y")
     cases = {
@@ -33,7 +33,7 @@ def test_C29_validation_of_member_and_instance_ids(bench: Bench) -> None:
     assert bench.group.static_members == {"x": new, "y": m2}
 
 
-def test_C30_member_without_heartbeats_is_removed_after_its_session(bench: Bench) -> None:
+def test_C30_member_without_heartbeats_is_removed_after_its_session(bench: ClassicBench) -> None:
     """GMMT.testClassicGroupMemberSessionTimeout."""
     m1, m2 = bench.stable("x", "y", session_timeout_ms=10_000)
     bench.advance(5_000)
@@ -51,7 +51,7 @@ def test_C30_member_without_heartbeats_is_removed_after_its_session(bench: Bench
     assert bench.log[-1].value.members == ()
 
 
-def test_C30_session_expiry_completes_a_rebalance_that_waits_for_the_dead(bench: Bench) -> None:
+def test_C30_session_expiry_completes_a_rebalance_that_waits_for_the_dead(bench: ClassicBench) -> None:
     """GMMT.testClassicGroupMemberSessionTimeoutDuringRebalance."""
     m1, m2 = bench.stable("x", "y", session_timeout_ms=10_000, rebalance_timeout_ms=60_000)
     bench.advance(2_000)
@@ -64,14 +64,14 @@ def test_C30_session_expiry_completes_a_rebalance_that_waits_for_the_dead(bench:
     assert m2 not in bench.group.members
 
 
-def test_A4_rebalance_waits_for_an_absent_static_member(bench: Bench) -> None:
+def test_A4_rebalance_waits_for_an_absent_static_member(bench: ClassicBench) -> None:
     """The stall is the shortest of downtime, remaining session and rebalance timeout."""
     for down_ms, session_ms, rebalance_ms in [
         (2_000, 30_000, 20_000),
         (90_000, 30_000, 60_000),
         (90_000, 30_000, 7_000),
     ]:
-        bench = Bench()
+        bench = ClassicBench()
         options = {"session_timeout_ms": session_ms, "rebalance_timeout_ms": rebalance_ms}
         m1, _ = bench.stable("x", "y", **options)
         bench.join("z", **options)  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def test_A4_rebalance_waits_for_an_absent_static_member(bench: Bench) -> None:
         assert bench.now_ms - started_ms == min(down_ms, session_ms, rebalance_ms)
 
 
-def test_A7_fail_over_gives_an_absent_member_its_session_again(bench: Bench) -> None:
+def test_A7_fail_over_gives_an_absent_member_its_session_again(bench: ClassicBench) -> None:
     """GMM.onLoaded: all timers start in full, so that one may be away for up to twice its session."""
     m1, m2 = bench.stable("x", "y", session_timeout_ms=10_000)
     bench.advance(9_999)
@@ -97,7 +97,7 @@ def test_A7_fail_over_gives_an_absent_member_its_session_again(bench: Bench) -> 
     assert bench.sync(new, instance_id="y").synced.assignment == f"assigned-{m2}".encode()
 
 
-def test_A7_sessions_do_run_after_a_fail_over(bench: Bench) -> None:
+def test_A7_sessions_do_run_after_a_fail_over(bench: ClassicBench) -> None:
     """GMM.onLoaded."""
     bench.stable("x", "y", session_timeout_ms=10_000)
     bench.advance(9_999)
@@ -110,14 +110,14 @@ def test_A7_sessions_do_run_after_a_fail_over(bench: Bench) -> None:
 
 def test_A12_full_group_refuses_a_returning_static_member() -> None:
     """GMM.acceptJoiningMember asks for the member id, which a restarted process does not have."""
-    bench = Bench(BrokerSettings(group_max_size=2))
+    bench = ClassicBench(BrokerSettings(group_max_size=2))
     _, m2 = bench.stable("x", "y")
     assert bench.join("y").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert bench.join("y", m2).error is ErrorCode.NONE
     assert bench.group.static_members["y"] == m2
 
 
-def test_I13_every_api_fences_a_replaced_static_member(bench: Bench) -> None:
+def test_I13_every_api_fences_a_replaced_static_member(bench: ClassicBench) -> None:
     """core JoinGroup/SyncGroup/HeartbeatRequestTest; versions without an instance id take it for a dynamic member."""
     _, m2 = bench.stable("x", "y")
     new = bench.bounce("y")

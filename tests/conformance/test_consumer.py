@@ -31,7 +31,7 @@ from .consumer_bench import (
     TARGET_EPOCH,
     TOMBSTONES,
     UNIFORM,
-    Bench,
+    ConsumerBench,
     broker_settings,
     member,
 )
@@ -42,14 +42,14 @@ UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench() -> ConsumerBench:
     """Two static members at epoch 10: m1 holds x, m2 holds y."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
     return bench
 
 
-def test_N01_new_static_member_bumps_group_epoch(bench: Bench) -> None:
+def test_N01_new_static_member_bumps_group_epoch(bench: ConsumerBench) -> None:
     """GMMT.testGroupEpochBumpWhenNewStaticMemberJoins."""
     answer = bench.join("m3", "z", assignor="range")
     assert (answer.error_code, answer.member_epoch, answer.assignment) == (NONE, 11, ())
@@ -63,7 +63,7 @@ def test_N01_new_static_member_bumps_group_epoch(bench: Bench) -> None:
     assert bench.last.records[-1].value == CurrentAssignment(11, 0, MemberState.UNRELEASED_PARTITIONS)
 
 
-def test_N02_static_member_gets_back_assignment_upon_rejoin(bench: Bench) -> None:
+def test_N02_static_member_gets_back_assignment_upon_rejoin(bench: ConsumerBench) -> None:
     """GMMT.testStaticMemberGetsBackAssignmentUponRejoin."""
     held = bench.group.members["m2"]
     away = bench.beat("m2", -2, "y")
@@ -90,7 +90,7 @@ def test_N02_static_member_gets_back_assignment_upon_rejoin(bench: Bench) -> Non
 
 def test_N03_static_member_rejoins_with_new_subscribed_topics() -> None:
     """GMMT.testStaticMemberRejoinsWithNewSubscribedTopics."""
-    bench = Bench()
+    bench = ConsumerBench()
     foo_first: TopicPartitions = (("foo", (0, 1, 2)),)
     foo_second: TopicPartitions = (("foo", (3, 4, 5)),)
     bench.given(member("m1", "x", foo_first, topics=["foo"]), member("m2", "y", foo_second, topics=["foo"]))
@@ -103,7 +103,7 @@ def test_N03_static_member_rejoins_with_new_subscribed_topics() -> None:
     assert {epoch for (topic, _), epoch in epochs.items() if topic == "bar"} == {11}
 
 
-def test_N04_changed_subscription_with_the_same_assignment_leaves_the_other_alone(bench: Bench) -> None:
+def test_N04_changed_subscription_with_the_same_assignment_leaves_the_other_alone(bench: ConsumerBench) -> None:
     """GMMT.testStaticMemberRejoinsWithNewSubscribedTopicsAndNoAssignmentChange: the new topic does not exist."""
     bench.beat("m2", -2, "y")
     back = bench.join("m2-again", "y", topics=("foo", "bar", "zar"), assignor="range")
@@ -115,7 +115,7 @@ def test_N04_changed_subscription_with_the_same_assignment_leaves_the_other_alon
 
 def test_N05_returning_with_another_assignor_bumps_once_it_is_the_most_wanted() -> None:
     """GMMT.testStaticMembersRejoinWithNewServerAssignor (KAFKA-20434)."""
-    bench = Bench(broker_settings(consumer_assignors=UNIFORM))
+    bench = ConsumerBench(broker_settings(consumer_assignors=UNIFORM))
     thirds: list[TopicPartitions] = [(("foo", pair),) for pair in ((0, 1), (2, 3), (4, 5))]
     bench.given(
         *(member(f"m{n}", f"x{n}", thirds[n], topics=["foo"], assignor="uniform") for n in range(3)),
@@ -126,7 +126,7 @@ def test_N05_returning_with_another_assignor_bumps_once_it_is_the_most_wanted() 
     assert bench.describe().assignor_name == "range"
 
 
-def test_N06_no_epoch_bump_when_static_member_temporarily_leaves(bench: Bench) -> None:
+def test_N06_no_epoch_bump_when_static_member_temporarily_leaves(bench: ConsumerBench) -> None:
     """GMMT.testNoGroupEpochBumpWhenStaticMemberTemporarilyLeaves."""
     bench.beat("m2", -2, "y")
     assert bench.types() == [CURRENT]
@@ -134,7 +134,7 @@ def test_N06_no_epoch_bump_when_static_member_temporarily_leaves(bench: Bench) -
     assert (bench.group.group_epoch, bench.epochs) == (10, {"m1": 10, "m2": -2})
 
 
-def test_N06_second_temporary_leave_is_harmless(bench: Bench) -> None:
+def test_N06_second_temporary_leave_is_harmless(bench: ConsumerBench) -> None:
     """What a broker of 4.4.0 was seen to do: -2 again is accepted."""
     bench.beat("m2", -2, "y")
     assert bench.beat("m2", -2, "y").error_code is NONE
@@ -146,7 +146,7 @@ def test_N06_temporary_leave_ends_a_revocation() -> None:
 
     The state byte is left as it was (KAFKA-20680 tracks it).
     """
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
     bench.join("m3", "z", assignor="range")
     bench.beat("m1", 10, "x", FIRST)
@@ -161,7 +161,7 @@ def test_N06_temporary_leave_ends_a_revocation() -> None:
     assert bench.epochs["m1"] == -2
 
 
-def test_N07_leaving_static_member_bumps_group_epoch(bench: Bench) -> None:
+def test_N07_leaving_static_member_bumps_group_epoch(bench: ConsumerBench) -> None:
     """GMMT.testLeavingStaticMemberBumpsGroupEpoch."""
     before = bench.group.metadata_hash
     answer = bench.beat("m2", -1, "y")
@@ -171,25 +171,25 @@ def test_N07_leaving_static_member_bumps_group_epoch(bench: Bench) -> None:
     assert bench.coordinator.timers.deadline_ms(("consumer-session", GROUP, "m2")) is None
 
 
-def test_N07_leaving_takes_its_own_topics_out_of_the_hash(bench: Bench) -> None:
+def test_N07_leaving_takes_its_own_topics_out_of_the_hash(bench: ConsumerBench) -> None:
     """GMMT.testLeavingStaticMemberBumpsGroupEpoch: zar is no longer subscribed by anybody."""
-    bench = Bench(image=TopicImage({"foo": 6, "bar": 3, "zar": 1}))
+    bench = ConsumerBench(image=TopicImage({"foo": 6, "bar": 3, "zar": 1}))
     bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND, topics=["foo", "bar", "zar"]))
     before = bench.group.metadata_hash
     bench.beat("m2", -1, "y")
     assert bench.group.metadata_hash != before
-    without = Bench()
+    without = ConsumerBench()
     without.given(member("m1", "x", FIRST))
     assert bench.group.metadata_hash == without.group.metadata_hash
 
 
-def test_N08_same_member_id_may_come_back_with_another_instance_id(bench: Bench) -> None:
+def test_N08_same_member_id_may_come_back_with_another_instance_id(bench: ConsumerBench) -> None:
     """GMMT.testStaticMemberRejoinsWithSameMemberIdAndDifferentInstanceId."""
     assert bench.join("m1", "z", assignor="range").assignment == FIRST
     assert bench.group.static_members == {"z": "m1", "y": "m2"}
 
 
-def test_N08_after_a_temporary_leave_it_comes_back_without_partitions(bench: Bench) -> None:
+def test_N08_after_a_temporary_leave_it_comes_back_without_partitions(bench: ConsumerBench) -> None:
     """ConsumerGroup.targetAssignment looks the target up by the new instance id, which nobody held: nothing is found.
 
     The group then reads Stable with partitions that nobody has, until something else bumps its epoch.
@@ -201,7 +201,7 @@ def test_N08_after_a_temporary_leave_it_comes_back_without_partitions(bench: Ben
     assert (bench.group.targets["m1"], bench.group.state) == (FIRST, "Stable")
 
 
-def test_N09_instance_id_in_use_is_unreleased(bench: Bench) -> None:
+def test_N09_instance_id_in_use_is_unreleased(bench: ConsumerBench) -> None:
     """GMMT.testShouldThrownUnreleasedInstanceIdExceptionWhenNewMemberJoinsWithInUseInstanceId."""
     answer = bench.join("m3", "x")
     assert answer.error_code is UNRELEASED
@@ -210,12 +210,12 @@ def test_N09_instance_id_in_use_is_unreleased(bench: Bench) -> None:
     assert (bench.last.records, bench.epochs) == ((), {"m1": 10, "m2": 10})
 
 
-def test_N10_unknown_static_member_cannot_beat(bench: Bench) -> None:
+def test_N10_unknown_static_member_cannot_beat(bench: ConsumerBench) -> None:
     """GMMT.testShouldThrownUnknownMemberIdExceptionWhenUnknownStaticMemberJoins."""
     assert bench.beat("m3", 10, "unknown", SECOND).error_code is UNKNOWN
 
 
-def test_N11_foreign_member_id_is_fenced(bench: Bench) -> None:
+def test_N11_foreign_member_id_is_fenced(bench: ConsumerBench) -> None:
     """GMMT.testShouldThrowFencedInstanceIdExceptionWhenStaticMemberWithDifferentMemberIdJoins."""
     assert bench.beat("m3", 10, "x", FIRST).error_code is FENCED
     assert bench.beat("m2", 10, "x", FIRST).error_code is FENCED
@@ -224,7 +224,7 @@ def test_N11_foreign_member_id_is_fenced(bench: Bench) -> None:
 @pytest.mark.parametrize("instance_id", [None, "x"])
 def test_N12_member_epoch_validation(instance_id: str | None) -> None:
     """GMMT.testConsumerGroupMemberEpochValidation, …ForStaticMember: ahead, behind, and the lost answer."""
-    bench = Bench()
+    bench = ConsumerBench()
     held: TopicPartitions = (("foo", (1, 2, 3)),)
     bench.given(member("m1", instance_id, held, topics=["foo"], epoch=100), epoch=100)
     fenced = ErrorCode.FENCED_MEMBER_EPOCH
@@ -247,7 +247,7 @@ def test_N12_epoch_0_in_the_middle_of_reconciliation(
     state: MemberState, holds: tuple[int, ...], pending: tuple[int, ...], epoch: int
 ) -> None:
     """GMMT.testMemberCanRejoinWithEpochZeroInUnrevokedPartitionsState, …InUnreleasedPartitionsState."""
-    bench = Bench(image=TopicImage({"foo": 3}))
+    bench = ConsumerBench(image=TopicImage({"foo": 3}))
     shape = member("m1", None, (("foo", holds),), topics=["foo"], epoch=100, state=state, pending=(("foo", pending),))
     target: TopicPartitions = (("foo", (0, 1) if pending else (0, 1, 2)),)
     bench.given(shape, epoch=epoch, targets={"m1": target})
@@ -257,7 +257,7 @@ def test_N12_epoch_0_in_the_middle_of_reconciliation(
 
 def test_N12_fenced_member_comes_back_with_its_own_id() -> None:
     """ConsumerGroupHeartbeatRequestTest.testFencedMemberCanRejoinWithEpochZero: dynamic members only."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.join("m1")
     assert bench.beat("m1", 99, None, ()).error_code is ErrorCode.FENCED_MEMBER_EPOCH
     assert bench.join("m1").error_code is NONE
@@ -267,7 +267,7 @@ def test_N12_fenced_member_comes_back_with_its_own_id() -> None:
 @pytest.mark.parametrize("owned", [(0, 1), (0,)])
 def test_N12_repeated_full_heartbeat_gets_the_same_answer(owned: tuple[int, ...]) -> None:
     """ConsumerGroupHeartbeatRequestTest.testDuplicateFullHeartbeatDuringRevocation, …WithRevocationAck."""
-    bench = Bench(image=TopicImage({"foo": 2}))
+    bench = ConsumerBench(image=TopicImage({"foo": 2}))
     bench.join("m1", topics=("foo",))
     bench.join("m2", topics=("foo",))
     answers = [
@@ -280,7 +280,7 @@ def test_N12_repeated_full_heartbeat_gets_the_same_answer(owned: tuple[int, ...]
 
 def test_N12_epoch_0_of_a_known_dynamic_member_is_always_a_rejoin() -> None:
     """GMMT.testMemberCanRejoinWithEpochZeroInStableState (KAFKA-19233)."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, (("foo", (0, 1, 2, 3, 4, 5)),), topics=["foo"], epoch=100), epoch=100)
     answer = bench.join("m1", topics=("foo",), assignor="range")
     assert (answer.member_epoch, answer.assignment) == (100, (("foo", (0, 1, 2, 3, 4, 5)),))
@@ -288,7 +288,7 @@ def test_N12_epoch_0_of_a_known_dynamic_member_is_always_a_rejoin() -> None:
 
 
 @pytest.mark.parametrize("epoch", [-1, -2])
-def test_N13_leaving_as_somebody_else(bench: Bench, epoch: int) -> None:
+def test_N13_leaving_as_somebody_else(bench: ConsumerBench, epoch: int) -> None:
     """GMMT.testShouldThrowUnknownMemberId…WhenUnknownStaticMemberLeaves, …FencedInstanceId…DifferentMemberIdLeaves."""
     assert bench.beat("m1", epoch, "unknown").error_code is UNKNOWN
     assert bench.beat("m2", epoch, "x").error_code is FENCED
@@ -298,7 +298,7 @@ def test_N13_leaving_as_somebody_else(bench: Bench, epoch: int) -> None:
 
 def test_N14_full_group() -> None:
     """GMMT.testStaticMemberCanRejoinWhenConsumerGroupIsFull and its neighbours (KAFKA-20601)."""
-    bench = Bench(BrokerSettings(consumer_max_size=2))
+    bench = ConsumerBench(BrokerSettings(consumer_max_size=2))
     bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
     assert bench.join("m3", "z").error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert bench.join("m3").error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -310,7 +310,7 @@ def test_N14_full_group() -> None:
 
 def test_N15_static_member_that_does_not_return_expires() -> None:
     """GMMT.testSessionTimeoutExpirationStaticMember: the timer runs on from the last regular heartbeat."""
-    bench = Bench()
+    bench = ConsumerBench()
     assert bench.join("m1", "x").member_epoch == 2
     bench.beat("m1", -2, "x")
     bench.advance(44_999)
@@ -321,7 +321,7 @@ def test_N15_static_member_that_does_not_return_expires() -> None:
     assert (bench.group.group_epoch, bench.group.state) == (3, "Empty")
 
 
-def test_N16_session_timer_lifecycle(bench: Bench) -> None:
+def test_N16_session_timer_lifecycle(bench: ConsumerBench) -> None:
     """GMMT.testSessionTimeoutLifecycle, testSessionTimeoutExpiration."""
     key = ("consumer-session", GROUP, "m1")
     bench.advance(20_000)
@@ -334,7 +334,7 @@ def test_N16_session_timer_lifecycle(bench: Bench) -> None:
     assert bench.coordinator.timers.deadline_ms(key) is None
 
 
-def test_N16_on_loaded_every_member_has_a_fresh_timer(bench: Bench) -> None:
+def test_N16_on_loaded_every_member_has_a_fresh_timer(bench: ConsumerBench) -> None:
     """GMMT.testOnLoadedSessionTimeoutExpiration; also A7: a fail-over gives up to twice the session."""
     bench.advance(44_000)
     bench.fail_over()
@@ -346,7 +346,7 @@ def test_N16_on_loaded_every_member_has_a_fresh_timer(bench: Bench) -> None:
 
 def test_N17_rebalance_timer_lifecycle() -> None:
     """GMMT.testRebalanceTimeoutLifecycle: from being told to revoke until it is acknowledged."""
-    bench = Bench(image=TopicImage({"foo": 3}))
+    bench = ConsumerBench(image=TopicImage({"foo": 3}))
     assert bench.join("m1", topics=("foo",), rebalance_timeout_ms=180_000).assignment == (("foo", (0, 1, 2)),)
     bench.join("m2", topics=("foo",), rebalance_timeout_ms=90_000)
     key = ("consumer-rebalance", GROUP, "m1")
@@ -361,7 +361,7 @@ def test_N17_rebalance_timer_lifecycle() -> None:
 
 def test_N17_rebalance_timer_expiration() -> None:
     """GMMT.testRebalanceTimeoutExpiration: who does not revoke in time is fenced although it beats."""
-    bench = Bench(image=TopicImage({"foo": 3}))
+    bench = ConsumerBench(image=TopicImage({"foo": 3}))
     bench.join("m1", topics=("foo",), rebalance_timeout_ms=10_000)
     bench.join("m2", topics=("foo",), rebalance_timeout_ms=10_000)
     bench.beat("m1", 2, None, (("foo", (0, 1, 2)),))
@@ -375,7 +375,7 @@ def test_N17_rebalance_timer_expiration() -> None:
 
 def test_N19_batch_leave_bumps_once() -> None:
     """GMMT.testConsumerGroupMemberUsingClassicProtocolBatchLeaveGroup: six identities, two protocols, one epoch."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(
         member("m1", None, (("foo", (0,)),), classic=True),
         member("m2", "y", (("foo", (1,)),), classic=True),
@@ -390,7 +390,7 @@ def test_N19_batch_leave_bumps_once() -> None:
 
 def test_batch_leave_takes_the_leavers_topics_out_of_the_hash() -> None:
     """GMMT.testConsumerGroupMemberUsingClassicProtocolBatchLeaveGroupUpdatingSubscriptionMetadata."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(
         member("m1", None, (("foo", (0,)),), topics=["foo"], classic=True),
         member("m2", "y", (("bar", (0,)),), topics=["bar"]),
@@ -400,7 +400,7 @@ def test_batch_leave_takes_the_leavers_topics_out_of_the_hash() -> None:
     assert bench.group.metadata_hash == metadata_hash(["foo"], bench.image)
 
 
-def test_identity_named_twice_is_answered_twice(bench: Bench) -> None:
+def test_identity_named_twice_is_answered_twice(bench: ConsumerBench) -> None:
     """What a broker of 4.4.0 was seen to do, unlike for classic groups: the batch is a set of members."""
     assert bench.leave(("", "x"), ("m1", "x"), ("m1", None)) == [NONE, NONE, NONE]
     assert bench.types() == [*TOMBSTONES, EPOCH]
@@ -408,7 +408,7 @@ def test_identity_named_twice_is_answered_twice(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("identity", [("m?", None), ("", None), ("", "y?"), ("m1", "y")])
-def test_N21_without_valid_member_nothing_is_written(bench: Bench, identity: tuple[str, str | None]) -> None:
+def test_N21_without_valid_member_nothing_is_written(bench: ConsumerBench, identity: tuple[str, str | None]) -> None:
     """GMMT.testClassicGroupLeaveToConsumerGroupWithoutValidLeaveGroupMember."""
     bench.leave(identity)
     assert (bench.last.records, bench.group.group_epoch) == ((), 10)
@@ -417,7 +417,7 @@ def test_N21_without_valid_member_nothing_is_written(bench: Bench, identity: tup
 @pytest.mark.parametrize("kind", ["streams", "share"])
 def test_N23_leave_group_does_not_reach_other_group_types(kind: str) -> None:
     """GMMT.testClassicGroupLeaveOnStreamsGroup, testClassicGroupLeaveOnShareGroup: every member is unknown, the group stays as it is."""
-    bench = Bench()
+    bench = ConsumerBench()
     joiner = (
         streams_join("m1", "x", group_id=GROUP)
         if kind == "streams"
@@ -430,7 +430,7 @@ def test_N23_leave_group_does_not_reach_other_group_types(kind: str) -> None:
     assert list(bench.coordinator.groups[GROUP].members) == ["m1"]
 
 
-def test_survivors_take_over_on_their_next_heartbeat(bench: Bench) -> None:
+def test_survivors_take_over_on_their_next_heartbeat(bench: ConsumerBench) -> None:
     """PlaintextAdminIntegrationTest.testConsumerGroupWithMemberRemoval, seen from the coordinator."""
     assert bench.leave(("m2", "y")) == [NONE]
     answer = bench.beat("m1", 10, "x", FIRST)

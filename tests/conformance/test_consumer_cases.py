@@ -17,23 +17,23 @@ from coordinator_model.base.messages import (
 )
 from coordinator_model.base.settings import BrokerSettings
 
-from .consumer_bench import CURRENT, FIRST, GROUP, SECOND, UNIFORM, Bench, broker_settings, member
+from .consumer_bench import CURRENT, FIRST, GROUP, SECOND, UNIFORM, ConsumerBench, broker_settings, member
 
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench() -> ConsumerBench:
     """Two static members at epoch 10: m1 holds x, m2 holds y."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
     return bench
 
 
 def test_I01_static_member_leaves_and_rejoins() -> None:
     """ConsumerGroupHeartbeatRequestTest.testRejoiningStaticMemberGetsAssignmentsBackWhenNewGroupCoordinatorIsEnabled."""
-    bench = Bench(image=TopicImage())
+    bench = ConsumerBench(image=TopicImage())
     first = bench.join("m1", "x", topics=("foo",))
     assert (first.member_epoch, first.assignment) == (2, ())
     bench.coordinator.image = TopicImage({"foo": 3})
@@ -47,7 +47,7 @@ def test_I01_static_member_leaves_and_rejoins() -> None:
 def test_I02_unreleased_until_the_session_is_over() -> None:
     """ConsumerGroupHeartbeatRequestTest.testStaticMemberRemovedAfterSessionTimeoutExpiry…."""
     sessions = {"consumer_session_timeout_ms": 5_001, "consumer_min_session_timeout_ms": 5_001}
-    bench = Bench(broker_settings(consumer_assignors=UNIFORM, **sessions), image=TopicImage())
+    bench = ConsumerBench(broker_settings(consumer_assignors=UNIFORM, **sessions), image=TopicImage())
     assert bench.join("m1", "x", topics=("foo",)).member_epoch == 2
     bench.coordinator.image = TopicImage({"foo": 3})
     assert bench.beat("m1", 2, "x").member_epoch == 3
@@ -59,7 +59,7 @@ def test_I02_unreleased_until_the_session_is_over() -> None:
 
 def test_I03_all_return_with_another_assignor() -> None:
     """ConsumerGroupHeartbeatRequestTest.testStaticMembersRejoinWithDifferentServerAssignor: the last epoch is higher."""
-    bench = Bench(broker_settings(consumer_assignors=UNIFORM))
+    bench = ConsumerBench(broker_settings(consumer_assignors=UNIFORM))
     for n in range(3):
         bench.join(f"m{n}", f"x{n}", assignor="uniform")
     bench.settle(*((f"m{n}", f"x{n}") for n in range(3)))
@@ -73,7 +73,7 @@ def test_I03_all_return_with_another_assignor() -> None:
 @pytest.mark.parametrize("api_version", [3, 4, 5])
 def test_I04_leave_group_removes_consumer_protocol_members(api_version: int) -> None:
     """LeaveGroupRequestTest.testLeaveGroupWithNewConsumerGroupProtocolAndNewGroupCoordinator: the key proof."""
-    bench = Bench()
+    bench = ConsumerBench()
     for n in range(3):
         bench.join(f"m{n}", f"x{n}")
     assert bench.leave(("", "x0"), ("m1", "x1"), ("m2", None), api_version=api_version) == [NONE] * 3
@@ -81,7 +81,7 @@ def test_I04_leave_group_removes_consumer_protocol_members(api_version: int) -> 
     assert (described.group_state, described.members) == ("Empty", ())
 
 
-def test_A1_late_release_after_removal_and_return(bench: Bench) -> None:
+def test_A1_late_release_after_removal_and_return(bench: ConsumerBench) -> None:
     """A removal and the pod's own late -2 or heartbeat: the second hears FENCED or UNKNOWN, nobody goes twice."""
     assert bench.leave(("m2", "y")) == [NONE]
     assert bench.beat("m2", -2, "y").error_code is UNKNOWN
@@ -92,7 +92,7 @@ def test_A1_late_release_after_removal_and_return(bench: Bench) -> None:
     assert set(bench.group.members) == {"m1", "m2-again"}
 
 
-def test_A2_release_on_behalf_of_a_crashed_member(bench: Bench) -> None:
+def test_A2_release_on_behalf_of_a_crashed_member(bench: ConsumerBench) -> None:
     """-2 by a third party, then the restart: no UNRELEASED, same partitions, same epoch."""
     assert bench.join("m2-again", "y").error_code is UNRELEASED
     assert bench.beat("m2", -2, "y", client_id="operator").error_code is NONE
@@ -101,7 +101,7 @@ def test_A2_release_on_behalf_of_a_crashed_member(bench: Bench) -> None:
     assert bench.group.group_epoch == 10
 
 
-def test_A3_group_with_an_absent_member_is_reconciling(bench: Bench) -> None:
+def test_A3_group_with_an_absent_member_is_reconciling(bench: ConsumerBench) -> None:
     """A gate on Stable would wait for a member that is only away."""
     assert bench.describe().group_state == "Stable"
     bench.beat("m2", -2, "y")
@@ -115,7 +115,7 @@ def test_A3_group_with_an_absent_member_is_reconciling(bench: Bench) -> None:
 
 def test_A5_lost_join_answer_blocks_a_static_member() -> None:
     """apache/kafka#23542: the holder itself is refused with its own member id; a dynamic member is not."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.join("m1", "x")
     assert bench.join("m1", "x").error_code is UNRELEASED
     bench.beat("m1", -2, "x")
@@ -126,7 +126,7 @@ def test_A5_lost_join_answer_blocks_a_static_member() -> None:
 
 def test_A5_with_the_proposed_rejoin_in_place() -> None:
     """apache/kafka#23542 as a switch: in place, without tombstones; the instance id cannot be changed."""
-    bench = Bench(BrokerSettings(static_self_rejoin="in_place"))
+    bench = ConsumerBench(BrokerSettings(static_self_rejoin="in_place"))
     bench.join("m1", "x")
     again = bench.join("m1", "x")
     assert (again.error_code, again.member_epoch, bench.last.records) == (NONE, 2, ())
@@ -138,7 +138,7 @@ def test_A5_with_the_proposed_rejoin_in_place() -> None:
     assert back.assignment == again.assignment
 
 
-def test_A6_raised_timeout_does_not_reach_the_absent(bench: Bench) -> None:
+def test_A6_raised_timeout_does_not_reach_the_absent(bench: ConsumerBench) -> None:
     """A changed group setting counts from each member's next heartbeat."""
     bench.beat("m2", -2, "y")
     assert bench.alter(consumer_session_timeout_ms="60000") is NONE
@@ -150,7 +150,7 @@ def test_A6_raised_timeout_does_not_reach_the_absent(bench: Bench) -> None:
     assert bench.group.is_empty
 
 
-def test_A7_fail_over_during_a_bounce(bench: Bench) -> None:
+def test_A7_fail_over_during_a_bounce(bench: ConsumerBench) -> None:
     """What was acknowledged is in the log: the absent member is still away and may come back."""
     bench.beat("m2", -2, "y")
     bench.advance(40_000)
@@ -161,8 +161,8 @@ def test_A7_fail_over_during_a_bounce(bench: Bench) -> None:
     assert (back.member_epoch, back.assignment) == (10, SECOND)
 
 
-def five(settings: BrokerSettings | None = None) -> Bench:
-    bench = Bench(settings or broker_settings(consumer_assignors=UNIFORM), image=TopicImage({"foo": 10}))
+def five(settings: BrokerSettings | None = None) -> ConsumerBench:
+    bench = ConsumerBench(settings or broker_settings(consumer_assignors=UNIFORM), image=TopicImage({"foo": 10}))
     for n in range(5):
         bench.join(f"m{n}", f"x{n}", topics=("foo",))
     bench.settle(*((f"m{n}", f"x{n}") for n in range(5)))
@@ -198,7 +198,7 @@ def test_A10_late_removal_does_not_reach_the_returned() -> None:
 @pytest.mark.parametrize("assignor", ["range", "uniform"])
 def test_I12_new_member_ids_leave_every_partition_where_it_was(assignor: str) -> None:
     """Server RangeAssignorTest (static members): after a roll, a forced rebalance moves nothing."""
-    bench = Bench()
+    bench = ConsumerBench()
     names = {"m9": "x0", "m5": "x1", "m1": "x2"}
     for member_id, instance_id in names.items():
         bench.join(member_id, instance_id, topics=("foo",), assignor=assignor)
@@ -214,7 +214,7 @@ def test_I12_new_member_ids_leave_every_partition_where_it_was(assignor: str) ->
     assert after == before
 
 
-def test_offset_commit_fencing(bench: Bench) -> None:
+def test_offset_commit_fencing(bench: ConsumerBench) -> None:
     """ConsumerGroupTest.testValidateOffsetCommit and KIP-1251: an older epoch will do for what was held since."""
 
     def commit(member_id: str, epoch: int, *offsets: tuple[str, int, int], api_version: int = 10) -> ErrorCode:
@@ -248,7 +248,7 @@ def test_offset_commit_fencing(bench: Bench) -> None:
     assert commit("", -1) is NONE
 
 
-def test_offset_fetch_fencing(bench: Bench) -> None:
+def test_offset_fetch_fencing(bench: ConsumerBench) -> None:
     """ConsumerGroupTest.testValidateOffsetFetch."""
 
     def fetch(member_id: str | None, epoch: int) -> ErrorCode:
@@ -267,7 +267,7 @@ def test_offset_fetch_fencing(bench: Bench) -> None:
 )
 def test_offset_commit_of_a_classic_member(generation_id: int, code: ErrorCode) -> None:
     """ConsumerGroupTest.testValidateOffsetCommitWithClassicProtocolMember: the classic error, in any version."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", SECOND))
     request = OffsetCommitRequest(
         api_version=2,
@@ -283,7 +283,7 @@ def test_offset_commit_of_a_classic_member(generation_id: int, code: ErrorCode) 
 
 def test_transactional_commit_without_member() -> None:
     """ConsumerGroupTest.testValidateTransactionalOffsetCommit: member and epoch may be left out, not given wrong."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, FIRST))
 
     def commit(member_id: str, epoch: int) -> ErrorCode:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import BOTH, GROUP, RANGE, Bench
+from conformance.classic_bench import BOTH, GROUP, RANGE, ClassicBench
 from conformance.classic_groups import UNIDENTIFIED, errors, given_members, with_pending_member
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import Protocol
@@ -21,20 +21,20 @@ MAX_SIZE = 10
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
 @pytest.fixture
-def small() -> Bench:
+def small() -> ClassicBench:
     """A coordinator whose groups hold ten members and wait 50 ms for the first ones."""
-    return Bench(BrokerSettings(group_max_size=MAX_SIZE, group_initial_rebalance_delay_ms=50))
+    return ClassicBench(BrokerSettings(group_max_size=MAX_SIZE, group_initial_rebalance_delay_ms=50))
 
 
 # size ---------------------------------------------------------------------------------------------------------------
 
 
-def test_eleventh_joiner_of_ten_is_refused(small: Bench) -> None:
+def test_eleventh_joiner_of_ten_is_refused(small: ClassicBench) -> None:
     """GMMT.testJoinGroupShouldReceiveErrorIfGroupOverMaxSize: the ten go on waiting, nothing is written."""
     joins = [small.join(api_version=UNIDENTIFIED) for _ in range(MAX_SIZE)]
     logged = len(small.log)
@@ -43,7 +43,7 @@ def test_eleventh_joiner_of_ten_is_refused(small: Bench) -> None:
     assert len(small.log) == logged
 
 
-def test_member_ids_are_given_out_beyond_the_size_but_not_used(small: Bench) -> None:
+def test_member_ids_are_given_out_beyond_the_size_but_not_used(small: ClassicBench) -> None:
     """GMMT.testDynamicMembersJoinGroupWithMaxSizeAndRequiredKnownMember: in CompletingRebalance the ten may repeat."""
     ids = [small.join().joined.member_id for _ in range(MAX_SIZE + 1)]
     assert (small.group.state, len(small.group.pending_members)) == ("Empty", MAX_SIZE + 1)
@@ -56,7 +56,7 @@ def test_member_ids_are_given_out_beyond_the_size_but_not_used(small: Bench) -> 
     assert errors([small.join(member_id=m) for m in ids]) == [NONE] * MAX_SIZE + [FULL]
 
 
-def test_old_clients_are_counted_at_their_only_join(small: Bench) -> None:
+def test_old_clients_are_counted_at_their_only_join(small: ClassicBench) -> None:
     """GMMT.testDynamicMembersJoinGroupWithMaxSizeAndNotRequiredKnownMember."""
     joins = [small.join(api_version=UNIDENTIFIED) for _ in range(MAX_SIZE + 1)]
     assert (small.group.state, small.group.awaiting_join) == ("PreparingRebalance", MAX_SIZE)
@@ -68,7 +68,7 @@ def test_old_clients_are_counted_at_their_only_join(small: Bench) -> None:
     assert (small.group.state, small.group.awaiting_join) == ("CompletingRebalance", 0)
 
 
-def test_static_members_are_counted_like_others(small: Bench) -> None:
+def test_static_members_are_counted_like_others(small: ClassicBench) -> None:
     """GMMT.testStaticMembersJoinGroupWithMaxSize: with the id it was given a member may repeat its JoinGroup."""
     joins = [small.join(f"x{n}") for n in range(MAX_SIZE + 1)]
     assert (small.group.state, small.group.awaiting_join) == ("PreparingRebalance", MAX_SIZE)
@@ -80,7 +80,7 @@ def test_static_members_are_counted_like_others(small: Bench) -> None:
     assert len(small.group.static_members) == MAX_SIZE
 
 
-def test_waiting_members_of_a_full_group_may_join_again(small: Bench) -> None:
+def test_waiting_members_of_a_full_group_may_join_again(small: ClassicBench) -> None:
     """GMMT.testDynamicMembersCanRejoinGroupWithMaxSizeWhileRebalancing: the later JoinGroup is the one answered."""
     ids = [small.join().joined.member_id for _ in range(MAX_SIZE + 1)]
     for member_id in ids:
@@ -93,7 +93,7 @@ def test_waiting_members_of_a_full_group_may_join_again(small: Bench) -> None:
     assert (small.group.state, small.group.awaiting_join) == ("CompletingRebalance", 0)
 
 
-def test_last_to_rejoin_a_group_that_became_too_large_are_out(small: Bench) -> None:
+def test_last_to_rejoin_a_group_that_became_too_large_are_out(small: ClassicBench) -> None:
     """GMMT.testLastJoiningMembersAreKickedOutWhenRejoiningGroupWithMaxSize, by a size lowered at a fail-over."""
     given_members(small, MAX_SIZE + 2, static=False)
     assert small.group.state == "PreparingRebalance"
@@ -106,7 +106,7 @@ def test_last_to_rejoin_a_group_that_became_too_large_are_out(small: Bench) -> N
 
 def test_group_that_is_too_large_for_its_new_coordinator_rebalances() -> None:
     """GMMT.testOnLoadedExceedGroupMaxSizeTriggersRebalance: all are kept until they rejoin."""
-    bench = Bench(BrokerSettings(group_max_size=1))
+    bench = ClassicBench(BrokerSettings(group_max_size=1))
     given_members(bench, 2)
     assert (bench.group.state, len(bench.group.members)) == ("PreparingRebalance", 2)
 
@@ -115,7 +115,7 @@ def test_group_that_is_too_large_for_its_new_coordinator_rebalances() -> None:
 
 
 @pytest.mark.parametrize("rebalance_timeout_ms", [-1, 9_000])
-def test_reloaded_group_is_what_its_record_says(bench: Bench, rebalance_timeout_ms: int) -> None:
+def test_reloaded_group_is_what_its_record_says(bench: ClassicBench, rebalance_timeout_ms: int) -> None:
     """GMMT.testReplayGroupMetadataRecords: before version 1 the record has no rebalance timeout."""
     stored = MemberMetadata("m0", "x0", "c", "/h", rebalance_timeout_ms, 4_000, b"s", b"\x02")
     value = GroupMetadata("consumer", 1, "range", "m0", 7, (stored,))
@@ -129,7 +129,7 @@ def test_reloaded_group_is_what_its_record_says(bench: Bench, rebalance_timeout_
     assert (member.client_id, member.client_host, member.is_new) == ("c", "/h", False)
 
 
-def test_loading_gives_every_member_its_session(bench: Bench) -> None:
+def test_loading_gives_every_member_its_session(bench: ClassicBench) -> None:
     """GMMT.testOnLoadedSchedulesClassicGroupMemberHeartbeats."""
     bench.now_ms = 100
     given_members(bench, 2)
@@ -137,20 +137,20 @@ def test_loading_gives_every_member_its_session(bench: Bench) -> None:
     assert deadlines == [4_100, 4_100]
 
 
-def test_new_group_is_recorded_without_its_first_joiner(bench: Bench) -> None:
+def test_new_group_is_recorded_without_its_first_joiner(bench: ClassicBench) -> None:
     """GMMT.testGenerateRecordsOnNewClassicGroup: also when that one only gets a member id."""
     assert bench.join().error is ErrorCode.MEMBER_ID_REQUIRED
     (record,) = bench.log
     assert record == Record(RecordType.CLASSIC_GROUP_METADATA, (GROUP,), GroupMetadata("", 0, None, None, 0))
 
 
-def test_joiner_of_a_group_that_cannot_be_recorded_hears_of_it(bench: Bench) -> None:
+def test_joiner_of_a_group_that_cannot_be_recorded_hears_of_it(bench: ClassicBench) -> None:
     """GMMT.testGenerateRecordsOnNewClassicGroupFailureTransformsError."""
     bench.coordinator.write_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert bench.join("x").error is ErrorCode.NOT_COORDINATOR
 
 
-def test_failed_replacement_leaves_the_former_member_in_its_place(bench: Bench) -> None:
+def test_failed_replacement_leaves_the_former_member_in_its_place(bench: ClassicBench) -> None:
     """GMMT.…ChangeOfProtocolWhileSelectProtocolUnchangedPersistenceFailure: the old member id goes on to work."""
     leader_id, follower_id = bench.stable("x", "y", protocols=BOTH)
     bench.coordinator.write_error = ErrorCode.MESSAGE_TOO_LARGE
@@ -171,7 +171,7 @@ def test_failed_replacement_leaves_the_former_member_in_its_place(bench: Bench) 
 
 
 @pytest.mark.parametrize("instance_id", [None, "x"])
-def test_member_id_that_nobody_gave_out_creates_no_group(bench: Bench, instance_id: str | None) -> None:
+def test_member_id_that_nobody_gave_out_creates_no_group(bench: ClassicBench, instance_id: str | None) -> None:
     """GMMT.testJoinGroupUnknownMemberNewGroup, testJoinGroupProtocolTypeIsNotProvidedWhenAnErrorOccurs."""
     answer = bench.join(instance_id, "made-up")
     assert (answer.error, answer.joined.protocol_type) == (UNKNOWN, None)
@@ -179,7 +179,7 @@ def test_member_id_that_nobody_gave_out_creates_no_group(bench: Bench, instance_
     assert bench.log == []
 
 
-def test_second_join_without_protocols_is_refused_and_may_be_repeated(bench: Bench) -> None:
+def test_second_join_without_protocols_is_refused_and_may_be_repeated(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupSecondJoinInconsistentProtocol: the given-out id is still good."""
     member_id = bench.join().joined.member_id
     assert bench.join(member_id=member_id, protocols=()).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -189,13 +189,13 @@ def test_second_join_without_protocols_is_refused_and_may_be_repeated(bench: Ben
 
 
 @pytest.mark.parametrize("instance_id", [None, "x"])
-def test_empty_protocol_type_is_refused(bench: Bench, instance_id: str | None) -> None:
+def test_empty_protocol_type_is_refused(bench: ClassicBench, instance_id: str | None) -> None:
     """GMMT.testJoinGroupWithEmptyProtocolType."""
     answer = bench.join(instance_id, protocol_type="", api_version=9 if instance_id else UNIDENTIFIED)
     assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_every_admitted_member_is_told_the_protocol_type(bench: Bench) -> None:
+def test_every_admitted_member_is_told_the_protocol_type(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupReturnsTheProtocolType."""
     joins = [bench.join(api_version=UNIDENTIFIED) for _ in range(2)]
     bench.advance(3_000)
@@ -208,7 +208,7 @@ def test_member_of_an_endless_first_round_expires_and_empties_the_group() -> Non
 
     The empty generation is recorded.
     """
-    bench = Bench(BrokerSettings(group_initial_rebalance_delay_ms=600_000))
+    bench = ClassicBench(BrokerSettings(group_initial_rebalance_delay_ms=600_000))
     join = bench.join(api_version=UNIDENTIFIED)
     logged = len(bench.log)
     bench.advance(300_000)
@@ -219,7 +219,7 @@ def test_member_of_an_endless_first_round_expires_and_empties_the_group() -> Non
     assert (record.value.generation_id, record.value.members) == (1, ())
 
 
-def test_changed_follower_of_a_stable_group_rebalances_an_unchanged_one_does_not(bench: Bench) -> None:
+def test_changed_follower_of_a_stable_group_rebalances_an_unchanged_one_does_not(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupAsExistingMemberWithUpdatedMetadataTriggersRebalanceInStableState, …DoesNotTriggerRebalance…."""
     leader_id, follower_id = bench.stable("x", "y")
     unchanged = bench.join("y", follower_id)
@@ -231,14 +231,14 @@ def test_changed_follower_of_a_stable_group_rebalances_an_unchanged_one_does_not
     assert (bench.group.state, bench.group.generation_id) == ("CompletingRebalance", 2)
 
 
-def test_unchanged_leader_rebalances(bench: Bench) -> None:
+def test_unchanged_leader_rebalances(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupAsExistingLeaderTriggersRebalanceInStableState, testJoinGroupFromUnchangedLeaderShouldRebalance."""
     (leader_id,) = bench.stable("x")
     answer = bench.join("x", leader_id)
     assert (answer.error, answer.joined.generation_id, bench.group.state) == (NONE, 2, "CompletingRebalance")
 
 
-def test_known_leader_of_a_group_that_is_unexpectedly_empty_is_unknown(bench: Bench) -> None:
+def test_known_leader_of_a_group_that_is_unexpectedly_empty_is_unknown(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinWithLeaderIdAndUnexpectedEmptyGroup."""
     leader_id, _ = bench.stable("x", "y")
     bench.group.transition_to("PreparingRebalance", 0)
@@ -248,7 +248,7 @@ def test_known_leader_of_a_group_that_is_unexpectedly_empty_is_unknown(bench: Be
     assert len(bench.log) == logged
 
 
-def test_static_member_that_waits_is_fenced_by_the_next_one_of_its_name_each_time(bench: Bench) -> None:
+def test_static_member_that_waits_is_fenced_by_the_next_one_of_its_name_each_time(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupReplaceStaticMember: only the last of three waits and is admitted."""
     joins = [bench.join("x") for _ in range(3)]
     assert [join.waits for join in joins] == [False, False, True]
@@ -258,7 +258,7 @@ def test_static_member_that_waits_is_fenced_by_the_next_one_of_its_name_each_tim
     assert len(bench.group.members) == 1
 
 
-def test_round_completes_when_the_given_out_id_expires(bench: Bench) -> None:
+def test_round_completes_when_the_given_out_id_expires(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupCompletionWhenPendingMemberTimesOut: by the session timeout of whoever asked for the id."""
     leader, follower, _ = with_pending_member(bench)
     bench.advance(5_999)
@@ -269,7 +269,7 @@ def test_round_completes_when_the_given_out_id_expires(bench: Bench) -> None:
     assert not bench.group.pending_members
 
 
-def test_round_completes_when_the_pending_member_joins(bench: Bench) -> None:
+def test_round_completes_when_the_pending_member_joins(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupCompletionWhenPendingMemberJoins."""
     leader, follower, pending_id = with_pending_member(bench)
     last = bench.join(member_id=pending_id)

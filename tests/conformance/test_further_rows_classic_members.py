@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import BOTH, GROUP, Bench
+from conformance.classic_bench import BOTH, GROUP, ClassicBench
 from conformance.classic_groups import UNIDENTIFIED, errors, three_in_completing_rebalance, with_pending_member
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
@@ -24,8 +24,8 @@ REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
 # syncing and beating ------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def bench() -> Bench:
     ],
 )
 def test_sync_names_the_protocol_only_when_it_succeeds(
-    bench: Bench, protocol_type: str | None, protocol_name: str | None, error: ErrorCode
+    bench: ClassicBench, protocol_type: str | None, protocol_name: str | None, error: ErrorCode
 ) -> None:
     """GMMT.testSyncGroupReturnsAnErrorWhenProtocolTypeIsInconsistent, …NameIsInconsistent, …SucceedWhen…."""
     joins = [bench.join(name) for name in ("x", "y")]
@@ -53,7 +53,7 @@ def test_sync_names_the_protocol_only_when_it_succeeds(
         assert (answer.error, answer.synced.protocol_type, answer.synced.protocol_name) == (error, *named)
 
 
-def test_sync_of_a_stranger_or_of_another_generation(bench: Bench) -> None:
+def test_sync_of_a_stranger_or_of_another_generation(bench: ClassicBench) -> None:
     """GMMT.testSyncGroupFromUnknownMember, testSyncGroupFromIllegalGeneration: without an assignment."""
     (member_id,) = bench.stable("x")
     stranger, late = bench.sync("made-up"), bench.sync(member_id, generation_id=2)
@@ -61,7 +61,7 @@ def test_sync_of_a_stranger_or_of_another_generation(bench: Bench) -> None:
     assert [answer.synced.assignment for answer in (stranger, late)] == [b"", b""]
 
 
-def test_leader_may_leave_members_without_an_assignment(bench: Bench) -> None:
+def test_leader_may_leave_members_without_an_assignment(bench: ClassicBench) -> None:
     """GMMT.testSyncGroupEmptyAssignment: the group is stable all the same."""
     join = bench.join("x")
     bench.advance(3_000)
@@ -71,7 +71,7 @@ def test_leader_may_leave_members_without_an_assignment(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("silent", ["leader", "followers"])
-def test_who_does_not_sync_is_removed_although_it_heartbeats(bench: Bench, silent: str) -> None:
+def test_who_does_not_sync_is_removed_although_it_heartbeats(bench: ClassicBench, silent: str) -> None:
     """GMMT.testRebalanceTimesOutWhenSyncRequestIsNotReceivedFromLeaders, …FromFollowers (KAFKA-13419)."""
     leader_id, *followers = three_in_completing_rebalance(bench)
     bench.advance(2_500)
@@ -85,7 +85,7 @@ def test_who_does_not_sync_is_removed_although_it_heartbeats(bench: Bench, silen
     assert heard == {m: REBALANCING if m in syncing else UNKNOWN for m in heard}
 
 
-def test_nobody_is_removed_when_all_have_synced_in_time(bench: Bench) -> None:
+def test_nobody_is_removed_when_all_have_synced_in_time(bench: ClassicBench) -> None:
     """GMMT.testRebalanceDoesNotTimeOutWhenAllSyncAreReceived."""
     ids = three_in_completing_rebalance(bench)
     bench.advance(2_500)
@@ -96,7 +96,7 @@ def test_nobody_is_removed_when_all_have_synced_in_time(bench: Bench) -> None:
     assert bench.group.state == "Stable"
 
 
-def test_heartbeat_in_every_state(bench: Bench) -> None:
+def test_heartbeat_in_every_state(bench: ClassicBench) -> None:
     """GMMT.testHeartbeatUnknownGroup, …DeadGroup, …EmptyGroup, …UnknownMemberExistingGroup, …DuringPreparingRebalance,
     …DuringCompletingRebalance, …IllegalGeneration, testValidHeartbeat."""
     absent = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
@@ -114,7 +114,7 @@ def test_heartbeat_in_every_state(bench: Bench) -> None:
     assert bench.heartbeat(member_id, "x", 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_heartbeat_of_a_member_of_an_empty_group(bench: Bench) -> None:
+def test_heartbeat_of_a_member_of_an_empty_group(bench: ClassicBench) -> None:
     """GMMT.testHeartbeatEmptyGroup: a member id that the group still has, in a group that is Empty."""
     (member_id,) = bench.stable("x")
     bench.group.transition_to("PreparingRebalance", 0)
@@ -122,14 +122,14 @@ def test_heartbeat_of_a_member_of_an_empty_group(bench: Bench) -> None:
     assert bench.heartbeat(member_id, "x") is UNKNOWN
 
 
-def test_heartbeat_while_another_joins(bench: Bench) -> None:
+def test_heartbeat_while_another_joins(bench: ClassicBench) -> None:
     """GMMT.testHeartbeatDuringRebalanceCausesRebalanceInProgress."""
     (member_id,) = bench.stable("x")
     assert bench.join(api_version=UNIDENTIFIED).waits
     assert bench.heartbeat(member_id, "x") is REBALANCING
 
 
-def test_duplicate_of_a_syncing_follower_outlives_a_leader_that_is_silent(bench: Bench) -> None:
+def test_duplicate_of_a_syncing_follower_outlives_a_leader_that_is_silent(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberFenceDuplicateSyncingFollowerAfterMemberIdChanged, to its end: two sessions are over.
 
     The duplicate's JoinGroup waits, which counts as being alive; the leader is out, and the round completes without it.
@@ -150,7 +150,7 @@ def test_duplicate_of_a_syncing_follower_outlives_a_leader_that_is_silent(bench:
     assert bench.group.static_members == {"y": joined.member_id}
 
 
-def test_fenced_joiner_is_told_nothing_of_the_group(bench: Bench) -> None:
+def test_fenced_joiner_is_told_nothing_of_the_group(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberFenceDuplicateRejoiningFollowerAfterMemberIdChanged: its own id, generation -1, no leader."""
     _, m2 = bench.stable("x", "y")
     bench.bounce("y")
@@ -163,7 +163,7 @@ def test_fenced_joiner_is_told_nothing_of_the_group(bench: Bench) -> None:
 # leaving and going away ---------------------------------------------------------------------------------------------
 
 
-def test_batch_of_joined_pending_and_unknown_members(bench: Bench) -> None:
+def test_batch_of_joined_pending_and_unknown_members(bench: ClassicBench) -> None:
     """GMMT.testJoinedMemberPendingMemberBatchLeaveGroupWithUnknownMember: the waiting JoinGroups fail."""
     leader, follower, pending_id = with_pending_member(bench)
     leader_id, follower_id = bench.group.members
@@ -174,7 +174,7 @@ def test_batch_of_joined_pending_and_unknown_members(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("api_version", [0, 2, 3, 5])
-def test_static_member_leaves_by_its_member_id_alone(bench: Bench, api_version: int) -> None:
+def test_static_member_leaves_by_its_member_id_alone(bench: ClassicBench, api_version: int) -> None:
     """KIP-345, leave cases: without an instance id a static member goes like a dynamic one; before v3 there is none."""
     m1, m2 = bench.stable("x", "y")
     members = (MemberIdentity(member_id=m2, group_instance_id="x" if api_version < 3 else None),)
@@ -184,7 +184,7 @@ def test_static_member_leaves_by_its_member_id_alone(bench: Bench, api_version: 
     assert (bench.group.static_members, list(bench.group.members)) == ({"x": m1}, [m1])
 
 
-def test_unload_while_members_join(bench: Bench) -> None:
+def test_unload_while_members_join(bench: ClassicBench) -> None:
     """GMMT.testClassicGroupOnUnloadedEmptyAndPreparingRebalance: NOT_COORDINATOR, with the member's id."""
     joins = [bench.join(api_version=UNIDENTIFIED) for _ in range(2)]
     group, ids = bench.group, list(bench.group.members)
@@ -196,7 +196,7 @@ def test_unload_while_members_join(bench: Bench) -> None:
     assert group.state == "Dead"
 
 
-def test_unload_while_members_sync(bench: Bench) -> None:
+def test_unload_while_members_sync(bench: ClassicBench) -> None:
     """GMMT.testClassicGroupOnUnloadedCompletingRebalance: both followers hear NOT_COORDINATOR, without assignment."""
     _, *followers = three_in_completing_rebalance(bench)
     group = bench.group
@@ -209,7 +209,7 @@ def test_unload_while_members_sync(bench: Bench) -> None:
     assert len(bench.coordinator.timers) == 0
 
 
-def test_only_an_empty_group_is_deleted(bench: Bench) -> None:
+def test_only_an_empty_group_is_deleted(bench: ClassicBench) -> None:
     """CGT.testValidateDeleteGroup, GMMT.testClassicGroupMaybeDelete: one tombstone, and timers of it are gone."""
 
     def delete() -> ErrorCode:
@@ -231,7 +231,7 @@ def test_only_an_empty_group_is_deleted(bench: Bench) -> None:
     assert delete() is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_new_generation_waits_for_everybody_s_sync_again(bench: Bench) -> None:
+def test_new_generation_waits_for_everybody_s_sync_again(bench: ClassicBench) -> None:
     """CGT.testNewGenerationClearsPendingSyncMembers: who owed a sync of the former generation owes one of the new."""
     ids = three_in_completing_rebalance(bench)
     bench.sync(ids[1])

@@ -37,7 +37,7 @@ from .consumer_bench import (
     TARGET_EPOCH,
     TOMBSTONES,
     TOPICS,
-    Bench,
+    ConsumerBench,
     member,
 )
 
@@ -46,9 +46,9 @@ FOO: TopicPartitions = (("foo", (0, 1, 2, 3, 4, 5)),)
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench() -> ConsumerBench:
     """Two static members at epoch 10: m1 holds x, m2 holds y."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
     return bench
 
@@ -59,14 +59,14 @@ def bench() -> Bench:
 @pytest.mark.parametrize("epoch", [100, -1, -2])
 def test_heartbeat_to_an_absent_group_makes_none(epoch: int) -> None:
     """GMMT.testUnknownGroupId, testConsumerGroupLeave…: only epoch 0 creates a group."""
-    bench = Bench()
+    bench = ConsumerBench()
     assert bench.beat("m1", epoch, "x", topics=("foo",)).error_code is NOT_FOUND
     assert bench.coordinator.groups == {}
 
 
 def test_changed_subscription_of_a_member_makes_a_new_target() -> None:
     """GMMT.testUpdatingSubscriptionTriggersNewTargetAssignment: what it keeps keeps its epoch, the rest is of 11."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, FOO, topics=["foo"]))
     answer = bench.beat("m1", 10, topics=("foo", "bar"))
     assert (answer.member_epoch, answer.assignment) == (11, (("bar", (0, 1, 2)), *FOO))
@@ -80,7 +80,7 @@ def test_changed_subscription_of_a_member_makes_a_new_target() -> None:
 
 def test_newly_known_racks_bump_the_epoch_although_nothing_moves() -> None:
     """GMMT.testNewRacksDataInMetadataImageTriggersEpochBump: no target record, and the answer has no assignment."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, FOO, topics=["foo"]))
     racks = {("foo", p): frozenset({"rack0", "rack1"}) for p in range(6)}
     bench.coordinator.image = TopicImage(TOPICS.partitions, racks)
@@ -89,7 +89,7 @@ def test_newly_known_racks_bump_the_epoch_although_nothing_moves() -> None:
     assert bench.types() == [EPOCH, TARGET_EPOCH, CURRENT]
 
 
-def test_new_dynamic_member_gets_nothing_until_the_others_revoke(bench: Bench) -> None:
+def test_new_dynamic_member_gets_nothing_until_the_others_revoke(bench: ConsumerBench) -> None:
     """GMMT.testNewJoiningMemberTriggersNewTargetAssignment."""
     answer = bench.join("m3", assignor="range")
     assert (answer.member_epoch, answer.assignment) == (11, ())
@@ -109,7 +109,7 @@ def test_new_dynamic_member_gets_nothing_until_the_others_revoke(bench: Bench) -
 )
 def test_full_group_says_first_what_is_wrong_with_the_instance_id(instance_id: str, error: ErrorCode) -> None:
     """GMMT.testStaticMemberRejoinWithUnreleasedInstanceIdFailsWhenConsumerGroupIsFull, testNewStaticMemberIsRejected…."""
-    bench = Bench(BrokerSettings(consumer_assignors=("range",), consumer_max_size=1))
+    bench = ConsumerBench(BrokerSettings(consumer_assignors=("range",), consumer_max_size=1))
     bench.given(member("m1", "x", FIRST))
     assert bench.join("m2", instance_id).error_code is error
     assert bench.last.records == ()
@@ -117,7 +117,7 @@ def test_full_group_says_first_what_is_wrong_with_the_instance_id(instance_id: s
 
 def test_metadata_change_that_could_not_be_stored_is_seen_again() -> None:
     """GMMT.testSubscriptionMetadataRefreshedAgainAfterWriteFailure: the next heartbeat finds it once more."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, (("foo", (0, 1, 2)),), topics=["foo"]))
     bench.coordinator.image = TOPICS.with_topic("foo", 7)
     bench.coordinator.write_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -130,7 +130,7 @@ def test_metadata_change_that_could_not_be_stored_is_seen_again() -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, 10])
-def test_own_instance_id_is_no_pass_for_another_member_id(bench: Bench, epoch: int) -> None:
+def test_own_instance_id_is_no_pass_for_another_member_id(bench: ConsumerBench, epoch: int) -> None:
     """GMMT.testShouldThrowFencedInstanceIdException…, testShouldThrowUnreleasedInstanceIdException…: by the epoch."""
     answer = bench.join("m9", "x") if epoch == 0 else bench.beat("m9", epoch, "x")
     assert answer.error_code is (ErrorCode.UNRELEASED_INSTANCE_ID if epoch == 0 else FENCED)
@@ -138,7 +138,7 @@ def test_own_instance_id_is_no_pass_for_another_member_id(bench: Bench, epoch: i
     assert bench.last.timers == ()
 
 
-def test_refused_replacement_does_not_keep_the_holder_alive(bench: Bench) -> None:
+def test_refused_replacement_does_not_keep_the_holder_alive(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupSessionTimeoutExpirationStaticMember: its session is its own; then the waiting one gets in."""
     bench.advance(30_000)
     bench.beat("m2", 10, "y")
@@ -148,7 +148,7 @@ def test_refused_replacement_does_not_keep_the_holder_alive(bench: Bench) -> Non
     assert bench.join("m9", "x", assignor="range").member_epoch == 12
 
 
-def test_leave_by_member_id_alone_needs_no_instance_id(bench: Bench) -> None:
+def test_leave_by_member_id_alone_needs_no_instance_id(bench: ConsumerBench) -> None:
     """GroupMetadataManager.consumerGroupLeave: without an instance id -1 removes a static member, whatever its epoch."""
     assert bench.beat("m2", -1).error_code is NONE
     assert bench.types() == [*TOMBSTONES, EPOCH]
@@ -156,7 +156,7 @@ def test_leave_by_member_id_alone_needs_no_instance_id(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, 10])
-def test_assignor_that_the_broker_does_not_have_is_refused(bench: Bench, epoch: int) -> None:
+def test_assignor_that_the_broker_does_not_have_is_refused(bench: ConsumerBench, epoch: int) -> None:
     """GroupCoordinatorServiceTest.testConsumerHeartbeatRequestValidation: at a join and in any later heartbeat."""
     member_id, topics = ("m3", ("foo",)) if epoch == 0 else ("m1", None)
     owned = () if epoch == 0 else None
@@ -179,7 +179,7 @@ def test_heartbeat_answer_has_the_fields_of_the_final_protocol_only() -> None:
 
 def test_batch_removal_drops_the_expressions_that_nobody_has_any_more() -> None:
     """GMMT.testResolvedRegularExpressionsRemovedWhenConsumerMembersRemovedByAdminApi: one by each form of identity."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(
         member("m1", None, (("foo", (0, 1, 2)),), topics=(), regex="foo*"),
         member("m2", "y", (("foo", (3, 4, 5)),), topics=(), regex="foo*"),
@@ -195,7 +195,7 @@ def test_batch_removal_drops_the_expressions_that_nobody_has_any_more() -> None:
     assert set(bench.group.regexes) == {"bar*"}
 
 
-def given_two_of_each_protocol(bench: Bench) -> None:
+def given_two_of_each_protocol(bench: ConsumerBench) -> None:
     """Classic m1 and static m2 (y), consumer-protocol m3 and static m4 (w)."""
     bench.given(
         member("m1", None, (("foo", (0, 1)),), classic=True),
@@ -213,7 +213,7 @@ def test_batch_removal_of_the_last_consumer_protocol_members_downgrades() -> Non
 
     The generation is the group epoch before the removal; tombstones of all four, then the classic group.
     """
-    bench = Bench(BrokerSettings(consumer_assignors=("range",), migration_policy="downgrade"))
+    bench = ConsumerBench(BrokerSettings(consumer_assignors=("range",), migration_policy="downgrade"))
     given_two_of_each_protocol(bench)
     assert bench.leave(*LEAVERS) == [NONE] * 3
     once = [TARGET_EPOCH, RecordType.CONSUMER_GROUP_PARTITION_METADATA, EPOCH]
@@ -231,7 +231,7 @@ def test_batch_removal_of_the_last_consumer_protocol_members_downgrades() -> Non
 
 def test_downgrade_that_could_not_be_stored_leaves_the_consumer_group() -> None:
     """The same test's end: the write fails, and the group is a consumer group with all of its members."""
-    bench = Bench(BrokerSettings(consumer_assignors=("range",), migration_policy="downgrade"))
+    bench = ConsumerBench(BrokerSettings(consumer_assignors=("range",), migration_policy="downgrade"))
     given_two_of_each_protocol(bench)
     bench.coordinator.write_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     with pytest.raises(AssertionError):
@@ -241,7 +241,7 @@ def test_downgrade_that_could_not_be_stored_leaves_the_consumer_group() -> None:
     assert (set(bench.group.members), bench.group.group_epoch) == ({"m1", "m2", "m3", "m4"}, 10)
 
 
-def test_timers_go_with_a_batch_of_removed_members(bench: Bench) -> None:
+def test_timers_go_with_a_batch_of_removed_members(bench: ConsumerBench) -> None:
     """GroupMetadataManager.cancelTimers: session and rebalance timers, of those removed and of nobody else."""
     bench.join("m3", assignor="range")
     bench.beat("m1", 10, "x", FIRST)

@@ -27,7 +27,19 @@ from coordinator_model.coordinator import GroupCoordinator
 from coordinator_model.share.messages import ShareGroupHeartbeatRequest
 from coordinator_model.streams.messages import StreamsGroupHeartbeatRequest
 
-from .consumer_bench import CURRENT, EPOCH, FIRST, GROUP, MEMBER, REGEX, SECOND, TARGET, TARGET_EPOCH, Bench, member
+from .consumer_bench import (
+    CURRENT,
+    EPOCH,
+    FIRST,
+    GROUP,
+    MEMBER,
+    REGEX,
+    SECOND,
+    TARGET,
+    TARGET_EPOCH,
+    ConsumerBench,
+    member,
+)
 from .streams_app import join as streams_join
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
@@ -35,9 +47,9 @@ NOT_FOUND, INCONSISTENT = ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_G
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench() -> ConsumerBench:
     """Two static members at epoch 10: m1 holds x, m2 holds y."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
     return bench
 
@@ -46,7 +58,7 @@ def bench() -> Bench:
 
 
 def group_of(kind: str) -> GroupCoordinator:
-    bench = Bench()
+    bench = ConsumerBench()
     if kind == "share":
         join = ShareGroupHeartbeatRequest(group_id=GROUP, member_id="m1", subscribed_topic_names=("foo",))
         bench.send(join)
@@ -229,7 +241,7 @@ def test_member_waits_for_a_partition_that_another_has_not_revoked() -> None:
 
 def test_tombstones_of_a_group_name_the_replacement_instead_of_the_replaced() -> None:
     """CGT.testCreateGroupTombstoneRecordsWithReplacedMember."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, FIRST), member("m2", "y", SECOND), member("m3", regex="foo*"))
     resolved = Record(REGEX, (GROUP, "foo*"), ResolvedRegex(("foo", "fooo"), 12_345))
     bench.coordinator.replay([resolved])
@@ -242,7 +254,7 @@ def test_tombstones_of_a_group_name_the_replacement_instead_of_the_replaced() ->
     assert [by_type[kind] for kind in (TARGET_EPOCH, RecordType.CONSUMER_GROUP_PARTITION_METADATA, EPOCH)] == [[()]] * 3
 
 
-def test_instance_id_is_free_once_its_member_is_removed(bench: Bench) -> None:
+def test_instance_id_is_free_once_its_member_is_removed(bench: ConsumerBench) -> None:
     """CGT.testRemoveStaticMember, testNoStaticMember, testGetStaticMemberByInstanceId."""
     holder_of_x = bench.group.static_member("x")
     assert holder_of_x is not None

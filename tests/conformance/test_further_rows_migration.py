@@ -32,7 +32,7 @@ from .consumer_bench import (
     TARGET,
     TARGET_EPOCH,
     TOPICS,
-    Bench,
+    ConsumerBench,
     member,
     protocols,
 )
@@ -54,7 +54,7 @@ def partitions(answer: SyncGroupResponse | None) -> TopicPartitions:
     return decode_assignment(answer.assignment).partitions
 
 
-def deadline(bench: Bench, kind: str, member_id: str) -> int | None:
+def deadline(bench: ConsumerBench, kind: str, member_id: str) -> int | None:
     """Return in how many milliseconds a member's timer is due."""
     armed = bench.coordinator.timers.deadline_ms((f"consumer-{kind}", GROUP, member_id))
     return None if armed is None else armed - bench.now_ms
@@ -65,7 +65,7 @@ def deadline(bench: Bench, kind: str, member_id: str) -> int | None:
 
 def test_new_static_classic_member_needs_one_request_only() -> None:
     """GMMT.testJoiningConsumerGroupWithNewStaticMember: admitted with session and sync timer, waiting for partitions."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, (("foo", (0, 1, 2, 3, 4, 5)),), topics=["foo"]))
     joined = admitted(bench.join_classic("", "x"))
     assert (joined.generation_id, joined.protocol_type, joined.protocol_name) == (11, "consumer", "range")
@@ -79,7 +79,7 @@ def test_new_static_classic_member_needs_one_request_only() -> None:
 
 def test_static_classic_member_changes_its_subscription_under_its_own_id() -> None:
     """GMMT.testJoiningConsumerGroupWithExistingStaticMemberAndNewSubscription: what it keeps keeps its epoch."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(
         member("m1", "x", (("foo", (0, 1, 2)),), topics=["foo"], classic=True),
         member("m2", None, (("foo", (3, 4, 5)),), topics=["foo"]),
@@ -95,7 +95,7 @@ def test_static_classic_member_changes_its_subscription_under_its_own_id() -> No
 
 def test_eager_classic_member_owns_nothing_when_it_joins() -> None:
     """GMMT.testReconciliationInJoiningConsumerGroupWithEagerProtocol: nothing to revoke; it waits for the other."""
-    bench = Bench(image=TopicImage({"foo": 2, "bar": 1}))
+    bench = ConsumerBench(image=TopicImage({"foo": 2, "bar": 1}))
     bench.given(
         member("m1", "x", (("foo", (0,)),), topics=["foo"], classic=True, rebalance_timeout_ms=500),
         member("m2", None, (("bar", (0,)), ("foo", (1,)))),
@@ -121,7 +121,7 @@ def test_eager_classic_member_owns_nothing_when_it_joins() -> None:
 @pytest.mark.parametrize("instance_id", [None, "z"])
 def test_full_consumer_group_refuses_classic_joiners(instance_id: str | None) -> None:
     """GMMT.testJoiningConsumerGroupThrowsExceptionIfGroupOverMaxSize: before a member id is given out."""
-    bench = Bench(BrokerSettings(consumer_max_size=1))
+    bench = ConsumerBench(BrokerSettings(consumer_max_size=1))
     bench.given(member("m1", "x", ALL))
     answer = bench.join_classic("", instance_id)
     assert answer is not None
@@ -130,7 +130,7 @@ def test_full_consumer_group_refuses_classic_joiners(instance_id: str | None) ->
 
 def test_classic_joiner_that_could_not_be_stored_is_no_member() -> None:
     """GMMT.testJoiningConsumerGroupFailingToPersistRecords: neither a member nor timers of it remain."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, ALL))
     bench.coordinator.write_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     answer = bench.join_classic("", "x")
@@ -143,7 +143,7 @@ def test_classic_joiner_that_could_not_be_stored_is_no_member() -> None:
 @pytest.mark.parametrize("names", [("foo",), ()])
 def test_expression_of_a_consumer_member_goes_when_it_returns_classic(names: tuple[str, ...]) -> None:
     """GMMT.testConsumerMemberWithRegexReplacedByClassicMemberWithSameSubscription, …WithChangedSubscription."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(
         member("m1", "x", FIRST, topics=["foo"], regex="bar*"),
         member("m2", None, (("foo", (3, 4, 5)),), topics=["foo"]),
@@ -161,7 +161,7 @@ def test_expression_of_a_consumer_member_goes_when_it_returns_classic(names: tup
 
 def test_member_that_came_back_classic_has_a_new_id_and_the_old_one_is_fenced_everywhere() -> None:
     """GMMT.testClassicGroupSyncToConsumerGroupWithFencedInstanceId, …HeartbeatToConsumerWithFencedInstanceId."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST, classic=True), member("m2", None, SECOND))
     back = admitted(bench.join_classic("", "x"))
     sync = bench.sync_classic("m1", 10, "x")
@@ -174,7 +174,7 @@ def test_member_that_came_back_classic_has_a_new_id_and_the_old_one_is_fenced_ev
 
 def test_stranger_in_a_consumer_group() -> None:
     """GMMT.testClassicGroupSyncToConsumerGroupWithUnknownMemberId, …HeartbeatToConsumerWithUnknownMember."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, FIRST, classic=True), member("m2", None, SECOND))
     for instance_id in (None, "nobody"):
         sync = bench.sync_classic("made-up", 10, instance_id)
@@ -184,7 +184,7 @@ def test_stranger_in_a_consumer_group() -> None:
 
 def test_heartbeats_keep_a_classic_member_by_its_own_session_timeout() -> None:
     """GMMT.testClassicGroupHeartbeatToConsumerGroupMaintainsSession, …FencedWhenSessionTimeout."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, FIRST, classic=True), member("m2", None, SECOND))
     for _ in range(4):
         assert bench.beat_classic("m1", 10) is NONE
@@ -199,7 +199,7 @@ def test_heartbeats_keep_a_classic_member_by_its_own_session_timeout() -> None:
 
 def test_upgrade_of_a_group_whose_member_has_no_assignment_yet() -> None:
     """GMMT.testConsumerGroupHeartbeatToClassicGroupWithEmptyAssignmentMember: it never sent SyncGroup."""
-    bench = Bench()
+    bench = ConsumerBench()
     first = bench.join_classic("", None, api_version=3, session_timeout_ms=6_000)
     assert first is None
     bench.advance(3_000)
@@ -216,7 +216,7 @@ def test_upgrade_of_a_group_whose_member_has_no_assignment_yet() -> None:
 
 def test_downgrade_after_a_revocation_that_took_too_long() -> None:
     """GMMT.testLastConsumerProtocolMemberRebalanceTimeoutInConsumerGroup: the generation is the bumped group epoch."""
-    bench = Bench(BrokerSettings(consumer_assignors=("range",), migration_policy="downgrade"))
+    bench = ConsumerBench(BrokerSettings(consumer_assignors=("range",), migration_policy="downgrade"))
     bench.given(
         member("m1", None, FIRST, classic=True, session_timeout_ms=600_000),
         member("m2", "y", SECOND, rebalance_timeout_ms=30_000),
@@ -235,7 +235,7 @@ def test_downgrade_after_a_revocation_that_took_too_long() -> None:
     assert decode_assignment(only.assignment).partitions == bench_target(bench)
 
 
-def bench_target(bench: Bench) -> TopicPartitions:
+def bench_target(bench: ConsumerBench) -> TopicPartitions:
     """Return the last target that the log has for m1 apart from tombstones."""
     targets = [r.value for r in bench.log if r.record_type is TARGET and r.key[1] == "m1" and r.value is not None]
     return targets[-1].topic_partitions  # type: ignore[attr-defined]
@@ -243,7 +243,7 @@ def bench_target(bench: Bench) -> TopicPartitions:
 
 def test_downgraded_group_lives_on_as_a_classic_one() -> None:
     """GMMT.testLastConsumerProtocolMemberLeavingConsumerGroup, and what follows: the rest rejoins and syncs."""
-    bench = Bench(BrokerSettings(consumer_assignors=("range",), migration_policy="bidirectional"))
+    bench = ConsumerBench(BrokerSettings(consumer_assignors=("range",), migration_policy="bidirectional"))
     bench.given(member("m1", "x", FIRST, classic=True), member("m2", "y", SECOND))
     bench.beat("m2", -1, "y")
     assert bench.beat_classic("m1", 10, "x") is REBALANCING
@@ -262,7 +262,7 @@ def test_static_member_away_returns_with_the_classic_protocol(policy: str) -> No
 
     Only `disabled` refuses it; only a policy with downgrades turns the group of its last new-protocol member classic.
     """
-    bench = Bench(BrokerSettings(consumer_assignors=("range",), migration_policy=policy))
+    bench = ConsumerBench(BrokerSettings(consumer_assignors=("range",), migration_policy=policy))
     bench.given(member("m1", "x", FIRST, classic=True), member("m2", "y", SECOND))
     bench.beat("m2", -2, "y")
     answer = bench.join_classic("", "y")
@@ -276,7 +276,7 @@ def test_static_member_away_returns_with_the_classic_protocol(policy: str) -> No
 
 def test_interrupted_upgrade_leaves_the_classic_group() -> None:
     """GMMT.testConsumerGroupHeartbeatWith…ClassicGroup with a write that fails: nothing is converted."""
-    bench = Bench()
+    bench = ConsumerBench()
     assert bench.join_classic("", "x") is None
     bench.advance(3_000)
     bench.advance(3_000)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from conformance.classic_bench import GROUP as CLASSIC_GROUP
-from conformance.classic_bench import Bench as ClassicBench
-from conformance.consumer_bench import GROUP, Bench, member
+from conformance.classic_bench import ClassicBench
+from conformance.consumer_bench import GROUP, ConsumerBench, member
 from conformance.streams_app import GROUP as STREAMS_GROUP
 from conformance.streams_app import accepted, beat, coordinator, join
 from coordinator_model.base.errors import ErrorCode
@@ -190,7 +190,7 @@ def test_empty_group_id_may_hold_offsets() -> None:
 
 def test_consumer_member_commits_in_its_epoch_only() -> None:
     """OMMT.testConsumerGroupOffsetCommit, …WithUnknownMemberId, …WithStaleMemberEpoch."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", (("foo", (1,)),)))
     assert commit(bench.coordinator, GROUP, "m1", 10) is NONE
     assert [commit(bench.coordinator, GROUP, "m1", epoch) for epoch in (9, 11)] == [STALE, STALE]
@@ -200,7 +200,7 @@ def test_consumer_member_commits_in_its_epoch_only() -> None:
 
 def test_classic_member_of_a_consumer_group_hears_the_classic_error() -> None:
     """OMMT.testConsumerGroupOffsetCommitWithIllegalGenerationId, testConsumerGroupOffsetFetchWithIllegalGenerationId."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", classic=True))
     assert [commit(bench.coordinator, GROUP, "m1", epoch) for epoch in (9, 11)] == [ILLEGAL, ILLEGAL]
     assert commit(bench.coordinator, GROUP, "m1", 10, api_version=8) is NONE
@@ -212,7 +212,7 @@ def test_classic_member_of_a_consumer_group_hears_the_classic_error() -> None:
 
 def test_tools_commit_to_an_empty_consumer_group() -> None:
     """OMMT.testConsumerGroupOffsetCommitFromAdminClient: by the epoch -1, once the last member is gone."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x"))
     assert bench.leave(("m1", "x")) == [NONE]
     assert commit(bench.coordinator, GROUP) is NONE
@@ -226,7 +226,7 @@ def test_older_epoch_is_good_for_what_was_held_since(revoking: bool, epoch: int,
 
     The member at epoch 10 got foo-0 in epoch 7; it never had foo-1 or bar-0.
     """
-    bench = Bench()
+    bench = ConsumerBench()
     held = member("m1", "x", epoch=7, holds=(("foo", (0,)),)).current.assigned
     now = member("m1", "x")
     bench.given(now)
@@ -242,7 +242,7 @@ def test_older_epoch_is_good_for_what_was_held_since(revoking: bool, epoch: int,
 
 def test_away_member_cannot_commit_in_its_former_epoch() -> None:
     """GroupMetadataManager.consumerGroupStaticMemberGroupLeave: at -2 every epoch that a process could name is stale."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", (("foo", (0,)),)))
     bench.beat("m1", -2, "x")
     assert commit(bench.coordinator, GROUP, "m1", 10, instance_id="x") is STALE
@@ -256,7 +256,7 @@ def test_away_member_cannot_commit_in_its_former_epoch() -> None:
 )
 def test_fetch_that_names_a_member(member_id: str, epoch: int, error: ErrorCode) -> None:
     """OMMT.testConsumerGroupOffsetFetchWithMemberIdAndEpoch, …WithUnknownMemberId, …WithStaleMemberEpoch."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x"))
     request = OffsetFetchRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch)
     answer = bench.coordinator.handle(request, 0).response
@@ -292,7 +292,7 @@ def test_transactional_commit_to_an_absent_group(api_version: int, error: ErrorC
 @pytest.mark.parametrize(("api_version", "error"), [(5, ILLEGAL), (6, STALE)])
 def test_transactional_commit_of_a_stale_member(api_version: int, error: ErrorCode) -> None:
     """OMMT.testConsumerGroupTransactionalOffsetCommitWithStaleMemberEpoch, …WithUnknownMemberId."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x"))
     answers = [
         commit_in_transaction(bench.coordinator, GROUP, "m1", epoch, api_version=api_version) for epoch in (9, 11)

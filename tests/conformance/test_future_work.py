@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from conformance.classic_bench import GROUP, RANGE, Bench
+from conformance.classic_bench import GROUP, RANGE, ClassicBench
 from coordinator_model.assignors import CLIENT_ASSIGNORS, MemberSubscription
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
@@ -24,14 +24,14 @@ from coordinator_model.classic.member import GroupMetadata
 FOUR = ("a", "b", "c", "d")
 
 
-def plan(bench: Bench, *, expected: tuple[str, ...] | None = None, target: int | None = None) -> PlanGroupResponse:
+def plan(bench: ClassicBench, *, expected: tuple[str, ...] | None = None, target: int | None = None) -> PlanGroupResponse:
     request = PlanGroupRequest(group_id=GROUP, expected_instance_ids=expected, wait_ms=30_000, target_group_size=target)
     answer = bench.send(request).response
     assert isinstance(answer, PlanGroupResponse)
     return answer
 
 
-def rejoin_all(bench: Bench) -> None:
+def rejoin_all(bench: ClassicBench) -> None:
     """Let every member send JoinGroup unless its JoinGroup waits already, the leader first, then SyncGroup."""
     for member in sorted(bench.group.members.values(), key=lambda m: m.member_id != bench.group.leader):
         if member.join_ticket is None:
@@ -40,7 +40,7 @@ def rejoin_all(bench: Bench) -> None:
     bench.complete_round()
 
 
-def scale_up_slowly(bench: Bench) -> int:
+def scale_up_slowly(bench: ClassicBench) -> int:
     """Bring b, c and d up ten seconds apart beside a; returns how many generations that took."""
     (leader,) = bench.stable("a", session_timeout_ms=60_000)
     if bench.settings.pre_registration:
@@ -60,13 +60,13 @@ def scale_up_slowly(bench: Bench) -> int:
 
 
 def test_item_1_announced_scale_up_costs_one_rebalance_instead_of_three() -> None:
-    assert scale_up_slowly(Bench()) == 3
-    assert scale_up_slowly(Bench(BrokerSettings(pre_registration=True))) == 1
+    assert scale_up_slowly(ClassicBench()) == 3
+    assert scale_up_slowly(ClassicBench(BrokerSettings(pre_registration=True))) == 1
 
 
 @pytest.mark.parametrize(("announced", "rebalances"), [(False, 2), (True, 1)])
 def test_item_1_announced_scale_down_costs_one_rebalance(announced: bool, rebalances: int) -> None:
-    bench = Bench(BrokerSettings(pre_registration=True))
+    bench = ClassicBench(BrokerSettings(pre_registration=True))
     ids = bench.stable(*FOUR)
     if announced:
         plan(bench, expected=("a", "b"))
@@ -79,7 +79,7 @@ def test_item_1_announced_scale_down_costs_one_rebalance(announced: bool, rebala
 
 
 def test_item_1_the_wait_ends_at_its_deadline() -> None:
-    bench = Bench(BrokerSettings(pre_registration=True))
+    bench = ClassicBench(BrokerSettings(pre_registration=True))
     (leader,) = bench.stable("a", session_timeout_ms=60_000)
     plan(bench, expected=FOUR)
     joined = bench.join("b")
@@ -92,7 +92,7 @@ def test_item_1_the_wait_ends_at_its_deadline() -> None:
 
 
 def test_item_1_departures_are_followed_by_a_rebalance_at_the_deadline() -> None:
-    bench = Bench(BrokerSettings(pre_registration=True))
+    bench = ClassicBench(BrokerSettings(pre_registration=True))
     ids = bench.stable(*FOUR, session_timeout_ms=60_000)
     plan(bench, expected=("a", "b"))
     assert bench.leave((ids[3], "d")) == [ErrorCode.NONE]
@@ -102,7 +102,7 @@ def test_item_1_departures_are_followed_by_a_rebalance_at_the_deadline() -> None
 
 
 def test_item_1_a_rebalance_on_the_way_takes_the_waiting_along() -> None:
-    bench = Bench(BrokerSettings(pre_registration=True))
+    bench = ClassicBench(BrokerSettings(pre_registration=True))
     (leader,) = bench.stable("a")
     plan(bench, expected=FOUR)
     joined = bench.join("b")
@@ -112,7 +112,7 @@ def test_item_1_a_rebalance_on_the_way_takes_the_waiting_along() -> None:
 
 
 def test_item_1_a_rebalance_in_between_is_not_repeated_at_the_deadline() -> None:
-    bench = Bench(BrokerSettings(pre_registration=True))
+    bench = ClassicBench(BrokerSettings(pre_registration=True))
     ids = bench.stable(*FOUR, session_timeout_ms=60_000)
     plan(bench, expected=("a", "b"))
     bench.leave((ids[3], "d"))
@@ -125,7 +125,7 @@ def test_item_1_a_rebalance_in_between_is_not_repeated_at_the_deadline() -> None
 
 
 def test_item_1_second_process_with_a_waiting_id_fences_the_first() -> None:
-    bench = Bench(BrokerSettings(pre_registration=True))
+    bench = ClassicBench(BrokerSettings(pre_registration=True))
     bench.stable("a")
     plan(bench, expected=FOUR)
     first, second = bench.join("b"), bench.join("b")
@@ -134,7 +134,7 @@ def test_item_1_second_process_with_a_waiting_id_fences_the_first() -> None:
 
 
 def test_item_1_ids_that_were_not_announced_are_not_held_up() -> None:
-    bench = Bench(BrokerSettings(pre_registration=True))
+    bench = ClassicBench(BrokerSettings(pre_registration=True))
     bench.stable("a")
     plan(bench, expected=("a", "b"))
     bench.join("z")
@@ -142,7 +142,7 @@ def test_item_1_ids_that_were_not_announced_are_not_held_up() -> None:
 
 
 def test_item_2_standby_joins_and_takes_over_without_a_rebalance() -> None:
-    bench = Bench(BrokerSettings(hot_standby=True))
+    bench = ClassicBench(BrokerSettings(hot_standby=True))
     m1, m2 = bench.stable("a", "b", session_timeout_ms=60_000)
     plan(bench, target=2)
     standby = bench.join("spare").joined
@@ -164,7 +164,7 @@ def test_item_2_short_session_is_enough_when_a_standby_takes_over() -> None:
     """The proposal: "we might not even need to extend the session timeout"."""
     rebalances = {}
     for hot_standby in (False, True):
-        bench = Bench(BrokerSettings(hot_standby=hot_standby))
+        bench = ClassicBench(BrokerSettings(hot_standby=hot_standby))
         m1, m2 = bench.stable("a", "b", session_timeout_ms=6_000)
         if hot_standby:
             plan(bench, target=2)
@@ -180,7 +180,7 @@ def test_item_2_short_session_is_enough_when_a_standby_takes_over() -> None:
 
 
 def test_item_2_the_leader_is_not_told_of_standbys() -> None:
-    bench = Bench(BrokerSettings(hot_standby=True))
+    bench = ClassicBench(BrokerSettings(hot_standby=True))
     m1, _ = bench.stable("a", "b")
     plan(bench, target=2)
     standby = bench.join("spare").joined.member_id
@@ -194,7 +194,7 @@ def test_item_2_the_leader_is_not_told_of_standbys() -> None:
 
 
 def test_item_2_bounced_standby_still_stands_by() -> None:
-    bench = Bench(BrokerSettings(hot_standby=True))
+    bench = ClassicBench(BrokerSettings(hot_standby=True))
     bench.stable("a", "b")
     plan(bench, target=2)
     bench.join("spare")
@@ -203,7 +203,7 @@ def test_item_2_bounced_standby_still_stands_by() -> None:
 
 
 def test_item_2_below_the_target_size_a_newcomer_gets_partitions() -> None:
-    bench = Bench(BrokerSettings(hot_standby=True))
+    bench = ClassicBench(BrokerSettings(hot_standby=True))
     bench.stable("a", "b")
     plan(bench, target=3)
     assert bench.join("c").waits
@@ -211,7 +211,7 @@ def test_item_2_below_the_target_size_a_newcomer_gets_partitions() -> None:
 
 
 def test_item_2_taking_over_is_over_with_the_next_rebalance() -> None:
-    bench = Bench(BrokerSettings(hot_standby=True))
+    bench = ClassicBench(BrokerSettings(hot_standby=True))
     m1, m2 = bench.stable("a", "b")
     plan(bench, target=2)
     standby = bench.join("spare").joined.member_id
@@ -223,7 +223,7 @@ def test_item_2_taking_over_is_over_with_the_next_rebalance() -> None:
 
 
 def test_item_2_lost_leader_is_followed_by_a_member_with_partitions() -> None:
-    bench = Bench(BrokerSettings(hot_standby=True))
+    bench = ClassicBench(BrokerSettings(hot_standby=True))
     m1, m2 = bench.stable("a", "b")
     plan(bench, target=2)
     standby = bench.join("spare").joined.member_id
@@ -233,7 +233,7 @@ def test_item_2_lost_leader_is_followed_by_a_member_with_partitions() -> None:
 
 
 def test_item_2_without_a_standby_the_loss_rebalances() -> None:
-    bench = Bench(BrokerSettings(hot_standby=True))
+    bench = ClassicBench(BrokerSettings(hot_standby=True))
     _, m2 = bench.stable("a", "b")
     plan(bench, target=2)
     assert bench.leave((m2, "b")) == [ErrorCode.NONE]
@@ -241,7 +241,7 @@ def test_item_2_without_a_standby_the_loss_rebalances() -> None:
 
 
 def test_item_2_take_over_is_in_the_log() -> None:
-    bench = Bench(BrokerSettings(hot_standby=True))
+    bench = ClassicBench(BrokerSettings(hot_standby=True))
     _, m2 = bench.stable("a", "b")
     plan(bench, target=2)
     bench.join("spare")
@@ -253,20 +253,20 @@ def test_item_2_take_over_is_in_the_log() -> None:
 
 @pytest.mark.parametrize("switch", ["expected", "target"])
 def test_switches_are_off_by_default(switch: str) -> None:
-    bench = Bench()
+    bench = ClassicBench()
     answer = plan(bench, expected=FOUR) if switch == "expected" else plan(bench, target=2)
     assert answer.error_code is ErrorCode.UNSUPPORTED_VERSION
     assert bench.coordinator.plans == {}
 
 
 def test_item_1_announced_ids_must_be_legal() -> None:
-    bench = Bench(BrokerSettings(pre_registration=True))
+    bench = ClassicBench(BrokerSettings(pre_registration=True))
     assert plan(bench, expected=("a", "b/c")).error_code is ErrorCode.INVALID_REQUEST
     assert bench.coordinator.plans == {}
 
 
 def test_item_3_remove_command() -> None:
-    bench = Bench()
+    bench = ClassicBench()
     bench.stable(*FOUR)
     arguments = ["--group-id", GROUP, "--group-instance-ids", "c,d,unknown", "--reason", "scale-down"]
     _, lines = remove_members(bench.coordinator, arguments, bench.now_ms)
@@ -283,7 +283,7 @@ def test_item_3_remove_command_says_why() -> None:
 
 
 def test_item_3_remove_command_of_a_group_without_access() -> None:
-    bench = Bench(BrokerSettings(is_denied=lambda principal, operation, group: group == "secret"))
+    bench = ClassicBench(BrokerSettings(is_denied=lambda principal, operation, group: group == "secret"))
     arguments = ["--group-id", "secret", "--group-instance-ids", "a"]
     assert remove_members(bench.coordinator, arguments, 0)[1] == ["secret: GROUP_AUTHORIZATION_FAILED"]
 
@@ -301,13 +301,13 @@ def test_item_3_remove_command_of_a_group_without_access() -> None:
 )
 def test_item_3_remove_command_that_is_not_understood(arguments: list[str]) -> None:
     with pytest.raises(InvalidCommand):
-        remove_members(Bench().coordinator, arguments, 0)
+        remove_members(ClassicBench().coordinator, arguments, 0)
 
 
 @pytest.mark.parametrize(("by_instance_id", "moved"), [(True, 0), (False, 9)])
 def test_item_4_order_by_instance_id_keeps_every_partition_where_it_was(by_instance_id: bool, moved: int) -> None:
     """The proposal's nine partitions, on a real group: A is bounced, then the leader rebalances."""
-    bench = Bench()
+    bench = ClassicBench()
     bench.stable("A", "B", "C")
     before = assigned(bench, by_instance_id)
     bench.bounce("A")
@@ -317,7 +317,7 @@ def test_item_4_order_by_instance_id_keeps_every_partition_where_it_was(by_insta
     assert changes == moved
 
 
-def assigned(bench: Bench, by_instance_id: bool) -> dict[str, tuple[int, ...]]:
+def assigned(bench: ClassicBench, by_instance_id: bool) -> dict[str, tuple[int, ...]]:
     """Return instance id → partitions of a nine-partition topic, by the range assignor."""
     members = {
         m.member_id if by_instance_id else sequential(m.member_id): MemberSubscription(
@@ -340,7 +340,7 @@ def sequential(member_id: str) -> str:
 
 def test_plans_change_nothing_for_groups_without_one() -> None:
     """With both switches on and nothing announced the group behaves as Kafka's."""
-    bench = Bench(BrokerSettings(pre_registration=True, hot_standby=True))
+    bench = ClassicBench(BrokerSettings(pre_registration=True, hot_standby=True))
     m1, m2 = bench.stable("a", "b")
     bench.join("c", protocols=RANGE)
     assert bench.group.state == "PreparingRebalance"

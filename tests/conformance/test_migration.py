@@ -34,7 +34,7 @@ from .consumer_bench import (
     SECOND,
     TARGET,
     TARGET_EPOCH,
-    Bench,
+    ConsumerBench,
     broker_settings,
     member,
     protocols,
@@ -49,7 +49,7 @@ CLASSIC = RecordType.CLASSIC_GROUP_METADATA
 
 def test_M01_classic_static_member_returns_with_the_new_protocol() -> None:
     """GMMT.testConsumerGroupHeartbeatToClassicGroupFromExistingStaticMember: no -2 is needed."""
-    bench = Bench()
+    bench = ConsumerBench()
     (old,) = stable_classic(bench, "x")
     answer = bench.join("m1", "x")
     assert (answer.error_code, answer.member_id, answer.member_epoch, answer.assignment) == (NONE, "m1", 1, ALL)
@@ -62,7 +62,7 @@ def test_M01_classic_static_member_returns_with_the_new_protocol() -> None:
 
 def test_M02_mixed_group_lets_a_later_classic_static_member_come_over() -> None:
     """GMMT.testConsumerGroupHeartbeatFromExistingClassicStaticMember."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST, classic=True), member("m2", "y", SECOND))
     answer = bench.join("m1-new", "x", assignor="range")
     assert (answer.error_code, answer.member_epoch, answer.assignment) == (NONE, 10, FIRST)
@@ -73,7 +73,7 @@ def test_M02_mixed_group_lets_a_later_classic_static_member_come_over() -> None:
 @pytest.mark.parametrize("subscription_changes", [False, True])
 def test_M03_last_consumer_protocol_static_member_returns_classic(subscription_changes: bool) -> None:
     """GMMT.testLastStaticConsumerProtocolMemberReplacedByClassicProtocolMember: the group is classic again."""
-    bench = Bench(broker_settings(migration_policy="downgrade"))
+    bench = ConsumerBench(broker_settings(migration_policy="downgrade"))
     bench.given(
         member("m1", None, FIRST, classic=True),
         member("m2", "y", (("foo", (3, 4, 5)),), topics=["foo"]),
@@ -100,7 +100,7 @@ def test_M03_last_consumer_protocol_static_member_returns_classic(subscription_c
 
 def test_M03_with_stale_target_assignment_the_downgraded_group_rebalances() -> None:
     """GMMT …ReplacedByClassicProtocolMemberWhenTargetAssignmentIsStale."""
-    bench = Bench(broker_settings(migration_policy="downgrade"))
+    bench = ConsumerBench(broker_settings(migration_policy="downgrade"))
     given_mixed(bench)
     bench.group.group_epoch = 11
     assert bench.join_classic("", "y") is not None
@@ -109,7 +109,7 @@ def test_M03_with_stale_target_assignment_the_downgraded_group_rebalances() -> N
 
 def test_M03_with_missing_target_assignment() -> None:
     """GMMT …ReplacedByClassicProtocolMemberWhenTargetAssignmentIsMissing."""
-    bench = Bench(broker_settings(migration_policy="downgrade"))
+    bench = ConsumerBench(broker_settings(migration_policy="downgrade"))
     given_mixed(bench)
     del bench.group.targets["m2"]
     answer = bench.join_classic("", "y")
@@ -121,7 +121,7 @@ def test_M03_with_missing_target_assignment() -> None:
 @pytest.mark.parametrize("how", ["heartbeat", "admin", "session", "rebalance timeout"])
 def test_M03_last_consumer_protocol_member_goes(how: str) -> None:
     """GMMT.testLastConsumerProtocolMemberLeaving…, …SessionTimeout…, …RebalanceTimeout…, …ByAdminApi (KAFKA-18150)."""
-    bench = Bench(broker_settings(migration_policy="downgrade"))
+    bench = ConsumerBench(broker_settings(migration_policy="downgrade"))
     revoking = MemberState.UNREVOKED_PARTITIONS
     bench.given(
         member("m1", None, FIRST, classic=True, session_timeout_ms=600_000),
@@ -145,7 +145,7 @@ def test_M03_last_consumer_protocol_member_goes(how: str) -> None:
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
 def test_M03_policy_without_downgrade_keeps_the_group(policy: str) -> None:
     """GMMT: the downgrade is asked of group.consumer.migration.policy; the classic member stays in the group."""
-    bench = Bench(broker_settings(migration_policy=policy))
+    bench = ConsumerBench(broker_settings(migration_policy=policy))
     given_mixed(bench)
     bench.beat("m2", -1, "y")
     assert (bench.group.group_type, list(bench.group.members), bench.group.group_epoch) == ("consumer", ["m1"], 11)
@@ -153,7 +153,7 @@ def test_M03_policy_without_downgrade_keeps_the_group(policy: str) -> None:
 
 def test_M03_too_many_members_for_a_classic_group_keep_it() -> None:
     """GMMT.validateOnlineDowngradeWithFencedMembers: group.max.size."""
-    bench = Bench(broker_settings(group_max_size=0))
+    bench = ConsumerBench(broker_settings(group_max_size=0))
     given_mixed(bench)
     bench.beat("m2", -1, "y")
     assert isinstance(bench.coordinator.groups[GROUP], ConsumerGroup)
@@ -161,7 +161,7 @@ def test_M03_too_many_members_for_a_classic_group_keep_it() -> None:
 
 def test_M06_full_group_takes_only_the_returning() -> None:
     """GMMT.testStaticMemberCanRejoin…WithClassicProtocolWhenGroupIsFull, testNewStaticMember…WhenConsumerGroupIsFull."""
-    bench = Bench(broker_settings(consumer_max_size=2))
+    bench = ConsumerBench(broker_settings(consumer_max_size=2))
     bench.given(member("m1", None, FIRST), member("m2", "y", SECOND, classic=True))
     back = bench.join_classic("", "y")
     assert back is not None
@@ -175,7 +175,7 @@ def test_M06_full_group_takes_only_the_returning() -> None:
 @pytest.mark.parametrize("instance_id", [None, "z", "y"])
 def test_M07_disabled_policy_refuses_classic_joiners(instance_id: str | None) -> None:
     """GMMT.testClassicMemberJoinToConsumerGroupWithDisabledMigrationPolicy (KAFKA-20640)."""
-    bench = Bench(broker_settings(migration_policy="disabled"))
+    bench = ConsumerBench(broker_settings(migration_policy="disabled"))
     given_mixed(bench)
     refused = bench.join_classic("", instance_id)
     assert refused is not None
@@ -185,7 +185,7 @@ def test_M07_disabled_policy_refuses_classic_joiners(instance_id: str | None) ->
 
 def test_M08_upgrade_one_by_one_and_back() -> None:
     """ConsumerProtocolMigrationTest: group type and epochs follow."""
-    bench = Bench(image=TopicImage({"foo": 6, "bar": 3}))
+    bench = ConsumerBench(image=TopicImage({"foo": 6, "bar": 3}))
     stable_classic(bench, "x", "y")
     first = bench.join("m1", "x")
     assert (first.member_epoch, bench.group.classic_members) == (1, 1)
@@ -212,7 +212,7 @@ def test_M08_upgrade_one_by_one_and_back() -> None:
 
 def test_heartbeat_to_a_stable_classic_group_converts_it() -> None:
     """GMMT.testConsumerGroupHeartbeatWithStableClassicGroup: epochs are the generation, the newcomer waits."""
-    bench = Bench(broker_settings(migration_policy="upgrade"))
+    bench = ConsumerBench(broker_settings(migration_policy="upgrade"))
     (m1,) = stable_classic(bench, None)
     answer = bench.join("m2", assignor="range")
     assert (answer.member_epoch, answer.assignment) == (2, ())
@@ -226,7 +226,7 @@ def test_heartbeat_to_a_stable_classic_group_converts_it() -> None:
 
 def test_heartbeat_to_a_preparing_classic_group_answers_the_waiting() -> None:
     """GMMT.testConsumerGroupHeartbeatWithPreparingRebalanceClassicGroup: the joiners are sent round again."""
-    bench = Bench()
+    bench = ConsumerBench()
     (m1,) = stable_classic(bench, "x")
     assert bench.join_classic("", "y") is None
     ticket = bench.last.ticket
@@ -240,7 +240,7 @@ def test_heartbeat_to_a_preparing_classic_group_answers_the_waiting() -> None:
 
 def test_heartbeat_to_a_completing_classic_group_answers_the_syncing() -> None:
     """GMMT.testConsumerGroupHeartbeatWithCompletingRebalanceClassicGroup."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.join_classic("", "x")
     bench.join_classic("", "y")
     bench.advance(3_000)
@@ -260,7 +260,7 @@ def test_heartbeat_to_a_completing_classic_group_answers_the_syncing() -> None:
 
 def test_heartbeat_to_an_empty_classic_group_starts_again() -> None:
     """GMMT.testConsumerGroupHeartbeatWithEmptyClassicGroup."""
-    bench = Bench(broker_settings(migration_policy="disabled"))
+    bench = ConsumerBench(broker_settings(migration_policy="disabled"))
     (m1,) = stable_classic(bench, "x")
     assert bench.leave((m1, "x")) == [NONE]
     answer = bench.join("m2")
@@ -275,7 +275,7 @@ def test_heartbeat_to_an_empty_classic_group_starts_again() -> None:
 )
 def test_upgrade_is_asked_of_the_policy(policy: str, code: ErrorCode) -> None:
     """GMMT.testConsumerGroupHeartbeatWithNonEmptyClassicGroup, validateOnlineUpgrade."""
-    bench = Bench(broker_settings(migration_policy=policy))
+    bench = ConsumerBench(broker_settings(migration_policy=policy))
     stable_classic(bench, "x")
     assert bench.join("m2", "y").error_code is code
     assert bench.coordinator.groups[GROUP].group_type == ("consumer" if code is NONE else "classic")
@@ -283,14 +283,14 @@ def test_upgrade_is_asked_of_the_policy(policy: str, code: ErrorCode) -> None:
 
 def test_upgrade_needs_room() -> None:
     """validateOnlineUpgrade: the classic group must fit into group.consumer.max.size."""
-    bench = Bench(broker_settings(consumer_max_size=1))
+    bench = ConsumerBench(broker_settings(consumer_max_size=1))
     stable_classic(bench, "x", "y")
     assert bench.join("m3").error_code is NOT_FOUND
 
 
 def test_upgrade_refuses_a_custom_assignor() -> None:
     """GMMT.testConsumerGroupHeartbeatWithCustomAssignorClassicGroup (KAFKA-18134): user data would be lost."""
-    bench = Bench()
+    bench = ConsumerBench()
     stable_classic(bench, "x", user_data=b"mine")
     assert bench.join("m2").error_code is NOT_FOUND
     assert classic_group(bench).state == "Stable"
@@ -298,7 +298,7 @@ def test_upgrade_refuses_a_custom_assignor() -> None:
 
 def test_upgrade_refuses_malformed_metadata() -> None:
     """GMMT.testConsumerGroupHeartbeatWithStableClassicGroupFailsOnMalformedProtocol."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.join_classic("", "x", offers=(Protocol("range", b"\x00"),))
     bench.advance(3_000)
     (m1,) = classic_group(bench).members
@@ -308,7 +308,7 @@ def test_upgrade_refuses_malformed_metadata() -> None:
 
 def test_regular_heartbeat_does_not_convert() -> None:
     """getOrMaybeCreateConsumerGroup: only a joiner converts; others hear GROUP_ID_NOT_FOUND."""
-    bench = Bench()
+    bench = ConsumerBench()
     assert bench.beat("m2", 1).error_code is NOT_FOUND
     stable_classic(bench, "x")
     for epoch in (1, -1):
@@ -317,7 +317,7 @@ def test_regular_heartbeat_does_not_convert() -> None:
 
 def test_classic_join_to_an_empty_consumer_group() -> None:
     """GMMT.testClassicGroupJoinWithEmptyConsumerGroup: deleted and begun again."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.join("m1", "x")
     bench.beat("m1", -1, "x")
     assert bench.join_classic("", "y") is None
@@ -336,7 +336,7 @@ def test_to_and_fro_leaves_partitions_in_two_hands() -> None:
     So a classic member that was about to revoke, and has not joined again between downgrade and upgrade, goes on using,
     until its next heartbeat, what the next consumer-protocol member is given at once. No test of Kafka's covers it.
     """
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", ALL, classic=True))
     bench.join("m2", assignor="range")
     bench.beat("m2", -1)
@@ -348,7 +348,7 @@ def test_to_and_fro_leaves_partitions_in_two_hands() -> None:
 
 def test_downgrade_does_not_hand_out_a_deleted_topic() -> None:
     """ClassicGroup.fromConsumerGroup: Utils.toConsumerProtocolAssignment leaves out what the metadata image has not."""
-    bench = Bench()
+    bench = ConsumerBench()
     given_mixed(bench)
     bench.coordinator.image = bench.coordinator.image.without_topic("bar")
     assert bench.leave(("m2", "y")) == [ErrorCode.NONE]
@@ -358,7 +358,7 @@ def test_downgrade_does_not_hand_out_a_deleted_topic() -> None:
 
 def test_deleted_group_is_gone_from_the_log() -> None:
     """GMMT.testConsumerGroupDelete, testConsumerGroupMaybeDelete: only an empty group; its tombstones undo its records."""
-    bench = Bench()
+    bench = ConsumerBench()
     given_mixed(bench)
 
     def delete() -> ErrorCode:
@@ -375,7 +375,7 @@ def test_deleted_group_is_gone_from_the_log() -> None:
 
 def test_upgrade_forgets_topics_that_are_gone() -> None:
     """Utils.toTopicPartitionMap: an assignment of the classic group may name topics that no longer exist."""
-    bench = Bench()
+    bench = ConsumerBench()
     (m1,) = stable_classic(bench, "x")
     bench.coordinator.image = bench.image.without_topic("bar")
     bench.join("m2", "y")

@@ -25,7 +25,7 @@ from .consumer_bench import (
     SECOND,
     TARGET,
     TARGET_EPOCH,
-    Bench,
+    ConsumerBench,
     broker_settings,
     member,
     protocols,
@@ -40,7 +40,7 @@ REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 
 def test_new_dynamic_classic_member_joins() -> None:
     """GMMT.testJoiningConsumerGroupWithNewDynamicMember: id first, then admitted at once, with sync and session timer."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, ALL))
     first = bench.join_classic()
     assert first is not None
@@ -62,7 +62,7 @@ def test_new_dynamic_classic_member_joins() -> None:
 
 def test_old_dynamic_classic_member_is_admitted_in_one_request() -> None:
     """JoinGroupRequest.requiresKnownMemberId: before v4 there is no MEMBER_ID_REQUIRED."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, ALL))
     joined = bench.join_classic(api_version=3)
     assert joined is not None
@@ -72,7 +72,7 @@ def test_old_dynamic_classic_member_is_admitted_in_one_request() -> None:
 
 def test_classic_member_replaces_the_holder_without_its_leave() -> None:
     """GMMT.testJoiningConsumerGroupReplacingExistingStaticMember: one side classic, so no -2 is needed."""
-    bench = Bench(broker_settings(migration_policy="upgrade"))
+    bench = ConsumerBench(broker_settings(migration_policy="upgrade"))
     bench.given(member("m1", None, FIRST), member("m2", "y", SECOND))
     joined = bench.join_classic("", "y")
     assert joined is not None
@@ -87,7 +87,7 @@ def test_classic_member_replaces_the_holder_without_its_leave() -> None:
 @pytest.mark.parametrize(("member_id", "instance_id", "code"), [("m1", "unknown", UNKNOWN), ("m1", "y", FENCED)])
 def test_known_member_id_with_the_wrong_instance_id(member_id: str, instance_id: str, code: ErrorCode) -> None:
     """GMMT.testStaticMemberJoiningConsumerGroupWithUnknownInstanceId, …WithUnmatchedMemberId."""
-    bench = Bench()
+    bench = ConsumerBench()
     given_mixed(bench)
     for answer in (
         bench.join_classic(member_id, instance_id),
@@ -103,7 +103,7 @@ def test_known_member_id_with_the_wrong_instance_id(member_id: str, instance_id:
 )
 def test_joiner_must_share_a_protocol_and_speak_it(offers: tuple[Protocol, ...]) -> None:
     """GMMT.testJoiningConsumerGroupThrowsExceptionIfProtocolIsNotSupported, …FailsOnMalformedSubscriptionMetadata."""
-    bench = Bench()
+    bench = ConsumerBench()
     given_mixed(bench)
     answer = bench.join_classic("", "z", offers=offers)
     assert answer is not None
@@ -113,7 +113,7 @@ def test_joiner_must_share_a_protocol_and_speak_it(offers: tuple[Protocol, ...])
 
 def test_classic_member_revokes_in_one_join_and_receives_in_the_next() -> None:
     """GMMT.testReconciliationInJoiningConsumerGroupWithCooperativeProtocol, for one member on each side."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, ALL, classic=True))
     bench.join("m2", "y", assignor="range")
     assert bench.beat_classic("m1", 10) is REBALANCING
@@ -137,7 +137,7 @@ def test_classic_member_revokes_in_one_join_and_receives_in_the_next() -> None:
 
 def test_classic_member_waits_for_what_another_holds() -> None:
     """GMMT.testClassicGroupHeartbeatToConsumerGroupRebalanceInProgress: unreleased is quiet until it is free."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", None, ALL))
     first = bench.join_classic()
     assert first is not None
@@ -155,7 +155,7 @@ def test_classic_member_waits_for_what_another_holds() -> None:
 @pytest.mark.parametrize("generation_id", [9, 11])
 def test_wrong_generation(generation_id: int) -> None:
     """GMMT.testClassicGroupHeartbeatToConsumerWithIllegalGenerationId, …SyncToConsumerGroupWithIllegalGeneration."""
-    bench = Bench()
+    bench = ConsumerBench()
     given_mixed(bench)
     assert bench.beat_classic("m1", generation_id) is ErrorCode.ILLEGAL_GENERATION
     answer = bench.sync_classic("m1", generation_id)
@@ -165,7 +165,7 @@ def test_wrong_generation(generation_id: int) -> None:
 
 def test_consumer_protocol_member_has_no_classic_heartbeat() -> None:
     """GMMT.testClassicGroupHeartbeatToConsumerWithMemberNotUsingClassicProtocol."""
-    bench = Bench()
+    bench = ConsumerBench()
     given_mixed(bench)
     assert bench.beat_classic("m2", 10, "y") is UNKNOWN
     answer = bench.sync_classic("m2", 10, "y")
@@ -176,7 +176,7 @@ def test_consumer_protocol_member_has_no_classic_heartbeat() -> None:
 @pytest.mark.parametrize(("kind", "name"), [("connect", "range"), ("consumer", "sticky")])
 def test_sync_with_another_protocol(kind: str, name: str) -> None:
     """GMMT.testClassicGroupSyncToConsumerGroupWithInconsistentGroupProtocol."""
-    bench = Bench()
+    bench = ConsumerBench()
     given_mixed(bench)
     answer = bench.sync_classic("m1", 10, protocol_type=kind, protocol_name=name)
     assert answer is not None
@@ -185,7 +185,7 @@ def test_sync_with_another_protocol(kind: str, name: str) -> None:
 
 def test_sync_while_a_newer_target_is_there() -> None:
     """GMMT.testClassicGroupSyncToConsumerGroupRebalanceInProgress."""
-    bench = Bench()
+    bench = ConsumerBench()
     given_mixed(bench)
     bench.join("m3", "z", assignor="range")
     answer = bench.sync_classic("m1", 10)
@@ -196,7 +196,7 @@ def test_sync_while_a_newer_target_is_there() -> None:
 
 def test_sync_does_not_hand_out_a_deleted_topic() -> None:
     """Utils.toConsumerProtocolAssignment: a topic id that the metadata image does not name is left out."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", ALL, classic=True), member("m2"))
     bench.coordinator.image = bench.coordinator.image.without_topic("bar")
     synced = bench.sync_classic("m1", 10, "x")
@@ -207,7 +207,7 @@ def test_sync_does_not_hand_out_a_deleted_topic() -> None:
 
 def test_classic_member_is_left_alone_until_the_new_target_is_there() -> None:
     """GMMT.testClassicGroupSyncToConsumerGroupDuringAssignmentDelay, …HeartbeatToConsumerGroupDuringAssignmentDelay."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(
         member("m1", None, (("foo", (0, 1, 2)),), classic=True),
         member("m2", None, (("foo", (3, 4, 5)),), topics=["bar"]),
@@ -226,7 +226,7 @@ def test_classic_member_is_left_alone_until_the_new_target_is_there() -> None:
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_assignment_is_written_in_the_members_version(version: int) -> None:
     """GMMT.testClassicGroupSyncToConsumerGroupWithAllConsumerProtocolVersions."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST, classic=True), member("m2", "y", SECOND))
     offers = (Protocol("range", subscription("foo", "bar", version=version)),)
     joined = bench.join_classic("m1", "x", offers=offers)
@@ -240,7 +240,7 @@ def test_assignment_is_written_in_the_members_version(version: int) -> None:
 @pytest.mark.parametrize(("timer", "delay_ms"), [("consumer-session", 5_000), ("consumer-join", 5_000)])
 def test_classic_member_is_fenced_by_its_timers(timer: str, delay_ms: int) -> None:
     """GMMT.testConsumerGroupMemberUsingClassicProtocolFencedWhenSessionTimeout, …WhenJoinTimeout."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(
         member("m1", None, FIRST, classic=True, session_timeout_ms=5_000 if timer == "consumer-session" else 60_000),
         member("m2", "y", SECOND),
@@ -254,7 +254,7 @@ def test_classic_member_is_fenced_by_its_timers(timer: str, delay_ms: int) -> No
 
 def test_classic_member_that_does_not_sync_is_fenced() -> None:
     """scheduleConsumerGroupSyncTimeout: JoinGroup must be followed by SyncGroup within the rebalance timeout."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST, classic=True), member("m2", "y", SECOND))
     joined = bench.join_classic("m1", "x", rebalance_timeout_ms=4_000)
     assert joined is not None
@@ -264,7 +264,7 @@ def test_classic_member_that_does_not_sync_is_fenced() -> None:
 
 def test_fail_over_gives_classic_members_the_groups_session() -> None:
     """GroupMetadataManager.onLoaded: not their own session timeout, until their next heartbeat."""
-    bench = Bench()
+    bench = ConsumerBench()
     given_mixed(bench)
     key = ("consumer-session", GROUP, "m1")
     assert bench.beat_classic("m1", 10) is NONE
@@ -277,7 +277,7 @@ def test_fail_over_gives_classic_members_the_groups_session() -> None:
 
 def test_revoking_classic_member_is_asked_to_join_again() -> None:
     """classicGroupHeartbeatToConsumerGroup, condition 2: also when it has the newest epoch already."""
-    bench = Bench()
+    bench = ConsumerBench()
     revoking = member("m1", None, FIRST, classic=True, state=MemberState.UNREVOKED_PARTITIONS)
     bench.given(revoking, member("m2", "y", SECOND))
     assert bench.beat_classic("m1", 10) is REBALANCING

@@ -14,10 +14,10 @@ import pytest
 import yaml
 from live_cluster import REPOSITORY, Kubectl
 
-from staticgroup.api.confirmation import PodEndConfirmation
-from staticgroup.api.gapconfirmation import WatchGapConfirmation
-from staticgroup.api.kafkaconnection import KafkaConnection
-from staticgroup.api.staticgroup import StaticGroup
+from staticgroup.api.resources.confirmation import PodEndConfirmation
+from staticgroup.api.resources.gapconfirmation import WatchGapConfirmation
+from staticgroup.api.resources.kafkaconnection import KafkaConnection
+from staticgroup.api.resources.staticgroup import StaticGroup
 
 pytestmark = pytest.mark.cluster
 

@@ -18,9 +18,9 @@ import yaml
 from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 
-from staticgroup.core.certificate import CertificateKind
-from staticgroup.core.chain import IncarnationState
-from staticgroup.core.pod import NodeView
+from staticgroup.core.evidence.certificate import CertificateKind
+from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.pod import NodeView
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import AioKubeGateway, PodRead
 from staticgroup.kube.lease import ActiveLease, LeaseSettings

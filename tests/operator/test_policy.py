@@ -20,9 +20,10 @@ from live_cluster import REPOSITORY, Kubectl
 
 from staticgroup.api import names, policy
 from staticgroup.api.identifiers import resolve_template
-from staticgroup.api.identity import Identity
-from staticgroup.api.injection import injected
-from staticgroup.api.status import InjectedMethod, StaticGroupStatus
+from staticgroup.api.injection import resolve_injected
+from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.identity import Identity
+from staticgroup.api.resources.status import StaticGroupStatus
 from support.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -83,7 +84,7 @@ class Lab:
         resolved = resolve_template(
             template, namespace=self.namespace, workload_name=workload, group_name=workload, scope=SCOPE
         )
-        issued = injected(
+        issued = resolve_injected(
             Identity.model_validate(identity or {}),
             method=method,
             scope=SCOPE,

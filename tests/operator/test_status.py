@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from live_cluster import Kubectl
 
-from staticgroup.api import status as api
 from staticgroup.api.names import FIELD_MANAGER
+from staticgroup.api.resources import status as api
 from support.full_status import full_status
 
 pytestmark = pytest.mark.cluster

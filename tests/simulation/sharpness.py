@@ -67,7 +67,7 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "zombie_of_a_lost_node",
         (8, 9),
-        "core/chain.py",
+        "core/evidence/chain.py",
         (
             "    if not continuous:\n",
             '    if chain:\n        return verdict(ChainClause.PROVEN, "")\n    if not continuous:\n',
@@ -78,7 +78,7 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "zombie_of_a_lost_node",
         (8, 9),
-        "core/chain.py",
+        "core/evidence/chain.py",
         (
             "    gone = replace(known, state=IncarnationState.SUSPECT,",
             "    gone = replace(known, state=IncarnationState.DEAD,",
@@ -89,7 +89,7 @@ BROKEN: tuple[Broken, ...] = (
         "S2",
         "zombie_is_born_in_a_gap",
         (39, 59, 84),
-        "core/continuity.py",
+        "core/evidence/continuity.py",
         ("        return not self.spans_of(ordinal)\n", "        return True\n"),
     ),
     _broken(
@@ -98,7 +98,7 @@ BROKEN: tuple[Broken, ...] = (
         "S2",
         "kubelet_rejects_running_pods",
         (9, 10),
-        "core/certificate.py",
+        "core/evidence/certificate.py",
         ("        or _container_refusal(version, ever if runs_known else None)\n", ""),
         ("    if not version.phase_has_statuses:\n", "    if False:\n"),
     ),

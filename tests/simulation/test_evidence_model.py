@@ -18,7 +18,7 @@ from simulator.evidence.policy import Policy
 from simulator.evidence.questions import Event, Reading
 from simulator.evidence.state import CONTINUOUS, GAPPED, Process, Seat, canonical, initial
 from simulator.evidence.variant import ASSUMPTIONS, VARIANTS, Variant
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOTHING_CAN_BE_PROVEN = {"old kubelet", "virtual kubelet", "unknown kubelet", "hostPID", "stranger"}

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import (
     BrokerBounds,
     GroupType,
@@ -23,7 +24,6 @@ from staticgroup.core.group import (
     LeaveResult,
     MemberView,
 )
-from staticgroup.core.pod import PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from staticgroup.core.chain import Incarnation
-from staticgroup.core.pod import NodeView, PodVersion
+from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.kube.pods.behind import Lineage
 from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.pods.names import NameContinuity

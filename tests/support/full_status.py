@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel
 
-from staticgroup.api import continuity
-from staticgroup.api import status as api
-from staticgroup.api.conditions import Condition, set_condition, stated
 from staticgroup.api.names import INSTANCE_ID_ANNOTATION
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
+from staticgroup.api.resources import continuity, durable
+from staticgroup.api.resources import status as api
+from staticgroup.api.resources.conditions import Condition, set_condition, stated
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
 LATER = T0 + timedelta(minutes=5)
@@ -30,21 +30,21 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
     def so_many(most: int) -> int:
         return most if is_crowded else FEW
 
-    ids = [f"orders-consumer-{number}.3fa9c1d2" for number in range(so_many(api.INCARNATIONS_MAX))]
+    ids = [f"orders-consumer-{number}.3fa9c1d2" for number in range(so_many(durable.INCARNATIONS_MAX))]
     return api.StaticGroupStatus(
         observed_generation=3,
         conditions=_conditions(),
         protocol=api.GroupProtocol.CONSUMER,
         group_state="Stable",
         columns=api.Columns(members="3/4", timeout="45s"),
-        injected=_injected(so_many(api.INJECTED_IDS_MAX), so_many(api.INJECTED_ENV_MAX)),
-        issued=api.Issued(ordinals="0-4,7", templates=["{podName}"] * so_many(api.TEMPLATES_MAX)),
+        injected=_injected(so_many(durable.INJECTED_IDS_MAX), so_many(durable.INJECTED_ENV_MAX)),
+        issued=durable.Issued(ordinals="0-4,7", templates=["{podName}"] * so_many(durable.TEMPLATES_MAX)),
         members=api.Members(expected=4, joined=3, away=1, missing=1, departed=1, foreign=1, dynamic=1, conflicting=1),
         exceptions=[_exception(i) for i in ids[: api.EXCEPTIONS_MAX]],
-        ledger=api.Ledger(overflow=True, incarnations=[_incarnation(n, i) for n, i in enumerate(ids)]),
-        settling=[_settling(i, so_many(api.POD_UIDS_MAX)) for i in ids[: api.SETTLING_MAX]],
+        ledger=durable.Ledger(overflow=True, incarnations=[_incarnation(n, i) for n, i in enumerate(ids)]),
+        settling=[_settling(i, so_many(durable.POD_UIDS_MAX)) for i in ids[: durable.SETTLING_MAX]],
         last_removal=api.LastRemoval(
-            at=T0, instance_id=ids[0], member_id=MEMBER_ID, certificate=api.Certificate.E1, reason="scaled 5→4", count=2
+            at=T0, instance_id=ids[0], member_id=MEMBER_ID, certificate=durable.Certificate.E1, reason="scaled 5→4", count=2
         ),
         last_confirmed_removal=api.ConfirmedRemoval(
             at=T0, instance_id=ids[0], member_id=MEMBER_ID, confirmed_by="b" * 256, reason="scaled 5→4"
@@ -75,17 +75,17 @@ def _conditions() -> list[Condition]:
     return list(conditions)
 
 
-def _injected(ids: int, env: int) -> api.Injected:
-    return api.Injected(
+def _injected(ids: int, env: int) -> durable.Injected:
+    return durable.Injected(
         scope="3fa9c1d2",
         watch_epoch="1",
-        method=api.InjectedMethod.POLICY,
+        method=durable.InjectedMethod.POLICY,
         id_template="{podName}.3fa9c1d2",
         session_timeout_ms=45_000,
         suffix_follows_preset=True,
-        ids=[api.InjectedId(annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", suffix=f"-{n}") for n in range(ids)],
+        ids=[durable.InjectedId(annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", suffix=f"-{n}") for n in range(ids)],
         env=[
-            api.InjectedEnv(container="app", name=f"ID_{n}", annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", value=f"$(POD)-{n}")
+            durable.InjectedEnv(container="app", name=f"ID_{n}", annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", value=f"$(POD)-{n}")
             for n in range(env)
         ],
     )
@@ -97,16 +97,16 @@ def _exception(instance_id: str) -> api.MemberException:
     )
 
 
-def _incarnation(number: int, instance_id: str) -> api.Incarnation:
+def _incarnation(number: int, instance_id: str) -> durable.Incarnation:
     """Every other one is a suspect that a word closed, the others have a certificate."""
     is_suspect = number % 2 == 1
-    return api.Incarnation(
+    return durable.Incarnation(
         pod_name=f"orders-consumer-{number}",
         uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}",
         instance_ids=[instance_id],
         node_name="node",
-        state=api.IncarnationState.SUSPECT if is_suspect else api.IncarnationState.DEAD,
-        certificate=None if is_suspect else api.Certificate.E1_PRIME,
+        state=durable.IncarnationState.SUSPECT if is_suspect else durable.IncarnationState.DEAD,
+        certificate=None if is_suspect else durable.Certificate.E1_PRIME,
         confirmed_by="b" * 256 if is_suspect else None,
         evidence="e" * 300,
         since=T0,
@@ -114,8 +114,8 @@ def _incarnation(number: int, instance_id: str) -> api.Incarnation:
     )
 
 
-def _settling(instance_id: str, uids: int) -> api.Settling:
-    return api.Settling(
+def _settling(instance_id: str, uids: int) -> durable.Settling:
+    return durable.Settling(
         instance_id=instance_id,
         member_id=MEMBER_ID,
         coordinator="1 (b:9092)",

@@ -18,7 +18,7 @@ from typing import Any
 
 from simulator.engine.loop import run
 from staticgroup.api import names
-from staticgroup.core.pod import PodVersion
+from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.hooks import PodStoreHooks
@@ -31,7 +31,7 @@ from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator
 from staticgroup.runtime.reconciler import Reconciler
 from staticgroup.runtime.stores import Stores
-from staticgroup.runtime.work_queue import Key, Outcome, WorkQueue
+from staticgroup.runtime.work_queue import Key, Result, WorkQueue
 from support.fake_gateways import FakeKafka, FakeKube
 from unit.core import builders as make
 
@@ -188,7 +188,7 @@ class Roll:
         for key in self._groups_of(pod_name):
             self.queue.add(key)
 
-    async def _round(self, key: Key) -> Outcome:
+    async def _round(self, key: Key) -> Result:
         await asyncio.sleep(ROUND_S * self.rng.uniform(0.8, 1.2))
         return await self.reconciler.reconcile(key)
 

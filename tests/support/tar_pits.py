@@ -13,7 +13,7 @@ from random import Random
 
 from simulator.engine.loop import run
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
-from staticgroup.runtime.work_queue import Key, Outcome, WorkQueue
+from staticgroup.runtime.work_queue import Key, Result, WorkQueue
 
 ANSWER_S = (0.05, 0.25)
 """Shortest and longest healthy round: a describe, some writes, sometimes a removal."""
@@ -106,12 +106,12 @@ async def _play(scene: Scene, *, are_pits_silent: bool) -> Waits:
     def connection_of(key: Key) -> Key:
         return key[0], key[1].partition(".")[0] if scene.is_one_namespace or key[0] == "pits" else "kafka"
 
-    async def work(key: Key) -> Outcome:
+    async def work(key: Key) -> Result:
         answered, began_s = asked.pop(key, []), loop.time()
         described = await brokers.describe(key, connection_of(key))
         waits.begun_s += [began_s - at for at in answered]
         waits.ended_s += [loop.time() - at for at in answered]
-        return Outcome(requeue_after_s=GROUP_POLL_S, failed=isinstance(described, KafkaProblem))
+        return Result(requeue_after_s=GROUP_POLL_S, failed=isinstance(described, KafkaProblem))
 
     queue = WorkQueue(work, concurrency=scene.concurrency, lane_of=connection_of, deadline_s=90.0)
     queue.start()

@@ -18,11 +18,11 @@ import pytest
 import yaml
 
 from staticgroup.api import crd, names
-from staticgroup.api.identity import Preset
 from staticgroup.api.injection import env_names
-from staticgroup.api.kafkaconnection import KafkaConnection
 from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
-from staticgroup.api.staticgroup import StaticGroup
+from staticgroup.api.resources.identity import Preset
+from staticgroup.api.resources.kafkaconnection import KafkaConnection
+from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.core.group import KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.runtime.process.settings import PREFIX, from_environment

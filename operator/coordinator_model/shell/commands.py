@@ -1,4 +1,4 @@
-"""The world of the shell: one coordinator, a clock and some clients, and what can happen in it."""
+"""A session of the shell: one coordinator, a clock and some clients, and what can happen in it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CommandError(Exception):
     """What was typed cannot be done; the text says why."""
 
 
-class World:
+class ShellSession:
     """The state of one shell session.
 
     Parameters

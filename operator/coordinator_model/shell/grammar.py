@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from . import text
 from .clients import CLIENTS
-from .commands import CommandError, World
+from .commands import CommandError, ShellSession
 
 
 class Parser(argparse.ArgumentParser):
@@ -94,26 +94,26 @@ def _plain(name: str, about: str, *arguments: tuple[str, dict[str, Any]]) -> Par
     return parser
 
 
-Command = tuple[Parser, Callable[[World, argparse.Namespace], None]]
+Command = tuple[Parser, Callable[[ShellSession, argparse.Namespace], None]]
 
 COMMANDS: dict[str, Command] = {
     "topic": (
         _plain("topic", "Create a topic or let it grow.", ("name", {}), ("partitions", {"type": _positive})),
         lambda world, o: world.topic(o.name, o.partitions),
     ),
-    "join": (_join_parser(), World.join),
-    "heartbeat": (_of_group("heartbeat", "Heartbeat: one client, or all.", optional_name=True), World.heartbeat),
-    "leave": (_leave_parser(), World.leave),
-    "crash": (_of_group("crash", "Stop a client without a word."), World.crash),
-    "release": (_of_group("release", "Send epoch -2 for a static member that died."), World.release),
-    "bounce": (_bounce_parser(), World.bounce),
-    "tick": (_tick_parser(), World.tick),
+    "join": (_join_parser(), ShellSession.join),
+    "heartbeat": (_of_group("heartbeat", "Heartbeat: one client, or all.", optional_name=True), ShellSession.heartbeat),
+    "leave": (_leave_parser(), ShellSession.leave),
+    "crash": (_of_group("crash", "Stop a client without a word."), ShellSession.crash),
+    "release": (_of_group("release", "Send epoch -2 for a static member that died."), ShellSession.release),
+    "bounce": (_bounce_parser(), ShellSession.bounce),
+    "tick": (_tick_parser(), ShellSession.tick),
     "failover": (_plain("failover", "Move the groups to another broker."), lambda world, o: world.failover()),
     "config": (
         _plain("config", "Change group settings.", ("group", {}), ("pairs", {"nargs": "+", "metavar": "NAME=VALUE"})),
         lambda world, o: world.config(o.group, o.pairs),
     ),
-    "plan": (_plan_parser(), World.plan),
+    "plan": (_plan_parser(), ShellSession.plan),
     "switch": (
         _plain("switch", "Show or change broker settings.", ("pairs", {"nargs": "*", "metavar": "NAME=VALUE"})),
         lambda world, o: world.switch(o.pairs),

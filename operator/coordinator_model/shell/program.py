@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from .commands import CommandError, World
+from .commands import CommandError, ShellSession
 from .grammar import COMMANDS
 
 _INTRO = """Kafka's group coordinator. One topic, orders, with 6 partitions; the clock stands at 0.
@@ -35,7 +35,7 @@ class Shell(cmd.Cmd):
         self.use_rawinput = stdin.isatty()
         self.failures = 0
         self._echo = echo
-        self._world = World(self._print)
+        self._session = ShellSession(self._print)
         if not self.use_rawinput:
             self.prompt = ""
 
@@ -84,7 +84,7 @@ class Shell(cmd.Cmd):
         if command is None:
             raise CommandError(f"no command {name!r}; `help` lists them")
         parser, action = command
-        action(self._world, parser.parse_args(arguments))
+        action(self._session, parser.parse_args(arguments))
 
     def _help(self, topics: Sequence[str]) -> None:
         if topics:

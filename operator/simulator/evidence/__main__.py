@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from .check import Outcome, search
+from .check import SearchResult, search
 from .continuity import catalogue
 from .continuity.scenario import Scenario
 from .variant import ASSUMPTIONS, VARIANTS, Variant
@@ -25,7 +25,7 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _row(outcome: Outcome) -> str:
+def _row(outcome: SearchResult) -> str:
     found = outcome.violation or "safe"
     if outcome.departures and not outcome.violation:
         found += f", {outcome.departures:,} departures end in a removal"
@@ -35,7 +35,7 @@ def _row(outcome: Outcome) -> str:
     )
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: SearchResult) -> None:
     _say(_row(outcome))
     for number, step in enumerate(outcome.trace, start=1):
         _say(f"  {number:>2}  {step}")
@@ -46,7 +46,7 @@ def _search_variants(names: Sequence[str], *, is_deep: bool) -> int:
     every = (*_DEFAULT, *catalogue.DEEP, *_ASSUMED)
     whole = catalogue.DEEP if is_deep else _DEFAULT
     chosen = [v for name in names for v in every if v.name == name] if names else list(whole)
-    outcomes: list[Outcome] = []
+    outcomes: list[SearchResult] = []
     for variant in chosen:
         outcomes.append(search(variant))
         _tell(outcomes[-1])

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 
 from .continuity.model import ContinuityModel
 from .continuity.scenario import Scenario
 from .kafka import Kafka
+from .kubernetes import Kubernetes
 from .move import Move
 from .objects import FAILED, uid_of
 from .policy import Policy
 from .rounds import Operator
 from .state import CONTINUOUS, State, canonical, initial, is_alive
 from .variant import Variant
-from .world import World
 
 STATES_MAX = 1_000_000
 STUCK = "a departure that can be proven never ends in a removal"
@@ -77,7 +77,7 @@ class Searchable(Protocol[_State]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SearchResult:
     """What a search found.
 
     Parameters
@@ -115,7 +115,7 @@ class Model:
         self.progress = variant.progress
         self.start = initial(variant)
         self.policy = Policy(variant)
-        self._actors = (World(variant, self.policy), Kafka(variant, self.policy), Operator(variant, self.policy))
+        self._actors = (Kubernetes(variant, self.policy), Kafka(variant, self.policy), Operator(variant, self.policy))
 
     def moves(self, state: State) -> Iterator[Move]:
         """Yield every move of every actor."""
@@ -190,9 +190,9 @@ class _Search:
         self._graph = _Graph()
         self._transitions = self._removals = self._depth = 0
 
-    def outcome(self, violation: str = "", trace: tuple[str, ...] = (), departures: int = 0) -> Outcome:
+    def outcome(self, violation: str = "", trace: tuple[str, ...] = (), departures: int = 0) -> SearchResult:
         """Return what was found so far; complete unless something was violated."""
-        return Outcome(
+        return SearchResult(
             variant=self._model.name,
             states=len(self._order),
             transitions=self._transitions,
@@ -205,7 +205,7 @@ class _Search:
             is_complete=not violation,
         )
 
-    def run(self) -> Outcome:
+    def run(self) -> SearchResult:
         """Visit every reachable state, or stop at the first broken promise."""
         at, level_end = 0, 1
         while at < len(self._order):
@@ -233,7 +233,7 @@ class _Search:
         elif self._model.progress and move.is_fair and to != at:
             self._graph.causes.setdefault(to, []).append(at)
 
-    def _with_departures(self) -> Outcome:
+    def _with_departures(self) -> SearchResult:
         ending = self._graph.ending()
         departures = 0
         for number, state in enumerate(self._order):
@@ -244,7 +244,7 @@ class _Search:
         return self.outcome(departures=departures)
 
 
-def search(variant: Variant | Scenario, *, states_max: int = STATES_MAX) -> Outcome:
+def search(variant: Variant | Scenario, *, states_max: int = STATES_MAX) -> SearchResult:
     """Visit every reachable state of a variant or scenario, or stop at the first broken promise.
 
     Parameters

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from staticgroup.api import status as api
 from staticgroup.api.ordinals import Ordinals
-from staticgroup.api.staticgroup import StaticGroupSpec
-from staticgroup.core import identity as core_identity
-from staticgroup.core import memory, plan
-from staticgroup.core.certificate import Certificate, CertificateKind
-from staticgroup.core.chain import Incarnation, IncarnationState
-from staticgroup.core.continuity import Checkpoint
+from staticgroup.api.resources import status as api
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.core import plan
+from staticgroup.core.evidence.certificate import Certificate, CertificateKind
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.continuity import Checkpoint
+from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.core.group import GroupType, GroupView, MemberView
-from staticgroup.core.pod import NodeView, PodVersion
+from staticgroup.core.ids import naming
 from staticgroup.core.snapshot import Evidence, FreshRead, History, Injected, SeatMemory, Snapshot
+from staticgroup.core.status import memory
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube import translate
 from staticgroup.kube.pods import book as incarnation_book
@@ -47,7 +48,7 @@ class Policy:
 
     Parameters
     ----------
-    variant: decides the identity scheme, the kubelet's version and the spec.
+    variant: decides the scheme of the ids, the kubelet's version and the spec.
     """
 
     def __init__(self, variant: Variant) -> None:
@@ -83,7 +84,7 @@ class Policy:
             ),
             issued_ordinals=Ordinals.of(range(1), range(ORDINAL, ORDINAL + 1)),
         )
-        self.identity = core_identity.identity_of(self.spec, self._history)
+        self.naming = naming.naming_of(self.spec, self._history)
         suffixes = ("",) if variant.members == 1 else tuple(f"-{n}" for n in range(variant.members))
         self.instance_ids = tuple(self._base_id + suffix for suffix in suffixes)
         self.events_ineffective_may_go = not self._keeps_versions
@@ -306,7 +307,7 @@ class Policy:
             workload=_workload(2 if reading.wanted else 1),
             pods=(
                 self._bystander_pod,
-                *(self.identity.expand(i) for i in self._books[index].incarnations if i.object_present),
+                *(self.naming.expand(i) for i in self._books[index].incarnations if i.object_present),
             ),
             group=self._group(reading),
             evidence={i: Evidence(chain=chain) for i, chain in chains.items()},
@@ -334,9 +335,9 @@ class Policy:
 
     def _chain(self, index: int, instance_id: str) -> tuple[Incarnation, ...]:
         """Take the chain as the reconciler does: by pod name and by every id the pod may carry for it."""
-        carried = sorted(self.identity.carried_as(instance_id))
-        chain = self._open(index).records.chain(NAMESPACE, (self.identity.pod_name_of(instance_id) or "",), carried)
-        return tuple(self.identity.expand(i) for i in chain)
+        carried = sorted(self.naming.carried_as(instance_id))
+        chain = self._open(index).records.chain(NAMESPACE, (self.naming.pod_name_of(instance_id) or "",), carried)
+        return tuple(self.naming.expand(i) for i in chain)
 
     def _group(self, reading: Reading) -> GroupView:
         is_consumer = self._variant.consumer

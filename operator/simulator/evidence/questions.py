@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from staticgroup.core.chain import Incarnation
+from staticgroup.core.evidence.chain import Incarnation
 
 from .objects import Pod
 

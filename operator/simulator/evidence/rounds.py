@@ -24,7 +24,7 @@ from .state import (
     SUSPENSION,
     Durable,
     Replica,
-    Round,
+    RoundSoFar,
     Seat,
     State,
     is_alive,
@@ -37,7 +37,7 @@ class Operator(Actors):
 
     def __init__(self, variant: Variant, policy: Policy) -> None:
         super().__init__(variant, policy)
-        self._hopes: dict[Round, bool] = {}
+        self._hopes: dict[RoundSoFar, bool] = {}
 
     def moves(self, state: State) -> Iterator[Move]:
         """Yield every move of every replica."""
@@ -116,7 +116,7 @@ class Operator(Actors):
             decided = self.idle(after)
             if decision.removals:
                 members = tuple(m if slot in decision.removals else 0 for slot, m in enumerate(after.round.members))
-                kept = Round(
+                kept = RoundSoFar(
                     members=members,
                     slots=decision.removals,
                     outdated=after.round.outdated,
@@ -127,7 +127,7 @@ class Operator(Actors):
                 f"{says}; the plan {why}", self.set_replica(state, n, decided), is_fair=True, violation=violation
             )
 
-    def _may_end_well(self, read: Round) -> bool:
+    def _may_end_well(self, read: RoundSoFar) -> bool:
         """Ask the product whether this reading could still lead to a removal if all that is left were perfect.
 
         A round that cannot is the same as an abandoned one. Guards only ever add up, so perfect evidence is the best case.
@@ -140,7 +140,7 @@ class Operator(Actors):
             self._hopes[read] = known
         return known
 
-    def _reading(self, read: Round, held_long: bool) -> Reading:
+    def _reading(self, read: RoundSoFar, held_long: bool) -> Reading:
         slots = len(self.policy.instance_ids)
         return Reading(
             described=tuple(bool(m) for m in read.members),
@@ -151,7 +151,7 @@ class Operator(Actors):
             held_long=held_long,
         )
 
-    def _too_many(self, removals: tuple[int, ...], read: Round) -> str:
+    def _too_many(self, removals: tuple[int, ...], read: RoundSoFar) -> str:
         """Say whether one batch exceeds the budget that the user gave; the group has one member besides these."""
         size = 1 + sum(bool(m) for m in read.members)
         allowed = max(1, size * self.variant.max_percent_of_group // 100)
@@ -194,7 +194,7 @@ class Operator(Actors):
         says = f"LeaveGroup of {who} arrives: {', '.join(said)}"
         return Move(says, after, is_fair=True, violation=violation, removes="removed" in said)
 
-    def _unwanted(self, state: State, decided: Round) -> str:
+    def _unwanted(self, state: State, decided: RoundSoFar) -> str:
         if state.suspended:
             return "a member is removed while the StaticGroup is suspended"
         if self.variant.intent and not decided.unwanted:

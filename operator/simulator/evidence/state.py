@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from staticgroup.core.chain import Incarnation
+from staticgroup.core.evidence.chain import Incarnation
 
 from .objects import ABSENT, Pod
 from .questions import Event
@@ -74,7 +74,7 @@ class Seat(NamedTuple):
     stored: int = 0
 
 
-class Round(NamedTuple):
+class RoundSoFar(NamedTuple):
     """What one round has read so far; see `Policy.Reading`.
 
     Parameters
@@ -98,7 +98,7 @@ class Round(NamedTuple):
     behind: int = 0
 
 
-NO_ROUND = Round()
+NO_ROUND = RoundSoFar()
 
 
 class Replica(NamedTuple):
@@ -114,7 +114,7 @@ class Replica(NamedTuple):
     log: tuple[Event, ...] = ()
     watch: int = CONTINUOUS
     step: int = 0
-    round: Round = NO_ROUND
+    round: RoundSoFar = NO_ROUND
 
 
 class Durable(NamedTuple):

@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from staticgroup.api import names
-from staticgroup.api.kafkaconnection import KafkaConnection
-from staticgroup.api.staticgroup import StaticGroup
+from staticgroup.api.resources.kafkaconnection import KafkaConnection
+from staticgroup.api.resources.staticgroup import StaticGroup
 
 from .objects import KAFKA_CONNECTIONS, STATIC_GROUPS, Json
 

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from coordinator_model.base.settings import BrokerSettings
 from staticgroup.api.identifiers import SuffixStyle
-from staticgroup.api.identity import IMPLIED_SUFFIXES, InjectionMethod, Preset
 from staticgroup.api.protocols import ProtocolChoice
-from staticgroup.api.staticgroup import Mode, RemovalPolicy, TimeoutMode
+from staticgroup.api.resources.identity import IMPLIED_SUFFIXES, InjectionMethod, Preset
+from staticgroup.api.resources.staticgroup import Mode, RemovalPolicy, TimeoutMode
 
 from ..kubernetes.objects import Json
 from ..world.teams import GROUP, WORKLOAD, Team

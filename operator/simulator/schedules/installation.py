@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from staticgroup.api.staticgroup import Mode, RemovalPolicy
+from staticgroup.api.resources.staticgroup import Mode, RemovalPolicy
 
 from ..faults.arrivals import come_unseen
 from ..faults.heirs import find_again

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from staticgroup.api import names
-from staticgroup.api.identity import EnvEntry, Identity
 from staticgroup.api.injection import env_entries
+from staticgroup.api.resources.identity import EnvEntry, Identity
 
 from ..kubernetes.objects import Json
 from ..kubernetes.users import stateful_set

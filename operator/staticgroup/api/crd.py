@@ -15,12 +15,12 @@ from typing import Any, Final, Literal
 import yaml
 
 from . import names, policy
-from .confirmation import PodEndConfirmation, PodEndConfirmationSpec
-from .gapconfirmation import WatchGapConfirmation, WatchGapConfirmationSpec
-from .kafkaconnection import KafkaConnection, KafkaConnectionSpec, KafkaConnectionStatus
+from .resources.confirmation import PodEndConfirmation, PodEndConfirmationSpec
+from .resources.gapconfirmation import WatchGapConfirmation, WatchGapConfirmationSpec
+from .resources.kafkaconnection import KafkaConnection, KafkaConnectionSpec, KafkaConnectionStatus
+from .resources.staticgroup import StaticGroup, StaticGroupSpec
+from .resources.status import StaticGroupStatus
 from .schema import INT32_MAX, ApiModel
-from .staticgroup import StaticGroup, StaticGroupSpec
-from .status import StaticGroupStatus
 
 POLICY_PATH: Final = Path("charts/staticgroup/files/policy.yaml")
 CONFIRMATION_POLICY_FILE: Final = "confirmation-policy.yaml"

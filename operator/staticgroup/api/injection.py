@@ -14,8 +14,8 @@ from typing import Final
 
 from . import names
 from .identifiers import SuffixStyle
-from .identity import IMPLIED_SUFFIXES, EnvEntry, Identity, Preset
-from .status import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod
+from .resources.durable import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod
+from .resources.identity import IMPLIED_SUFFIXES, EnvEntry, Identity, Preset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def _composed(id_template: str, suffix: str) -> str | None:
     return value if len(value) <= INJECTED_VALUE_MAX else None
 
 
-def injected(
+def resolve_injected(
     identity: Identity,
     *,
     method: InjectedMethod,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from ..api.staticgroup import RemovalPolicy, StaticGroupSpec
-from ..api.status import ExceptionKind
-from .chain import ChainClause, ChainVerdict
+from ..api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
+from ..api.resources.status import ExceptionKind
+from .evidence.chain import ChainClause, ChainVerdict
 from .findings import Finding, Subject
 from .group import GroupView, MemberView
 from .protocols import can_leave

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ..api.staticgroup import StaticGroupSpec
-from .identity import Identity, identity_of
-from .injection import InjectionPlan, plan_injection
+from ..api.resources.staticgroup import StaticGroupSpec
+from .ids.naming import Naming, naming_of
+from .next_pods.injection import InjectionPlan, plan_injection
+from .next_pods.timeouts import TimeoutPlan, plan_timeout
 from .protocols import protocol_in_force
 from .snapshot import History, Snapshot
-from .timeouts import TimeoutPlan, plan_timeout
 from .workload import WorkloadView
 
 
@@ -27,7 +27,7 @@ class Intent:
     expected: ids that the workload calls for, each with its ordinal.
     """
 
-    identity: Identity
+    naming: Naming
     expected: Mapping[str, int]
 
 
@@ -48,11 +48,11 @@ def intent_of(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> In
     _, injection = next_pods(spec, snapshot, history)
     history = replace(history, injected=injection.injected, templates=injection.templates)
     try:
-        identity = identity_of(spec, history)
-        expected = expected_ids(identity, snapshot.workload)
+        naming = naming_of(spec, history)
+        expected = expected_ids(naming, snapshot.workload)
     except ValueError:  # too many ids, ids that a broker refuses, ids that cannot be told apart
         return None
-    return Intent(identity=identity, expected=expected) if identity.schemes else None
+    return Intent(naming=naming, expected=expected) if naming.schemes else None
 
 
 def next_pods(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> tuple[TimeoutPlan, InjectionPlan]:
@@ -68,7 +68,7 @@ def next_pods(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> tu
     return timeout, plan_injection(spec, snapshot, history, timeout)
 
 
-def expected_ids(identity: Identity, workload: WorkloadView | None) -> Mapping[str, int]:
+def expected_ids(naming: Naming, workload: WorkloadView | None) -> Mapping[str, int]:
     """Return the ids that a workload's intent calls for, each with its ordinal.
 
     Parameters
@@ -79,6 +79,6 @@ def expected_ids(identity: Identity, workload: WorkloadView | None) -> Mapping[s
     ------
     InvalidInstanceIdError: an id that the spec makes would be refused by the broker.
     """
-    if workload is None or workload.is_ending or not identity.schemes:
+    if workload is None or workload.is_ending or not naming.schemes:
         return {}
-    return {str(i): int(o) for i, o in identity.schemes[0].expected_ids(workload.start, workload.replicas).items()}
+    return {str(i): int(o) for i, o in naming.schemes[0].expected_ids(workload.start, workload.replicas).items()}

@@ -11,23 +11,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, TooManyIdsError
-from ..api.identity import InjectionMethod
-from ..api.staticgroup import StaticGroupSpec
-from .chain import ChainVerdict, Incarnation
-from .continuity import Checkpoint, SpanReason
+from ..api.resources.identity import InjectionMethod
+from ..api.resources.staticgroup import StaticGroupSpec
+from .evidence.chain import ChainVerdict, Incarnation
+from .evidence.continuity import Checkpoint, SpanReason
 from .findings import Finding
 from .group import GroupView, KafkaProblem, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held, is_kept_for_good
-from .identity import Identity, identity_of
-from .in_force import judged
-from .injection import InjectionPlan, InjectionVerdict
+from .ids.naming import Naming, naming_of
+from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .intent import Intent, expected_ids, intent_of, next_pods
+from .next_pods.in_force import judged
+from .next_pods.injection import InjectionPlan, InjectionVerdict
+from .next_pods.timeouts import TimeoutPlan
 from .protocols import can_leave, protocol_in_force
 from .roles import role_of
 from .seats import Seat, SeatTable, Standing, departed_seats, lay, pods_without_id
 from .snapshot import EPOCH_UNKNOWN, History, Snapshot
-from .suffixes import SuffixMismatch, suffix_mismatch
-from .timeouts import TimeoutPlan
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""
@@ -79,7 +79,7 @@ class Plan:
     table: SeatTable | None = None
     pods_without_id: tuple[Incarnation, ...] = ()
     suffix: SuffixMismatch | None = None
-    identity: Identity | None = None
+    naming: Naming | None = None
     identity_error: str = ""
     too_large: str = ""
     timeout: TimeoutPlan | None = None
@@ -120,37 +120,37 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         snapshot = replace(snapshot, continuity=base.history.continuity)  # a lost memory counts from this round on
     issued = _with_issued(base.history, snapshot, injection)
     try:
-        identity = identity_of(spec, base.history)
-        expected = expected_ids(identity, snapshot.workload)
+        naming = naming_of(spec, base.history)
+        expected = expected_ids(naming, snapshot.workload)
     except InvalidInstanceIdError as error:
         return replace(base, identity_error=str(error))
     except AmbiguousIdentityError as error:
         return replace(base, history=_silenced(history, base.history), identity_error=str(error))
     except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
         return replace(base, history=_without_departures(issued), too_large=str(error))
-    bare = pods_without_id(identity, expected, snapshot.pods)
-    base = replace(base, identity=identity, pods_without_id=bare, history=issued)
-    return _about_members(base, spec, snapshot, identity, expected, now_s)
+    bare = pods_without_id(naming, expected, snapshot.pods)
+    base = replace(base, naming=naming, pods_without_id=bare, history=issued)
+    return _about_members(base, spec, snapshot, naming, expected, now_s)
 
 
 def _about_members(
-    base: Plan, spec: StaticGroupSpec, snapshot: Snapshot, identity: Identity, expected: Mapping[str, int], now_s: float
+    base: Plan, spec: StaticGroupSpec, snapshot: Snapshot, naming: Naming, expected: Mapping[str, int], now_s: float
 ) -> Plan:
     """Add to a plan what is decided about the members of the group, if that could be read."""
     group = snapshot.group
     if isinstance(group, KafkaProblem):
         return base
     without_id = base.pods_without_id
-    table = lay(role_of(spec), identity, expected, snapshot, group, base.history, now_s, without_id=without_id)
+    table = lay(role_of(spec), naming, expected, snapshot, group, base.history, now_s, without_id=without_id)
     history = replace(base.history, seats=table.memories())
-    removals, kept = _plan_removals(spec, snapshot, group, table, identity, now_s)
+    removals, kept = _plan_removals(spec, snapshot, group, table, naming, now_s)
     actions = (RemoveMembers(group_id=group.group_id, removals=removals),) if removals else ()
     return replace(
         base,
         actions=actions,
         held=kept,
         table=table,
-        suffix=suffix_mismatch(spec.identity, history.injected, identity, table),
+        suffix=suffix_mismatch(spec.identity, history.injected, naming, table),
         history=history,
         requeue_after_s=_requeue_after_s(table, kept, history, bool(actions)),
     )
@@ -190,7 +190,7 @@ def reads_needed(
     found = departed(spec, snapshot, history, now_s, intent)
     ripe = [seat for seat in found if seat.verdict is not None and seat.verdict.is_proven]
     if len(ripe) > READS_MAX:
-        candidates = _candidates(spec, snapshot, group, ripe, intent.identity, now_s)
+        candidates = _candidates(spec, snapshot, group, ripe, intent.naming, now_s)
         kept = {candidate.seat.key for candidate in candidates if is_kept_for_good(candidate)}
         ripe.sort(key=lambda seat: (seat.key in kept, seat.key))
     return tuple(ripe[:READS_MAX])
@@ -204,7 +204,7 @@ def departed(
     group = snapshot.group
     if intent is None or not isinstance(group, GroupView):
         return ()
-    return departed_seats(role_of(spec), intent.identity, intent.expected, snapshot, group, history, now_s)
+    return departed_seats(role_of(spec), intent.naming, intent.expected, snapshot, group, history, now_s)
 
 
 def _with_issued(history: History, snapshot: Snapshot, injection: InjectionPlan) -> History:
@@ -222,12 +222,12 @@ def _without_departures(history: History) -> History:
 
 
 def _plan_removals(
-    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, identity: Identity, now_s: float
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, naming: Naming, now_s: float
 ) -> tuple[tuple[Removal, ...], tuple[Finding, ...]]:
     """Run every departed member through the guards; the budget limits the survivors."""
     passed: list[Candidate] = []
     kept: list[Finding] = []
-    for candidate in _candidates(spec, snapshot, group, table.departed, identity, now_s):
+    for candidate in _candidates(spec, snapshot, group, table.departed, naming, now_s):
         finding = first_hit(candidate)
         if finding is not None:
             kept.append(finding)
@@ -242,7 +242,7 @@ def _plan_removals(
 
 
 def _candidates(
-    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], identity: Identity, now_s: float
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming, now_s: float
 ) -> Iterable[Candidate]:
     for seat in seats:
         if seat.verdict is None:
@@ -255,7 +255,7 @@ def _candidates(
                 group=group,
                 spec=spec,
                 snapshot=snapshot,
-                is_scoped=identity.is_scoped,
+                is_scoped=naming.is_scoped,
                 now_s=now_s,
             )
 

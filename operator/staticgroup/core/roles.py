@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..api.staticgroup import StaticGroupSpec
+from ..api.resources.staticgroup import StaticGroupSpec
 from .group import GroupView, MemberView
 
 

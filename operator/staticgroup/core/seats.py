@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .chain import ChainVerdict, Incarnation, IncarnationState, judge
+from .evidence.chain import ChainVerdict, Incarnation, IncarnationState, judge
 from .group import GroupType, GroupView, MemberView
-from .identity import Identity
+from .ids.naming import Naming
 from .roles import Role
 from .snapshot import NOTHING_REMEMBERED, Evidence, FreshRead, History, RemovalRecord, SeatMemory, Snapshot
 
@@ -122,7 +122,7 @@ class SeatTable:
 
 
 def lay(
-    role: Role, identity: Identity, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
+    role: Role, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
     now_s: float, *, without_id: Iterable[Incarnation] = (),
 ) -> SeatTable:
     """Lay the table of one reading.
@@ -136,23 +136,23 @@ def lay(
     reading = _Reading(group, snapshot, history, now_s)
     bare = {pod.pod_name for pod in without_id}
     seats = [
-        reading.wanted(key, ordinal, f"{identity.schemes[0].workload_name}-{ordinal}", held.get(key, ()), bare)
+        reading.wanted(key, ordinal, f"{naming.schemes[0].workload_name}-{ordinal}", held.get(key, ()), bare)
         for key, ordinal in expected.items()
     ]
-    seats += _departed(identity, expected, held, reading)
-    seats += _vacated(identity, expected, held, reading)
-    foreign = (m for key in sorted(held) if key not in expected and identity.ordinal_of(key) is None for m in _sorted(held[key]))
+    seats += _departed(naming, expected, held, reading)
+    seats += _vacated(naming, expected, held, reading)
+    foreign = (m for key in sorted(held) if key not in expected and naming.ordinal_of(key) is None for m in _sorted(held[key]))
     dynamic = sorted((m for m in group.members if role.key_of(m) is None), key=lambda m: m.member_id)
     return SeatTable(seats=tuple(seats), foreign=tuple(foreign), dynamic=tuple(dynamic))
 
 
 def departed_seats(
-    role: Role, identity: Identity, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
+    role: Role, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
     now_s: float,
 ) -> tuple[Seat, ...]:
     """Return only the departed seats of `lay`, judged by the evidence that is there so far; parameters as there."""
     held = {key: holders for key, holders in _held(role, group).items() if key not in expected}
-    return tuple(_departed(identity, expected, held, _Reading(group, snapshot, history, now_s)))
+    return tuple(_departed(naming, expected, held, _Reading(group, snapshot, history, now_s)))
 
 
 def _held(role: Role, group: GroupView) -> dict[str, list[MemberView]]:
@@ -165,17 +165,17 @@ def _held(role: Role, group: GroupView) -> dict[str, list[MemberView]]:
     return held
 
 
-def is_departed(identity: Identity, expected: Mapping[str, int], instance_id: str) -> bool:
+def is_departed(naming: Naming, expected: Mapping[str, int], instance_id: str) -> bool:
     """True for an id that this StaticGroup may have issued and that the workload does not call for (any more)."""
-    return instance_id not in expected and identity.ordinal_of(instance_id) is not None
+    return instance_id not in expected and naming.ordinal_of(instance_id) is not None
 
 
 def pods_without_id(
-    identity: Identity, expected: Mapping[str, int], pods: Sequence[Incarnation]
+    naming: Naming, expected: Mapping[str, int], pods: Sequence[Incarnation]
 ) -> tuple[Incarnation, ...]:
     """Return the live pods of wanted ordinals that carry no id the present scheme makes."""
-    wanted_names = {f"{identity.schemes[0].workload_name}-{ordinal}" for ordinal in expected.values()}
-    return tuple(p for p in pods if p.pod_name in wanted_names and _lacks_id(identity, p))
+    wanted_names = {f"{naming.schemes[0].workload_name}-{ordinal}" for ordinal in expected.values()}
+    return tuple(p for p in pods if p.pod_name in wanted_names and _lacks_id(naming, p))
 
 
 def is_continuous(snapshot: Snapshot, history: History, ordinal: int | None) -> bool:
@@ -310,21 +310,21 @@ class _Reading:
 
 
 def _departed(
-    identity: Identity, expected: Mapping[str, int], held: Mapping[str, Sequence[MemberView]], reading: _Reading
+    naming: Naming, expected: Mapping[str, int], held: Mapping[str, Sequence[MemberView]], reading: _Reading
 ) -> Iterable[Seat]:
     for key in sorted(held):
-        ordinal = identity.ordinal_of(key) if is_departed(identity, expected, key) else None
+        ordinal = naming.ordinal_of(key) if is_departed(naming, expected, key) else None
         if ordinal is not None:
-            yield reading.departed(key, int(ordinal), identity.pod_name_of(key) or "", held[key])
+            yield reading.departed(key, int(ordinal), naming.pod_name_of(key) or "", held[key])
 
 
 def _vacated(
-    identity: Identity, expected: Mapping[str, int], held: Mapping[str, Sequence[MemberView]], reading: _Reading
+    naming: Naming, expected: Mapping[str, int], held: Mapping[str, Sequence[MemberView]], reading: _Reading
 ) -> Iterable[Seat]:
     for key, memory in sorted(reading.history.seats.items()):
-        ordinal = identity.ordinal_of(key)
+        ordinal = naming.ordinal_of(key)
         if memory.removal is not None and key not in expected and (key not in held or ordinal is None):
-            pod_name = identity.pod_name_of(key) or ""
+            pod_name = naming.pod_name_of(key) or ""
             yield reading.vacated(key, int(ordinal) if ordinal is not None else -1, pod_name, memory.removal)
 
 
@@ -332,8 +332,8 @@ def _sorted(members: Iterable[MemberView]) -> list[MemberView]:
     return sorted(members, key=lambda m: m.member_id)
 
 
-def _lacks_id(identity: Identity, pod: Incarnation) -> bool:
+def _lacks_id(naming: Naming, pod: Incarnation) -> bool:
     """True for a live pod that carries no id the present scheme makes."""
     if pod.state is not IncarnationState.LIVE or pod.is_deleting:
         return False
-    return not any(identity.is_current(i) for i in pod.instance_ids)
+    return not any(naming.is_current(i) for i in pod.instance_ids)

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..api.ordinals import Ordinals
-from .advice import Advice
-from .chain import Incarnation
-from .continuity import Checkpoint
+from .evidence.chain import Incarnation
+from .evidence.continuity import Checkpoint
 from .group import BrokerBounds, GroupView, KafkaProblem
+from .next_pods.advice import Advice
 from .workload import WorkloadView
 
 EPOCH_UNKNOWN = "unknown"

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from ..api.kafkaconnection import KafkaConnectionSpec, OAuth, Sasl, SaslMechanism, Tls
+from ..api.resources.kafkaconnection import KafkaConnectionSpec, OAuth, Sasl, SaslMechanism, Tls
 from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import parse_host_port
 from .errors import Refusal, refusal

@@ -55,7 +55,7 @@ _HOW: Final[Mapping[GroupType, _How]] = {
 }
 
 Pause = Callable[[float], Awaitable[None]]
-Outcome = GroupView | KafkaProblem
+Described = GroupView | KafkaProblem
 Reading = GroupView | Refusal
 
 
@@ -132,10 +132,10 @@ class GroupReader:
         self._pause = pause
         self._rng = rng
         self._sizes = BatchSizes()
-        self._waiting: dict[str, asyncio.Future[Outcome]] = {}
+        self._waiting: dict[str, asyncio.Future[Described]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def describe(self, group_id: str) -> Outcome:
+    async def describe(self, group_id: str) -> Described:
         """Read one group completely, or say why not.
 
         Notes
@@ -165,7 +165,7 @@ class GroupReader:
             if not isinstance(error, Exception):
                 raise
 
-    async def _read(self, batch: Mapping[str, asyncio.Future[Outcome]], attempt: int, deadline_s: float) -> None:
+    async def _read(self, batch: Mapping[str, asyncio.Future[Described]], attempt: int, deadline_s: float) -> None:
         try:
             located = await self._pool.coordinators(tuple(batch), deadline_s)
         except Refusal as refused:
@@ -186,7 +186,7 @@ class GroupReader:
         self,
         node: BrokerNode,
         group_ids: Sequence[str],
-        batch: Mapping[str, asyncio.Future[Outcome]],
+        batch: Mapping[str, asyncio.Future[Described]],
         attempt: int,
         deadline_s: float,
     ) -> None:
@@ -199,7 +199,7 @@ class GroupReader:
 
     async def _conclude(
         self,
-        batch: Mapping[str, asyncio.Future[Outcome]],
+        batch: Mapping[str, asyncio.Future[Described]],
         readings: Mapping[str, Reading],
         attempt: int,
         deadline_s: float,
@@ -207,7 +207,7 @@ class GroupReader:
         """Hand out what is final and ask again for the rest."""
         pause_s = back_off_s(attempt, self._rng)
         in_time = asyncio.get_running_loop().time() + pause_s < deadline_s
-        again: dict[str, asyncio.Future[Outcome]] = {}
+        again: dict[str, asyncio.Future[Described]] = {}
         for group_id, reading in readings.items():
             if isinstance(reading, GroupView):
                 _settle(batch[group_id], reading)
@@ -355,7 +355,7 @@ def _read_listing(answer: ListGroupsAnswer, group_ids: Sequence[str]) -> dict[st
     return listings
 
 
-def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+def _settle(future: asyncio.Future[Described], outcome: Described) -> None:
     if not future.done():
         future.set_result(outcome)
 

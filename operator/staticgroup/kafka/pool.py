@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from ..api.kafkaconnection import is_cluster_id
+from ..api.resources.kafkaconnection import is_cluster_id
 from ..core.group import GroupType, KafkaProblem, KafkaProblemKind
 from .addresses import HostPort, Resolver, check, parse_host_port
 from .answers import BrokerNode, ClusterAnswer, CoordinatorAnswer

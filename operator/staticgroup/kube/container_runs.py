@@ -12,8 +12,8 @@ from sys import intern
 from typing import Any
 
 from ..api.names import REVISION_LABEL
-from ..core.pod import PodVersion
-from ..core.runs import ContainerRuns, PodRuns, Run
+from ..core.evidence.pod import PodVersion
+from ..core.journal.runs import ContainerRuns, PodRuns, Run
 
 _DIGEST_MARK = "sha256:"
 

@@ -22,7 +22,7 @@ from ..api.names import (
     STATIC_GROUP_PLURAL,
     VERSION,
 )
-from ..core.pod import PodVersion
+from ..core.evidence.pod import PodVersion
 from ..core.workload import WorkloadView
 from .event_poster import EventPoster, Involved
 from .pages import PageLimit, pages

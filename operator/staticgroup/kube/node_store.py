@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from ..core.pod import NodeView
+from ..core.evidence.pod import NodeView
 from .outage import Backoff
 from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind

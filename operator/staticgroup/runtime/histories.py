@@ -1,6 +1,6 @@
 """Say for which seats of a StaticGroup no pod can have come and gone unseen, from what the watch knows now.
 
-`core.continuity` decides; here its facts are gathered. While the watch goes on nothing is read. After a gap the StatefulSet
+`core.evidence.continuity` decides; here its facts are gathered. While the watch goes on nothing is read. After a gap the StatefulSet
 is read once, consistently and after the LIST that ended the gap; and in a quiet moment it is read with a barrier of the pod
 watch behind it, so that the next gap finds facts to compare with (the generation rule).
 """
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..api.identity import InjectionMethod
 from ..api.injection import follows_annotation
-from ..api.staticgroup import StaticGroup, StaticGroupSpec
-from ..core.chain import Incarnation
-from ..core.continuity import (
+from ..api.resources.identity import InjectionMethod
+from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ..core.evidence.chain import Incarnation
+from ..core.evidence.continuity import (
     Checkpoint,
     GapWord,
-    Seat,
+    SeatedPod,
     SettledWorkload,
     SpanReason,
     WatchView,
@@ -25,7 +25,7 @@ from ..core.continuity import (
     first_checkpoint,
     settled_workload,
 )
-from ..core.identity import Identity, identity_or_none, ordinal_of_pod
+from ..core.ids.naming import Naming, naming_or_none, ordinal_of_pod
 from ..core.snapshot import History
 from ..core.workload import WorkloadView
 from ..kube.gateway import KubeGateway
@@ -43,7 +43,7 @@ class Settled:
 
 @dataclass(slots=True)
 class Histories:
-    """Gather what `core.continuity` asks for.
+    """Gather what `core.evidence.continuity` asks for.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Histories:
                 by_ordinal.setdefault(ordinal, []).append(pod)
         unbroken = {o: self.pods.unbroken_since(namespace, f"{name}-{o}") for o in by_ordinal}
         pods = [(o, pod) for o, found in by_ordinal.items() for pod in found]
-        identity = identity_or_none(spec, history)
+        naming = naming_or_none(spec, history)
         is_behind = (namespace, name) in self.pods.behind_workloads
         epoch, by_hand = self.pods.epoch, self._are_by_hand(spec, history, elsewhere)
         return WatchView(
@@ -127,7 +127,7 @@ class Histories:
             # An id that may be carried under any name may have been carried by a pod of whatever workload was out of sight.
             everywhere=self.pods.unbroken_since(namespace, workload="" if by_hand else name),
             unbroken=unbroken,
-            seats=tuple(_seat(o, pod, identity) for o, pod in pods if pod.object_present),
+            seats=tuple(_seat(o, pod, naming) for o, pod in pods if pod.object_present),
             # What a replay has shown before the rest of it was lost was not seen at the end of a gap.
             seen=frozenset(
                 pod.uid
@@ -186,11 +186,11 @@ class Histories:
         return Settled(epoch=epoch, workload=wanted) if is_passed and self.pods.epoch == epoch else None
 
 
-def _seat(ordinal: int, pod: Incarnation, identity: Identity | None) -> Seat:
-    return Seat(
+def _seat(ordinal: int, pod: Incarnation, naming: Naming | None) -> SeatedPod:
+    return SeatedPod(
         ordinal=ordinal,
         uid=pod.uid,
         node_name=pod.node_name,
         restarts=None if pod.ids_are_fixed else pod.restarts,
-        has_other_ids=identity is None or not identity.gives(pod),
+        has_other_ids=naming is None or not naming.gives(pod),
     )

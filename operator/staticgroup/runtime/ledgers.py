@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ..api.staticgroup import StaticGroup, StaticGroupSpec
-from ..api.status import StaticGroupStatus
-from ..core.chain import Incarnation, IncarnationState, predates
-from ..core.continuity import GapWord, forgetting
+from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ..api.resources.status import StaticGroupStatus
+from ..core.evidence.chain import Incarnation, IncarnationState, predates
+from ..core.evidence.continuity import GapWord, forgetting
 from ..core.group import GroupView
-from ..core.identity import identity_or_none, issued_since_s, ordinal_of_pod
-from ..core.memory import to_remember, unwritten, without_room
+from ..core.ids.naming import issued_since_s, naming_or_none, ordinal_of_pod
 from ..core.plan import Plan
 from ..core.snapshot import Snapshot
+from ..core.status.memory import to_remember, unwritten, without_room
 from ..kube.pods.store import PodStore
 from .memories import Memories, Memory
 from .stores import Stores
@@ -57,12 +57,12 @@ class Ledgers:
         -----
         A foreign member that holds an id of ours but for what its client appends is of the next spec.identity.suffix.
         """
-        identity, table = decided.identity, decided.table
-        if identity is None or table is None:
+        naming, table = decided.naming, decided.table
+        if naming is None or table is None:
             return
         keys = (seat.key for seat in table.seats if seat.is_wanted or seat.holders)
-        counted = {carried for key in keys for carried in identity.carried_as(key)}
-        counted.update(carried for member in table.foreign for carried in identity.nearly_carried_as(member.instance_id or ""))
+        counted = {carried for key in keys for carried in naming.carried_as(key)}
+        counted.update(carried for member in table.foreign for carried in naming.nearly_carried_as(member.instance_id or ""))
         memory.counted_ids = frozenset(counted)
 
     def known(
@@ -87,11 +87,11 @@ class Ledgers:
             others.pop(pod.uid, None)
         memory.suspects = frozenset(uid for uid, i in others.items() if i.state is IncarnationState.SUSPECT)
         known = (*named, *(others[uid] for uid in sorted(others)))
-        identity = identity_or_none(spec, memory.history)
-        if identity is not None:
-            since_s = issued_since_s(identity, group, cluster_uid=self.cluster_uid)
+        naming = naming_or_none(spec, memory.history)
+        if naming is not None:
+            since_s = issued_since_s(naming, group, cluster_uid=self.cluster_uid)
             memory.predating = frozenset(
-                i.uid for i in known if not identity.own_ids(i) and predates(i, "", issued_since_s=since_s)
+                i.uid for i in known if not naming.own_ids(i) and predates(i, "", issued_since_s=since_s)
             )
         ended_s = [i.since_s for i in without_room(remembered(known, memory))]
         memory.history = replace(memory.history, continuity=forgetting(memory.history.continuity, ended_s, words))
@@ -153,9 +153,9 @@ class Ledgers:
             if memory.counted_ids is not None:
                 is_counted = not memory.counted_ids.isdisjoint(suspect.instance_ids)
             else:
-                identity = identity_or_none(group.spec, memory.history)
+                naming = naming_or_none(group.spec, memory.history)
                 is_issued = memory.history.injected is not None
-                is_counted = is_issued and (identity is None or bool(identity.own_ids(suspect)))
+                is_counted = is_issued and (naming is None or bool(naming.own_ids(suspect)))
             if not is_counted:
                 return None
         return bool(self._unwritten(memory, (suspect,), memory.shown))
@@ -191,8 +191,8 @@ class Ledgers:
 
     def _needless(self, workload_name: str, snapshot: Snapshot, decided: Plan) -> frozenset[str]:
         """Return the vanished dead incarnations of ids that nobody wants and nobody holds in this group."""
-        group, table, identity = snapshot.group, decided.table, decided.identity
-        if not isinstance(group, GroupView) or table is None or identity is None or not group.is_settled:
+        group, table, naming = snapshot.group, decided.table, decided.naming
+        if not isinstance(group, GroupView) or table is None or naming is None or not group.is_settled:
             return frozenset()
         needed = {member.instance_id for member in group.members} | {seat.key for seat in table.wanted}
         needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}
@@ -200,7 +200,7 @@ class Ledgers:
             pod.uid
             for pod in self.pods.of_workload(snapshot.namespace, workload_name)
             if not pod.object_present and pod.state is IncarnationState.DEAD
-            if not needed & set(identity.expand(pod).instance_ids)
+            if not needed & set(naming.expand(pod).instance_ids)
         )
 
     def _needless_to(self, key: Key) -> frozenset[str]:

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ..core.chain import Incarnation
-from ..core.pod import PodVersion
+from ..core.evidence.chain import Incarnation
+from ..core.evidence.pod import PodVersion
 from ..kube.node_store import NodeStore
 from ..kube.pods.hooks import PodStoreHooks
 from ..kube.pods.store import PodStore

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..api import names
-from ..api.staticgroup import StaticGroup
-from ..api.status import StaticGroupStatus, Writer
-from ..core.continuity import with_spans_of
+from ..api.resources.staticgroup import StaticGroup
+from ..api.resources.status import StaticGroupStatus, Writer
+from ..core.evidence.continuity import with_spans_of
 from ..core.group import BrokerBounds
-from ..core.memory import history_from, ledger_from
 from ..core.snapshot import History
+from ..core.status.memory import history_from, ledger_from
 from ..kube.gateway import KubeGateway
 from ..kube.lease import is_older
 from ..kube.pods.store import PodStore

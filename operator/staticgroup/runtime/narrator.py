@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..api import names
-from ..api.conditions import Condition
 from ..api.reasons import ConditionStatus, Reason
-from ..api.staticgroup import StaticGroup
-from ..api.status import StaticGroupStatus
-from ..core.chain import Incarnation
-from ..core.continuity import BlindSpan, Checkpoint, GapWord, closed_by_words
+from ..api.resources.conditions import Condition
+from ..api.resources.staticgroup import StaticGroup
+from ..api.resources.status import StaticGroupStatus
+from ..core.evidence.chain import Incarnation
+from ..core.evidence.continuity import BlindSpan, Checkpoint, GapWord, closed_by_words
 from ..core.group import LeaveOutcome
 from ..core.outcomes import Executed
 from ..core.plan import Plan, Removal

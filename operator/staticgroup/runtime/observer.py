@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..api.staticgroup import StaticGroup, StaticGroupSpec
-from ..core.advice import Advice
-from ..core.chain import Incarnation, predates
-from ..core.continuity import settled_workload
+from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ..core.evidence.chain import Incarnation, predates
+from ..core.evidence.continuity import settled_workload
 from ..core.group import BrokerBounds, GroupView, KafkaProblem
-from ..core.identity import Identity, issued_since_s
+from ..core.ids.naming import Naming, issued_since_s
 from ..core.intent import Intent, intent_of
+from ..core.next_pods.advice import Advice
 from ..core.plan import departed, reads_needed
 from ..core.seats import Seat, is_departed
 from ..core.snapshot import Evidence, FreshRead, Snapshot
@@ -124,12 +124,12 @@ class Observer:
         """Add the pods as the watch shows them now, and the chain of each departed seat with what was read of it."""
         snapshot = replace(snapshot, known=self.pods.of_workload(snapshot.namespace, spec.workload_ref.name))
         intent = intent_of(spec, snapshot, memory.history)
-        identity = intent.identity if intent is not None else None
-        snapshot = replace(snapshot, pods=_present(identity, snapshot.known))
-        if identity is None:
+        naming = intent.naming if intent is not None else None
+        snapshot = replace(snapshot, pods=_present(naming, snapshot.known))
+        if naming is None:
             return snapshot, None
         evidence = {
-            seat.key: Evidence(chain=self._chain(identity, group, seat), fresh=fresh.get(seat.key))
+            seat.key: Evidence(chain=self._chain(naming, group, seat), fresh=fresh.get(seat.key))
             for seat in departed(spec, snapshot, memory.history, self.now_s(), intent)
         }
         return replace(snapshot, evidence=evidence), intent
@@ -168,7 +168,7 @@ class Observer:
             if isinstance(read, KubeProblem):
                 continue
             fresh[seat.key] = FreshRead(
-                is_expected=intent is None or not is_departed(intent.identity, intent.expected, seat.key),
+                is_expected=intent is None or not is_departed(intent.naming, intent.expected, seat.key),
                 object_uid=read.version.uid if read.version is not None else "",
                 resource_version=read.resource_version,
                 barrier_passed=passed,
@@ -199,22 +199,22 @@ class Observer:
         memory.bounds, memory.bounds_read_at_s = bounds, now_s
         return bounds
 
-    def _chain(self, identity: Identity, group: StaticGroup, seat: Seat) -> tuple[Incarnation, ...]:
+    def _chain(self, naming: Naming, group: StaticGroup, seat: Seat) -> tuple[Incarnation, ...]:
         """Return every incarnation that may hold a seat: those of its pod name, and those that carried its id anywhere."""
         namespace = group.metadata.namespace
-        carried = sorted(identity.carried_as(seat.key))
+        carried = sorted(naming.carried_as(seat.key))
         chain = self.pods.chain(namespace, pod_names=(seat.pod_name,), instance_ids=carried)
         elsewhere = (
             i
             for i in self.pods.carriers(carried)
             if i.namespace != namespace and self.stores.may_be_of(i.namespace, i.pod_name.rpartition("-")[0], group)
         )
-        since_s = issued_since_s(identity, group, cluster_uid=self.cluster_uid)
-        found = (*(identity.expand(i) for i in chain), *elsewhere)
+        since_s = issued_since_s(naming, group, cluster_uid=self.cluster_uid)
+        found = (*(naming.expand(i) for i in chain), *elsewhere)
         return tuple(i for i in found if not predates(i, seat.key, issued_since_s=since_s))
 
 
-def _present(identity: Identity | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:
+def _present(naming: Naming | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:
     """Return the pods that exist, by name, with every id that their clients make of what they carry."""
     present = sorted((p for p in known if p.object_present), key=lambda p: p.pod_name)
-    return tuple(identity.expand(p) if identity else p for p in present)
+    return tuple(naming.expand(p) if naming else p for p in present)

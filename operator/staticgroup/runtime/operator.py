@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from ..api import names
-from ..api.status import Writer
-from ..core.memory import ledger_from
+from ..api.resources.status import Writer
+from ..core.status.memory import ledger_from
 from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..api.status import StaticGroupStatus
+from ..api.resources.status import StaticGroupStatus
 from .work_queue import Key
 
 WRITES_PER_S: Final = 1.3

@@ -15,25 +15,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from ..api.conditions import set_condition
-from ..api.staticgroup import Mode, StaticGroup, StaticGroupSpec
-from ..api.status import StaticGroupStatus
-from ..core.chain import Incarnation
-from ..core.checkpoints import sealed, wire_continuity
+from ..api.resources.conditions import set_condition
+from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
+from ..api.resources.status import StaticGroupStatus
+from ..core.evidence.chain import Incarnation
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
-from ..core.memory import history_from, wire_ledger
 from ..core.outcomes import Executed, with_outcomes
 from ..core.plan import Plan, RemoveMembers, plan
-from ..core.projection import project
 from ..core.snapshot import Snapshot
-from ..core.statements import suspended_condition
+from ..core.status.checkpoints import sealed, wire_continuity
+from ..core.status.memory import history_from, wire_ledger
+from ..core.status.projection import project
+from ..core.status.statements import suspended_condition
 from ..kafka.credentials import ConnectionSettings
 from ..kafka.gateway import KafkaGateway
 from ..kube.gateway import KubeGateway
 from ..kube.pods.store import PodStore
 from .connections import Connections
 from .histories import Histories
-from .journal import Journal, Round
+from .journal import Journal, RoundReport
 from .ledgers import Ledgers, remembered
 from .memories import Memories, Memory
 from .metrics import Metrics
@@ -41,7 +41,7 @@ from .narrator import Narrator
 from .observer import Observer
 from .recommendations import Recommendations
 from .stores import Stores
-from .work_queue import Key, Outcome
+from .work_queue import Key, Result
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Reconciler:
             monotonic_s=self.monotonic_s,
         )
 
-    async def reconcile(self, key: Key) -> Outcome:
+    async def reconcile(self, key: Key) -> Result:
         """Run one round of one StaticGroup.
 
         Returns
@@ -100,19 +100,19 @@ class Reconciler:
         When to look again; no time when the StaticGroup is gone.
         """
         if not self.may_write():
-            return Outcome()
+            return Result()
         started_s = self.monotonic_s()
         group = self.stores.groups.get(key)
         if group is None:
             return await self._unusable(key)
         memory = await self.memories.of(key, group)
         if memory is None:
-            return Outcome(failed=True)
+            return Result(failed=True)
         if group.spec.suspend:
             return await self._report_suspended(key, group, memory)
         return await self._round(key, group, memory, started_s)
 
-    async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Outcome:
+    async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
         snapshot = await self.observe(group, spec, memory)
         decided = plan(spec, snapshot, memory.history, self.now_s())
@@ -124,7 +124,7 @@ class Reconciler:
         if self.journal is not None:
             self.journal.round(
                 key,
-                Round(
+                RoundReport(
                     group=group,
                     spec=spec,
                     snapshot=snapshot,
@@ -148,14 +148,14 @@ class Reconciler:
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
         requeue_after_s = RACE_REQUEUE_S if retry or settled else min(decided.requeue_after_s, self.group_poll_s)
         if is_unread or written:
-            return Outcome(requeue_after_s=requeue_after_s, failed=is_unread)
+            return Result(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, requeue_after_s)
 
-    def _unwritten(self, memory: Memory, requeue_after_s: float) -> Outcome:
+    def _unwritten(self, memory: Memory, requeue_after_s: float) -> Result:
         """Say when to look again after a status was not written: one that is held up has its time and spoils no round."""
         now_s = self.monotonic_s()
         until_s = memory.waits_until_s(now_s)
-        return Outcome(failed=True) if until_s is None else Outcome(requeue_after_s=min(requeue_after_s, until_s - now_s))
+        return Result(failed=True) if until_s is None else Result(requeue_after_s=min(requeue_after_s, until_s - now_s))
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""
@@ -171,7 +171,7 @@ class Reconciler:
         if self.journal is not None:
             self.journal.forget_all()
 
-    async def picture_of(self, group: StaticGroup) -> tuple[StaticGroupSpec, Snapshot]:
+    async def snapshot_of(self, group: StaticGroup) -> tuple[StaticGroupSpec, Snapshot]:
         """Observe once without remembering or writing anything, for `explain`."""
         status = group.status
         memory = Memory(
@@ -310,7 +310,7 @@ class Reconciler:
         self.ledgers.mark_durable(key, known, status)
         return True
 
-    async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Outcome:
+    async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:
         """Say that nothing is done; only the ledger goes on, or a later resumption would have a gap."""
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         spec = self._effective(group.spec)
@@ -335,20 +335,20 @@ class Reconciler:
             await self.narrator.confirmations(group, known, memory.status)
         if status == before and not memory.is_unsure:
             self.ledgers.mark_durable(key, known, status)
-            return Outcome()
+            return Result()
         if await self._write(group, status, memory, known):
-            return Outcome()
+            return Result()
         return self._unwritten(memory, self.group_poll_s)
 
     # memory ----------------------------------------------------------------------------------------------------
 
-    async def _unusable(self, key: Key) -> Outcome:
+    async def _unusable(self, key: Key) -> Result:
         """Handle a key whose StaticGroup is gone or was stored under a schema that allowed what we cannot read."""
         message = self.stores.invalid_groups.get(key)
         self.forget(key)
         if message is not None:
             log.error("StaticGroup is invalid", extra={"key": "/".join(key), "violations": message})
-        return Outcome()
+        return Result()
 
     def _effective(self, spec: StaticGroupSpec) -> StaticGroupSpec:
         """Return the spec, in mode Observe when the whole operator is."""

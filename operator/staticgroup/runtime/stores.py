@@ -16,10 +16,10 @@ from pydantic import ValidationError
 
 from ..api.identifiers import AmbiguousIdentityError, IdScheme, InvalidInstanceIdError, resolve_template
 from ..api.injection import env_suffixes
-from ..api.kafkaconnection import KafkaConnection
-from ..api.staticgroup import StaticGroup
-from ..core.identity import scheme_of
-from ..core.overlap import share_an_id
+from ..api.resources.kafkaconnection import KafkaConnection
+from ..api.resources.staticgroup import StaticGroup
+from ..core.ids.naming import scheme_of
+from ..core.ids.overlap import share_an_id
 from ..core.workload import WorkloadView
 from .work_queue import Key
 

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from ..api import names
-from ..api.confirmation import PodEndConfirmation
-from ..api.gapconfirmation import WatchGapConfirmation
-from ..core.continuity import GapWord
-from ..core.words import Word, gap_word_of, word_of
+from ..api.resources.confirmation import PodEndConfirmation
+from ..api.resources.gapconfirmation import WatchGapConfirmation
+from ..core.evidence.continuity import GapWord
+from ..core.evidence.words import Word, gap_word_of, word_of
 from ..kube.gateway import KubeGateway
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind

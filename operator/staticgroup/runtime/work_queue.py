@@ -41,14 +41,14 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Result:
     """What one round asks for: look again after `requeue_after_s`, or back off when it `failed`."""
 
     requeue_after_s: float | None = None
     failed: bool = False
 
 
-Work = Callable[[Key], Awaitable[Outcome]]
+Work = Callable[[Key], Awaitable[Result]]
 
 
 def _own_lane(key: Key) -> Key:
@@ -169,18 +169,18 @@ class WorkQueue:
             running.add_done_callback(self._rounds.discard)
 
     async def _run(self, key: Key, entry: _Entry) -> None:
-        outcome = Outcome(failed=True)
+        result = Result(failed=True)
         entry.late_timer = asyncio.get_running_loop().call_later(LATE_AFTER_S, self._grow_late, key, entry)
         try:
-            outcome = await self._outcome(key)
+            result = await self._result(key)
         finally:
             entry.running = False
             entry.late_timer.cancel()
-            self._turns.end(key, failed=outcome.failed)
-        self._finish(key, entry, outcome)
+            self._turns.end(key, failed=result.failed)
+        self._finish(key, entry, result)
         self._dispatch_soon()
 
-    async def _outcome(self, key: Key) -> Outcome:
+    async def _result(self, key: Key) -> Result:
         """Run one round within its deadline; whatever goes wrong is a failure."""
         try:
             async with asyncio.timeout(self.deadline_s) as deadline:
@@ -188,11 +188,11 @@ class WorkQueue:
         except Exception:
             if not deadline.expired():
                 log.exception("round failed", extra={"key": "/".join(key)})
-                return Outcome(failed=True)
+                return Result(failed=True)
         log.warning("round given up at its deadline", extra={"key": "/".join(key), "deadline_s": self.deadline_s})
         if self.on_given_up is not None:
             self.on_given_up(key)
-        return Outcome(failed=True)
+        return Result(failed=True)
 
     def _grow_late(self, key: Key, entry: _Entry) -> None:
         """Let others have the place of a round that lasts long; as long as it must keep it, ask again."""
@@ -201,20 +201,20 @@ class WorkQueue:
         else:
             entry.late_timer = asyncio.get_running_loop().call_later(LATE_AFTER_S, self._grow_late, key, entry)
 
-    def _finish(self, key: Key, entry: _Entry, outcome: Outcome) -> None:
+    def _finish(self, key: Key, entry: _Entry, result: Result) -> None:
         """Schedule the next round of a key after one has ended; a forgotten key has no past."""
         if entry.forgotten:
             entry.forgotten, entry.failures = False, 0
-            outcome = Outcome()
-        entry.failures = entry.failures + 1 if outcome.failed else 0
+            result = Result()
+        entry.failures = entry.failures + 1 if result.failed else 0
         if entry.dirty:
             entry.dirty = False
-            if not outcome.failed:
+            if not result.failed:
                 self._enqueue(key)
                 return
-        if outcome.failed:
+        if result.failed:
             self.add_after(key, min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2 ** (entry.failures - 1)))
-        elif outcome.requeue_after_s is not None:
-            self.add_after(key, outcome.requeue_after_s)
+        elif result.requeue_after_s is not None:
+            self.add_after(key, result.requeue_after_s)
         elif key not in self._turns and entry.timer is None:
             self._entries.pop(key, None)

@@ -77,7 +77,7 @@ def steps(sizes: Sequence[int], runs: int) -> Iterator[Step]:
     yield Step(events=largest, engine="spark", cores=2, heap_mb=SMALL_HEAP_MB)
 
 
-class Bench:
+class Benchmark:
     """The runs, the folder that they work in, and the file that remembers them."""
 
     def __init__(self, folder: Path, seed: int, kept: Path | None) -> None:
@@ -175,7 +175,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        results = Results(Bench(folder, options.seed, options.samples).take(plan), HEAP_MB)
+        results = Results(Benchmark(folder, options.seed, options.samples).take(plan), HEAP_MB)
     what_if: dict[str, float] = json.loads(watch(["-m", "bench.pipeline.what_if"]).last_line)
     found = list(verdicts(results, what_if))
     differences = results.digests_differ()

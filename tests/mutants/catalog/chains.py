@@ -7,7 +7,7 @@ from .suites import CHAIN, PLAN, SUFFIXES
 
 CHAINS = (
     *(
-        mutant(name, "core/chain.py", CHAIN, *changes)
+        mutant(name, "core/evidence/chain.py", CHAIN, *changes)
         for name, *changes in (
             (
                 "evidence of the newest incarnation only",
@@ -106,7 +106,7 @@ CHAINS = (
     ),
     mutant(
         "new epoch written after a gap",
-        "core/injection.py",
+        "core/next_pods/injection.py",
         PLAN,
         (
             "watch_epoch=before.watch_epoch if before is not None else _first_epoch(",
@@ -115,13 +115,13 @@ CHAINS = (
     ),
     mutant(
         "lost memory beside carriers taken for a beginning",
-        "core/injection.py",
+        "core/next_pods/injection.py",
         PLAN,
         ("return EPOCH_UNKNOWN if _is_carried(spec, snapshot, scope, template) else", "return"),
     ),
     mutant(
         "lost memory beside carriers of ids that their client appends to taken for a beginning",
-        "core/injection.py",
+        "core/next_pods/injection.py",
         SUFFIXES,
         ('added = {"", *scheme.suffixes}', 'added = {""}'),
     ),
@@ -133,7 +133,7 @@ CHAINS = (
     ),
     mutant(
         "ids issued before the watch is anchored",
-        "core/injection.py",
+        "core/next_pods/injection.py",
         PLAN,
         (
             "if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):",

@@ -8,7 +8,7 @@ from .suites import CUT, FULL, MEMORY, ODD, OTHER_NAMES, ROUNDS
 DURABLE = (
     mutant(
         "suspects forgotten at a restart",
-        "core/memory.py",
+        "core/status/memory.py",
         MEMORY,
         ("        kept.extend(i for i in versions if i.state is IncarnationState.SUSPECT)\n", ""),
     ),
@@ -22,7 +22,7 @@ DURABLE = (
         "who has read nothing counts on nothing",
         "runtime/ledgers.py",
         OTHER_NAMES,
-        ("is_counted = is_issued and (identity is None or bool(identity.own_ids(suspect)))", "is_counted = False"),
+        ("is_counted = is_issued and (naming is None or bool(naming.own_ids(suspect)))", "is_counted = False"),
     ),
     mutant(
         "suspect of a later writer not believed",
@@ -80,13 +80,13 @@ DURABLE = (
     ),
     mutant(
         "suspects durable when no session can be left",
-        "core/memory.py",
+        "core/status/memory.py",
         ODD,
         ("        if i.state is IncarnationState.SUSPECT or now_s", "        if now_s"),
     ),
     mutant(
         "death of another timeline believed",
-        "core/memory.py",
+        "core/status/memory.py",
         ODD,
         ("    if (uid and not is_sealed(status, uid)) or is_other_timeline:\n", "    if uid and not is_sealed(status, uid):\n"),
     ),
@@ -140,22 +140,22 @@ DURABLE = (
     ),
     mutant(
         "seats not blind for suspects without room",
-        "core/continuity.py",
+        "core/evidence/continuity.py",
         FULL,
         ("    if known is None or not ended:\n", "    if True:\n"),
     ),
     mutant(
         "dead without a certificate believed",
-        "core/memory.py",
+        "core/status/memory.py",
         MEMORY,
         (
             "    is_dead = certificate is not None\n",
-            "    is_dead = certificate is not None or entry.state is api.IncarnationState.DEAD\n",
+            "    is_dead = certificate is not None or entry.state is durable.IncarnationState.DEAD\n",
         ),
     ),
     mutant(
         "the dead displace suspects in a full ledger",
-        "core/memory.py",
+        "core/status/memory.py",
         MEMORY,
         (
             "key=lambda i: (i.state is not IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)",

@@ -23,13 +23,13 @@ EDGES = (
     ),
     mutant(
         "runs known from the last word alone",
-        "core/pod.py",
+        "core/evidence/pod.py",
         BOOK,
         (" and not self.is_terminal and all(", " and all("),
     ),
     mutant(
         "runs known where a container has no entry",
-        "core/pod.py",
+        "core/evidence/pod.py",
         BOOK,
         (" and all(c.phase is not ContainerPhase.ABSENT for c in entries)", ""),
     ),

@@ -6,7 +6,7 @@ from .mutant import mutant
 from .suites import CERTIFICATE, NODES, TRANSLATE
 
 CERTIFICATES = tuple(
-    mutant(name, "core/certificate.py", CERTIFICATE, *changes)
+    mutant(name, "core/evidence/certificate.py", CERTIFICATE, *changes)
     for name, *changes in (
         ("E1 without the phase rule", ("    if not version.is_terminal:\n", "    if False:\n")),
         ("phase written by PodGC accepted", ('if version.disruption_reason == "DeletionByPodGC":', "if False:")),

@@ -7,7 +7,7 @@ from .suites import MEMORY, RESTORED, WORD
 
 WORDS_OF_PEOPLE = (
     *(
-        mutant(name, "core/words.py", WORD, change)
+        mutant(name, "core/evidence/words.py", WORD, change)
         for name, change in (
             (
                 "a live incarnation confirmed dead",
@@ -47,7 +47,7 @@ WORDS_OF_PEOPLE = (
     ),
     mutant(
         "word about a gap counts although nobody knows when it was said",
-        "core/words.py",
+        "core/evidence/words.py",
         WORD,
         (
             'until_s=spec.until.timestamp(),\n        said_at_s=created.timestamp() if created is not None else float("-inf")',
@@ -68,7 +68,7 @@ WORDS_OF_PEOPLE = (
     ),
     mutant(
         "word survives the object's return",
-        "core/chain.py",
+        "core/evidence/chain.py",
         WORD,
         (" and not seen.certificate.is_word:\n", ":\n"),
     ),
@@ -92,11 +92,11 @@ WORDS_OF_PEOPLE = (
     ),
     mutant(
         "confirmed end written as a certificate that an older operator refuses",
-        "core/memory.py",
+        "core/status/memory.py",
         MEMORY,
         (
-            "state=api.IncarnationState.SUSPECT if is_word else api.IncarnationState(i.state.value),",
-            "state=api.IncarnationState(i.state.value),",
+            "state=durable.IncarnationState.SUSPECT if is_word else durable.IncarnationState(i.state.value),",
+            "state=durable.IncarnationState(i.state.value),",
         ),
     ),
 )

@@ -9,62 +9,62 @@ SEATS = tuple(
     mutant(name, path, HISTORIES, *changes)
     for path, name, *changes in (
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "name kept because it has an object, whatever its uid",
             ("if s.uid in view.seen)", "if s.ordinal in {n.ordinal for n in view.seats})"),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "uids compared over a restore",
             ("before.timeline != view.timeline or before.workload_name", "before.workload_name"),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "seats inside of the range kept by the generation rule",
             ("        runs.append(inside)\n", ""),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "generation not compared",
             ("before.is_complete and before.workload == view.read else", "before.is_complete else"),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "observedGeneration not compared",
             (" or view.observed_generation != view.metadata_generation:", ":"),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "object at an end of the gap taken for absent",
             ("return frozenset(unexplained | {s.ordinal for s in view.seats})", "return frozenset()"),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "incomplete list of seats taken for all of them",
             ("before.workload if before.is_complete and", "before.workload if"),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "swapped ids of a container that was started again forgotten",
             ("    if _may_have_swapped(before, view):\n", "    if False:\n"),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "ids by hand kept clear by a name",
             ("    if view.are_ids_by_hand or before", "    if before"),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "blind spans forgotten at the next gap",
             ("        blind = (*blind, span) if lost else blind\n", "        blind = (span,) if lost else ()\n"),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "word closes a longer span",
             ("int(self.since_s) <= int(span.since_s) and ", ""),
         ),
         (
-            "core/continuity.py",
+            "core/evidence/continuity.py",
             "word said before the span was over",
             ("min(self.until_s, self.said_at_s)", "self.until_s"),
         ),
@@ -84,7 +84,7 @@ SEATS = tuple(
             (" and self.pods.seen_under(pod.uid) in unbroken[o]", ""),
         ),
         (
-            "core/memory.py",
+            "core/status/memory.py",
             "object of a seat that is gone is no suspect",
             ("return (*remembered, *(i for i in seated(namespace, status) if i.uid not in known))", "return remembered"),
         ),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from staticgroup.core import certificate, seats
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core import seats
+from staticgroup.core.evidence import certificate
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.pods.records import PodRecords
 

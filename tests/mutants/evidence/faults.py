@@ -7,10 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from staticgroup.core import certificate, chain, guards, memory, plan, seats
-from staticgroup.core.certificate import Certificate, CertificateKind
-from staticgroup.core.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
-from staticgroup.core.pod import ContainerPhase, PodVersion
+from staticgroup.core import guards, plan, seats
+from staticgroup.core.evidence import certificate, chain
+from staticgroup.core.evidence.certificate import Certificate, CertificateKind
+from staticgroup.core.evidence.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
+from staticgroup.core.evidence.pod import ContainerPhase, PodVersion
+from staticgroup.core.status import memory
 from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.pods.unwritten import UnwrittenEnds
 from staticgroup.kube.translate import pods

@@ -13,9 +13,11 @@ from typing import Any
 from unittest.mock import patch
 
 from simulator.evidence.variant import VARIANTS, Variant
-from staticgroup.core import certificate, chain, memory, plan, seats
-from staticgroup.core.chain import IncarnationState
-from staticgroup.core.pod import PodVersion
+from staticgroup.core import plan, seats
+from staticgroup.core.evidence import certificate, chain
+from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.pod import PodVersion
+from staticgroup.core.status import memory
 from staticgroup.kube.pods import book as incarnation_book
 from staticgroup.kube.pods.unwritten import UnwrittenEnds
 from staticgroup.kube.translate import pods

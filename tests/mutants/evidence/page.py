@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from simulator.evidence.check import Outcome, search
+from simulator.evidence.check import SearchResult, search
 from simulator.evidence.continuity import catalogue
 from simulator.evidence.continuity.scenario import Scenario
 from simulator.evidence.variant import ASSUMPTIONS, VARIANTS, Variant
@@ -45,7 +45,7 @@ def page_with_figures(page: str) -> str:
     return f"{head}{BEGIN}\n\n{_figures()}\n{END}{tail}"
 
 
-def variant_row(variant: Variant | Scenario, outcome: Outcome) -> str:
+def variant_row(variant: Variant | Scenario, outcome: SearchResult) -> str:
     """Return the row of one variant; the same search always gives the same row."""
     departures = f"{outcome.departures:,}" if variant.progress else "-"
     return (
@@ -54,7 +54,7 @@ def variant_row(variant: Variant | Scenario, outcome: Outcome) -> str:
     )
 
 
-def mutant_row(mutant: Mutant | ContinuityMutant, outcome: Outcome) -> str:
+def mutant_row(mutant: Mutant | ContinuityMutant, outcome: SearchResult) -> str:
     """Return the row of one mutant; the last figure is the length of the shortest trace to what it breaks."""
     return f"| {mutant.name} | {mutant.says} | {mutant.variant} | {len(outcome.trace)} |"
 
@@ -93,9 +93,9 @@ def _variants(variants: Iterable[Variant | Scenario]) -> Iterator[str]:
     yield from ("", f"Together {states:,} states. Every one of them keeps every promise.", "")
 
 
-def _mutants(mutants: Iterable[Mutant | ContinuityMutant]) -> tuple[list[str], dict[str, Outcome]]:
+def _mutants(mutants: Iterable[Mutant | ContinuityMutant]) -> tuple[list[str], dict[str, SearchResult]]:
     lines = ["| mutant | what is broken | found in | steps |", "|---|---|---|--:|"]
-    traces: dict[str, Outcome] = {}
+    traces: dict[str, SearchResult] = {}
     for mutant in mutants:
         with mutant.applied() as variant:
             traces[mutant.name] = search(variant)
@@ -117,6 +117,6 @@ def _assumptions(variants: Iterable[Variant | Scenario]) -> Iterator[str]:
         yield from _trace(variant.says, search(variant))
 
 
-def _trace(title: str, outcome: Outcome) -> list[str]:
+def _trace(title: str, outcome: SearchResult) -> list[str]:
     steps = [f"{number}. {step}" for number, step in enumerate(outcome.trace, start=1)]
     return [f"**{title[0].upper()}{title[1:]}**: {outcome.violation} after {len(steps)} steps.", "", *steps, ""]

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from staticgroup.api.conditions import MESSAGE_LENGTH_MAX, Condition, set_condition, stated
 from staticgroup.api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
+from staticgroup.api.resources.conditions import MESSAGE_LENGTH_MAX, Condition, set_condition, stated
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 T0_SECONDS = T0.replace(microsecond=0)

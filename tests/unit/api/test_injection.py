@@ -4,19 +4,19 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from staticgroup.api.identifiers import SuffixStyle
-from staticgroup.api.identity import EnvEntry, Identity, Preset
 from staticgroup.api.injection import (
     EnvNames,
     env_entries,
     env_names,
     env_suffixes,
     follows_annotation,
-    injected,
+    resolve_injected,
     suffix_follows_preset,
     suffix_in_force,
 )
 from staticgroup.api.names import instance_id_annotation
-from staticgroup.api.status import Injected, InjectedEnv, InjectedId, InjectedMethod
+from staticgroup.api.resources.durable import Injected, InjectedEnv, InjectedId, InjectedMethod
+from staticgroup.api.resources.identity import EnvEntry, Identity, Preset
 
 ID = "staticgroup.io/instance-id"
 TIMEOUT = "staticgroup.io/session-timeout-ms"
@@ -28,7 +28,7 @@ POD = "$(STATICGROUP_POD_NAME)"
 def resolve(
     identity: Identity, session_timeout_ms: int | None = 45_000, *, template: str = "{podName}.3fa9c1d2"
 ) -> Injected:
-    return injected(
+    return resolve_injected(
         identity,
         method=InjectedMethod.POLICY,
         scope="3fa9c1d2",
@@ -204,7 +204,7 @@ def test_that_auto_follows_the_preset_is_written_only_where_it_does() -> None:
     """A status that was written before the field was known must be written again without a difference."""
 
     def wire(follows: bool) -> dict[str, object]:
-        return injected(
+        return resolve_injected(
             Identity(),
             method=InjectedMethod.POLICY,
             scope="3fa9c1d2",

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticgroup.api.ordinals import ORDINALS_TEXT_MAX, Ordinals
-from staticgroup.api.status import Issued, StaticGroupStatus
+from staticgroup.api.resources.durable import Issued
+from staticgroup.api.resources.status import StaticGroupStatus
 
 INT32_MAX = 2**31 - 1
 

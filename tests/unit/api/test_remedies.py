@@ -1,4 +1,4 @@
-"""Each advice is worded in one place of the product, and told by everybody in those words."""
+"""Each remedy is worded in one place of the product, and told by everybody in those words."""
 
 import ast
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from staticgroup.api import remedies
 
 PRODUCT = Path(remedies.__file__).parents[1]
-ADVICE = (
+REMEDIES = (
     "with an ACL",
     "kubectl apply -f crds/",
     "confirm-gap --list",
@@ -28,12 +28,12 @@ def sentences(path: Path) -> Iterator[str]:
 
 
 def test_each_advice_is_worded_once() -> None:
-    found: dict[str, list[str]] = {advice: [] for advice in ADVICE}
+    found: dict[str, list[str]] = {remedy: [] for remedy in REMEDIES}
     for path in sorted(PRODUCT.rglob("*.py")):
         for text in sentences(path):
-            for advice in ADVICE:
-                found[advice] += [path.name] * (advice in text)
-    assert found == {advice: ["remedies.py"] for advice in ADVICE}
+            for remedy in REMEDIES:
+                found[remedy] += [path.name] * (remedy in text)
+    assert found == {remedy: ["remedies.py"] for remedy in REMEDIES}
 
 
 def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from staticgroup.api.confirmation import PodEndConfirmation
-from staticgroup.api.gapconfirmation import UNTIL_MESSAGE, WatchGapConfirmation
-from staticgroup.api.kafkaconnection import KafkaConnection
-from staticgroup.api.staticgroup import StaticGroup
-from staticgroup.api.status import Settling, StaticGroupStatus
+from staticgroup.api.resources.confirmation import PodEndConfirmation
+from staticgroup.api.resources.durable import Settling
+from staticgroup.api.resources.gapconfirmation import UNTIL_MESSAGE, WatchGapConfirmation
+from staticgroup.api.resources.kafkaconnection import KafkaConnection
+from staticgroup.api.resources.staticgroup import StaticGroup
+from staticgroup.api.resources.status import StaticGroupStatus
 from support.full_status import at_default, full_status
 
 VALID = sorted((Path(__file__).parents[2] / "operator/manifests/valid").glob("*.yaml"))

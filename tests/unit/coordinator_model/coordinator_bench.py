@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.classic_bench import GROUP, Bench
+from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -16,14 +16,14 @@ from coordinator_model.base.messages import (
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def fetch(bench: Bench, *partitions: tuple[str, int]) -> tuple[tuple[str, int, int], ...]:
+def fetch(bench: ClassicBench, *partitions: tuple[str, int]) -> tuple[tuple[str, int, int], ...]:
     answer = bench.send(OffsetFetchRequest(group_id=GROUP, partitions=partitions or None)).response
     assert isinstance(answer, OffsetFetchResponse)
     assert answer.error_code is NONE
     return answer.offsets
 
 
-def commit(bench: Bench, member_id: str, instance_id: str | None, generation_id: int, version: int = 10) -> ErrorCode:
+def commit(bench: ClassicBench, member_id: str, instance_id: str | None, generation_id: int, version: int = 10) -> ErrorCode:
     request = OffsetCommitRequest(
         api_version=version,
         group_id=GROUP,
@@ -38,7 +38,7 @@ def commit(bench: Bench, member_id: str, instance_id: str | None, generation_id:
     return answer.error_code
 
 
-def join_consumer_group(bench: Bench, group_id: str, member_id: str = "m") -> None:
+def join_consumer_group(bench: ClassicBench, group_id: str, member_id: str = "m") -> None:
     answer = bench.send(
         ConsumerGroupHeartbeatRequest(
             group_id=group_id,

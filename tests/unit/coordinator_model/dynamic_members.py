@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.classic_bench import Bench
+from conformance.classic_bench import ClassicBench
 from coordinator_model.base.errors import ErrorCode
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
@@ -10,7 +10,7 @@ REBALANCING, ILLEGAL = ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERA
 
 
 def dynamic_members(
-    bench: Bench, count: int, *, session_timeout_ms: int = 10_000, rebalance_timeout_ms: int = 60_000
+    bench: ClassicBench, count: int, *, session_timeout_ms: int = 10_000, rebalance_timeout_ms: int = 60_000
 ) -> list[str]:
     """Let members without instance ids join an empty group together; the group then waits for SyncGroup."""
     joins = [

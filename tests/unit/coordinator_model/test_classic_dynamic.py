@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import BOTH, GROUP, RANGE, ROUND_ROBIN, Bench
+from conformance.classic_bench import BOTH, GROUP, RANGE, ROUND_ROBIN, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import JoinGroupRequest, Protocol
 from coordinator_model.base.settings import BrokerSettings
@@ -14,8 +14,8 @@ from .dynamic_members import ILLEGAL, NONE, REBALANCING, UNKNOWN, dynamic_member
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
 # what JoinGroup refuses -----------------------------------------------------------------------------------------------
@@ -24,7 +24,7 @@ def bench() -> Bench:
 @pytest.mark.parametrize(
     ("session_timeout_ms", "error"), [(5_999, False), (6_000, True), (1_800_000, True), (1_800_001, False)]
 )
-def test_session_timeout_has_bounds(bench: Bench, session_timeout_ms: int, error: bool) -> None:
+def test_session_timeout_has_bounds(bench: ClassicBench, session_timeout_ms: int, error: bool) -> None:
     """GroupCoordinatorServiceTest.testJoinGroupInvalidSessionTimeout; KIP-345 raised the upper one to 30 minutes."""
     answer = bench.join("x", session_timeout_ms=session_timeout_ms)
     assert answer.waits is error
@@ -32,7 +32,7 @@ def test_session_timeout_has_bounds(bench: Bench, session_timeout_ms: int, error
         assert answer.error is ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_join_of_the_nameless_group(bench: Bench) -> None:
+def test_join_of_the_nameless_group(bench: ClassicBench) -> None:
     """GroupCoordinatorServiceTest.testJoinGroupWithInvalidGroupId: the member id comes back."""
     answer = bench.send(JoinGroupRequest(group_id="", member_id="m1")).response
     assert answer is not None
@@ -41,7 +41,7 @@ def test_join_of_the_nameless_group(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("protocol_type", "protocols"), [("", RANGE), ("consumer", ())])
-def test_join_without_a_protocol(bench: Bench, protocol_type: str, protocols: tuple[Protocol, ...]) -> None:
+def test_join_without_a_protocol(bench: ClassicBench, protocol_type: str, protocols: tuple[Protocol, ...]) -> None:
     """GMMT.testJoinGroupWithEmptyProtocolType and testJoinGroupWithEmptyGroupProtocol."""
     answer = bench.join("x", protocol_type=protocol_type, protocols=protocols)
     assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -51,7 +51,7 @@ def test_join_without_a_protocol(bench: Bench, protocol_type: str, protocols: tu
     assert bench.group.is_simple
 
 
-def test_join_with_other_protocols_than_the_group(bench: Bench) -> None:
+def test_join_with_other_protocols_than_the_group(bench: ClassicBench) -> None:
     """GMMT.testClassicGroupJoinInconsistentProtocolType and testJoinGroupInconsistentGroupProtocol."""
     bench.stable("x")
     assert bench.join("y", protocol_type="connect").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -59,7 +59,7 @@ def test_join_with_other_protocols_than_the_group(bench: Bench) -> None:
     assert bench.join("y", protocols=BOTH).waits
 
 
-def test_join_with_a_made_up_member_id(bench: Bench) -> None:
+def test_join_with_a_made_up_member_id(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupUnknownConsumerExistingGroup; an absent group is not created for one."""
     assert bench.join(None, "made-up").error is UNKNOWN
     assert bench.coordinator.groups == {}
@@ -68,7 +68,7 @@ def test_join_with_a_made_up_member_id(bench: Bench) -> None:
     assert bench.join(None, "made-up").error is UNKNOWN
 
 
-def test_join_of_a_dead_group(bench: Bench) -> None:
+def test_join_of_a_dead_group(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupUnknownConsumerNewDeadGroup and testExistingMemberJoinDeadGroup."""
     (m1,) = bench.stable("x")
     bench.group.transition_to("Dead", 0)
@@ -78,7 +78,7 @@ def test_join_of_a_dead_group(bench: Bench) -> None:
         assert answer.joined.member_id == member_id
 
 
-def test_pending_member_with_an_instance_id_is_an_illegal_state(bench: Bench) -> None:
+def test_pending_member_with_an_instance_id_is_an_illegal_state(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupExistingPendingMemberWithGroupInstanceIdThrowsException."""
     pending = bench.join().joined.member_id
     assert bench.join("x", pending).error is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -89,7 +89,7 @@ def test_pending_member_with_an_instance_id_is_an_illegal_state(bench: Bench) ->
 
 
 @pytest.mark.parametrize("api_version", range(0, 10))
-def test_first_join_of_a_dynamic_member(bench: Bench, api_version: int) -> None:
+def test_first_join_of_a_dynamic_member(bench: ClassicBench, api_version: int) -> None:
     """KIP-394: from version 4 on it comes back with the id it was given."""
     answer = bench.join(api_version=api_version, client_id="app")
     if api_version < 4:
@@ -106,20 +106,20 @@ def test_first_join_of_a_dynamic_member(bench: Bench, api_version: int) -> None:
 
 
 @pytest.mark.parametrize("api_version", range(0, 5))
-def test_instance_id_is_not_on_the_wire_before_version_5(bench: Bench, api_version: int) -> None:
+def test_instance_id_is_not_on_the_wire_before_version_5(bench: ClassicBench, api_version: int) -> None:
     answer = bench.join("x", api_version=api_version)
     if api_version == 4:
         assert answer.error is ErrorCode.MEMBER_ID_REQUIRED
     assert bench.group.static_members == {}
 
 
-def test_version_0_uses_the_session_timeout_as_rebalance_timeout(bench: Bench) -> None:
+def test_version_0_uses_the_session_timeout_as_rebalance_timeout(bench: ClassicBench) -> None:
     """JoinGroupRequest's constructor."""
     bench.join(api_version=0, session_timeout_ms=7_000, rebalance_timeout_ms=60_000)
     assert bench.group.rebalance_timeout_ms == 7_000
 
 
-def test_given_out_id_that_is_not_used_expires(bench: Bench) -> None:
+def test_given_out_id_that_is_not_used_expires(bench: ClassicBench) -> None:
     """GMMT.testHeartbeatExpirationShouldRemovePendingMember and testSecondMemberPartiallyJoinAndTimeout."""
     (m1,) = bench.stable("x")
     pending = bench.join(session_timeout_ms=6_000).joined.member_id
@@ -132,7 +132,7 @@ def test_given_out_id_that_is_not_used_expires(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("joins", [True, False])
-def test_outstanding_id_holds_the_join_phase_up(bench: Bench, joins: bool) -> None:
+def test_outstanding_id_holds_the_join_phase_up(bench: ClassicBench, joins: bool) -> None:
     """GMMT.testJoinGroupCompletionWhenPendingMemberJoins and …TimesOut."""
     (m1,) = bench.stable("x")
     pending = bench.join(session_timeout_ms=6_000).joined.member_id
@@ -149,7 +149,7 @@ def test_outstanding_id_holds_the_join_phase_up(bench: Bench, joins: bool) -> No
 # the first rebalance --------------------------------------------------------------------------------------------------
 
 
-def test_initial_delay(bench: Bench) -> None:
+def test_initial_delay(bench: ClassicBench) -> None:
     """GMMT.testDelayInitialRebalanceByGroupInitialRebalanceDelayOnEmptyGroup."""
     joined = bench.join("x")
     bench.advance(2_999)
@@ -158,7 +158,7 @@ def test_initial_delay(bench: Bench) -> None:
     assert joined.joined.generation_id == 1
 
 
-def test_initial_delay_is_extended_while_members_keep_coming(bench: Bench) -> None:
+def test_initial_delay_is_extended_while_members_keep_coming(bench: ClassicBench) -> None:
     """GMMT.testResetRebalanceDelayWhenNewMemberJoinsGroupDuringInitialRebalance."""
     first = bench.join("x", rebalance_timeout_ms=9_000)
     bench.advance(2_999)
@@ -169,7 +169,7 @@ def test_initial_delay_is_extended_while_members_keep_coming(bench: Bench) -> No
     assert first.joined.generation_id == second.joined.generation_id == 1
 
 
-def test_initial_delay_ends_at_the_rebalance_timeout(bench: Bench) -> None:
+def test_initial_delay_ends_at_the_rebalance_timeout(bench: ClassicBench) -> None:
     """GMMT.testDelayRebalanceUptoRebalanceTimeout."""
     joins = [bench.join(i, rebalance_timeout_ms=6_000) for i in "xy"]
     bench.advance(3_001)
@@ -180,7 +180,7 @@ def test_initial_delay_ends_at_the_rebalance_timeout(bench: Bench) -> None:
     assert {j.joined.generation_id for j in joins} == {1}
 
 
-def test_group_that_is_dead_when_the_delay_is_over_stays_so(bench: Bench) -> None:
+def test_group_that_is_dead_when_the_delay_is_over_stays_so(bench: ClassicBench) -> None:
     """GMMT.testCompleteJoinPhaseInEmptyStateSkipsRebalance."""
     bench.join("x")
     bench.group.transition_to("Dead", 0)
@@ -188,14 +188,14 @@ def test_group_that_is_dead_when_the_delay_is_over_stays_so(bench: Bench) -> Non
     assert (bench.group.state, bench.group.generation_id) == ("Dead", 0)
 
 
-def test_new_group_is_recorded_before_anybody_is_admitted(bench: Bench) -> None:
+def test_new_group_is_recorded_before_anybody_is_admitted(bench: ClassicBench) -> None:
     """GMM.classicGroupJoinToClassicGroup: an empty record commits the group to the log."""
     bench.join("x")
     (record,) = bench.log
     assert record.value == GroupMetadata("", 0, None, None, 0)
 
 
-def test_new_group_that_is_not_recorded_is_gone(bench: Bench) -> None:
+def test_new_group_that_is_not_recorded_is_gone(bench: ClassicBench) -> None:
     """GMM.classicGroupJoinToClassicGroup: the failed append reverts the new group."""
     bench.coordinator.write_error = ErrorCode.NOT_ENOUGH_REPLICAS
     answer = bench.join("x")
@@ -209,7 +209,7 @@ def test_new_group_that_is_not_recorded_is_gone(bench: Bench) -> None:
 # new members ----------------------------------------------------------------------------------------------------------
 
 
-def test_new_member_expires_although_its_join_waits(bench: Bench) -> None:
+def test_new_member_expires_although_its_join_waits(bench: ClassicBench) -> None:
     """GMMT.testNewMemberJoinExpiration: a JoinGroup nobody waits for any more must not stay for ever."""
     long = {"session_timeout_ms": 400_000, "rebalance_timeout_ms": 700_000}
     (m1,) = bench.stable("x", **long)
@@ -222,7 +222,7 @@ def test_new_member_expires_although_its_join_waits(bench: Bench) -> None:
     assert list(bench.group.members) == [m1]
 
 
-def test_new_member_timeout_ends_with_the_join(bench: Bench) -> None:
+def test_new_member_timeout_ends_with_the_join(bench: ClassicBench) -> None:
     """GMMT.testNewMemberTimeoutCompletion."""
     bench.stable("x", session_timeout_ms=305_000)
     bench.advance(300_000)
@@ -232,7 +232,7 @@ def test_new_member_timeout_ends_with_the_join(bench: Bench) -> None:
     assert bench.log[-1].value == GroupMetadata("consumer", 2, None, None, bench.now_ms)
 
 
-def test_members_expire_normally_after_their_first_generation(bench: Bench) -> None:
+def test_members_expire_normally_after_their_first_generation(bench: ClassicBench) -> None:
     """GMMT.testNewMemberFailureAfterJoinGroupCompletion."""
     (m1,) = dynamic_members(bench, 1, session_timeout_ms=6_000)
     bench.complete_round()
@@ -246,7 +246,7 @@ def test_members_expire_normally_after_their_first_generation(bench: Bench) -> N
 # rebalances of dynamic members ----------------------------------------------------------------------------------------
 
 
-def test_dynamic_members_that_do_not_rejoin_are_removed(bench: Bench) -> None:
+def test_dynamic_members_that_do_not_rejoin_are_removed(bench: ClassicBench) -> None:
     """GMMT.testCompleteJoinRemoveNotYetRejoinedDynamicMembers: where a static one would stay."""
     m1, m2 = dynamic_members(bench, 2, session_timeout_ms=30_000, rebalance_timeout_ms=5_000)
     bench.complete_round()
@@ -257,7 +257,7 @@ def test_dynamic_members_that_do_not_rejoin_are_removed(bench: Bench) -> None:
     assert bench.coordinator.timers.deadline_ms(("classic-session", GROUP, m2)) is None
 
 
-def test_unchanged_follower_does_not_rebalance_but_the_leader_does(bench: Bench) -> None:
+def test_unchanged_follower_does_not_rebalance_but_the_leader_does(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupFromUnchangedFollowerDoesNotRebalance and …UnchangedLeaderShouldRebalance."""
     m1, m2 = dynamic_members(bench, 2)
     bench.complete_round()
@@ -268,7 +268,7 @@ def test_unchanged_follower_does_not_rebalance_but_the_leader_does(bench: Bench)
     assert bench.group.state == "PreparingRebalance"
 
 
-def test_changed_member_rebalances_while_the_round_completes(bench: Bench) -> None:
+def test_changed_member_rebalances_while_the_round_completes(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupExistingMemberUpdatedMetadataTriggersRebalance."""
     m1, m2 = dynamic_members(bench, 2)
     parked = bench.sync(m2)
@@ -277,7 +277,7 @@ def test_changed_member_rebalances_while_the_round_completes(bench: Bench) -> No
     assert parked.synced.assignment == b""
 
 
-def test_known_member_of_an_empty_group(bench: Bench) -> None:
+def test_known_member_of_an_empty_group(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupExistingMemberInEmptyState."""
     (m1,) = dynamic_members(bench, 1)
     bench.group.transition_to("PreparingRebalance", 0)
@@ -285,7 +285,7 @@ def test_known_member_of_an_empty_group(bench: Bench) -> None:
     assert bench.join(None, m1).error is UNKNOWN
 
 
-def test_join_phase_goes_on_when_nobody_rejoined(bench: Bench) -> None:
+def test_join_phase_goes_on_when_nobody_rejoined(bench: ClassicBench) -> None:
     """GMMT.testCompleteJoinPhaseNoMembersRejoinedExtendsJoinPhase."""
     options = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 10_000}
     m1, m2 = bench.stable("x", "y", **options)
@@ -299,7 +299,7 @@ def test_join_phase_goes_on_when_nobody_rejoined(bench: Bench) -> None:
     assert [r.joined.generation_id for r in rejoins] == [2, 2]
 
 
-def test_rebalance_completes_before_a_static_member_joins(bench: Bench) -> None:
+def test_rebalance_completes_before_a_static_member_joins(bench: ClassicBench) -> None:
     """GMMT.testRebalanceCompletesBeforeMemberJoins: the absentee lives on until its session is over."""
     options = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 10_000}
     (m1,) = bench.stable("x", **options)
@@ -327,7 +327,7 @@ def test_rebalance_completes_before_a_static_member_joins(bench: Bench) -> None:
         assert bench.heartbeat(m2) is NONE
 
 
-def test_generations_count_rebalances(bench: Bench) -> None:
+def test_generations_count_rebalances(bench: ClassicBench) -> None:
     """GMMT.testGenerationIdIncrementsOnRebalance."""
     (m1,) = dynamic_members(bench, 1)
     for generation_id in (1, 2, 3):
@@ -339,9 +339,9 @@ def test_generations_count_rebalances(bench: Bench) -> None:
 # size -----------------------------------------------------------------------------------------------------------------
 
 
-def test_full_group_refuses_newcomers_and_keeps_members(bench: Bench) -> None:
+def test_full_group_refuses_newcomers_and_keeps_members(bench: ClassicBench) -> None:
     """GMMT.testDynamicMembersJoinGroupWithMaxSize…: in every state but Empty."""
-    bench = Bench(BrokerSettings(group_max_size=2))
+    bench = ClassicBench(BrokerSettings(group_max_size=2))
     joins = [bench.join_dynamic() for _ in range(2)]
     assert bench.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
     bench.advance(6_000)
@@ -352,9 +352,9 @@ def test_full_group_refuses_newcomers_and_keeps_members(bench: Bench) -> None:
     assert bench.join(None, joins[1].joined.member_id).error is NONE
 
 
-def test_ids_beyond_the_size_are_dropped_when_they_are_used(bench: Bench) -> None:
+def test_ids_beyond_the_size_are_dropped_when_they_are_used(bench: ClassicBench) -> None:
     """GMMT.testDynamicMembersJoinGroupWithMaxSizeAndRequiredKnownMember."""
-    bench = Bench(BrokerSettings(group_max_size=2))
+    bench = ClassicBench(BrokerSettings(group_max_size=2))
     given = [bench.join().joined.member_id for _ in range(3)]
     joins = [bench.join(None, m) for m in given]
     assert joins[2].error is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -363,7 +363,7 @@ def test_ids_beyond_the_size_are_dropped_when_they_are_used(bench: Bench) -> Non
     assert [j.joined.generation_id for j in joins[:2]] == [1, 1]
 
 
-def test_size_that_was_lowered_takes_effect_at_the_next_load(bench: Bench) -> None:
+def test_size_that_was_lowered_takes_effect_at_the_next_load(bench: ClassicBench) -> None:
     """GMM.onLoaded and acceptJoiningMember: the last ones to rejoin are refused."""
     ids = bench.stable("x", "y", "z")
     bench.coordinator.settings = BrokerSettings(group_max_size=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import BOTH, GROUP, Bench
+from conformance.classic_bench import BOTH, GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import HeartbeatRequest, SyncGroupRequest
 
@@ -12,14 +12,14 @@ from .dynamic_members import ILLEGAL, NONE, REBALANCING, UNKNOWN, dynamic_member
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
 # SyncGroup ------------------------------------------------------------------------------------------------------------
 
 
-def test_sync_of_a_follower_before_and_after_the_leader(bench: Bench) -> None:
+def test_sync_of_a_follower_before_and_after_the_leader(bench: ClassicBench) -> None:
     """GMMT.testSyncGroupFollowerAfterLeader and testSyncGroupLeaderAfterFollower."""
     m1, m2, m3 = dynamic_members(bench, 3)
     before = bench.sync(m2)
@@ -43,14 +43,14 @@ def test_sync_of_a_follower_before_and_after_the_leader(bench: Bench) -> None:
     ],
 )
 def test_sync_names_the_group_s_protocol(
-    bench: Bench, protocol_type: str | None, protocol_name: str | None, error: ErrorCode
+    bench: ClassicBench, protocol_type: str | None, protocol_name: str | None, error: ErrorCode
 ) -> None:
     """GMMT.testSyncGroupReturnsAnErrorWhenProtocol…IsInconsistent and testSyncGroupSucceedWhen…."""
     (m1,) = dynamic_members(bench, 1)
     assert bench.sync(m1, protocol_type=protocol_type, protocol_name=protocol_name, assign=[m1]).error is error
 
 
-def test_sync_refusals(bench: Bench) -> None:
+def test_sync_refusals(bench: ClassicBench) -> None:
     """GMMT.testSyncGroupFromUnknownGroup, …UnknownMember, …IllegalGeneration; GroupCoordinatorServiceTest for ""."""
     nowhere = SyncGroupRequest(group_id="nowhere", generation_id=1, member_id="m")
     assert bench.send(nowhere).error is UNKNOWN
@@ -66,14 +66,14 @@ def test_sync_refusals(bench: Bench) -> None:
     assert bench.sync(m1).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_sync_on_an_empty_group(bench: Bench) -> None:
+def test_sync_on_an_empty_group(bench: ClassicBench) -> None:
     """GMM.classicGroupSync."""
     (m1,) = bench.stable("x")
     bench.leave((m1, "x"))
     assert bench.sync(m1).error is UNKNOWN
 
 
-def test_assignment_that_is_not_stored_fails_every_sync(bench: Bench) -> None:
+def test_assignment_that_is_not_stored_fails_every_sync(bench: ClassicBench) -> None:
     """GMMT.testSyncGroupAsLeaderAppendFailureTransformsError: a rebalance follows."""
     m1, m2 = dynamic_members(bench, 2)
     parked = bench.sync(m2)
@@ -83,7 +83,7 @@ def test_assignment_that_is_not_stored_fails_every_sync(bench: Bench) -> None:
     assert bench.group.state == "PreparingRebalance"
 
 
-def test_leader_that_dies_before_its_sync_is_replaced(bench: Bench) -> None:
+def test_leader_that_dies_before_its_sync_is_replaced(bench: ClassicBench) -> None:
     """GMMT.testLeaderFailureInSyncGroup."""
     m1, m2 = bench.stable("x", "y", session_timeout_ms=6_000)
     bench.join("x", m1, session_timeout_ms=6_000)
@@ -95,7 +95,7 @@ def test_leader_that_dies_before_its_sync_is_replaced(bench: Bench) -> None:
     assert (again.joined.generation_id, again.joined.leader) == (3, m2)
 
 
-def test_waiting_sync_keeps_a_member_alive_and_its_answer_starts_the_session_again(bench: Bench) -> None:
+def test_waiting_sync_keeps_a_member_alive_and_its_answer_starts_the_session_again(bench: ClassicBench) -> None:
     """ClassicGroupMember.hasSatisfiedHeartbeat; GMM.propagateAssignment: an expiry in between was ignored."""
     m1, m2 = dynamic_members(bench, 2, session_timeout_ms=6_000, rebalance_timeout_ms=60_000)
     parked = bench.sync(m2)
@@ -111,7 +111,7 @@ def test_waiting_sync_keeps_a_member_alive_and_its_answer_starts_the_session_aga
     assert bench.group.members == {}
 
 
-def test_next_rebalance_ends_the_wait_for_syncs(bench: Bench) -> None:
+def test_next_rebalance_ends_the_wait_for_syncs(bench: ClassicBench) -> None:
     """GMM.removeSyncExpiration."""
     m1, _ = dynamic_members(bench, 2)
     assert bench.coordinator.timers.deadline_ms(("classic-sync", GROUP)) is not None
@@ -121,7 +121,7 @@ def test_next_rebalance_ends_the_wait_for_syncs(bench: Bench) -> None:
     assert not bench.group.pending_sync_members
 
 
-def test_members_that_send_no_sync_are_removed(bench: Bench) -> None:
+def test_members_that_send_no_sync_are_removed(bench: ClassicBench) -> None:
     """GMMT.testRebalanceTimesOutWhenSyncRequestIsNotReceived (KAFKA-13419)."""
     ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
     bench.advance(2_500)
@@ -134,7 +134,7 @@ def test_members_that_send_no_sync_are_removed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("silent", ["followers", "leader"])
-def test_silent_followers_or_leader_are_removed(bench: Bench, silent: str) -> None:
+def test_silent_followers_or_leader_are_removed(bench: ClassicBench, silent: str) -> None:
     """GMMT.testRebalanceTimesOutWhenSyncRequestIsNotReceivedFromFollowers and …FromLeaders."""
     ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
     spoke = ids[:1] if silent == "followers" else ids[1:]
@@ -149,7 +149,7 @@ def test_silent_followers_or_leader_are_removed(bench: Bench, silent: str) -> No
     assert heard == {m: REBALANCING if m in spoke else UNKNOWN for m in ids}
 
 
-def test_nobody_is_removed_when_all_have_synced(bench: Bench) -> None:
+def test_nobody_is_removed_when_all_have_synced(bench: ClassicBench) -> None:
     """GMMT.testRebalanceDoesNotTimeOutWhenAllSyncAreReceived."""
     ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
     bench.complete_round()
@@ -161,7 +161,7 @@ def test_nobody_is_removed_when_all_have_synced(bench: Bench) -> None:
 # Heartbeat ------------------------------------------------------------------------------------------------------------
 
 
-def test_heartbeat_refusals(bench: Bench) -> None:
+def test_heartbeat_refusals(bench: ClassicBench) -> None:
     """GMMT.testHeartbeatUnknownGroup, …EmptyGroup, …UnknownMemberExistingGroup, …IllegalGeneration, …DeadGroup."""
     assert bench.send(HeartbeatRequest(group_id="nowhere", generation_id=1, member_id="m")).error is UNKNOWN
     assert bench.send(HeartbeatRequest(group_id="", generation_id=1, member_id="m")).error is ErrorCode.INVALID_GROUP_ID
@@ -177,7 +177,7 @@ def test_heartbeat_refusals(bench: Bench) -> None:
     assert bench.heartbeat(m1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_heartbeats_maintain_the_session(bench: Bench) -> None:
+def test_heartbeats_maintain_the_session(bench: ClassicBench) -> None:
     """GMMT.testClassicGroupMemberHeartbeatMaintainsSession: during a rebalance too."""
     (m1,) = bench.stable("x", session_timeout_ms=6_000)
     for _ in range(4):
@@ -190,7 +190,7 @@ def test_heartbeats_maintain_the_session(bench: Bench) -> None:
     assert m1 in bench.group.members
 
 
-def test_unload_answers_whoever_waits(bench: Bench) -> None:
+def test_unload_answers_whoever_waits(bench: ClassicBench) -> None:
     """GMM.onUnloaded."""
     bench.stable("x", "y")
     joining = bench.join("z")
@@ -198,7 +198,7 @@ def test_unload_answers_whoever_waits(bench: Bench) -> None:
     assert joining.error is ErrorCode.NOT_COORDINATOR
     assert bench.group.state == "Dead"
     assert len(bench.coordinator.timers) == 0
-    other = Bench()
+    other = ClassicBench()
     _, m2 = dynamic_members(other, 2)
     syncing = other.sync(m2)
     other._take(other.coordinator.unload(other.now_ms))

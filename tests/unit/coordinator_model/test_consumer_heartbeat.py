@@ -14,7 +14,7 @@ from conformance.consumer_bench import (
     TARGET,
     TARGET_EPOCH,
     TOPICS,
-    Bench,
+    ConsumerBench,
     member,
 )
 from coordinator_model.base.errors import ErrorCode
@@ -39,8 +39,8 @@ JOIN = ConsumerGroupHeartbeatRequest(
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ConsumerBench:
+    return ConsumerBench()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def bench() -> Bench:
         ({"server_assignor": "range"}, NONE),
     ],
 )
-def test_validation(bench: Bench, change: dict[str, object], code: ErrorCode) -> None:
+def test_validation(bench: ConsumerBench, change: dict[str, object], code: ErrorCode) -> None:
     """GroupCoordinatorServiceTest.testConsumerHeartbeatRequestValidation."""
     answer = bench.send(replace(JOIN, **change))  # type: ignore[arg-type]
     assert answer is not None
@@ -78,7 +78,7 @@ def test_validation(bench: Bench, change: dict[str, object], code: ErrorCode) ->
 def test_access() -> None:
     """KafkaApis: READ on the group for heartbeats, DESCRIBE for descriptions; refused groups come first."""
     settings = BrokerSettings(is_denied=lambda who, what, group: (who, what) in {("eve", "READ"), ("eve", "DESCRIBE")})
-    bench = Bench(settings)
+    bench = ConsumerBench(settings)
     refused = bench.send(replace(JOIN, principal="eve"))
     assert refused is not None
     assert refused.error_code is ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -88,7 +88,7 @@ def test_access() -> None:
     assert [g.error_code for g in described.groups] == [ErrorCode.GROUP_AUTHORIZATION_FAILED]
 
 
-def test_member_id_is_made_for_old_clients(bench: Bench) -> None:
+def test_member_id_is_made_for_old_clients(bench: ConsumerBench) -> None:
     """GMMT.testMemberIdGeneration: v0 may leave it to the coordinator."""
     answer = bench.join("", api_version=0)
     assert answer.member_id
@@ -98,20 +98,20 @@ def test_member_id_is_made_for_old_clients(bench: Bench) -> None:
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_first_member_epoch(epoch: int) -> None:
     """GMMT.testMemberJoinsEmptyConsumerGroup; KAFKA-20268: 2 since 4.3, 1 before."""
-    bench = Bench(BrokerSettings(first_consumer_epoch=epoch))
+    bench = ConsumerBench(BrokerSettings(first_consumer_epoch=epoch))
     answer = bench.join("m1")
     assert (answer.member_epoch, answer.heartbeat_interval_ms, answer.assignment) == (epoch, 5_000, ALL)
     assert bench.types() == [MEMBER, EPOCH, TARGET, TARGET_EPOCH, CURRENT]
 
 
-def test_unknown_member_of_a_known_group(bench: Bench) -> None:
+def test_unknown_member_of_a_known_group(bench: ConsumerBench) -> None:
     """GMMT.testUnknownMemberIdJoinsConsumerGroup."""
     bench.join("m1")
     assert bench.beat("m2", 100).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert bench.beat("m2", -1).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_assignment_is_told_once_and_on_full_requests(bench: Bench) -> None:
+def test_assignment_is_told_once_and_on_full_requests(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupHeartbeatFullResponse."""
     assert bench.join("m1").assignment == ALL
     assert bench.beat("m1", 2).assignment is None
@@ -121,7 +121,7 @@ def test_assignment_is_told_once_and_on_full_requests(bench: Bench) -> None:
     assert bench.last.records == ()
 
 
-def test_steady_heartbeat_writes_nothing_and_renews_the_session(bench: Bench) -> None:
+def test_steady_heartbeat_writes_nothing_and_renews_the_session(bench: ConsumerBench) -> None:
     """The short way of a steady heartbeat does what the long way does."""
     bench.join("m1", "x")
     bench.advance(44_000)
@@ -135,7 +135,7 @@ def test_steady_heartbeat_writes_nothing_and_renews_the_session(bench: Bench) ->
     assert bench.beat("m1", 2).error_code is NONE
 
 
-def test_third_party_heartbeat_changes_client_id(bench: Bench) -> None:
+def test_third_party_heartbeat_changes_client_id(bench: ConsumerBench) -> None:
     """What a broker of 4.4.0 was seen to do: who beats for an absent member is shown as its client."""
     bench.join("m1", "x")
     bench.beat("m1", 2, "x", client_id="operator")
@@ -143,7 +143,7 @@ def test_third_party_heartbeat_changes_client_id(bench: Bench) -> None:
     assert [m.client_id for m in bench.describe().members] == ["operator"]
 
 
-def test_changed_metadata_bumps_the_epoch_once(bench: Bench) -> None:
+def test_changed_metadata_bumps_the_epoch_once(bench: ConsumerBench) -> None:
     """GMMT.testSubscriptionMetadataRefreshedAfterGroupIsLoaded and …Again: partitions and racks count, other topics not."""
     bench.join("m1")
     bench.coordinator.image = TOPICS.with_topic("zar", 1)
@@ -156,7 +156,7 @@ def test_changed_metadata_bumps_the_epoch_once(bench: Bench) -> None:
     assert bench.beat("m1", 3).member_epoch == 4
 
 
-def test_deleted_topic_is_taken_away(bench: Bench) -> None:
+def test_deleted_topic_is_taken_away(bench: ConsumerBench) -> None:
     """CurrentAssignmentBuilder.subscribedTopicIds: a topic that is gone is in nobody's assignment."""
     bench.join("m1")
     bench.coordinator.image = TOPICS.without_topic("bar")
@@ -171,7 +171,7 @@ def test_metadata_hash_tells_topics_apart() -> None:
     assert metadata_hash(["foo"], TOPICS) != metadata_hash(["bar"], TOPICS)
 
 
-def test_group_states(bench: Bench) -> None:
+def test_group_states(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupStates; ConsumerGroupTest.testGroupState."""
     bench.join("m1")
     assert bench.group.state == "Stable"
@@ -186,7 +186,7 @@ def test_group_states(bench: Bench) -> None:
 
 def test_reconciliation_process() -> None:
     """GMMT.testReconciliationProcess: revoke, acknowledge, then the newcomer is given what was let go."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.given(
         member("m1", None, (("bar", (0, 1)), ("foo", (0, 1, 2)))),
         member("m2", None, (("bar", (2,)), ("foo", (3, 4, 5)))),
@@ -206,7 +206,7 @@ def test_reconciliation_process() -> None:
     assert bench.group.state == "Stable"
 
 
-def test_preferred_assignor_is_the_most_wanted(bench: Bench) -> None:
+def test_preferred_assignor_is_the_most_wanted(bench: ConsumerBench) -> None:
     """ConsumerGroupTest.testPreferredServerAssignor; on a tie uniform."""
     bench.join("m1", assignor="range")
     assert bench.describe().assignor_name == "range"
@@ -219,7 +219,7 @@ def test_preferred_assignor_is_the_most_wanted(bench: Bench) -> None:
 
 def test_assignment_interval_delays_the_next_target() -> None:
     """GMMT.testConsumerGroupAssignmentInterval (KIP-1263): the epoch is bumped at once, the target follows."""
-    bench = Bench(BrokerSettings(consumer_assignment_interval_ms=15_000))
+    bench = ConsumerBench(BrokerSettings(consumer_assignment_interval_ms=15_000))
     assert bench.join("m1").member_epoch == 2
     assert bench.join("m2").member_epoch == 2
     assert (bench.group.group_epoch, bench.group.assignment_epoch) == (3, 2)
@@ -246,7 +246,7 @@ def test_assignment_interval_delays_the_next_target() -> None:
     ],
 )
 def test_the_previous_epoch_passes_with_no_topic_that_is_not_assigned(
-    bench: Bench, owned: TopicPartitions | None, code: ErrorCode
+    bench: ConsumerBench, owned: TopicPartitions | None, code: ErrorCode
 ) -> None:
     """GroupMetadataManager.isSubset: a topic that is not assigned is refused even if no partition of it is reported."""
     bench.given(member("m1", None, (("foo", (0,)),)), member("m2", None, (("foo", (1, 2, 3, 4, 5)), ALL[0])))
@@ -254,7 +254,7 @@ def test_the_previous_epoch_passes_with_no_topic_that_is_not_assigned(
 
 
 @pytest.mark.parametrize("api_version", [0, 1])
-def test_describe(bench: Bench, api_version: int) -> None:
+def test_describe(bench: ConsumerBench, api_version: int) -> None:
     """GMMT.testConsumerGroupDescribeNoErrors, …WithErrors; what is being revoked is still shown as assigned."""
     bench.given(
         member("m1", "x", (("foo", (0,)),), pending=(("foo", (1,)),), state=MemberState.UNREVOKED_PARTITIONS),
@@ -275,7 +275,7 @@ def test_describe(bench: Bench, api_version: int) -> None:
     assert empty.error_code is ErrorCode.INVALID_GROUP_ID
 
 
-def test_refused_write_leaves_the_state_alone(bench: Bench) -> None:
+def test_refused_write_leaves_the_state_alone(bench: ConsumerBench) -> None:
     """CoordinatorRuntime: what the log refuses has not happened; the client hears a retriable error."""
     bench.join("m1", "x")
     bench.coordinator.write_error = ErrorCode.REQUEST_TIMED_OUT
@@ -325,7 +325,7 @@ def test_compacted_log_with_a_partition_that_moved() -> None:
         ({"consumer.session.timeout.ms": None}, NONE),
     ],
 )
-def test_group_config_bounds(bench: Bench, configs: dict[str, str | None], code: ErrorCode) -> None:
+def test_group_config_bounds(bench: ConsumerBench, configs: dict[str, str | None], code: ErrorCode) -> None:
     """GroupConfigTest.testInvalidProps…; the group need not exist."""
     answer = bench.send(AlterGroupConfigRequest(group_id=GROUP, configs=tuple(configs.items())))
     assert answer is not None
@@ -336,14 +336,14 @@ def test_group_config_bounds(bench: Bench, configs: dict[str, str | None], code:
 
 def test_session_must_exceed_heartbeat() -> None:
     """GroupConfig.validateSessionExceedsHeartbeat: the broker's value stands in for what is not set."""
-    bench = Bench(BrokerSettings(consumer_min_session_timeout_ms=1_000, consumer_max_heartbeat_interval_ms=100_000))
+    bench = ConsumerBench(BrokerSettings(consumer_min_session_timeout_ms=1_000, consumer_max_heartbeat_interval_ms=100_000))
     assert bench.alter(consumer_session_timeout_ms="5000") is ErrorCode.INVALID_CONFIG
     assert bench.alter(consumer_session_timeout_ms="5001") is NONE
     assert bench.alter(consumer_heartbeat_interval_ms="6000") is ErrorCode.INVALID_CONFIG
     assert bench.alter(consumer_heartbeat_interval_ms="6000", consumer_session_timeout_ms="7000") is NONE
 
 
-def test_changed_heartbeat_interval_is_told_in_the_next_answer(bench: Bench) -> None:
+def test_changed_heartbeat_interval_is_told_in_the_next_answer(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupDynamicConfigs: session and interval count from the next heartbeat."""
     bench.join("m1")
     assert bench.beat("m1", 2).heartbeat_interval_ms == 5_000
@@ -357,7 +357,7 @@ def test_changed_heartbeat_interval_is_told_in_the_next_answer(bench: Bench) -> 
 
 def test_stored_values_are_clamped_and_block_single_changes() -> None:
     """GMMT.testConsumerGroupEvaluatedConfigs (4.4), and what a broker was seen to do after its bounds changed."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.coordinator.group_configs[GROUP] = {
         "consumer.session.timeout.ms": "500000",
         "consumer.heartbeat.interval.ms": "300",

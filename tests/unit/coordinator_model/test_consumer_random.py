@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from conformance.consumer_bench import GROUP, Bench, protocols
+from conformance.consumer_bench import GROUP, ConsumerBench, protocols
 from coordinator_model.assignors.subscription import decode_assignment, to_pairs, to_topic_partitions
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import TopicPartitions
@@ -39,7 +39,7 @@ class Player:
     """Carries a history out and checks the promises after every step."""
 
     def __init__(self) -> None:
-        self.bench = Bench(BrokerSettings(group_initial_rebalance_delay_ms=0))
+        self.bench = ConsumerBench(BrokerSettings(group_initial_rebalance_delay_ms=0))
         self.live: list[Consumer] = []
         self.serial = 0
         self.downgraded = False
@@ -142,13 +142,13 @@ class Player:
         used = [p for c in self.live if c.member_id in group.members for p in c.owns]
         assert len(used) == len(set(used)), "used twice"
 
-    def reloaded(self) -> Bench:
-        other = Bench(self.bench.settings, self.bench.coordinator.image)
+    def reloaded(self) -> ConsumerBench:
+        other = ConsumerBench(self.bench.settings, self.bench.coordinator.image)
         other.coordinator.replay(self.bench.log, self.bench.now_ms)
         return other
 
     @staticmethod
-    def persisted(bench: Bench) -> object:
+    def persisted(bench: ConsumerBench) -> object:
         group = bench.coordinator.groups[GROUP]
         assert isinstance(group, ConsumerGroup)
         counts = (group.name_counts, group.regex_counts, group.assignor_counts, group.classic_protocol_counts)

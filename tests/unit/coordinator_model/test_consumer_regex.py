@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.consumer_bench import CURRENT, EPOCH, GROUP, MEMBER, REGEX, TARGET, TARGET_EPOCH, Bench, member
+from conformance.consumer_bench import CURRENT, EPOCH, GROUP, MEMBER, REGEX, TARGET, TARGET_EPOCH, ConsumerBench, member
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import TopicPartitions
@@ -15,19 +15,19 @@ TIMER = ("consumer-regex", GROUP)
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ConsumerBench:
+    return ConsumerBench()
 
 
 @pytest.mark.parametrize("regex", ["[", "*", "(?=foo)", "(foo)\\1", "(?<!a)b", "fo*+", "(?>foo)", "foo\\Z"])
-def test_invalid_regex_is_refused(bench: Bench, regex: str) -> None:
+def test_invalid_regex_is_refused(bench: ConsumerBench, regex: str) -> None:
     """GMMT.testConsumerHeartbeatRegexValidation; look-around, back-references and the like are none of RE2's."""
     answer = bench.join("m1", topics=None, regex=regex)
     assert answer.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert bench.coordinator.groups == {}
 
 
-def test_new_regex_is_resolved_after_the_join(bench: Bench) -> None:
+def test_new_regex_is_resolved_after_the_join(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupMemberJoinsWithNewRegex: no bump until the resolution is there."""
     answer = bench.join("m1", topics=None, regex="foo.*")
     assert (answer.error_code, answer.member_epoch, answer.assignment) == (ErrorCode.NONE, 1, ())
@@ -41,21 +41,21 @@ def test_new_regex_is_resolved_after_the_join(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("regex", ["\\p{L}+", "foo\\z", "\\Qfoo\\E", "[[:alpha:]]{3}", "(?i)FOO|bar"])
-def test_what_only_re2_knows_is_resolved(bench: Bench, regex: str) -> None:
+def test_what_only_re2_knows_is_resolved(bench: ConsumerBench, regex: str) -> None:
     """TopicRegexResolver compiles with com.google.re2j.Pattern."""
     assert bench.join("m1", topics=None, regex=regex).error_code is ErrorCode.NONE
     bench.advance(0)
     assert "foo" in bench.group.regexes[regex].topics
 
 
-def test_regex_matches_whole_names(bench: Bench) -> None:
+def test_regex_matches_whole_names(bench: ConsumerBench) -> None:
     """TopicRegexResolver: matches(), not find()."""
     bench.join("m1", topics=None, regex="fo|ba.")
     bench.advance(0)
     assert bench.group.regexes["fo|ba."].topics == ("bar",)
 
 
-def test_known_regex_is_taken_at_once(bench: Bench) -> None:
+def test_known_regex_is_taken_at_once(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupMemberPicksUpExistingResolvedRegularExpression."""
     bench.join("m1", topics=None, regex="foo*")
     bench.advance(0)
@@ -65,7 +65,7 @@ def test_known_regex_is_taken_at_once(bench: Bench) -> None:
     assert bench.coordinator.timers.deadline_ms(TIMER) is None
 
 
-def test_a_member_that_holds_nothing_and_changes_its_regex_moves_its_previous_epoch(bench: Bench) -> None:
+def test_a_member_that_holds_nothing_and_changes_its_regex_moves_its_previous_epoch(bench: ConsumerBench) -> None:
     """CurrentAssignmentBuilder.updateCurrentAssignment: nothing subscribed any more, so the (empty) assignment is written.
 
     The change itself is told by maybeReconcile, which writes whatever differs, here the previous member epoch.
@@ -85,7 +85,7 @@ def test_a_member_that_holds_nothing_and_changes_its_regex_moves_its_previous_ep
     assert CURRENT not in bench.types()
 
 
-def test_updated_regex_drops_the_old_one(bench: Bench) -> None:
+def test_updated_regex_drops_the_old_one(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupMemberJoinsWithUpdatedRegex: the last subscriber's expression goes, the new one follows."""
     bench.join("m1", topics=None, regex="foo.*")
     bench.advance(0)
@@ -100,7 +100,7 @@ def test_updated_regex_drops_the_old_one(bench: Bench) -> None:
     assert bench.group.targets["m1"] == (("bar", (0, 1, 2)),)
 
 
-def test_cleared_regex_bumps_at_once(bench: Bench) -> None:
+def test_cleared_regex_bumps_at_once(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupMemberClearsRegex."""
     bench.join("m1", topics=("bar",), regex="foo.*")
     bench.advance(0)
@@ -111,7 +111,7 @@ def test_cleared_regex_bumps_at_once(bench: Bench) -> None:
     assert (bench.group.regexes, bench.group.targets["m1"]) == ({}, (("bar", (0, 1, 2)),))
 
 
-def test_new_topic_is_found_but_not_within_ten_seconds(bench: Bench) -> None:
+def test_new_topic_is_found_but_not_within_ten_seconds(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupMemberJoinRefreshesExpiredRegexes: new topics, and at most one resolution per 10 s."""
     bench.join("m1", topics=None, regex="foo.*")
     bench.advance(0)
@@ -127,7 +127,7 @@ def test_new_topic_is_found_but_not_within_ten_seconds(bench: Bench) -> None:
     assert bench.group.group_epoch == 3
 
 
-def test_expressions_are_resolved_again_every_ten_minutes(bench: Bench) -> None:
+def test_expressions_are_resolved_again_every_ten_minutes(bench: ConsumerBench) -> None:
     """group.consumer.regex.refresh.interval.ms: also without new topics; nothing changed, so no bump."""
     bench.join("m1", topics=None, regex="foo.*")
     bench.advance(0)
@@ -142,7 +142,7 @@ def test_expressions_are_resolved_again_every_ten_minutes(bench: Bench) -> None:
 
 def test_regex_of_the_last_leaver_is_deleted() -> None:
     """GMMT.testResolvedRegularExpressionsRemovedWhenMembersLeaveOrFenced, …RemovedByAdminApi."""
-    bench = Bench(image=TopicImage({"foo": 6}))
+    bench = ConsumerBench(image=TopicImage({"foo": 6}))
     for n in range(3):
         bench.join(f"m{n}", f"x{n}", topics=None, regex="foo.*" if n else "bar.*")
     bench.advance(0)
@@ -155,7 +155,7 @@ def test_regex_of_the_last_leaver_is_deleted() -> None:
 
 def test_static_member_returns_with_the_same_regex() -> None:
     """GMMT.testStaticConsumerGroupMemberJoinsWithUpdatedRegex, unchanged expression: seven records, no bump."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.join("m1", "x", topics=None, regex="foo.*")
     bench.advance(0)
     bench.beat("m1", 1, "x")
@@ -167,7 +167,7 @@ def test_static_member_returns_with_the_same_regex() -> None:
 
 def test_regex_member_replaced_by_a_classic_one() -> None:
     """GMMT.testConsumerMemberWithRegexReplacedByClassicMemberWith…Subscription: the expression goes with it."""
-    bench = Bench()
+    bench = ConsumerBench()
     bench.join("m1", "x", topics=("bar",), regex="foo.*")
     bench.join("m2", "y")
     bench.advance(0)
@@ -178,7 +178,7 @@ def test_regex_member_replaced_by_a_classic_one() -> None:
     assert (bench.group.group_epoch, bench.group.regexes) == (epoch + 1, {})
 
 
-def test_resolution_of_a_group_that_is_gone_does_nothing(bench: Bench) -> None:
+def test_resolution_of_a_group_that_is_gone_does_nothing(bench: ConsumerBench) -> None:
     """handleRegularExpressionsResult: the group may have no such subscription any more."""
     bench.join("m1", topics=None, regex="foo.*")
     bench.beat("m1", -1)
@@ -186,7 +186,7 @@ def test_resolution_of_a_group_that_is_gone_does_nothing(bench: Bench) -> None:
     assert (bench.last.records, bench.group.regexes) == ((), {})
 
 
-def test_fail_over_resolves_again(bench: Bench) -> None:
+def test_fail_over_resolves_again(bench: ConsumerBench) -> None:
     """replay(ConsumerGroupRegularExpression…): what was resolved is in the log; new topics are looked for at once."""
     bench.given(member("m1", None, FOO, topics=(), regex="foo.*"))
     answer = bench.beat("m1", 10)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import BOTH, GROUP, Bench
+from conformance.classic_bench import BOTH, GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -36,14 +36,14 @@ from .coordinator_bench import NONE, UNKNOWN, commit, fetch, join_consumer_group
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
 # reading and deleting groups ------------------------------------------------------------------------------------------
 
 
-def test_describe_a_stable_and_a_rebalancing_group(bench: Bench) -> None:
+def test_describe_a_stable_and_a_rebalancing_group(bench: ClassicBench) -> None:
     """GMMT.testDescribeGroupStable and testDescribeGroupRebalancing: metadata only while stable."""
     m1, m2 = bench.stable("x", "y", protocols=BOTH)
 
@@ -69,7 +69,7 @@ def test_describe_a_stable_and_a_rebalancing_group(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("version", "error"), [(5, NONE), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_describe_an_absent_group(bench: Bench, version: int, error: ErrorCode) -> None:
+def test_describe_an_absent_group(bench: ClassicBench, version: int, error: ErrorCode) -> None:
     """GMMT.testDescribeGroupsGroupIdNotFoundException and …BeforeV6… (KIP-1043)."""
     answer = bench.send(DescribeGroupsRequest(api_version=version, groups=("nowhere",))).response
     assert isinstance(answer, DescribeGroupsResponse)
@@ -77,7 +77,7 @@ def test_describe_an_absent_group(bench: Bench, version: int, error: ErrorCode) 
     assert (group.group_state, group.error_code) == ("Dead", error)
 
 
-def test_list_groups_by_state_and_type(bench: Bench) -> None:
+def test_list_groups_by_state_and_type(bench: ClassicBench) -> None:
     """GMMT.testListGroups: filters ignore case."""
     bench.stable("x")
     bench.send(JoinGroupRequest(group_id="other", group_instance_id="x", protocol_type="connect"))
@@ -98,7 +98,7 @@ def test_list_groups_by_state_and_type(bench: Bench) -> None:
     assert set(listed(types_filter=("Consumer",), states_filter=("Empty",))) == set()
 
 
-def test_delete_groups(bench: Bench) -> None:
+def test_delete_groups(bench: ClassicBench) -> None:
     """GroupCoordinatorShardTest.testDeleteGroups; GMMT.testClassicGroupDelete: offsets go first, then the group."""
     (m1,) = bench.stable("x")
     commit(bench, m1, "x", 1)
@@ -123,7 +123,7 @@ def test_delete_groups(bench: Bench) -> None:
     assert bench.coordinator.groups == {}
 
 
-def test_find_coordinator(bench: Bench) -> None:
+def test_find_coordinator(bench: ClassicBench) -> None:
     answer = bench.send(FindCoordinatorRequest(keys=("a", "b"))).response
     assert isinstance(answer, FindCoordinatorResponse)
     assert [(c.key, c.node_id, c.host, c.port, c.error_code) for c in answer.coordinators] == [
@@ -151,17 +151,17 @@ ONE_GROUP: list[tuple[Request, str]] = [
 )
 def test_access_to_one_group(request_: Request, operation: str) -> None:
     """KafkaApis: which access each request needs; a refusal changes nothing."""
-    bench = Bench(BrokerSettings(is_denied=lambda principal, asked, group: (asked, group) == (operation, GROUP)))
+    bench = ClassicBench(BrokerSettings(is_denied=lambda principal, asked, group: (asked, group) == (operation, GROUP)))
     assert bench.send(request_).error is ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert (bench.coordinator.groups, bench.log) == ({}, [])
-    other = Bench(BrokerSettings(is_denied=lambda principal, asked, group: asked != operation))
+    other = ClassicBench(BrokerSettings(is_denied=lambda principal, asked, group: asked != operation))
     answer = other.send(request_)
     assert answer.waits or answer.error is not ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def test_access_to_many_groups() -> None:
     """KafkaApis: denied groups are errors of their own, and are missing from a listing."""
-    bench = Bench(BrokerSettings(is_denied=lambda principal, asked, group: (principal, group) == ("User:m", GROUP)))
+    bench = ClassicBench(BrokerSettings(is_denied=lambda principal, asked, group: (principal, group) == ("User:m", GROUP)))
     bench.stable("x")
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
     described = bench.send(DescribeGroupsRequest(groups=(GROUP,), principal="User:m")).response
@@ -181,7 +181,7 @@ def test_access_to_many_groups() -> None:
 # group types ----------------------------------------------------------------------------------------------------------
 
 
-def test_empty_consumer_group_becomes_classic(bench: Bench) -> None:
+def test_empty_consumer_group_becomes_classic(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupToEmptyConsumerGroup…: its tombstones, then the new group's empty record."""
     join_consumer_group(bench, GROUP)
     leave = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m", member_epoch=-1)
@@ -202,7 +202,7 @@ def test_empty_consumer_group_becomes_classic(bench: Bench) -> None:
     assert isinstance(bench.coordinator.groups[GROUP], ClassicGroup)
 
 
-def test_empty_consumer_group_stays_when_its_conversion_is_not_stored(bench: Bench) -> None:
+def test_empty_consumer_group_stays_when_its_conversion_is_not_stored(bench: ClassicBench) -> None:
     join_consumer_group(bench, GROUP)
     bench.send(ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m", member_epoch=-1))
     bench.coordinator.write_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -210,7 +210,7 @@ def test_empty_consumer_group_stays_when_its_conversion_is_not_stored(bench: Ben
     assert bench.coordinator.groups[GROUP].group_type == "consumer"
 
 
-def test_empty_classic_group_becomes_a_consumer_group(bench: Bench) -> None:
+def test_empty_classic_group_becomes_a_consumer_group(bench: ClassicBench) -> None:
     """GMM.maybeDeleteEmptyClassicGroup."""
     (m1,) = bench.stable("x")
     bench.leave((m1, "x"))
@@ -220,7 +220,7 @@ def test_empty_classic_group_becomes_a_consumer_group(bench: Bench) -> None:
     assert bench.coordinator.groups[GROUP].group_type == "consumer"
 
 
-def test_classic_requests_on_a_share_group(bench: Bench) -> None:
+def test_classic_requests_on_a_share_group(bench: ClassicBench) -> None:
     """GMM.classicGroupJoin, …Sync, …Heartbeat, …Leave: types without a classic protocol."""
     request = ShareGroupHeartbeatRequest(group_id=GROUP, member_id="m", subscribed_topic_names=("t",))
     assert bench.send(request).error is NONE

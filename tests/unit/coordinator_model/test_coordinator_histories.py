@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.classic_bench import BOTH, GROUP, RANGE, Bench
+from conformance.classic_bench import BOTH, GROUP, RANGE, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.records import RecordType
 from coordinator_model.classic.group import ClassicGroup
@@ -19,8 +19,8 @@ from .coordinator_bench import commit
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
 Move = tuple[str, int, int]
@@ -51,15 +51,15 @@ MOVES = st.lists(
 SIZES = st.integers(0, 3)
 
 
-def started(size: int) -> Bench:
+def started(size: int) -> ClassicBench:
     """Return a bench whose group is stable with this many static members, or absent for 0."""
-    bench = Bench()
+    bench = ClassicBench()
     if size:
         bench.stable(*"xyz"[:size])
     return bench
 
 
-def play(bench: Bench, moves: list[Move]) -> None:
+def play(bench: ClassicBench, moves: list[Move]) -> None:
     """Play a history; members are found by their position, so that most moves mean somebody."""
     for move, who, amount in moves:
         group = bench.coordinator.groups.get(GROUP)
@@ -80,7 +80,7 @@ def play(bench: Bench, moves: list[Move]) -> None:
             act(bench, move, member.member_id, member.group_instance_id)
 
 
-def finish_round(bench: Bench) -> None:
+def finish_round(bench: ClassicBench) -> None:
     """Wait for a join phase to end, if one runs, and let everybody sync."""
     group = bench.coordinator.groups.get(GROUP)
     if group is not None and group.state == "PreparingRebalance":
@@ -89,7 +89,7 @@ def finish_round(bench: Bench) -> None:
         bench.complete_round()
 
 
-def act(bench: Bench, move: str, member_id: str, instance_id: str | None) -> None:
+def act(bench: ClassicBench, move: str, member_id: str, instance_id: str | None) -> None:
     if move == "rejoin":
         bench.join(instance_id, member_id)
     elif move == "sync":

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from conformance.classic_bench import GROUP, Bench
+from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import (
@@ -27,11 +27,11 @@ from .coordinator_bench import NONE, UNKNOWN, commit, fetch, join_consumer_group
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
-def join_streams_group(bench: Bench) -> None:
+def join_streams_group(bench: ClassicBench) -> None:
     bench.coordinator.image = TopicImage({"t": 1})
     joined = StreamsGroupHeartbeatRequest(
         group_id=GROUP,
@@ -46,7 +46,7 @@ def join_streams_group(bench: Bench) -> None:
     assert bench.send(joined).error is NONE
 
 
-def test_streams_group_becomes_classic_only_when_it_is_empty(bench: Bench) -> None:
+def test_streams_group_becomes_classic_only_when_it_is_empty(bench: ClassicBench) -> None:
     """GMM.classicGroupJoin: INCONSISTENT_GROUP_PROTOCOL while it has members."""
     join_streams_group(bench)
     assert bench.join("x").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -56,7 +56,7 @@ def test_streams_group_becomes_classic_only_when_it_is_empty(bench: Bench) -> No
     assert isinstance(bench.coordinator.groups[GROUP], ClassicGroup)
 
 
-def test_known_member_id_finds_nobody_in_an_empty_consumer_group(bench: Bench) -> None:
+def test_known_member_id_finds_nobody_in_an_empty_consumer_group(bench: ClassicBench) -> None:
     """GMM.classicGroupJoinToClassicGroup: the group is forgotten, but its tombstones are not written."""
     join_consumer_group(bench, GROUP)
     bench.send(ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m", member_epoch=-1))
@@ -67,7 +67,7 @@ def test_known_member_id_finds_nobody_in_an_empty_consumer_group(bench: Bench) -
     assert bench.coordinator.groups[GROUP].group_type == "consumer"
 
 
-def test_streams_group_fences_commits(bench: Bench) -> None:
+def test_streams_group_fences_commits(bench: ClassicBench) -> None:
     """StreamsGroup.validateOffsetCommit and validateOffsetFetch."""
     join_streams_group(bench)
     epoch = bench.coordinator.groups[GROUP].members["m"].current.member_epoch
@@ -87,7 +87,7 @@ def test_streams_group_fences_commits(bench: Bench) -> None:
     assert bench.send(stale).error is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_refused_append_undoes_the_step_of_a_consumer_group(bench: Bench) -> None:
+def test_refused_append_undoes_the_step_of_a_consumer_group(bench: ClassicBench) -> None:
     """CoordinatorRuntime: state made of records goes back to what the log has."""
     join_consumer_group(bench, GROUP)
     before = len(bench.log)
@@ -104,11 +104,11 @@ def test_refused_append_undoes_the_step_of_a_consumer_group(bench: Bench) -> Non
     assert bench.send(joiner).error is NONE
 
 
-def commit_to(bench: Bench, group_id: str) -> ErrorCode:
+def commit_to(bench: ClassicBench, group_id: str) -> ErrorCode:
     return bench.send(OffsetCommitRequest(group_id=group_id, offsets=(("t", 0, 1),))).error
 
 
-def test_expiry_that_is_not_stored_is_tried_again(bench: Bench) -> None:
+def test_expiry_that_is_not_stored_is_tried_again(bench: ClassicBench) -> None:
     """CoordinatorTimerImpl: modern groups' timers retry after 500 ms; classic ones do not need the log."""
     join_consumer_group(bench, GROUP)
     bench.coordinator.write_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -121,7 +121,7 @@ def test_expiry_that_is_not_stored_is_tried_again(bench: Bench) -> None:
     assert bench.coordinator.groups[GROUP].is_empty
 
 
-def test_leave_that_is_not_stored_has_ended_the_session(bench: Bench) -> None:
+def test_leave_that_is_not_stored_has_ended_the_session(bench: ClassicBench) -> None:
     """GMM.cancelTimers: called while the records are made, and a failed append brings back records, not timers."""
     join_consumer_group(bench, GROUP)
     bench.coordinator.write_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -134,7 +134,7 @@ def test_leave_that_is_not_stored_has_ended_the_session(bench: Bench) -> None:
     assert bench.coordinator.groups[GROUP].is_empty
 
 
-def test_classic_expiry_does_not_wait_for_the_log(bench: Bench) -> None:
+def test_classic_expiry_does_not_wait_for_the_log(bench: ClassicBench) -> None:
     """GMM.completeClassicGroupJoin: the failed empty record is only warned about."""
     bench.stable("x", session_timeout_ms=6_000)
     logged = len(bench.log)
@@ -154,7 +154,7 @@ def test_default_ids_repeat_and_given_ones_are_used() -> None:
     assert list(coordinator.groups[GROUP].members) == ["x-abc"]
 
 
-def test_timers_fire_at_their_own_deadlines(bench: Bench) -> None:
+def test_timers_fire_at_their_own_deadlines(bench: ClassicBench) -> None:
     """However late `expire` is called, time in between is not lost: the delay is over at 3 s, the session at 9 s."""
     bench.join("x", session_timeout_ms=6_000, rebalance_timeout_ms=60_000)
     bench.advance(1_000_000)

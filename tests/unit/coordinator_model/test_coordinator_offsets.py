@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.classic_bench import GROUP, Bench
+from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import TxnOffsetCommitRequest
 
@@ -12,11 +12,11 @@ from .coordinator_bench import NONE, UNKNOWN, commit, fetch
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ClassicBench:
+    return ClassicBench()
 
 
-def test_member_commits_and_anybody_fetches(bench: Bench) -> None:
+def test_member_commits_and_anybody_fetches(bench: ClassicBench) -> None:
     """OffsetMetadataManagerTest.testGenericGroupOffsetCommit…."""
     (m1,) = bench.stable("x")
     assert commit(bench, m1, "x", 1) is NONE
@@ -26,7 +26,7 @@ def test_member_commits_and_anybody_fetches(bench: Bench) -> None:
     assert fetch(bench) == (("t", 0, 42),)
 
 
-def test_commit_of_a_replaced_member_is_fenced(bench: Bench) -> None:
+def test_commit_of_a_replaced_member_is_fenced(bench: ClassicBench) -> None:
     """OffsetMetadataManagerTest: …WithFencedInstanceId; before version 7 the instance id is not on the wire."""
     (m1,) = bench.stable("x")
     new = bench.bounce("x")
@@ -37,7 +37,7 @@ def test_commit_of_a_replaced_member_is_fenced(bench: Bench) -> None:
     assert fetch(bench) == (("t", 0, 42),)
 
 
-def test_commit_without_a_generation(bench: Bench) -> None:
+def test_commit_without_a_generation(bench: ClassicBench) -> None:
     """OffsetMetadataManagerTest.testSimpleGroupOffsetCommit…: only while nobody is a member."""
     assert commit(bench, "", None, -1) is NONE
     assert bench.group.is_simple
@@ -48,14 +48,14 @@ def test_commit_without_a_generation(bench: Bench) -> None:
     assert commit(bench, "", None, -1) is UNKNOWN
 
 
-def test_commit_to_an_absent_group(bench: Bench) -> None:
+def test_commit_to_an_absent_group(bench: ClassicBench) -> None:
     """OffsetMetadataManagerTest.testOffsetCommitWithUnknownGroup: the error changed with version 9."""
     assert commit(bench, "m", None, 1, version=8) is ErrorCode.ILLEGAL_GENERATION
     assert commit(bench, "m", None, 1, version=9) is ErrorCode.GROUP_ID_NOT_FOUND
     assert bench.coordinator.groups == {}
 
 
-def test_commit_counts_as_a_heartbeat(bench: Bench) -> None:
+def test_commit_counts_as_a_heartbeat(bench: ClassicBench) -> None:
     """OffsetMetadataManagerTest.testGenericGroupOffsetCommitMaintainsSession."""
     (m1,) = bench.stable("x", session_timeout_ms=6_000)
     for _ in range(3):
@@ -65,14 +65,14 @@ def test_commit_counts_as_a_heartbeat(bench: Bench) -> None:
     assert bench.group.members == {}
 
 
-def test_commit_while_the_rebalance_completes(bench: Bench) -> None:
+def test_commit_while_the_rebalance_completes(bench: ClassicBench) -> None:
     """ClassicGroup.validateOffsetCommit."""
     answer = bench.join("x")
     bench.advance(3_000)
     assert commit(bench, answer.joined.member_id, "x", 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_transactional_offsets_count_when_the_transaction_ends(bench: Bench) -> None:
+def test_transactional_offsets_count_when_the_transaction_ends(bench: ClassicBench) -> None:
     """OffsetMetadataManagerTest.testConsumerGroupTransactionalOffsetCommit and testCompleteTransaction…."""
     (m1,) = bench.stable("x")
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from staticgroup.api.ordinals import Ordinals
-from staticgroup.api.staticgroup import StaticGroupSpec
-from staticgroup.core.certificate import Certificate, CertificateKind
-from staticgroup.core.chain import Incarnation, IncarnationState
-from staticgroup.core.continuity import Checkpoint
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.core.evidence.certificate import Certificate, CertificateKind
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.continuity import Checkpoint
+from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, NodeView, PodVersion
 from staticgroup.core.group import GroupType, GroupView, MemberView
-from staticgroup.core.pod import ContainerPhase, ContainerView, NodeView, PodVersion
 from staticgroup.core.snapshot import (
     NOTHING_REMEMBERED,
     Evidence,

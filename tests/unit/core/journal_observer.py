@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
-from staticgroup.core.journal import Fact, Look, Picture, facts_of_round
+from staticgroup.core.journal import Fact, Look, Remembered, facts_of_round
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import Snapshot
@@ -23,7 +23,7 @@ class Observer:
 
     def __init__(self, operator_id: str = "op") -> None:
         self.operator_id = operator_id
-        self.picture: Picture | None = None
+        self.picture: Remembered | None = None
         self.facts: list[Fact] = []
         self.now_ms = NOW_MS
 

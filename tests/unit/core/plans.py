@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.guards import Guard
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.certificate import (
+from staticgroup.core.evidence.certificate import (
     Certificate,
     CertificateKind,
     Refusal,
@@ -15,7 +15,7 @@ from staticgroup.core.certificate import (
     certify,
     certify_unbound,
 )
-from staticgroup.core.pod import ContainerPhase, ContainerView, NodeView, PodVersion
+from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, NodeView, PodVersion
 
 from .builders import NODE, ended, pod_version, running, terminated
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.core.chain import ChainClause, Incarnation, IncarnationState, fold, judge, vanish
+from staticgroup.core.evidence.chain import ChainClause, Incarnation, IncarnationState, fold, judge, vanish
 
 from .builders import NODE, NOW_S, ended, id_of, incarnation, pod_version, terminated
 

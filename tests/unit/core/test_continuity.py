@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.api.continuity import BLIND_SPANS_MAX, SEATS_MAX
 from staticgroup.api.ordinals import Ordinals
-from staticgroup.core.checkpoints import checkpoint_from, wire_continuity
-from staticgroup.core.continuity import (
+from staticgroup.api.resources.continuity import BLIND_SPANS_MAX, SEATS_MAX
+from staticgroup.core.evidence.continuity import (
     EVERY_ORDINAL,
     BlindSpan,
     Checkpoint,
     GapWord,
-    Seat,
+    SeatedPod,
     SettledWorkload,
     SpanReason,
     WatchView,
@@ -26,11 +25,12 @@ from staticgroup.core.continuity import (
     first_checkpoint,
     settled_workload,
 )
+from staticgroup.core.status.checkpoints import checkpoint_from, wire_continuity
 
 from .builders import NOW_S, workload
 
 THREE = SettledWorkload(uid="sts-1", generation=7, start=0, replicas=3)
-SEATS = tuple(Seat(ordinal=o, uid=f"u{o}", node_name="n1") for o in range(3))
+SEATS = tuple(SeatedPod(ordinal=o, uid=f"u{o}", node_name="n1") for o in range(3))
 
 
 def before(**changes: Any) -> Checkpoint:
@@ -74,12 +74,12 @@ REST = "2147483647"
         ({"workload": None}, {"read": None}, f"3-{REST}"),
         ({"is_complete": False}, {}, f"3-{REST}"),
         ({}, {"seats": SEATS[:2], "seen": frozenset({"u0", "u1"})}, "2"),
-        ({}, {"seats": (*SEATS[:2], Seat(ordinal=2, uid="new")), "seen": frozenset({"u0", "u1", "new"})}, "2"),
+        ({}, {"seats": (*SEATS[:2], SeatedPod(ordinal=2, uid="new")), "seen": frozenset({"u0", "u1", "new"})}, "2"),
         ({}, {"seats": SEATS[1:], "seen": frozenset({"u0", "u1", "u2"}), "gone": frozenset({"u0"})}, ""),
         ({}, {"seats": SEATS[1:], "seen": frozenset({"u1", "u2"}), "gone": frozenset({"u0"})}, "0"),
-        ({}, {"seats": (*SEATS, Seat(ordinal=5, uid="u5"))}, "5"),
-        ({"seats": (*SEATS, Seat(ordinal=4, uid="u4"))}, {}, "4"),
-        ({"seats": (*SEATS, Seat(ordinal=4, uid="u4"))}, {"gone": frozenset({"u4"})}, ""),
+        ({}, {"seats": (*SEATS, SeatedPod(ordinal=5, uid="u5"))}, "5"),
+        ({"seats": (*SEATS, SeatedPod(ordinal=4, uid="u4"))}, {}, "4"),
+        ({"seats": (*SEATS, SeatedPod(ordinal=4, uid="u4"))}, {"gone": frozenset({"u4"})}, ""),
         ({}, {"workload_name": "other"}, f"0-{REST}"),
         ({}, {"timeline": "t2"}, f"0-{REST}"),
         ({}, {"are_ids_by_hand": True, "unbroken": {0: frozenset({"e1"})}}, f"0-{REST}"),
@@ -100,18 +100,18 @@ def test_a_gap_blinds_the_seats_that_no_rule_keeps(was: dict[str, Any], now: dic
 @pytest.mark.parametrize(
     ("restarts", "seats", "expected"),
     [
-        (0, (Seat(ordinal=1, uid="u1", restarts=0),), ""),
-        (0, (Seat(ordinal=1, uid="u1", restarts=1),), f"0-{REST}"),
+        (0, (SeatedPod(ordinal=1, uid="u1", restarts=0),), ""),
+        (0, (SeatedPod(ordinal=1, uid="u1", restarts=1),), f"0-{REST}"),
         (0, (), f"0-{REST}"),
-        (None, (Seat(ordinal=1, uid="u1"),), ""),
+        (None, (SeatedPod(ordinal=1, uid="u1"),), ""),
         (None, (), "1"),
     ],
     ids=["stayed", "started again", "went", "fixed", "fixed and went"],
 )
 def test_ids_that_can_be_edited_may_have_been_swapped_where_a_container_can_have_started_again(
-    restarts: int | None, seats: tuple[Seat, ...], expected: str
+    restarts: int | None, seats: tuple[SeatedPod, ...], expected: str
 ) -> None:
-    was = before(seats=(SEATS[0], Seat(ordinal=1, uid="u1", restarts=restarts), SEATS[2]))
+    was = before(seats=(SEATS[0], SeatedPod(ordinal=1, uid="u1", restarts=restarts), SEATS[2]))
     there = (SEATS[0], *seats, SEATS[2])
     assert after(was, seats=there, seen=frozenset(s.uid for s in there)) == expected
 
@@ -149,7 +149,7 @@ def test_checkpoint_is_the_same_one_while_only_time_passes() -> None:
 
 
 def test_seats_are_those_of_now_and_as_many_as_fit() -> None:
-    many = tuple(Seat(ordinal=o, uid=f"u{o}") for o in range(SEATS_MAX + 1))
+    many = tuple(SeatedPod(ordinal=o, uid=f"u{o}") for o in range(SEATS_MAX + 1))
     known = carried_over(before(epoch="e2"), view(seats=many[::-1]), NOW_S)
     assert (known.seats, known.is_complete) == (many[:SEATS_MAX], False)
 
@@ -197,12 +197,12 @@ spans = st.builds(
 
 @given(
     st.lists(spans, max_size=BLIND_SPANS_MAX),
-    st.lists(st.builds(Seat, ordinal=st.integers(0, 9), uid=st.uuids().map(str), restarts=st.none() | st.integers(0, 9)), max_size=4),
+    st.lists(st.builds(SeatedPod, ordinal=st.integers(0, 9), uid=st.uuids().map(str), restarts=st.none() | st.integers(0, 9)), max_size=4),
     st.none() | st.just(THREE),
     st.booleans(),
 )
 def test_checkpoint_is_read_as_it_was_written(
-    blind_spans: list[BlindSpan], seats: list[Seat], settled: SettledWorkload | None, is_complete: bool
+    blind_spans: list[BlindSpan], seats: list[SeatedPod], settled: SettledWorkload | None, is_complete: bool
 ) -> None:
     known = before(at_s=float(NOW_S), blind=tuple(blind_spans), seats=tuple(seats), workload=settled, is_complete=is_complete)
     assert checkpoint_from(wire_continuity(known)) == known

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.api.status import StaticGroupStatus
-from staticgroup.core.chain import IncarnationState, fold
+from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.core.evidence.chain import IncarnationState, fold
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
-from staticgroup.core.projection import project
 from staticgroup.core.snapshot import Snapshot
+from staticgroup.core.status.projection import project
 from staticgroup.core.workload import ContainerBudget
 from support.bounds import broker_bounds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from staticgroup.core.runs import RETOLD_MS, ContainerRuns, PodRuns, Run, RunChange
+from staticgroup.core.journal.runs import RETOLD_MS, ContainerRuns, PodRuns, Run, RunChange
 from support.bounds import broker_bounds
 
 from .builders import id_of, spec

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.chain import ChainVerdict, IncarnationState, judge
+from staticgroup.core.evidence.chain import ChainVerdict, IncarnationState, judge
 from staticgroup.core.group import LeaveEntry, LeaveOutcome
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Removal

@@ -8,12 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticgroup.api.ordinals import Ordinals
-from staticgroup.api.status import INCARNATIONS_MAX, StaticGroupStatus
-from staticgroup.core.certificate import Certificate, CertificateKind
-from staticgroup.core.chain import Incarnation, IncarnationState, judge
-from staticgroup.core.checkpoints import LISTED, sealed, wire_continuity
+from staticgroup.api.resources.durable import INCARNATIONS_MAX
+from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.core.evidence.certificate import Certificate, CertificateKind
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState, judge
 from staticgroup.core.group import LeaveOutcome
-from staticgroup.core.memory import (
+from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory
+from staticgroup.core.status.checkpoints import LISTED, sealed, wire_continuity
+from staticgroup.core.status.memory import (
     LONGEST_SESSION_S,
     history_from,
     ledger_from,
@@ -25,9 +29,6 @@ from staticgroup.core.memory import (
     wire_settling,
     without_room,
 )
-from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
-from staticgroup.core.plan import plan
-from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory
 
 from .builders import COORDINATOR, NOW_S, checkpoint, departure, history, id_of, incarnation, injected, spec
 

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.group import MemberView
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import READS_MAX, plan, reads_needed
-from staticgroup.core.projection import project
 from staticgroup.core.snapshot import RemovalRecord
+from staticgroup.core.status.projection import project
 
 from .builders import (
     COORDINATOR,

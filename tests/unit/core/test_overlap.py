@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from staticgroup.api.identifiers import IdScheme
-from staticgroup.core.overlap import share_an_id
+from staticgroup.core.ids.overlap import share_an_id
 
 
 def scheme(template: str, workload_name: str = "web", env: tuple[str, ...] = ("",), client: tuple[str, ...] = ("",)) -> IdScheme:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from staticgroup.core.continuity import SpanReason
+from staticgroup.core.evidence.continuity import SpanReason
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.guards import Guard
 from staticgroup.core.plan import Plan
@@ -291,9 +291,9 @@ def test_ids_that_are_carried_before_their_acknowledgement_have_no_known_beginni
 def test_edited_template_keeps_the_earlier_ids_as_ours() -> None:
     edited = {"template": "{workloadName}.{ordinal}.{scope}"}
     decided = planned(departure(fresh={id_of(2): fresh()}), identity=edited)
-    assert decided.identity is not None
-    assert decided.identity.ordinal_of(id_of(2)) == 2
-    assert not decided.identity.is_current(id_of(2))
+    assert decided.naming is not None
+    assert decided.naming.ordinal_of(id_of(2)) == 2
+    assert not decided.naming.is_current(id_of(2))
 
 
 def test_streams_threads_of_a_departed_pod_are_removed_together() -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from staticgroup.api.identifiers import EXPECTED_IDS_MAX
 from staticgroup.api.reasons import Reason
-from staticgroup.core.advice import Advice
 from staticgroup.core.group import LeaveEntry
 from staticgroup.core.guards import Guard
+from staticgroup.core.next_pods.advice import Advice
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History

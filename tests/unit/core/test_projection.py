@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticgroup.api.status import EXCEPTIONS_MAX, StaticGroupStatus
-from staticgroup.core.certificate import Certificate, CertificateKind
-from staticgroup.core.chain import Incarnation, IncarnationState
+from staticgroup.api.resources.status import EXCEPTIONS_MAX, StaticGroupStatus
+from staticgroup.core.evidence.certificate import Certificate, CertificateKind
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome, MemberView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
-from staticgroup.core.projection import project
 from staticgroup.core.snapshot import History, Snapshot
+from staticgroup.core.status.projection import project
 
 from .builders import NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from staticgroup.core.runs import RETOLD_MS, ContainerRuns, PodRuns, Run, RunChange, Told, gone, look
+from staticgroup.core.journal.runs import RETOLD_MS, ContainerRuns, PodRuns, Run, RunChange, Told, gone, look
 
 NOW_MS = 1_800_000_000_000
 

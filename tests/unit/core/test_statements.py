@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.conditions import Condition
 from staticgroup.api.reasons import MEANINGS, ConditionStatus, Reason
-from staticgroup.api.staticgroup import StaticGroupSpec
-from staticgroup.core.chain import IncarnationState
+from staticgroup.api.resources.conditions import Condition
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.findings.kafka import CONNECTION_REASONS
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import TRANSIENT_GUARDS, Guard
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, Injected, RemovalRecord, Snapshot
-from staticgroup.core.statements import conditions_of
+from staticgroup.core.status.statements import conditions_of
 from support.bounds import broker_bounds
 
 from .builders import COORDINATOR, NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec, workload

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.staticgroup import StaticGroupSpec
-from staticgroup.api.status import StaticGroupStatus
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import MemberView
-from staticgroup.core.memory import history_from
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
-from staticgroup.core.projection import project
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import EPOCH_UNKNOWN, History, Snapshot
+from staticgroup.core.status.memory import history_from
+from staticgroup.core.status.projection import project
 from staticgroup.runtime.commands.explanation import explained
 
 from .builders import NOW_S, SCOPE, departure, group, history, incarnation, injected, spec, workload
@@ -42,9 +42,9 @@ def ids(*appended: str) -> tuple[str, ...]:
 def decide(wish: StaticGroupSpec, snapshot: Snapshot, memory: History | None = None) -> Plan:
     """Plan one round; pods hold what their clients are expected to make of their ids, as a round has them."""
     known = memory or history()
-    identity = plan(wish, snapshot, known, NOW_S).identity
-    assert identity is not None
-    return plan(wish, replace(snapshot, pods=tuple(identity.expand(p) for p in snapshot.pods)), known, NOW_S)
+    naming = plan(wish, snapshot, known, NOW_S).naming
+    assert naming is not None
+    return plan(wish, replace(snapshot, pods=tuple(naming.expand(p) for p in snapshot.pods)), known, NOW_S)
 
 
 def status_after(wish: StaticGroupSpec, snapshot: Snapshot, memory: History) -> StaticGroupStatus:

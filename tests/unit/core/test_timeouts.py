@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from staticgroup.api.reasons import Reason
 from staticgroup.api.recommendation import RecommendationReason, Setting
-from staticgroup.api.staticgroup import SessionTimeout
-from staticgroup.api.status import TimeoutSource
+from staticgroup.api.resources.staticgroup import SessionTimeout
+from staticgroup.api.resources.status import TimeoutSource
 from staticgroup.core import protocols
-from staticgroup.core.advice import STEP_MS, Advice
-from staticgroup.core.timeouts import (
+from staticgroup.core.next_pods.advice import STEP_MS, Advice
+from staticgroup.core.next_pods.timeouts import (
     ASSUMED_MAX_MS,
     ASSUMED_MIN_MS,
     TimeoutVerdict,
@@ -104,7 +104,7 @@ def test_streams_groups_are_judged_by_their_own_setting(wish, view, session, tol
     assert "consumer.session" not in chosen.message
     if session is not None and session < chosen.need_ms:
         assert f"streams.session.timeout.ms={chosen.need_ms}" in chosen.message
-    assert (chosen.advice is None) == (told is None)
+    assert (chosen.advice_verdict is None) == (told is None)
 
 
 @settings(deadline=None)
@@ -188,7 +188,7 @@ STRUCTURAL_MS = plan_timeout(AUTO, workload(2), protocols.CLASSIC, WIDE).inject_
 
 
 def reason_of(chosen) -> tuple[Reason, str]:
-    return chosen.advice.reason, chosen.advice.cause
+    return chosen.advice_verdict.reason, chosen.advice_verdict.cause
 
 
 @settings(deadline=None)
@@ -236,8 +236,8 @@ def test_mode_fixed_never_takes_one(told, kept, seconds, bounds) -> None:
     chosen = plan_timeout(wish, workload(2), protocols.CLASSIC, held, advice=told, kept_ms=kept)
     assert chosen.inject_ms == plan_timeout(wish, workload(2), protocols.CLASSIC, held).inject_ms
     assert chosen.source is TimeoutSource.FIXED
-    assert chosen.advice is not None
-    assert chosen.advice.reason is not Reason.RECOMMENDATION_USED
+    assert chosen.advice_verdict is not None
+    assert chosen.advice_verdict.reason is not Reason.RECOMMENDATION_USED
 
 
 def test_recommended_value_takes_the_place_of_the_estimate() -> None:
@@ -284,9 +284,9 @@ def test_bounds_without_room_leave_the_estimate() -> None:
     held = broker_bounds(classic_min_ms=6_000, classic_max_ms=60_000)
     chosen = plan_timeout(wish, workload(2), protocols.CLASSIC, held, advice=advice(), kept_ms=90_000)
     assert (chosen.source, chosen.fleet_ms) == (TimeoutSource.STRUCTURAL, None)
-    assert chosen.advice is not None
-    assert chosen.advice.reason is Reason.RECOMMENDATION_INFEASIBLE
-    assert chosen.advice.cause == "at least 120000 ms, at most 60000 ms"
+    assert chosen.advice_verdict is not None
+    assert chosen.advice_verdict.reason is Reason.RECOMMENDATION_INFEASIBLE
+    assert chosen.advice_verdict.cause == "at least 120000 ms, at most 60000 ms"
 
 
 def test_value_in_use_is_kept_while_there_is_nothing_to_use_and_dropped_when_reading_is_off() -> None:
@@ -294,7 +294,7 @@ def test_value_in_use_is_kept_while_there_is_nothing_to_use_and_dropped_when_rea
     assert (kept.inject_ms, kept.source, kept.verdict) == (45_000, TimeoutSource.FLEET, TimeoutVerdict.SUFFICIENT)
     assert reason_of(kept) == (Reason.RECOMMENDATION_STALE, "the snapshot has expired")
     off = plan_timeout(AUTO, workload(2), protocols.CLASSIC, WIDE, kept_ms=45_000)
-    assert (off.inject_ms, off.source, off.advice) == (STRUCTURAL_MS, TimeoutSource.STRUCTURAL, None)
+    assert (off.inject_ms, off.source, off.advice_verdict) == (STRUCTURAL_MS, TimeoutSource.STRUCTURAL, None)
 
 
 def test_group_that_never_had_one_keeps_its_estimate_while_there_is_nothing_to_use() -> None:

@@ -8,16 +8,24 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.confirmation import PodEndConfirmation
-from staticgroup.api.gapconfirmation import WatchGapConfirmation
-from staticgroup.core.certificate import CertificateKind
-from staticgroup.core.chain import Incarnation, IncarnationState, fold, judge, vanish
-from staticgroup.core.continuity import EVERY_ORDINAL, BlindSpan, GapWord
-from staticgroup.core.exceptions import MESSAGE_MAX, exceptions_of
+from staticgroup.api.resources.confirmation import PodEndConfirmation
+from staticgroup.api.resources.gapconfirmation import WatchGapConfirmation
+from staticgroup.core.evidence.certificate import CertificateKind
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState, fold, judge, vanish
+from staticgroup.core.evidence.continuity import EVERY_ORDINAL, BlindSpan, GapWord
+from staticgroup.core.evidence.words import (
+    STATEMENT_MAX,
+    Word,
+    confirmed,
+    gap_word_of,
+    still_holds,
+    taken_back,
+    word_of,
+)
 from staticgroup.core.findings.seats import findings_of_seats
 from staticgroup.core.guards import Guard
 from staticgroup.core.plan import plan
-from staticgroup.core.words import STATEMENT_MAX, Word, confirmed, gap_word_of, still_holds, taken_back, word_of
+from staticgroup.core.status.exceptions import MESSAGE_MAX, exceptions_of
 
 from .builders import NODE, NOW_S, checkpoint, departure, ended, fresh, history, id_of, incarnation, pod_version, spec
 

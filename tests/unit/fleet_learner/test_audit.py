@@ -24,7 +24,7 @@ from fleet_learner.audit import (
 from fleet_learner.audit_accounts import Beat, seen_by, seen_spans
 from fleet_learner.audit_page import differences, document, lines
 from fleet_learner.sources.offsets_evidence import ChangeKind
-from staticgroup.core.journal.picture import short
+from staticgroup.core.journal.look import short
 
 ALWAYS = ((0, 10_000_000),)
 

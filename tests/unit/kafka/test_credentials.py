@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.kafkaconnection import KafkaConnectionSpec, SaslMechanism
+from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec, SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.credentials import (
     ConnectionSettings,

@@ -5,7 +5,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from staticgroup.core.pod import NodeView
+from staticgroup.core.evidence.pod import NodeView
 
 Json = dict[str, Any]
 

@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from staticgroup.api.ordinals import Ordinals
-from staticgroup.api.status import StaticGroupStatus
-from staticgroup.core.certificate import Certificate, CertificateKind
-from staticgroup.core.chain import IncarnationState
-from staticgroup.core.checkpoints import sealed, wire_continuity
-from staticgroup.core.memory import history_from, ledger_from, wire_injected, wire_issued, wire_ledger
+from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.core.evidence.certificate import Certificate, CertificateKind
+from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.status.checkpoints import sealed, wire_continuity
+from staticgroup.core.status.memory import history_from, ledger_from, wire_injected, wire_issued, wire_ledger
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.transport import Transport, connect

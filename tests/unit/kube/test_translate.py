@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.kubernetes.admission import inject
-from staticgroup.api.identity import Identity
-from staticgroup.api.injection import injected
-from staticgroup.api.status import InjectedMethod
-from staticgroup.core.pod import ContainerPhase, NodeView, PodVersion
+from staticgroup.api.injection import resolve_injected
+from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.identity import Identity
+from staticgroup.core.evidence.pod import ContainerPhase, NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.translate import MalformedObject, node_view, pod_version, workload_view
 from staticgroup.kube.translate.carried_ids import CARRIED_IDS_MAX, _expanded
@@ -369,7 +369,7 @@ def test_pod_that_the_policy_gave_its_id_has_fixed_ids_exactly_when_they_are_com
     """What `simulator.kubernetes.admission` restates of the policy, read back from the pod as it is stored."""
     for template, is_fixed in (("{podName}.1a2b3c4d", True), ("web_{ordinal}.1a2b3c4d", False)):
         env = [{"container": "app", "instanceIdName": name, "suffix": suffix} for name, suffix in (("A", ""), ("B", "-b"))]
-        status = injected(
+        status = resolve_injected(
             Identity.model_validate({"env": env}), method=InjectedMethod.POLICY, scope="1a2b3c4d", watch_epoch="e",
             id_template=template, session_timeout_ms=45_000,
         ).to_wire()

@@ -9,7 +9,7 @@ from staticgroup.api import names
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from unit.core.builders import pod_version
 
-from .world import KEY, World
+from .operator_world import KEY, OperatorWorld
 
 LIVING = "the-living-process"
 Json = dict[str, Any]
@@ -17,19 +17,19 @@ Json = dict[str, Any]
 # departures ----------------------------------------------------------------------------------------------------------
 
 
-def left(world: World) -> list[str]:
+def left(world: OperatorWorld) -> list[str]:
     """Return the instance ids that were removed, sorted."""
     return sorted(i for _, i in world.left)
 
 
-async def departs(world: World, rounds: int, uid: str = "") -> None:
+async def departs(world: OperatorWorld, rounds: int, uid: str = "") -> None:
     """Let web-2 be scaled away and end gracefully, and give the operator some rounds."""
     world.scale(2)
     world.end(2, uid)
     await world.settled(rounds)
 
 
-async def empty_seat(world: World) -> None:
+async def empty_seat(world: OperatorWorld) -> None:
     """Let seat 2 be scaled away and its pod end, while its member cannot leave because no broker answers."""
     world.kafka.problems["leave"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
     world.scale(2)
@@ -37,7 +37,7 @@ async def empty_seat(world: World) -> None:
     await world.settled(3)
 
 
-async def lost_untold(world: World) -> None:
+async def lost_untold(world: OperatorWorld) -> None:
     """Let a pod of web-2 be lost whose versions never showed its id, which its process has taken; a later pod follows."""
     world.end(2)
     world.start(2, "lost", joins=False, instance_ids=frozenset({"not-told"}), ids_are_fixed=False)
@@ -50,19 +50,19 @@ async def lost_untold(world: World) -> None:
 # gaps ----------------------------------------------------------------------------------------------------------------
 
 
-def gap(world: World, epoch: str = "epoch-2") -> None:
+def gap(world: OperatorWorld, epoch: str = "epoch-2") -> None:
     """Let the API server lose the history of its watch: what was not delivered is lost, a LIST shows what is there."""
     world.kube.resource_version += 1
     world.pods.lose(world.kube.pods.values(), world.kube.resource_version, epoch)
     world.pods.is_lagging = False
 
 
-def away(world: World) -> None:
+def away(world: OperatorWorld) -> None:
     """Cut the watch off."""
     world.pods.is_lagging = True
 
 
-def blind(world: World) -> str:
+def blind(world: OperatorWorld) -> str:
     """Return the ordinals that are blind, as the status tells them."""
     assert world.status.continuity is not None
     return ";".join(s.ordinals for s in world.status.continuity.blind)
@@ -76,39 +76,39 @@ def managed(namespace: str, pod_name: str) -> bool:
     return pod_name.rpartition("-")[0] == "web"
 
 
-def start_as(world: World, pod_name: str, uid: str, ids: set[str], **changes: Any) -> None:
+def start_as(world: OperatorWorld, pod_name: str, uid: str, ids: set[str], **changes: Any) -> None:
     """Start a pod of any name with any ids; nobody joins."""
     values = {"instance_ids": frozenset(ids), "ids_are_fixed": True} | changes
     world._happens(replace(pod_version(0, uid, **values), name=pod_name))
 
 
-def force_delete(world: World, pod_name: str) -> None:
+def force_delete(world: OperatorWorld, pod_name: str) -> None:
     """Delete an object; its process lives on."""
     world._happens(world.kube.pods["shop", pod_name], is_deleted=True)
 
 
-def stray(world: World, **changes: Any) -> None:
+def stray(world: OperatorWorld, **changes: Any) -> None:
     """Start `canary-0` with the id of web-2, whose member its process becomes."""
     start_as(world, "canary-0", "stray", {world.id_of(2)}, **changes)
     world.kafka.join(world.id_of(2), LIVING)
 
 
-def lost_stray(world: World, **changes: Any) -> None:
+def lost_stray(world: OperatorWorld, **changes: Any) -> None:
     """Start `canary-0` as above and delete its object by force."""
     stray(world, **changes)
     force_delete(world, "canary-0")
 
 
-async def by_hand() -> World:
+async def by_hand() -> OperatorWorld:
     """Return a world whose ids are written by hand, so that a pod of any name may carry one."""
-    world = await World(identity={"method": "None"}).started()
+    world = await OperatorWorld(identity={"method": "None"}).started()
     world.pods.is_managed = managed
     return world
 
 
-async def by_annotations() -> World:
+async def by_annotations() -> OperatorWorld:
     """Return a world whose ids follow annotations, which can be edited and copied."""
-    world = World(identity={"template": "{ordinal}.{scope}"})
+    world = OperatorWorld(identity={"template": "{ordinal}.{scope}"})
     world.scale(3)
     await world.round()
     world.template = "{ordinal}." + world.scope
@@ -122,11 +122,11 @@ async def by_annotations() -> World:
 # objects that tools write --------------------------------------------------------------------------------------------
 
 
-def group_body(world: World) -> Json:
+def group_body(world: OperatorWorld) -> Json:
     """Return the StaticGroup as the API server has it."""
     return world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
 
 
-def put(world: World, **changes: Any) -> None:
+def put(world: OperatorWorld, **changes: Any) -> None:
     """Write the StaticGroup with other parts, as whoever has the rights may; the store sees it."""
     world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, group_body(world) | changes))

@@ -8,28 +8,28 @@ import pytest
 import yaml
 
 from staticgroup import cli
-from staticgroup.core.chain import IncarnationState
-from staticgroup.runtime.commands.picture import Picture, write_picture
+from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.runtime.commands.snapshot_file import SnapshotFile, write_snapshot_file
 from unit.core.builders import NOW_S, departure, history, id_of, incarnation, spec
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Path:
-    path = tmp_path / "picture.json"
-    write_picture(Picture(spec=spec(), snapshot=departure(), history=history(), now_s=NOW_S), path)
+def snapshot_file(tmp_path: Path) -> Path:
+    path = tmp_path / "snapshot.json"
+    write_snapshot_file(SnapshotFile(spec=spec(), snapshot=departure(), history=history(), now_s=NOW_S), path)
     return path
 
 
-def test_plan_tells_what_would_be_done_and_writes_nothing(picture: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = picture.read_bytes()
-    assert cli.main(["plan", "-f", str(picture)]) == 0
+def test_plan_tells_what_would_be_done_and_writes_nothing(snapshot_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = snapshot_file.read_bytes()
+    assert cli.main(["plan", "-f", str(snapshot_file)]) == 0
     assert f"Plan: {id_of(2)} is removed" in capsys.readouterr().out
-    assert picture.read_bytes() == before
+    assert snapshot_file.read_bytes() == before
 
 
 def test_plan_names_the_guard(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = departure(chains={id_of(2): (incarnation(state=IncarnationState.SUSPECT),)})
-    write_picture(Picture(spec=spec(), snapshot=held, history=history(), now_s=NOW_S), tmp_path / "p.json")
+    write_snapshot_file(SnapshotFile(spec=spec(), snapshot=held, history=history(), now_s=NOW_S), tmp_path / "p.json")
     assert cli.main(["plan", "-f", str(tmp_path / "p.json")]) == 0
     assert "(DeathNotProven)" in capsys.readouterr().out
 

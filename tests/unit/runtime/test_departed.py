@@ -8,22 +8,22 @@ from dataclasses import replace
 import pytest
 
 from staticgroup.api import names
-from staticgroup.api.staticgroup import StaticGroup
+from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.core.group import GroupType
 from staticgroup.core.plan import plan
-from unit.runtime.world import KEY, World, guards, static_group
+from unit.runtime.operator_world import KEY, OperatorWorld, guards, static_group
 
 NEVER_SEEN = "no pod was ever seen carrying exactly this id"
 
 
-def meant(world: World, **changes: object) -> None:
+def meant(world: OperatorWorld, **changes: object) -> None:
     """Change the StatefulSet; the watch of workloads has not heard of it, so only a consistent read shows it."""
     world.kube.workloads["shop", "web"] = replace(world.kube.workloads["shop", "web"], **changes)  # type: ignore[arg-type]
 
 
-async def scaled_down() -> World:
+async def scaled_down() -> OperatorWorld:
     """Return three pods that run, of which the last is not wanted any more and has ended."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled(2)
     world.scale(2)
     world.end(2)
@@ -31,24 +31,24 @@ async def scaled_down() -> World:
     return world
 
 
-def deleted_in_the_foreground(world: World) -> None:
+def deleted_in_the_foreground(world: OperatorWorld) -> None:
     meant(world, is_deleting=True)
 
 
-def deleted(world: World) -> None:
+def deleted(world: OperatorWorld) -> None:
     del world.kube.workloads["shop", "web"]
 
 
-def scaled_further(world: World) -> None:
+def scaled_further(world: OperatorWorld) -> None:
     meant(world, replicas=1)
 
 
-def moved(world: World) -> None:
+def moved(world: OperatorWorld) -> None:
     meant(world, start=7)
 
 
 @pytest.mark.parametrize("change", [deleted_in_the_foreground, deleted, scaled_further, moved])
-async def test_what_only_the_consistent_read_shows_departs_with_its_pods(change: Callable[[World], None]) -> None:
+async def test_what_only_the_consistent_read_shows_departs_with_its_pods(change: Callable[[OperatorWorld], None]) -> None:
     world = await scaled_down()
     change(world)
     await world.settled(3)
@@ -60,7 +60,7 @@ async def test_what_only_the_consistent_read_shows_departs_with_its_pods(change:
 
 
 async def test_ids_of_an_earlier_template_depart_with_their_pods_from_the_first_round_on() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.declare(static_group(generation=2, identity={"template": "{workloadName}-{ordinal}.x.{scope}"}))
     await world.round()
     assert guards(world) == ["PodStillRunning"] * 3
@@ -68,7 +68,7 @@ async def test_ids_of_an_earlier_template_depart_with_their_pods_from_the_first_
 
 
 async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_removes_nobody() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.scale(2)
     world.end(2)
     body = world.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)]
@@ -85,7 +85,7 @@ async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_r
 
 async def test_first_round_reads_nothing_afresh_since_its_ids_are_not_acknowledged_yet() -> None:
     """Ids without a scope may be held before the StaticGroup is there."""
-    world = World(identity={"template": "{podName}", "exclusive": True})
+    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
     world.template = "web-{ordinal}"
     world.scale(3)
     for ordinal in range(3):
@@ -103,17 +103,17 @@ async def test_departed_members_of_a_group_that_nobody_can_leave_have_their_pods
     await world.round()
     assert guards(world) == ["UnsupportedGroupType"]
     group = StaticGroup.model_validate(world.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)])
-    _, snapshot = await world.reconciler.picture_of(group)
+    _, snapshot = await world.reconciler.snapshot_of(group)
     assert [[p.uid for p in found.chain] for found in snapshot.evidence.values()] == [["u2"]]
     assert [found.fresh for found in snapshot.evidence.values()] == [None]
 
 
 @pytest.mark.parametrize("change", [deleted_in_the_foreground, deleted, scaled_further, moved, lambda _: None])
-async def test_every_member_that_a_plan_finds_departed_has_a_chain(change: Callable[[World], None]) -> None:
+async def test_every_member_that_a_plan_finds_departed_has_a_chain(change: Callable[[OperatorWorld], None]) -> None:
     world = await scaled_down()
     change(world)
     group = StaticGroup.model_validate(world.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)])
-    spec, snapshot = await world.reconciler.picture_of(group)
+    spec, snapshot = await world.reconciler.snapshot_of(group)
     memory = world.reconciler.memories.known(KEY)
     assert memory is not None
     table = plan(spec, snapshot, memory.history, world.now_s).table

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from staticgroup.core.group import LeaveOutcome
 
-from .world import World
+from .operator_world import OperatorWorld
 
 ORDINALS = 3
 ends = st.sampled_from(["graceful", "graceful", "forced", "not yet"])
@@ -37,7 +37,7 @@ class Evictions(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.world = OperatorWorld()
         self.processes: list[Process] = []
         self.of_member: dict[str, Process] = {}
         self.judged = 0

@@ -11,13 +11,13 @@ from dataclasses import replace
 import pytest
 
 from staticgroup.runtime.operator import CONNECTION_CONCURRENCY
-from staticgroup.runtime.work_queue import LATE_AFTER_S, Key, Outcome, WorkQueue
+from staticgroup.runtime.work_queue import LATE_AFTER_S, Key, Result, WorkQueue
 from support.long_drills import by_length
 from support.tar_pits import SCENES, Scene, p99, play
 
 pytestmark = pytest.mark.looptime
 SILENCE_S = 60.0
-FAILED = Outcome(failed=True)
+FAILED = Result(failed=True)
 
 
 class Brokers:
@@ -33,7 +33,7 @@ class Brokers:
     def connection_of(self, key: Key) -> Key:
         return key[0], key[1].partition(".")[0]
 
-    async def __call__(self, key: Key) -> Outcome:
+    async def __call__(self, key: Key) -> Result:
         connection = self.connection_of(key)
         self.begun.append((key, asyncio.get_running_loop().time()))
         self.under_way.append(key)
@@ -42,7 +42,7 @@ class Brokers:
         try:
             is_silent = connection in self.silent
             await asyncio.sleep(SILENCE_S if is_silent else self.answer_s.get(connection, 0.1))
-            return FAILED if is_silent else Outcome()
+            return FAILED if is_silent else Result()
         finally:
             self.under_way.remove(key)
 
@@ -161,9 +161,9 @@ async def test_quick_failure_of_one_group_does_not_narrow_its_connection() -> No
     """A missing right fails in milliseconds; only silence holds places."""
     brokers = Brokers()
 
-    async def work(key: Key) -> Outcome:
+    async def work(key: Key) -> Result:
         await brokers(key)
-        return FAILED if key[1] == "kafka.0" else Outcome()
+        return FAILED if key[1] == "kafka.0" else Result()
 
     queue = WorkQueue(work, concurrency=32, lane_of=brokers.connection_of)
     queue.start()
@@ -233,14 +233,14 @@ async def test_round_beyond_its_deadline_is_given_up_and_tried_again_with_back_o
     cut: list[float] = []
     given_up: list[Key] = []
 
-    async def work(key: Key) -> Outcome:
+    async def work(key: Key) -> Result:
         begun.append(now_s())
         try:
             await asyncio.sleep(10_000)
         except asyncio.CancelledError:
             cut.append(now_s())
             raise
-        return Outcome()
+        return Result()
 
     queue = WorkQueue(work, concurrency=4, deadline_s=90.0, on_given_up=given_up.append)
     queue.start()
@@ -260,7 +260,7 @@ async def test_timeout_inside_a_round_is_a_fault_of_the_round_and_not_its_deadli
 ) -> None:
     given_up: list[Key] = []
 
-    async def work(key: Key) -> Outcome:
+    async def work(key: Key) -> Result:
         raise TimeoutError
 
     queue = WorkQueue(work, deadline_s=90.0, on_given_up=given_up.append)
@@ -276,10 +276,10 @@ async def test_timeout_inside_a_round_is_a_fault_of_the_round_and_not_its_deadli
 async def test_add_while_a_round_is_given_up_waits_for_the_back_off() -> None:
     begun: list[float] = []
 
-    async def work(key: Key) -> Outcome:
+    async def work(key: Key) -> Result:
         begun.append(now_s())
         await asyncio.sleep(10_000)
-        return Outcome()
+        return Result()
 
     queue = WorkQueue(work, deadline_s=10.0)
     queue.start()

@@ -6,19 +6,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from staticgroup.api.status import INCARNATIONS_MAX
-from staticgroup.core.continuity import GapWord
-from staticgroup.core.words import Word
+from staticgroup.api.resources.durable import INCARNATIONS_MAX
+from staticgroup.core.evidence.continuity import GapWord
+from staticgroup.core.evidence.words import Word
 
+from .operator_world import OperatorWorld, guards, static_group
 from .stories import (
     LIVING,
     blind,
     left,
 )
-from .world import World, guards, static_group
 
 
-async def lost_pods(world: World, count: int) -> World:
+async def lost_pods(world: OperatorWorld, count: int) -> OperatorWorld:
     """Lose pods of web-2, one each second, as a node that is taken away again and again does."""
     world.end(2)
     for number in range(count):
@@ -29,26 +29,26 @@ async def lost_pods(world: World, count: int) -> World:
     return world
 
 
-def remembered(world: World) -> set[str]:
+def remembered(world: OperatorWorld) -> set[str]:
     """Return the suspects of the ledger, among them those that a word has closed."""
     assert world.status.ledger is not None
     return {e.uid for e in world.status.ledger.incarnations if e.state.value == "Suspect"}
 
 
-async def depart(world: World, ordinal: int, uid: str = "") -> None:
+async def depart(world: OperatorWorld, ordinal: int, uid: str = "") -> None:
     world.scale(ordinal)
     world.end(ordinal, uid)
     await world.settled(4)
 
 
-def word(world: World, uid: str) -> Word:
+def word(world: OperatorWorld, uid: str) -> Word:
     return Word(
         namespace="shop", pod_name="web-2", pod_uid=uid, said_at_s=world.now_s, said_by="alice", statement="its machine is gone"
     )
 
 
 async def test_suspects_without_room_hold_every_seat_until_words_are_given_about_all_of_them() -> None:
-    world = await lost_pods(await World().started(), INCARNATIONS_MAX + 2)
+    world = await lost_pods(await OperatorWorld().started(), INCARNATIONS_MAX + 2)
     world.start(2, "u2b", joins=False)
     await depart(world, 2, "u2b")
     assert (left(world), guards(world)) == ([], ["WatchGap"])
@@ -74,7 +74,7 @@ async def test_suspects_without_room_hold_every_seat_until_words_are_given_about
 
 async def test_suspect_that_was_forgotten_for_lack_of_room_is_still_blind_after_a_restart() -> None:
     """The process of the last one lives on and joins again; nobody knows its pod any more."""
-    world = await lost_pods(await World().started(), INCARNATIONS_MAX + 1)
+    world = await lost_pods(await OperatorWorld().started(), INCARNATIONS_MAX + 1)
     heard = [word(world, uid) for uid in remembered(world)]
     world.restart()
     world.pods.book.hear(heard)
@@ -85,7 +85,7 @@ async def test_suspect_that_was_forgotten_for_lack_of_room_is_still_blind_after_
 
 
 async def test_ledger_that_is_full_is_written_once_and_not_in_every_round() -> None:
-    world = await lost_pods(await World().started(), INCARNATIONS_MAX + 1)
+    world = await lost_pods(await OperatorWorld().started(), INCARNATIONS_MAX + 1)
     before = len(world.kube.status_writes)
     for _ in range(5):
         world.now_s += 30
@@ -96,7 +96,7 @@ async def test_ledger_that_is_full_is_written_once_and_not_in_every_round() -> N
 @pytest.mark.parametrize("was_there", [True, False], ids=["lost before the end of another one", "lost between the two"])
 async def test_new_staticgroup_does_not_inherit_a_full_ledger(was_there: bool) -> None:
     """None of those suspects can hold an id that nobody could know when they were lost."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     if was_there:
         await lost_pods(world, INCARNATIONS_MAX + 1)
     world.template = f"web-{{ordinal}}.{world.scope}"

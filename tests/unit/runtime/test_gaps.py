@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.continuity import GapWord
+from staticgroup.core.evidence.continuity import GapWord
 from staticgroup.kube.problem import problem_of
 
+from .operator_world import KEY, OperatorWorld, guards, static_group
 from .stories import (
     LIVING,
     away,
@@ -19,11 +20,10 @@ from .stories import (
     gap,
     left,
 )
-from .world import KEY, World, guards, static_group
 
 
 async def test_gap_over_which_every_pod_stayed_costs_nothing() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     gap(world)
     await world.settled(2)
     world.scale(1)
@@ -34,7 +34,7 @@ async def test_gap_over_which_every_pod_stayed_costs_nothing() -> None:
 
 
 async def test_seat_whose_pod_was_replaced_in_the_gap_waits_and_the_others_do_not() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     away(world)
     world.remove_object(2)
     world.start(2, "u2b")
@@ -51,7 +51,7 @@ async def test_seat_whose_pod_was_replaced_in_the_gap_waits_and_the_others_do_no
 
 async def test_seat_beyond_a_statefulset_that_wanted_the_same_before_and_after_is_not_blind() -> None:
     """The generation rule: nothing outside of the range can have been made."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     await empty_seat(world)
     gap(world)
     world.kafka.problems.clear()
@@ -62,7 +62,7 @@ async def test_seat_beyond_a_statefulset_that_wanted_the_same_before_and_after_i
 
 async def test_seat_beyond_a_statefulset_that_wanted_something_else_meanwhile_waits() -> None:
     """Scaled up and down again within the gap: a third pod may have come and gone."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     await empty_seat(world)
     away(world)
     world.scale(3, in_store=False)
@@ -77,7 +77,7 @@ async def test_seat_beyond_a_statefulset_that_wanted_something_else_meanwhile_wa
 
 async def test_facts_of_a_statefulset_count_only_with_a_barrier_behind_the_read() -> None:
     """A pod that existed when the facts were read, and that the watch had not shown, is not absent."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.pods.barrier_works = False
     await empty_seat(world)
     gap(world)
@@ -90,7 +90,7 @@ async def test_facts_of_a_statefulset_count_only_with_a_barrier_behind_the_read(
 
 async def test_seat_inside_of_the_range_without_an_object_waits_whatever_the_generation_says() -> None:
     """Its controller makes a pod for it at any moment, without a new generation."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled(2)
     world.end(2)
     away(world)
@@ -107,7 +107,7 @@ async def test_seat_inside_of_the_range_without_an_object_waits_whatever_the_gen
 
 async def test_pod_that_ended_in_the_gap_is_a_suspect_and_its_seat_is_not_blind() -> None:
     """Scaled down before the gap, ended in it: that one pod is in doubt, and no unknown one."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled(2)
     world.scale(2)
     world.kube.workloads["shop", "web"] = world.stores.workloads["shop", "web"]
@@ -122,7 +122,7 @@ async def test_pod_that_ended_in_the_gap_is_a_suspect_and_its_seat_is_not_blind(
 
 
 async def test_what_stayed_over_a_gap_is_remembered_by_the_next_process() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     away(world)
     world.remove_object(2)
     world.start(2, "u2b")
@@ -140,7 +140,7 @@ async def test_what_stayed_over_a_gap_is_remembered_by_the_next_process() -> Non
 
 async def test_process_that_cannot_resume_knows_the_pods_that_stayed_by_their_uids() -> None:
     """All replicas away for longer than the API server remembers: the status says which object had each name."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.restart(epoch="epoch-2")
     await world.settled(2)
     assert blind(world) == ""
@@ -152,7 +152,7 @@ async def test_process_that_cannot_resume_knows_the_pods_that_stayed_by_their_ui
 
 
 async def test_process_that_cannot_resume_waits_for_the_one_seat_whose_pod_was_replaced() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled(2)
     away(world)
     world.remove_object(1)
@@ -172,7 +172,7 @@ async def test_process_that_cannot_resume_waits_for_the_one_seat_whose_pod_was_r
 
 async def test_uids_of_another_timeline_say_nothing() -> None:
     """After a restore of etcd uids come back, with other processes behind them."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.restart(epoch="epoch-2")
     world.pods.timeline, world.pods.saw_restore = "timeline-2", True
     await world.settled(2)
@@ -187,7 +187,7 @@ async def test_uids_of_another_timeline_say_nothing() -> None:
 
 async def test_history_that_the_status_does_not_tell_is_ignorance_and_no_innocence() -> None:
     """As an earlier operator leaves it, to which somebody rolled back for a while."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     body = world.kube.objects["staticgroups", *KEY]
     del body["status"]["continuity"]
     world.declare(body)
@@ -201,7 +201,7 @@ async def test_history_that_the_status_does_not_tell_is_ignorance_and_no_innocen
 
 
 async def test_word_about_the_time_of_the_gap_frees_its_seats() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     away(world)
     world.remove_object(2)
     world.start(2, "u2b")
@@ -230,7 +230,7 @@ async def test_word_about_the_time_of_the_gap_frees_its_seats() -> None:
 
 
 async def test_unreadable_statefulset_after_a_gap_decides_nothing_yet() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await empty_seat(world)
     gap(world)
     world.kafka.problems.clear()
@@ -243,7 +243,7 @@ async def test_unreadable_statefulset_after_a_gap_decides_nothing_yet() -> None:
 
 
 async def test_seats_wear_out_over_two_gaps_only_where_something_changed() -> None:
-    world = await World().started(4)
+    world = await OperatorWorld().started(4)
     gap(world)
     await world.settled(2)
     away(world)
@@ -261,7 +261,7 @@ async def test_seats_wear_out_over_two_gaps_only_where_something_changed() -> No
 
 async def test_gap_before_the_first_round_after_it_is_not_forgotten_by_the_second() -> None:
     """Two gaps between two rounds: what stayed over both stayed."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled(2)
     gap(world)
     away(world)
@@ -274,7 +274,7 @@ async def test_gap_before_the_first_round_after_it_is_not_forgotten_by_the_secon
 
 async def test_container_that_was_started_again_with_editable_ids_leaves_no_seat_clear() -> None:
     """It may have carried the id of another seat for a while: annotations are read again when a container starts."""
-    world = World()
+    world = OperatorWorld()
     world.scale(3)
     await world.round()
     for ordinal in range(3):
@@ -291,7 +291,7 @@ async def test_container_that_was_started_again_with_editable_ids_leaves_no_seat
 @pytest.mark.parametrize("when", ["before", "after", "both"])
 async def test_pod_that_got_no_id_costs_no_seat_but_its_own(when: str) -> None:
     """A fresh API server injects nothing for its first seconds, so a pod that is replaced then comes without an id."""
-    world = World()
+    world = OperatorWorld()
     world.scale(4)
     await world.round()
     nothing: dict[str, Any] = {"instance_ids": frozenset(), "ids_are_fixed": True, "joins": False}
@@ -315,7 +315,7 @@ async def test_pod_that_got_no_id_costs_no_seat_but_its_own(when: str) -> None:
 
 
 async def test_staticgroup_that_is_acknowledged_after_a_gap_has_had_none() -> None:
-    world = World()
+    world = OperatorWorld()
     gap(world)
     await world.started()
     assert blind(world) == ""
@@ -329,7 +329,7 @@ async def test_staticgroup_that_is_acknowledged_after_a_gap_has_had_none() -> No
 async def test_ids_that_are_set_by_hand_may_be_carried_under_any_name(exclusive: bool, expected: list[str]) -> None:
     """Without the user's word a gap leaves no name clear."""
     template = "app-{ordinal}" if exclusive else "{podName}.{scope}"
-    world = World(identity={"template": template, "exclusive": exclusive, "method": "None"})
+    world = OperatorWorld(identity={"template": template, "exclusive": exclusive, "method": "None"})
     world.template = "app-{ordinal}" if exclusive else ""
     await world.started()
     gap(world)
@@ -341,7 +341,7 @@ async def test_ids_that_are_set_by_hand_may_be_carried_under_any_name(exclusive:
 
 
 async def test_unknown_beginning_stays_unknown_over_gaps() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.template = f"web-{{ordinal}}.{world.scope}"
     world.kube.objects["staticgroups", *KEY]["status"] = {}
     world.declare(world.kube.objects["staticgroups", *KEY])
@@ -357,7 +357,7 @@ async def test_unknown_beginning_stays_unknown_over_gaps() -> None:
 
 
 async def test_status_is_not_written_again_and_again_after_a_gap() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     gap(world)
     await world.settled(2)
     writes = len(world.kube.status_writes)
@@ -382,7 +382,7 @@ async def test_history_that_one_workload_lacks_after_a_restart_is_missing_to_no_
 
     Ids that are set by hand may have been carried by a pod of any workload, so without the word any one's loss is theirs.
     """
-    world = await World(**spec).started()
+    world = await OperatorWorld(**spec).started()
     world.restart(epoch="epoch-2")
     world.pods.lineage.since = {"epoch-1": frozenset({("shop", blind)})}
     await world.settled(2)
@@ -401,7 +401,7 @@ async def test_history_that_one_workload_lacks_after_a_restart_is_missing_to_no_
 
 
 async def test_history_that_one_workload_lacks_after_a_restart_blinds_the_seat_whose_pod_was_replaced() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     away(world)
     world.remove_object(2)
     world.start(2, "u2b")
@@ -411,7 +411,7 @@ async def test_history_that_one_workload_lacks_after_a_restart_blinds_the_seat_w
     assert blind(world) == "2"
 
 
-async def zombie(world: World) -> dict[str, Any]:
+async def zombie(world: OperatorWorld) -> dict[str, Any]:
     """Force-delete pod 2, whose process lives on; returns the status of before."""
     await world.settled(2)
     body = world.kube.objects["staticgroups", *KEY]
@@ -421,7 +421,7 @@ async def zombie(world: World) -> dict[str, Any]:
     return older
 
 
-async def used_and_left(world: World) -> None:
+async def used_and_left(world: OperatorWorld) -> None:
     """Let seat 2 have another pod for a while, whose end is certified, and the zombie join again."""
     world.start(2, "u2b")
     world.now_s += 300
@@ -433,7 +433,7 @@ async def used_and_left(world: World) -> None:
 
 
 async def test_status_of_which_the_ledger_was_taken_away_is_no_memory() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await zombie(world)
     body = world.kube.objects["staticgroups", *KEY]
     assert body["status"].pop("ledger")
@@ -448,7 +448,7 @@ async def test_status_of_which_the_ledger_was_taken_away_is_no_memory() -> None:
 
 async def test_older_status_that_was_put_back_while_no_operator_ran_is_no_memory() -> None:
     """It is whole in itself, so only who wrote it tells: the API server notes the field manager."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     older = await zombie(world)
     body = world.kube.objects["staticgroups", *KEY]
     owned = {"f:status": {"f:continuity": {"f:digest": {}}}}
@@ -462,7 +462,7 @@ async def test_older_status_that_was_put_back_while_no_operator_ran_is_no_memory
 
 
 async def test_memory_that_was_lost_is_not_found_again_while_suspended() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await zombie(world)
     body = world.kube.objects["staticgroups", *KEY]
     assert body["status"].pop("ledger")
@@ -478,7 +478,7 @@ async def test_memory_that_was_lost_is_not_found_again_while_suspended() -> None
 
 async def test_facts_of_a_statefulset_say_nothing_over_a_restore() -> None:
     """Its generation counts from the restored number on, so another edit may come to the same one."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled(2)
     assert world.status.continuity is not None
     assert world.status.continuity.workload is not None
@@ -492,7 +492,7 @@ async def test_facts_of_a_statefulset_say_nothing_over_a_restore() -> None:
 async def test_word_that_closes_a_gap_is_told_once_and_named_by_the_removals_that_rest_on_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await empty_seat(world)
     away(world)
     world.scale(3, in_store=False)
@@ -520,7 +520,7 @@ async def test_word_that_closes_a_gap_is_told_once_and_named_by_the_removals_tha
 
 
 async def test_removal_of_a_seat_that_was_never_blind_names_no_word(caplog: pytest.LogCaptureFixture) -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     away(world)
     world.remove_object(2)
     world.start(2, "u2b")
@@ -538,7 +538,7 @@ async def test_removal_of_a_seat_that_was_never_blind_names_no_word(caplog: pyte
 
 
 async def test_suspended_group_hears_the_word_when_it_is_resumed() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     away(world)
     world.remove_object(2)
     world.start(2, "u2b")

@@ -14,9 +14,9 @@ from random import Random
 
 import pytest
 
-from staticgroup.core.continuity import GapWord
+from staticgroup.core.evidence.continuity import GapWord
 
-from .world import KEY, World
+from .operator_world import KEY, OperatorWorld
 
 SEEDS = 120
 STEPS = 45
@@ -38,7 +38,7 @@ class Play:
     """One world, its processes, and what may happen next."""
 
     rng: Random
-    world: World
+    world: OperatorWorld
     processes: list[Process] = field(default_factory=list)
     removals: int = 0
     checked: int = 0
@@ -171,7 +171,7 @@ EVENTS: tuple[tuple[Callable[[Play], None], int], ...] = (
 
 
 async def played(seed: int) -> Play:
-    play = Play(rng=Random(seed), world=World())
+    play = Play(rng=Random(seed), world=OperatorWorld())
     await play.rounds()
     happenings, weights = [event for event, _ in EVENTS], [weight for _, weight in EVENTS]
     for _ in range(STEPS):

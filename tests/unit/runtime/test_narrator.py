@@ -10,15 +10,15 @@ import pytest
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.kube.problem import problem_of
 
-from .world import CANARY, UNREACHABLE, World, static_group
+from .operator_world import CANARY, UNREACHABLE, OperatorWorld, static_group
 
 
-def told(world: World, type_: str) -> list[str]:
+def told(world: OperatorWorld, type_: str) -> list[str]:
     return [reason for t, reason, _ in world.kube.events if t == type_]
 
 
 async def test_whole_life_of_a_rolling_restart_and_a_scale_down_posts_no_warning() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.kube.events.clear()
     for ordinal in (2, 1, 0):
         uid = f"u{ordinal}"
@@ -42,7 +42,7 @@ async def test_whole_life_of_a_rolling_restart_and_a_scale_down_posts_no_warning
 async def test_removal_leaves_one_event_and_one_audit_line_with_pair_and_evidence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.scale(2)
     world.end(2)
     member_id = world.kafka.members[world.id_of(2)]
@@ -57,7 +57,7 @@ async def test_removal_leaves_one_event_and_one_audit_line_with_pair_and_evidenc
 
 
 async def test_ready_that_turns_false_is_told_once_and_its_return_too() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.kube.events.clear()
     world.kafka.problems["describe"] = UNREACHABLE
     await world.settled(4)
@@ -68,7 +68,7 @@ async def test_ready_that_turns_false_is_told_once_and_its_return_too() -> None:
 
 
 async def test_state_that_is_not_known_yet_is_no_news() -> None:
-    world = World()
+    world = OperatorWorld()
     world.pods.epoch = ""
     await world.round()
     assert world.condition("Injected")[0] == "Unknown"
@@ -80,7 +80,7 @@ async def test_state_that_is_not_known_yet_is_no_news() -> None:
 
 
 async def test_suspending_is_the_users_own_act_and_no_alarm() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.kube.events.clear()
     world.declare(static_group(generation=2, suspend=True))
     await world.round()
@@ -88,7 +88,7 @@ async def test_suspending_is_the_users_own_act_and_no_alarm() -> None:
 
 
 async def test_held_removal_is_told_when_its_guard_is_new_and_not_every_round() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.scale(2)
     world.remove_object(2)
     world.kube.events.clear()
@@ -97,7 +97,7 @@ async def test_held_removal_is_told_when_its_guard_is_new_and_not_every_round() 
 
 
 async def test_guard_that_holds_nothing_any_more_has_no_gauge_and_others_keep_theirs() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     metrics = world.reconciler.metrics
     metrics.held.labels("shop", "payments", "DeathNotProven").set(3)
 
@@ -115,7 +115,7 @@ async def test_guard_that_holds_nothing_any_more_has_no_gauge_and_others_keep_th
 
 
 async def test_failed_event_stops_nothing() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.kube.problems["post_event"] = problem_of(403, verb="create", resource="events")
     world.scale(2)
     world.end(2)
@@ -126,7 +126,7 @@ async def test_failed_event_stops_nothing() -> None:
 
 async def test_no_secret_in_status_events_metrics_or_logs(caplog: pytest.LogCaptureFixture) -> None:
     """S13: a canary password goes through everything that can go wrong."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     with caplog.at_level(logging.DEBUG):
         for problem in KafkaProblemKind:
             world.kafka.problems["describe"] = KafkaProblem(kind=problem, message=f"what to do about {problem.value}")

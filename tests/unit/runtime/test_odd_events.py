@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
-from staticgroup.api.staticgroup import StaticGroup
+from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.cli import main
-from staticgroup.core.chain import IncarnationState
-from staticgroup.core.continuity import Checkpoint, GapWord, Seat
+from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.continuity import Checkpoint, GapWord, SeatedPod
+from staticgroup.core.evidence.words import Word
 from staticgroup.core.snapshot import History, Injected
-from staticgroup.core.words import Word
 from staticgroup.kube.pods.behind import Lineage
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.problem import problem_of
@@ -24,6 +24,7 @@ from unit.core.builders import workload
 from unit.kube.pods.watched import following
 from unit.kube.raw_objects import composed, eventually, finished, pod
 
+from .operator_world import KEY, UNREACHABLE, OperatorWorld, guards, static_group
 from .stories import (
     LIVING,
     blind,
@@ -36,7 +37,6 @@ from .stories import (
     start_as,
 )
 from .test_shared_workload import AUDIT, SharedWorld
-from .world import KEY, UNREACHABLE, World, guards, static_group
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def test_staticgroup_that_cannot_be_read_for_a_while_keeps_its_history() -
     Then nobody manages its pods: no end is written, none holds the position back, and the Lease goes on under the same epoch.
     The next operator reads the StaticGroup again and takes its checkpoint for unbroken.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     await empty_seat(world)
     readable = group_body(world)
     world.stores.put_group(KEY, readable | {"spec": readable["spec"] | {"protocol": "Newer"}})
@@ -123,7 +123,7 @@ async def test_checkpoint_is_of_the_time_that_the_watch_was_heard_last() -> None
     It says that the history is complete up to now. When the next watch is answered 410, the span begins at that time and not
     when the watch was heard last, which the store knows, and a true word about the span leaves out what ended before it.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.pods.age_s = lambda: 70.0  # type: ignore[attr-defined]  # as PodStore.age_s
     world.pods.timeline = "timeline-2"  # anything that has the checkpoint written again
     now_s = world.now_s
@@ -135,7 +135,7 @@ async def test_checkpoint_is_of_the_time_that_the_watch_was_heard_last() -> None
 
 async def test_pod_with_a_number_beyond_every_ordinal_in_its_name_stops_nothing() -> None:
     """Somebody runs `kubectl run web-$(date +%Y%m%d%H%M%S)` beside a StatefulSet `web`: no status can be written any more."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     start_as(world, "web-20261122093000", "script", set(), ids_are_fixed=False)
     await world.settled(2)
     assert world.status.continuity is not None
@@ -153,7 +153,7 @@ async def test_rollout_while_suspended_makes_no_suspects_at_a_restart() -> None:
 
     Each of them ended gracefully, with a certificate. After a restart each is a suspect that waits for a person's word.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.declare(static_group(generation=2, suspend=True))
     await world.settled(2)
     for ordinal in range(3):
@@ -211,7 +211,7 @@ async def test_pod_that_only_the_replay_from_below_has_shown_was_not_seen_at_the
         histories = Histories(
             kube=FakeKube(workloads={("shop", "web"): workload(2)}), pods=world.store, policy_served=lambda: True, words=tuple, now_s=lambda: 60.0
         )
-        seats = tuple(Seat(ordinal=n, uid=f"u{n}", node_name="node-a") for n in range(3))
+        seats = tuple(SeatedPod(ordinal=n, uid=f"u{n}", node_name="node-a") for n in range(3))
         before = Checkpoint(epoch="e1", timeline="t1", at_s=40.0, workload_name="web", group_uid="sg-1", seats=seats)
         injected = Injected(scope="5c09e", watch_epoch="e1", method="Policy", id_template="{podName}.5c09e", session_timeout_ms=None)
         known = await histories.checkpoint(group, group.spec, History(injected=injected, continuity=before), None)
@@ -237,7 +237,7 @@ async def test_span_of_a_gap_that_a_replica_with_a_slower_clock_ends_is_no_futur
 
     `confirm-gap --list` makes one second of it, which had not come yet by any clock when the gap was.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled(2)
     world.end(2)
     await world.settled(1)
@@ -251,7 +251,7 @@ async def test_span_of_a_gap_that_a_replica_with_a_slower_clock_ends_is_no_futur
 
 @pytest.mark.parametrize("slow_s", [0, 50])
 async def test_suspect_of_an_operator_with_a_slow_clock_does_not_predate_its_scope(slow_s: float) -> None:
-    world = World()
+    world = OperatorWorld()
     world.now_s -= slow_s
     await world.started()
     await lost_untold(world)
@@ -271,7 +271,7 @@ async def test_word_about_a_pod_that_ended_in_a_gap_counts_on_a_shared_workload(
 
     The pod is lost while no operator looks; a person confirms its end, and then "no pod was ever seen carrying this id".
     """
-    world: World = await (SharedWorld().started() if is_shared else World().started())
+    world: OperatorWorld = await (SharedWorld().started() if is_shared else OperatorWorld().started())
     await world.settled(3)
     instance_id = world.ids(2)[0] if isinstance(world, SharedWorld) else world.id_of(2)
     world.scale(2)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.status import StaticGroupStatus
-from staticgroup.core.chain import IncarnationState
-from staticgroup.core.checkpoints import sealed
-from staticgroup.core.memory import wire_ledger
+from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.status.checkpoints import sealed
+from staticgroup.core.status.memory import wire_ledger
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.transport import connect
@@ -23,7 +23,7 @@ from support.fake_gateways import FakeKafka
 from unit.core.builders import incarnation
 from unit.kube.raw_objects import eventually, finished, pod
 
-from .world import CANARY, KEY, kafka_connection, static_group
+from .operator_world import CANARY, KEY, kafka_connection, static_group
 
 Json = dict[str, Any]
 GROUPS, STATEFUL_SETS = "staticgroups.staticgroup.io", "statefulsets.apps"

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
-from staticgroup.core.memory import ledger_from
+from staticgroup.core.evidence.words import Word
 from staticgroup.core.snapshot import History
-from staticgroup.core.words import Word
+from staticgroup.core.status.memory import ledger_from
 from staticgroup.runtime.memories import Memory
 from unit.core.builders import pod_version
 
+from .operator_world import KEY, UNREACHABLE, OperatorWorld, guards, static_group
 from .stories import (
     LIVING,
     away,
@@ -28,7 +29,6 @@ from .stories import (
     stray,
 )
 from .test_premises import a_departure_of_unscoped_ids
-from .world import KEY, UNREACHABLE, World, guards, static_group
 
 
 @pytest.mark.parametrize("method", ["None", "Policy"])
@@ -40,7 +40,7 @@ async def test_suspect_under_another_name_survives_a_restart(method: str) -> Non
     With method None ids may be written under any name; with the policy a copy made by
     `kubectl debug web-2 --copy-to=canary-0 --keep-annotations` does it where the template holds {ordinal}.
     """
-    world = await World(identity={"method": method}).started()
+    world = await OperatorWorld(identity={"method": method}).started()
     world.pods.is_managed = managed
     lost_stray(world)
     await world.settled(3)
@@ -109,7 +109,7 @@ async def test_suspect_of_another_name_waits_for_nobody_who_does_not_count_on_it
 async def test_suspended_staticgroup_is_behind_a_suspect_only_where_it_issues_its_ids(suffix: str | None) -> None:
     """It has read nothing since the operator restarted. A lost pod of somebody else with an id of its own concerns it not."""
     identity: dict[str, Any] = {"method": "None"} | ({"suffix": suffix} if suffix else {})
-    world = await World(identity=identity).started()
+    world = await OperatorWorld(identity=identity).started()
     carried = {"ours": {world.id_of(2)}, "others": {"payments-2"}}
     world.declare(static_group(generation=2, suspend=True, identity=identity))
     world.restart()
@@ -157,7 +157,7 @@ async def test_suspect_of_nobody_is_somebodys_once_its_id_is_wanted() -> None:
 
 async def test_suspects_of_nobody_cost_a_renewal_of_the_lease_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of lost pods with ids of their own, and hundreds of StaticGroups in the namespace: each pair is asked once."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     for number in range(50):
         body = static_group(uid=f"sg-{number}", workloadRef={"name": f"set-{number}"}, groupId=f"group-{number}")
         body["metadata"]["name"] = f"group-{number}"
@@ -185,7 +185,7 @@ async def test_suspect_that_a_later_writer_knows_is_one_although_our_watch_has_n
 
     No number tells that the successor wrote later: somebody deleted the Lease meanwhile.
     """
-    world = await World(identity={"method": "None"}).started()
+    world = await OperatorWorld(identity={"method": "None"}).started()
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     await world.settled(2)
     assert world.status.continuity is not None
@@ -209,7 +209,7 @@ async def test_pod_with_leading_zeros_in_its_name_is_no_sight_of_a_seat() -> Non
 
     It stays over the gap, and by its uid the seat of web-2 counts as clear, where a pod came and went unseen.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     start_as(world, "web-02", "copy", {"web-0.deadbeef"})
     await world.settled(2)
     world.end(2)
@@ -227,7 +227,7 @@ async def test_pod_with_leading_zeros_in_its_name_is_no_sight_of_a_seat() -> Non
 
 async def test_method_that_changed_in_the_gap_does_not_hide_that_ids_were_written_by_hand() -> None:
     """identity.method was None when the gap began and is Policy when it ends: ids could be under any name in between."""
-    world = await World(identity={"method": "None"}).started()
+    world = await OperatorWorld(identity={"method": "None"}).started()
     world.scale(2)
     await world.settled(2)
     away(world)
@@ -262,7 +262,7 @@ async def test_pod_born_in_the_gap_may_carry_any_id_where_ids_can_be_edited() ->
 async def test_suspect_under_another_name_that_no_status_names_yet(trouble: str) -> None:
     """As above, but the copy is lost while the group cannot be read, or right before the operator crashes."""
     spec: dict[str, Any] = {"identity": {"method": "None"}}
-    world = await World(**spec).started()
+    world = await OperatorWorld(**spec).started()
     world.pods.is_managed = managed
     stray(world)
     await world.settled(3)
@@ -305,7 +305,7 @@ async def test_live_pod_of_the_time_of_another_method_that_goes_while_no_operato
 
     The method is Policy by the time of the gap, at both ends of it, so no id can be under another name.
     """
-    world = await World(identity={"method": "None"}).started()
+    world = await OperatorWorld(identity={"method": "None"}).started()
     stray(world)
     await world.settled(2)
     world.declare(static_group(generation=2, identity={"method": "Policy"}))
@@ -360,7 +360,7 @@ async def test_pod_born_in_the_gap_under_a_template_that_no_pod_at_either_end_ha
     In the gap web-3 is made by the new template, its annotation is edited to the id of web-2, and it is lost. Every seat
     at both ends has ids that cannot be edited, and that alone counts as a proof that no pod had others.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.declare(static_group(generation=2, identity={"template": "{ordinal}.{scope}"}))
     await world.settled(3)
     assert world.status.injected is not None

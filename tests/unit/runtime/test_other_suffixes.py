@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from .operator_world import OperatorWorld, static_group
 from .stories import LIVING, force_delete, managed, start_as
-from .world import World, static_group
 
 BY_HAND = {"method": "None", "suffix": "None"}
 CORRECTED = {"method": "None", "suffix": "Spring"}
 
 
-async def _whose_client_appends_minus_0() -> World:
+async def _whose_client_appends_minus_0() -> OperatorWorld:
     """Return three pods, each of whose clients appends -0, which the spec does not expect."""
-    world = World(identity=BY_HAND)
+    world = OperatorWorld(identity=BY_HAND)
     world.pods.is_managed = managed
     world.scale(3)
     await world.round()
@@ -65,7 +65,7 @@ async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_told_and_
         "customSuffixes": ["-a-b", "-b"],
         "env": [{"instanceIdName": "A_INSTANCE_ID"}, {"instanceIdName": "B_INSTANCE_ID", "suffix": "-a"}],
     }
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.declare(static_group(generation=2, identity=twice))
     await world.settled(2)
     assert world.condition("Injected")[:2] == ("False", "IdentityInvalid")

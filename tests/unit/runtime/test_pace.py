@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from staticgroup.api.status import StaticGroupStatus
+from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import LeaveOutcome
 from staticgroup.runtime.pace import BURST, WAIT_MAX_S, WRITES_PER_S, Pace, can_wait
 from staticgroup.runtime.work_queue import Key
 
-from .world import UNREACHABLE, World, static_group
+from .operator_world import UNREACHABLE, OperatorWorld, static_group
 
 
 def keys(count: int) -> list[Key]:
@@ -64,7 +64,7 @@ def test_write_that_cannot_wait_takes_the_turn_that_was_given() -> None:
     assert pace.turn(("shop", "a"), 100.0) > first
 
 
-async def rolled(world: World) -> list[tuple[StaticGroupStatus, StaticGroupStatus]]:
+async def rolled(world: OperatorWorld) -> list[tuple[StaticGroupStatus, StaticGroupStatus]]:
     """Return every pair of statuses, before and after, of a roll of three pods."""
     pairs = []
     for ordinal in (2, 1, 0):
@@ -83,14 +83,14 @@ async def rolled(world: World) -> list[tuple[StaticGroupStatus, StaticGroupStatu
 
 
 async def test_roll_changes_nothing_that_cannot_wait() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     pairs = await rolled(world)
     assert any(before != after for before, after in pairs)
     assert all(can_wait(before, after) for before, after in pairs)
 
 
 async def test_roll_to_another_session_timeout_waits_and_the_new_number_does_not() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     before = world.status
     world.declare(static_group(sessionTimeout={"mode": "Fixed", "seconds": 300}))
     await world.round()
@@ -106,7 +106,7 @@ async def test_roll_to_another_session_timeout_waits_and_the_new_number_does_not
 
 
 async def test_what_somebody_waits_for_cannot() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     assert not can_wait(None, world.status)
     before = world.status
     world.kafka.problems["describe"] = UNREACHABLE
@@ -129,7 +129,7 @@ async def test_what_somebody_waits_for_cannot() -> None:
 
 @pytest.mark.parametrize("is_suspended", [False, True])
 async def test_round_whose_status_waits_comes_back_at_its_turn_and_is_no_failure(is_suspended: bool) -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     if is_suspended:
         world.declare(static_group(generation=2, suspend=True))
         await world.round()

@@ -10,23 +10,24 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.status import IncarnationState, Writer
+from staticgroup.api.resources.durable import IncarnationState
+from staticgroup.api.resources.status import Writer
 from staticgroup.kube.pods.records import PodRecords
 from unit.core.builders import pod_version, workload
 
-from .world import KEY, World, guards, static_group
+from .operator_world import KEY, OperatorWorld, guards, static_group
 
 LIVING = "the-living-process"
 
 
-def zombie_of(world: World, ordinal: int = 2, uid: str = "u2b") -> None:
+def zombie_of(world: OperatorWorld, ordinal: int = 2, uid: str = "u2b") -> None:
     """Let the process of the vanished pod join again, and end the pod that took its place."""
     world.kafka.join(world.id_of(ordinal), LIVING)
     world.scale(ordinal)
     world.end(ordinal, uid)
 
 
-def removed_living(world: World) -> bool:
+def removed_living(world: OperatorWorld) -> bool:
     return LIVING in {member_id for member_id, _ in world.left}
 
 
@@ -39,7 +40,7 @@ def removed_living(world: World) -> bool:
     ids=["Auto without a served policy", "Observe", "None"],
 )
 async def test_gap_is_never_forgotten_where_ids_are_set_by_hand(served: bool, spec: dict[str, object]) -> None:
-    world = World(**spec)
+    world = OperatorWorld(**spec)
     world.is_policy_served = served
     await world.started()
     world.pods.is_lagging = True
@@ -56,7 +57,7 @@ async def test_gap_is_never_forgotten_where_ids_are_set_by_hand(served: bool, sp
 
 async def test_gap_counts_from_the_acknowledgement_though_no_pod_existed_then() -> None:
     """The policy injects from the acknowledgement on; who creates the StatefulSet asks no operator."""
-    world = World()
+    world = OperatorWorld()
     world.delete_workload()
     await world.round()
     world.kube.workloads["shop", "web"] = world.stores.workloads["shop", "web"] = workload(3)
@@ -76,8 +77,8 @@ async def test_gap_counts_from_the_acknowledgement_though_no_pod_existed_then() 
 # a lost status ----------------------------------------------------------------------------------------------------
 
 
-async def a_suspect_of_a_forgotten_status(**spec: object) -> World:
-    world = await World(**spec).started()
+async def a_suspect_of_a_forgotten_status(**spec: object) -> OperatorWorld:
+    world = await OperatorWorld(**spec).started()
     world.template = f"web-{{ordinal}}.{world.scope}"
     world.remove_object(2)
     world.start(2, "u2b")
@@ -117,7 +118,7 @@ async def test_lost_status_of_a_group_without_pods_is_told_by_its_members() -> N
 
 async def test_lost_status_of_unscoped_ids_is_told_by_pods_younger_than_the_staticgroup() -> None:
     exclusive = {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}}
-    world = World(**exclusive)
+    world = OperatorWorld(**exclusive)
     world.template = "web-{ordinal}"
     await world.started()
     world.remove_object(2)
@@ -134,7 +135,7 @@ async def test_lost_status_of_unscoped_ids_is_told_by_pods_younger_than_the_stat
 
 async def test_adopting_running_pods_with_unscoped_ids_is_no_loss() -> None:
     """The pods are older than the StaticGroup: that nobody else holds their ids is the user's word."""
-    world = World(identity={"template": "{podName}", "exclusive": True, "method": "None"})
+    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True, "method": "None"})
     world.template = "web-{ordinal}"
     world.scale(3)
     for ordinal in range(3):
@@ -148,7 +149,7 @@ async def test_adopting_running_pods_with_unscoped_ids_is_no_loss() -> None:
 
 
 async def test_first_acknowledgement_beside_pods_without_ids_is_innocent() -> None:
-    world = World()
+    world = OperatorWorld()
     world.scale(3)
     for ordinal in range(3):
         world._happens(pod_version(ordinal, f"old{ordinal}", instance_ids=frozenset()))
@@ -158,7 +159,7 @@ async def test_first_acknowledgement_beside_pods_without_ids_is_innocent() -> No
 
 
 async def test_new_staticgroup_of_a_known_name_is_innocent_beside_carriers_of_the_old_one() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.delete_group()
     world.declare(static_group("sg-2"))
     await world.settled(2)
@@ -177,8 +178,8 @@ def rival(namespace: str = "bill", workload_name: str = "pay", **spec: object) -
     return body
 
 
-async def a_departure_of_unscoped_ids() -> World:
-    world = World(identity=EXCLUSIVE)
+async def a_departure_of_unscoped_ids() -> OperatorWorld:
+    world = OperatorWorld(identity=EXCLUSIVE)
     world.template = "app-{ordinal}"
     await world.started()
     world.scale(2)
@@ -216,12 +217,12 @@ async def test_pod_of_another_group_that_carries_the_same_text_is_no_carrier() -
 # who writes the memory --------------------------------------------------------------------------------------------
 
 
-def suspects(world: World) -> set[str]:
+def suspects(world: OperatorWorld) -> set[str]:
     ledger = world.status.ledger
     return {i.uid for i in ledger.incarnations if i.state is IncarnationState.SUSPECT} if ledger else set()
 
 
-async def a_replica_that_pauses_in_its_write(world: World) -> None:
+async def a_replica_that_pauses_in_its_write(world: OperatorWorld) -> None:
     """Stop the first replica right before its status reaches the API server, and let a successor work meanwhile.
 
     The paused one does not notice: a machine that was suspended has a clock that stood still.
@@ -251,7 +252,7 @@ async def a_replica_that_pauses_in_its_write(world: World) -> None:
 
 
 async def test_paused_replica_never_overwrites_what_its_successor_wrote() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await a_replica_that_pauses_in_its_write(world)
     assert suspects(world) == {"u2"}
     world.restart()
@@ -262,7 +263,7 @@ async def test_paused_replica_never_overwrites_what_its_successor_wrote() -> Non
 
 
 async def test_status_emptied_behind_the_operators_back_is_repaired_and_nothing_is_forgotten() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.remove_object(2)
     world.start(2, "u2b")
     await world.settled(2)
@@ -280,7 +281,7 @@ async def test_status_emptied_behind_the_operators_back_is_repaired_and_nothing_
 
 async def test_suspects_of_a_status_that_somebody_restored_are_taken_in() -> None:
     """A union: what the other writer knew of may be unknown here."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.remove_object(2)
     world.start(2, "u2b")
     await world.settled(2)
@@ -296,7 +297,7 @@ async def test_suspects_of_a_status_that_somebody_restored_are_taken_in() -> Non
 
 
 async def test_edit_of_the_spec_between_two_rounds_costs_no_write_of_the_status() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled(2)
     writes = len(world.kube.status_writes)
     world.declare(static_group(generation=2, removal={"holdSeconds": 30}))
@@ -307,7 +308,7 @@ async def test_edit_of_the_spec_between_two_rounds_costs_no_write_of_the_status(
 
 
 async def test_edit_of_metadata_during_a_write_does_not_cost_the_write() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
 
     async def labelled() -> None:
         world.kube.put_object("staticgroups", world.kube.objects["staticgroups", *KEY])
@@ -318,9 +319,9 @@ async def test_edit_of_metadata_during_a_write_does_not_cost_the_write() -> None
     assert suspects(world) == {"u2"}
 
 
-async def reborn(after_s: float, **spec: Any) -> World:
+async def reborn(after_s: float, **spec: Any) -> OperatorWorld:
     """A pod is lost, and the StaticGroup is deleted and made again some time later; then the seat is used and left."""
-    world = World(**spec)
+    world = OperatorWorld(**spec)
     world.template = "web-{ordinal}" if spec else ""
     await world.started()
     world.remove_object(2)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
-from staticgroup.api.status import Writer
-from staticgroup.core.continuity import GapWord
+from staticgroup.api.resources.status import Writer
+from staticgroup.core.evidence.continuity import GapWord
 
+from .operator_world import UNREACHABLE, OperatorWorld, guards, static_group
 from .stories import (
     LIVING,
     blind,
@@ -24,10 +25,9 @@ from .stories import (
     put,
     start_as,
 )
-from .world import UNREACHABLE, World, guards, static_group
 
 
-def restored_with_status(world: World, status: dict[str, Any], **spec: Any) -> None:
+def restored_with_status(world: OperatorWorld, status: dict[str, Any], **spec: Any) -> None:
     """Create the StaticGroup again with the status of its predecessor, as `velero restore --status-include-resources` does."""
     body = static_group(uid="sg-2", **spec)
     body["metadata"]["creationTimestamp"] = datetime.fromtimestamp(world.now_s, tz=UTC).isoformat()
@@ -39,7 +39,7 @@ async def test_status_restored_onto_a_new_object_makes_no_suspect_predate_its_sc
 
     `predates` takes the creation of the object for the birth of the scope, and drops a suspect that lived under it.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     await lost_untold(world)
     status = group_body(world)["status"]
     scope = world.scope
@@ -58,7 +58,7 @@ async def test_status_restored_onto_a_new_object_tells_nothing_of_the_time_in_be
     While there is no StaticGroup no end is written anywhere nor holds the position back, yet the restored checkpoint has the
     present epoch and counts as unbroken.
     """
-    world = await World(identity={"method": "None"}).started()
+    world = await OperatorWorld(identity={"method": "None"}).started()
     await empty_seat(world)
     status, instance_id = group_body(world)["status"], world.id_of(2)
     world.delete_group()
@@ -85,7 +85,7 @@ async def test_older_status_that_a_backup_tool_put_back_is_not_taken_for_the_las
 
     The suspect that only the newer one named is forgotten. That somebody else wrote it stands in metadata.managedFields.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     await empty_seat(world)
     older = group_body(world)["status"]
     world.scale(3)
@@ -110,7 +110,7 @@ async def test_older_status_that_a_backup_tool_put_back_is_not_taken_for_the_las
 
 async def test_status_that_a_backup_tool_applies_once_and_that_was_written_since_is_no_older_one() -> None:
     """Who applied the same values first stays an owner of them for ever (KEP-555): at each restart memory would count as lost."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     body = group_body(world)
     entry: dict[str, Any] = {"manager": "velero-server", "operation": "Apply", "subresource": "status"}
     entry |= {"fieldsType": "FieldsV1", "fieldsV1": {"f:status": {"f:continuity": {"f:idsByHand": {}, "f:allSeats": {}}}}}
@@ -151,7 +151,7 @@ async def test_who_shares_the_digest_has_put_nothing_back() -> None:
     """Somebody clears metadata.managedFields, as the Kubernetes documentation says; the next apply of the operator makes
     `before-first-apply` an owner of every field that keeps its value, and the digest is one while no durable part changes.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     body = group_body(world)
     digest = body["status"]["continuity"]["digest"]
     both = [
@@ -173,7 +173,7 @@ async def test_status_that_names_a_later_holding_than_there_is_stops_nothing(nam
 
     The Lease is asked whose it is; what one tenant writes into a status never moves it.
     """
-    world = World()
+    world = OperatorWorld()
     world.holding = Writer(lease_uid="lease-1", lease_transitions=4)
     await world.started()
     body = group_body(world)
@@ -195,7 +195,7 @@ async def test_death_of_another_timeline_is_not_believed_of_a_pod_that_runs() ->
 
     The spans of the restore are closed by a true word; then web-2 is scaled away and has not stopped yet.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled(1)
     yesterday = group_body(world)["status"]
     running = world.kube.pods["shop", "web-2"]

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from staticgroup.api import recommendation as api
 from staticgroup.api.reasons import Reason
-from staticgroup.core.advice import Advice
+from staticgroup.api.schema import TIMEOUT_MS_MAX
+from staticgroup.core.next_pods.advice import Advice
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.recommendations import MODEL_MAJOR, DirectorySource, Recommendations
 from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, recommendation
@@ -148,7 +149,7 @@ def put_a_pipe_for_a_shard(root: Path, manifest: api.Manifest) -> None:
 
 def exceed_a_bound(root: Path, manifest: api.Manifest) -> None:
     path = shard_of(root, manifest, "orders")
-    record = json.loads(path.read_bytes()) | {"recommended_ms": api.TIMEOUT_MS_MAX + 1}
+    record = json.loads(path.read_bytes()) | {"recommended_ms": TIMEOUT_MS_MAX + 1}
     replace_shard(root, path, json.dumps(record).encode() + b"\n")
 
 

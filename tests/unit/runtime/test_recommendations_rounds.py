@@ -12,7 +12,7 @@ import pytest
 
 from staticgroup.api.reasons import Reason
 from staticgroup.core.plan import plan
-from staticgroup.runtime.commands.picture import Picture, read_picture, write_picture
+from staticgroup.runtime.commands.snapshot_file import SnapshotFile, read_snapshot_file, write_snapshot_file
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.process.settings import Settings
 from staticgroup.runtime.recommendations import (
@@ -25,8 +25,8 @@ from staticgroup.runtime.recommendations import (
 from support.recommendations import CLUSTER_ID, advice, recommendation
 from unit.core.builders import NOW_S, departure, history, spec
 
+from .operator_world import OperatorWorld, kafka_connection
 from .snapshots import Clock, publish, reader
-from .world import World, kafka_connection
 
 __all__ = ["reader"]
 
@@ -103,9 +103,9 @@ def test_setting_names_a_directory_or_a_url(text: str, kind: type) -> None:
 # in a round ------------------------------------------------------------------------------------------------------------
 
 
-async def advised(root: Path, **spec_changes: Any) -> World:
+async def advised(root: Path, **spec_changes: Any) -> OperatorWorld:
     """A StaticGroup whose operator reads recommendations from a directory."""
-    world = World(**spec_changes)
+    world = OperatorWorld(**spec_changes)
     world.stores.put_connection(("shop", "kafka"), kafka_connection(clusterId=CLUSTER_ID))
     attach(world, root)
     await world.started(2)
@@ -113,20 +113,20 @@ async def advised(root: Path, **spec_changes: Any) -> World:
     return world
 
 
-def attach(world: World, root: Path) -> None:
+def attach(world: OperatorWorld, root: Path) -> None:
     world.reconciler.recommendations = Recommendations(
         source=DirectorySource(root), poll_s=300, metrics=Metrics(), now_s=lambda: world.now_s
     )
 
 
-async def look(world: World) -> None:
+async def look(world: OperatorWorld) -> None:
     assert world.reconciler.recommendations is not None
     await world.round()
     await world.reconciler.recommendations.poll()
     await world.round()
 
 
-def condition_of(world: World) -> tuple[str, str] | None:
+def condition_of(world: OperatorWorld) -> tuple[str, str] | None:
     found = [c for c in world.status.conditions if c.type == "RecommendationCurrent"]
     return (found[0].status.value, found[0].reason) if found else None
 
@@ -187,7 +187,7 @@ async def test_operator_that_does_not_read_recommendations_any_more_estimates_ag
     world = await advised(tmp_path)
     world.restart()
     await world.round()
-    plain = World()
+    plain = OperatorWorld()
     await plain.started(2)
     assert world.status.timeout == plain.status.timeout
     assert condition_of(world) is None
@@ -225,13 +225,13 @@ async def test_date_beyond_the_calendar_does_not_break_a_round(tmp_path: Path) -
     assert world.status.timeout.recommended.valid_until.year == 9999
 
 
-def test_picture_holds_the_recommendation(tmp_path: Path) -> None:
+def test_snapshot_file_holds_the_recommendation(tmp_path: Path) -> None:
     """What was decided on a cluster with recommendations is decided again on a desk."""
-    picture = Picture(
+    picture = SnapshotFile(
         spec=spec(), snapshot=replace(departure(), advice=advice()), history=history(fleet_timeout_ms=5), now_s=NOW_S
     )
-    write_picture(picture, tmp_path / "picture.json")
-    read = read_picture(tmp_path / "picture.json")
+    write_snapshot_file(picture, tmp_path / "picture.json")
+    read = read_snapshot_file(tmp_path / "picture.json")
     assert plan(read.spec, read.snapshot, read.history, read.now_s) == plan(
         picture.spec, picture.snapshot, picture.history, NOW_S
     )

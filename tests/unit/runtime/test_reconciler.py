@@ -12,13 +12,13 @@ from staticgroup.core.group import GroupType, LeaveOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.kube.problem import problem_of
 
-from .world import UNREACHABLE, World, departing, guards, static_group
+from .operator_world import UNREACHABLE, OperatorWorld, departing, guards, static_group
 
 # limits ---------------------------------------------------------------------------------------------------------
 
 
 async def test_ordinals_that_move_again_and_again_are_remembered_in_a_status_that_can_be_written() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     moved = world.stores.workloads["shop", "web"]
     for n in range(400):
         view = replace(moved, replicas=1, start=3 * n, metadata_generation=n + 5, observed_generation=n + 5)
@@ -178,7 +178,7 @@ async def test_group_type_that_leave_group_does_not_serve_is_never_written_to(ki
 
 async def test_force_deleted_pod_is_a_suspect_and_its_member_stays() -> None:
     """Stop the kubelet, force-delete the pod: the process lives and heartbeats on (seen on a real node)."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.scale(2)
     world.remove_object(2)
     await world.settled(4)
@@ -189,7 +189,7 @@ async def test_force_deleted_pod_is_a_suspect_and_its_member_stays() -> None:
 
 
 async def test_restart_of_a_wanted_pod_never_leads_to_a_leave() -> None:
-    world = await World().started(2)
+    world = await OperatorWorld().started(2)
     for ordinal in (1, 0):
         world.end(ordinal)
         await world.round()
@@ -200,7 +200,7 @@ async def test_restart_of_a_wanted_pod_never_leads_to_a_leave() -> None:
 
 async def test_old_id_of_a_wanted_ordinal_says_which_pod_it_waits_for_after_a_change_of_template() -> None:
     """A live pod of the name is never assumed not to hold the id; the session ends the wait."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.declare(static_group(generation=2, identity={"template": "{workloadName}-{ordinal}.x.{scope}"}))
     await world.round()
     for n in range(3):
@@ -221,7 +221,7 @@ async def test_old_id_of_a_wanted_ordinal_says_which_pod_it_waits_for_after_a_ch
     assert guards(world) == ["PodHasOtherId"] * 3
 
 
-async def renamed(world: World, *, hold_s: int = 0, **pod: Any) -> None:
+async def renamed(world: OperatorWorld, *, hold_s: int = 0, **pod: Any) -> None:
     """Change the template and roll the pods, each as the watch shows it: born, then bound and running."""
     removal = {"holdSeconds": hold_s}
     world.declare(static_group(generation=2, identity={"template": "{podName}.x.{scope}"}, removal=removal))
@@ -237,7 +237,7 @@ async def renamed(world: World, *, hold_s: int = 0, **pod: Any) -> None:
 
 
 async def test_old_ids_leave_at_once_after_a_change_of_template_when_the_new_pods_can_never_hold_them() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     old_ids = {world.id_of(n) for n in range(3)}
     await renamed(world)
     await world.settled(8)
@@ -246,7 +246,7 @@ async def test_old_ids_leave_at_once_after_a_change_of_template_when_the_new_pod
 
 
 async def test_old_ids_wait_after_a_change_of_template_when_the_new_pods_read_their_ids_from_annotations() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await renamed(world, ids_are_fixed=False)
     await world.settled(8)
     assert world.left == []
@@ -254,7 +254,7 @@ async def test_old_ids_wait_after_a_change_of_template_when_the_new_pods_read_th
 
 
 async def test_old_ids_wait_after_a_restart_that_did_not_see_the_new_pods_begin() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await renamed(world, hold_s=600)
     await world.settled(4)
     assert guards(world) == ["HoldWindow"] * 3
@@ -267,7 +267,7 @@ async def test_old_ids_wait_after_a_restart_that_did_not_see_the_new_pods_begin(
 
 async def test_old_id_waits_when_the_pod_that_could_never_hold_it_gets_a_debug_container_with_it() -> None:
     """Ephemeral containers are added to a running pod, with variables of their own."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     old_ids = [world.id_of(n) for n in range(3)]
     await renamed(world)
     for n, old_id in enumerate(old_ids):
@@ -279,7 +279,7 @@ async def test_old_id_waits_when_the_pod_that_could_never_hold_it_gets_a_debug_c
 
 
 async def test_old_id_leaves_when_its_ordinal_is_scaled_away_after_a_change_of_template() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.declare(static_group(generation=2, identity={"template": "{workloadName}-{ordinal}.x.{scope}"}))
     await world.round()
     world.end(2)
@@ -292,7 +292,7 @@ async def test_old_id_leaves_when_its_ordinal_is_scaled_away_after_a_change_of_t
     assert {i for _, i in world.left} == {world.id_of(2), new_id}
 
 
-def in_deletion(world: World, **changes: Any) -> World:
+def in_deletion(world: OperatorWorld, **changes: Any) -> OperatorWorld:
     """Delete the StatefulSet in the foreground: it stays until its pods are gone."""
     view = replace(world.stores.workloads["shop", "web"], is_deleting=True, **changes)
     world.stores.workloads["shop", "web"] = world.kube.workloads["shop", "web"] = view
@@ -301,7 +301,7 @@ def in_deletion(world: World, **changes: Any) -> World:
 
 
 async def test_statefulset_that_is_deleted_in_the_foreground_is_no_news_while_its_pods_live() -> None:
-    world = in_deletion(await World().started())
+    world = in_deletion(await OperatorWorld().started())
     await world.settled(3)
     assert guards(world) == ["PodStillRunning"] * 3
     assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
@@ -311,7 +311,7 @@ async def test_statefulset_that_is_deleted_in_the_foreground_is_no_news_while_it
 
 async def test_statefulset_that_is_deleted_in_the_foreground_leaves_with_the_hold_of_one_that_vanished() -> None:
     """It is often created again at once, as by a replacement of an immutable field."""
-    world = in_deletion(await World().started())
+    world = in_deletion(await OperatorWorld().started())
     await world.round()
     for ordinal in range(3):
         world.end(ordinal)
@@ -327,7 +327,7 @@ async def test_statefulset_that_is_deleted_in_the_foreground_leaves_with_the_hol
 
 
 async def test_pods_of_a_statefulset_that_is_deleted_as_an_orphanage_are_wanted_on() -> None:
-    world = in_deletion(await World().started(), is_orphaning=True)
+    world = in_deletion(await OperatorWorld().started(), is_orphaning=True)
     world.end(2)
     world.now_s += 120
     await world.settled(3)
@@ -337,7 +337,7 @@ async def test_pods_of_a_statefulset_that_is_deleted_as_an_orphanage_are_wanted_
 
 
 async def test_statefulset_created_again_before_the_hold_ended_keeps_all_members() -> None:
-    world = in_deletion(await World().started())
+    world = in_deletion(await OperatorWorld().started())
     await world.round()
     for ordinal in range(3):
         world.end(ordinal)
@@ -353,7 +353,7 @@ async def test_statefulset_created_again_before_the_hold_ended_keeps_all_members
 
 
 async def test_scale_to_zero_removes_everybody_in_one_request() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.scale(0)
     for ordinal in range(3):
         world.end(ordinal)

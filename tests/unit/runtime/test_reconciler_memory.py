@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kube.problem import problem_of
-from staticgroup.runtime.work_queue import Outcome
+from staticgroup.runtime.work_queue import Result
 from unit.core.builders import NOW_S
 
-from .world import CANARY, KEY, UNREACHABLE, World, departing, static_group
+from .operator_world import CANARY, KEY, UNREACHABLE, OperatorWorld, departing, static_group
 
 # verification (step 7) --------------------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ async def test_stranger_under_a_removed_id_is_reported_and_not_fought() -> None:
 
 
 async def test_status_is_written_only_when_it_changed() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.round()
     writes = len(world.kube.status_writes)
     for _ in range(5):
@@ -89,7 +89,7 @@ async def test_status_is_written_only_when_it_changed() -> None:
 
 async def test_ends_count_as_durable_only_once_the_status_was_written() -> None:
     """The stored position of the watch passes an end only when a status holds it."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.remove_object(2)
     world.kube.problems["apply_status"] = problem_of(500, verb="patch", resource="staticgroups")
     outcome = await world.round()
@@ -101,7 +101,7 @@ async def test_ends_count_as_durable_only_once_the_status_was_written() -> None:
 
 
 async def test_suspects_survive_a_restart_of_the_operator() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.remove_object(2)
     await world.round()
     world.scale(2)
@@ -114,7 +114,7 @@ async def test_suspects_survive_a_restart_of_the_operator() -> None:
 
 
 async def test_certificates_survive_a_restart_so_that_the_removal_goes_on() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.scale(2)
     world.end(2)
     world.kafka.problems["leave"] = UNREACHABLE
@@ -162,7 +162,7 @@ async def test_hold_window_starts_again_after_a_restart_and_never_shortens() -> 
 
 async def test_recreated_staticgroup_starts_with_an_empty_memory() -> None:
     """T3: what was acknowledged for A must not count for B of the same name."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     old_scope = world.scope
     world.delete_group()
     world.declare(static_group(uid="sg-2"))
@@ -175,7 +175,7 @@ async def test_recreated_staticgroup_starts_with_an_empty_memory() -> None:
 
 async def test_recreated_staticgroup_whose_deletion_no_event_told_starts_with_an_empty_memory_too() -> None:
     """U3: only the final state was seen; the uid tells that it is another one."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     old_scope = world.scope
     world.declare(static_group(uid="sg-2"))
     await world.round()
@@ -185,7 +185,7 @@ async def test_recreated_staticgroup_whose_deletion_no_event_told_starts_with_an
 
 async def test_suspect_is_remembered_though_its_member_left_and_nobody_wants_its_id() -> None:
     """Its process may come back with its node, while a later pod of the id is long certified dead."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.scale(2)
     world.remove_object(2)
     del world.kafka.members[world.id_of(2)]
@@ -218,7 +218,7 @@ async def test_evidence_is_kept_until_the_removal_is_settled() -> None:
 
 
 async def test_status_of_a_recreated_staticgroup_never_gets_the_old_ones_words() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.end(2)
     world.kube.objects[("staticgroups", *KEY)] = static_group(uid="sg-2")
     outcome = await world.round()
@@ -227,7 +227,7 @@ async def test_status_of_a_recreated_staticgroup_never_gets_the_old_ones_words()
 
 
 async def test_staticgroup_that_took_the_name_during_a_read_is_not_dropped_with_the_one_that_was_read_as_gone() -> None:
-    world = World()
+    world = OperatorWorld()
 
     async def read_object(plural: str, namespace: str, name: str) -> None:
         world.stores.put_group(KEY, static_group(uid="sg-2"))
@@ -238,9 +238,9 @@ async def test_staticgroup_that_took_the_name_during_a_read_is_not_dropped_with_
 
 
 async def test_deleted_staticgroup_is_forgotten_with_its_metrics() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.delete_group()
-    assert await world.round() == Outcome()
+    assert await world.round() == Result()
     assert world.journal == []
     exported = {s.labels.get("staticgroup") for m in world.reconciler.metrics.registry.collect() for s in m.samples}
     assert "orders" not in exported
@@ -248,26 +248,26 @@ async def test_deleted_staticgroup_is_forgotten_with_its_metrics() -> None:
 
 async def test_staticgroup_deleted_during_its_round_leaves_no_metrics_behind() -> None:
     """A round that waits for a dead broker ends after the deletion; nothing comes after it to clean up."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.kafka.before["describe"] = world.delete_group
-    assert await world.round() == Outcome()
+    assert await world.round() == Result()
     exported = {s.labels.get("staticgroup") for m in world.reconciler.metrics.registry.collect() for s in m.samples}
     assert "orders" not in exported
 
 
 async def test_object_that_no_schema_would_allow_is_logged_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
+    world = OperatorWorld()
     broken = static_group()
     del broken["spec"]["groupId"]
     world.stores.put_group(KEY, broken)
-    assert await world.round() == Outcome()
+    assert await world.round() == Result()
     assert world.journal == []
     assert "groupId" in caplog.records[-1].__dict__["violations"]
 
 
 async def test_unreadable_staticgroup_at_the_first_round_fails_instead_of_starting_with_an_empty_memory() -> None:
     """An empty memory would issue a second scope and rename every member."""
-    world = World()
+    world = OperatorWorld()
     world.kube.problems["read_object"] = problem_of(503, verb="get", resource="staticgroups")
     assert (await world.round()).failed
     assert not world.did("describe")
@@ -288,7 +288,7 @@ async def test_first_holder_after_a_change_reads_what_the_other_replica_wrote() 
 
 
 async def test_many_departed_ids_are_read_fifty_at_a_time_and_all_leave_in_the_end() -> None:
-    world = await World(removal={"maxPercentOfGroup": 100}).started(120)
+    world = await OperatorWorld(removal={"maxPercentOfGroup": 100}).started(120)
     world.scale(0)
     for ordinal in range(120):
         world.end(ordinal)
@@ -298,12 +298,12 @@ async def test_many_departed_ids_are_read_fifty_at_a_time_and_all_leave_in_the_e
     assert world.kafka.members == {}
 
 
-def undurable(world: World) -> set[str]:
+def undurable(world: OperatorWorld) -> set[str]:
     return {f"u{n}" for n in range(400) if not world.pods.book.unwritten.is_durable(f"u{n}")}
 
 
 async def test_departures_beyond_the_ledger_survive_a_restart_because_the_stored_position_waits_for_them() -> None:
-    world = await World(removal={"maxPercentOfGroup": 10}).started(400)
+    world = await OperatorWorld(removal={"maxPercentOfGroup": 10}).started(400)
     world.scale(0)
     for ordinal in range(400):
         world.end(ordinal)
@@ -323,7 +323,7 @@ async def test_departures_beyond_the_ledger_survive_a_restart_because_the_stored
 
 async def test_departures_beyond_the_ledger_that_nobody_may_remove_hold_the_position_for_one_longest_session_only() -> None:
     """Their members have expired by then; one StaticGroup must not hold the position of the watch for all for ever."""
-    world = await World(removal={"policy": "Never"}).started(201)
+    world = await OperatorWorld(removal={"policy": "Never"}).started(201)
     world.scale(0)
     for ordinal in range(201):
         world.end(ordinal)
@@ -335,7 +335,7 @@ async def test_departures_beyond_the_ledger_that_nobody_may_remove_hold_the_posi
 
 
 async def test_suspended_staticgroup_marks_durable_only_what_its_ledger_holds() -> None:
-    world = await World().started(201)
+    world = await OperatorWorld().started(201)
     world.declare(static_group(generation=2, suspend=True))
     world.scale(0)
     for ordinal in range(201):
@@ -347,12 +347,12 @@ async def test_suspended_staticgroup_marks_durable_only_what_its_ledger_holds() 
 # credentials ------------------------------------------------------------------------------------------------------
 
 
-def passwords(world: World) -> list[str]:
+def passwords(world: OperatorWorld) -> list[str]:
     return [s.sasl.password.reveal() for s in world.kafka.settings_seen if s.sasl is not None]
 
 
 async def test_rotated_secret_is_used_within_its_max_age_without_a_restart() -> None:
-    world = World()
+    world = OperatorWorld()
     await world.round()
     world.kube.secrets["shop", "kafka-user"]["password"] = b"rotated"
     world.now_s += 19
@@ -363,7 +363,7 @@ async def test_rotated_secret_is_used_within_its_max_age_without_a_restart() -> 
 
 
 async def test_refused_login_reads_the_secret_again_at_once() -> None:
-    world = World()
+    world = OperatorWorld()
     await world.round()
     world.kube.secrets["shop", "kafka-user"]["password"] = b"rotated"
     world.kafka.problems["describe"] = KafkaProblem(
@@ -375,7 +375,7 @@ async def test_refused_login_reads_the_secret_again_at_once() -> None:
 
 
 async def test_secret_is_read_once_for_many_rounds_within_its_max_age() -> None:
-    world = World()
+    world = OperatorWorld()
     for _ in range(5):
         await world.round()
     await world.reconciler.reconcile(KEY)
@@ -383,7 +383,7 @@ async def test_secret_is_read_once_for_many_rounds_within_its_max_age() -> None:
 
 
 async def test_missing_secret_is_asked_for_again_every_round() -> None:
-    world = World()
+    world = OperatorWorld()
     secret = world.kube.secrets.pop(("shop", "kafka-user"))
     await world.round()
     assert world.condition("Connected")[1] == "SecretNotFound"
@@ -395,11 +395,11 @@ async def test_missing_secret_is_asked_for_again_every_round() -> None:
 # explain --------------------------------------------------------------------------------------------------------
 
 
-async def test_picture_for_explain_writes_and_remembers_nothing() -> None:
+async def test_snapshot_file_for_explain_writes_and_remembers_nothing() -> None:
     world = await departing()
     writes = len(world.kube.status_writes)
     world.journal.clear()
-    _, snapshot = await world.reconciler.picture_of(world.stores.groups[KEY])
+    _, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
     assert not {"leave", "apply_status", "post_event"} & world.done
     assert len(world.kube.status_writes) == writes
     assert snapshot.namespace == "shop"
@@ -407,7 +407,7 @@ async def test_picture_for_explain_writes_and_remembers_nothing() -> None:
 
 async def test_pods_that_ended_are_live_suspect_or_dead_and_nothing_else() -> None:
     """The three states of the fake are those of the real book; guards against a fake that drifts."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.end(0)
     world.remove_object(1)
     assert [world.pods.state(f"u{n}") for n in range(3)] == [
@@ -420,7 +420,7 @@ async def test_pods_that_ended_are_live_suspect_or_dead_and_nothing_else() -> No
 
 async def test_suspect_stays_however_long_nobody_wants_or_holds_its_id() -> None:
     """Its process may live, and wait for a session to begin again."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.scale(2)
     world.remove_object(2)
     del world.kafka.members[world.id_of(2)]
@@ -448,7 +448,7 @@ async def test_evidence_of_a_removal_stays_until_it_is_settled_however_long_that
 
 async def test_group_that_a_new_coordinator_shows_without_its_members_makes_nobody_forget_their_pods() -> None:
     """Just after a fail-over a group may be read as Empty, or not be listed at all; then its members are back."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.scale(2)
     world.kafka.problems["leave"] = UNREACHABLE
     world.end(2)

@@ -6,15 +6,15 @@ import pytest
 
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.runtime.reconciler import RACE_REQUEUE_S
-from staticgroup.runtime.work_queue import Outcome
+from staticgroup.runtime.work_queue import Result
 
-from .world import KEY, World, departing, static_group
+from .operator_world import KEY, OperatorWorld, departing, static_group
 
 # who may write --------------------------------------------------------------------------------------------------
 
 
 async def test_observe_reports_the_removal_and_writes_nothing_to_kafka() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     observing = static_group(generation=2, mode="Observe")
     world.declare(observing)
     world.scale(2)
@@ -34,7 +34,7 @@ async def test_forced_observe_overrules_every_spec() -> None:
 
 
 async def test_suspend_describes_nothing_and_keeps_the_ledger_current() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.declare(static_group(generation=2, suspend=True))
     world.scale(2)
     world.remove_object(2)
@@ -46,7 +46,7 @@ async def test_suspend_describes_nothing_and_keeps_the_ledger_current() -> None:
 
 
 async def test_resumed_after_suspension_goes_on_where_it_was() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.declare(static_group(generation=2, suspend=True))
     world.scale(2)
     world.end(2)
@@ -118,9 +118,9 @@ async def test_lease_lost_while_an_event_is_posted_means_no_status() -> None:
 
 
 async def test_standby_does_nothing_at_all() -> None:
-    world = World()
+    world = OperatorWorld()
     world.is_holder = False
-    assert await world.round() == Outcome()
+    assert await world.round() == Result()
     assert world.journal == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind, problem_of
 from staticgroup.runtime.pace import BURST
 
-from .world import UNREACHABLE, World, static_group
+from .operator_world import UNREACHABLE, OperatorWorld, static_group
 
 RESOURCE = "staticgroups.staticgroup.io/status"
 
@@ -22,24 +22,24 @@ def refusal(status: int, text: str = "") -> KubeProblem:
 UNDECLARED = refusal(500, "failed to create typed patch object: .status.continuity: field not declared in schema")
 
 
-def told(world: World) -> list[str]:
+def told(world: OperatorWorld) -> list[str]:
     return [message for type_, reason, message in world.kube.events if (type_, reason) == ("Warning", "StatusRefused")]
 
 
-def counted(world: World, kind: KubeProblemKind) -> float:
+def counted(world: OperatorWorld, kind: KubeProblemKind) -> float:
     found = world.reconciler.metrics.registry.get_sample_value(
         "staticgroup_status_refused_total", {"reason": kind.value}
     )
     return found or 0.0
 
 
-def asked(world: World) -> bool:
+def asked(world: OperatorWorld) -> bool:
     return ("apply_status", "orders") in world.journal
 
 
-async def refused_world(problem: KubeProblem = UNDECLARED) -> World:
+async def refused_world(problem: KubeProblem = UNDECLARED) -> OperatorWorld:
     """Return a world with something new to write, of which every write is refused."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.kube.events.clear()
     world.kube.problems["apply_status"] = problem
     world.end(2)
@@ -150,7 +150,7 @@ async def test_server_that_does_not_answer_refuses_nothing() -> None:
 
 
 async def test_change_of_ready_that_cannot_be_written_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.kube.events.clear()
     world.kube.problems["apply_status"] = UNDECLARED
     world.kafka.problems["describe"] = UNREACHABLE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from .operator_world import OperatorWorld, static_group
 from .stories import LIVING, managed, start_as
-from .world import World, static_group
 
 
 async def test_live_pod_whose_client_makes_an_earlier_templates_id_of_its_own_is_not_ruled_out() -> None:
@@ -13,7 +13,7 @@ async def test_live_pod_whose_client_makes_an_earlier_templates_id_of_its_own_is
     web-2.<scope>-0 and ended; then he took it back. The next web-2 carries web-2.<scope>, its client appends -0, and so its
     living member holds an id of the earlier template. The chain rules the live pod out, as its ids are fixed.
     """
-    world = World(identity={"template": "{podName}.{scope}-0", "suffix": "None"})
+    world = OperatorWorld(identity={"template": "{podName}.{scope}-0", "suffix": "None"})
     world.scale(3)
     await world.round()
     world.template = "web-{ordinal}." + world.scope + "-0"
@@ -40,7 +40,7 @@ async def test_live_pod_of_another_name_whose_client_makes_an_earlier_templates_
 
     As above, but it is canary-0 that carries web-2.<scope> and lives; web-2 itself has ended under both templates.
     """
-    world = World(identity={"method": "None", "template": "{podName}.{scope}-0", "suffix": "None"})
+    world = OperatorWorld(identity={"method": "None", "template": "{podName}.{scope}-0", "suffix": "None"})
     world.pods.is_managed = managed
     world.scale(3)
     await world.round()

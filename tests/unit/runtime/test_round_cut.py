@@ -14,7 +14,7 @@ from staticgroup.core.group import LeaveOutcome
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.runtime.connections.reporter import ConnectionReporter
 
-from .world import UNREACHABLE, World, departing, kafka_connection
+from .operator_world import UNREACHABLE, OperatorWorld, departing, kafka_connection
 
 CALLS_MAX = 40
 LOST = problem_of(504, verb="patch", resource="staticgroups", namespace="shop")
@@ -43,7 +43,7 @@ class Cutting:
         return call
 
 
-async def cut_round(world: World, cut: Callable[[str], str]) -> bool:
+async def cut_round(world: OperatorWorld, cut: Callable[[str], str]) -> bool:
     """Run one round that may be cut; returns whether it was."""
     reconciler = world.reconciler
     reconciler.kafka, reconciler.kube = Cutting(world.kafka, cut), Cutting(world.kube, cut)
@@ -77,7 +77,7 @@ def at(operation: str, moment: str) -> Callable[[str], str]:
     return lambda name: moment if name == operation else ""
 
 
-def seen_of(world: World) -> tuple[Any, ...]:
+def seen_of(world: OperatorWorld) -> tuple[Any, ...]:
     """What users are left with, without times, and without the reason that names a removal whose answer was lost."""
     conditions = {(c.type, c.status.value) for c in world.status.conditions}
     exceptions = [(e.kind.value, e.reason) for e in world.status.exceptions]
@@ -128,7 +128,7 @@ async def test_leave_whose_answer_was_cut_off_is_told_as_unknown_and_the_group_i
 async def test_every_acknowledged_removal_has_its_audit_line_when_the_round_is_cut_while_events_are_posted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = await World().started(4)
+    world = await OperatorWorld().started(4)
     world.scale(2)
     world.end(3)
     world.end(2)
@@ -141,7 +141,7 @@ async def test_every_acknowledged_removal_has_its_audit_line_when_the_round_is_c
 
 
 async def test_status_written_by_a_round_that_was_cut_does_not_stay_when_the_next_sees_otherwise() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled()
     assert world.condition("Connected")[0] == "True"
     world.kafka.problems["describe"] = UNREACHABLE
@@ -153,7 +153,7 @@ async def test_status_written_by_a_round_that_was_cut_does_not_stay_when_the_nex
 
 
 async def test_status_whose_answer_was_lost_does_not_stay_when_the_next_round_sees_otherwise() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     await world.settled()
     world.kafka.problems["describe"] = UNREACHABLE
     landing = world.kube.apply_status
@@ -172,7 +172,7 @@ async def test_status_whose_answer_was_lost_does_not_stay_when_the_next_round_se
 
 
 async def test_status_of_a_connection_whose_write_was_lost_is_written_again() -> None:
-    world = World()
+    world = OperatorWorld()
     plural, key = names.KAFKA_CONNECTION_PLURAL, ("shop", "kafka")
     world.kube.objects[plural, *key] = kafka_connection()
     reporter = ConnectionReporter(
@@ -214,7 +214,7 @@ async def test_status_of_a_connection_whose_write_was_lost_is_written_again() ->
 async def test_whatever_the_brokers_call_their_cluster_a_connection_gets_its_status(
     reported: str | None, stored: bool, says: str
 ) -> None:
-    world = World()
+    world = OperatorWorld()
     key = ("shop", "kafka")
     world.kube.objects[names.KAFKA_CONNECTION_PLURAL, *key] = kafka_connection()
     world.kafka.cluster_id = reported
@@ -229,7 +229,7 @@ async def test_whatever_the_brokers_call_their_cluster_a_connection_gets_its_sta
 
 async def test_bounds_are_not_asked_for_after_a_describe_that_failed() -> None:
     """A silent broker costs one timeout a round, not two."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.now_s += 3600
     world.kafka.problems["describe"] = UNREACHABLE
     outcome = await world.round()

@@ -9,10 +9,10 @@ import pytest
 from staticgroup.core.group import GroupType
 from support.bounds import broker_bounds
 from support.fake_gateways import FakeKafka
-from unit.runtime.world import World, static_group
+from unit.runtime.operator_world import OperatorWorld, static_group
 
 
-def told(world: World) -> tuple[Any, ...]:
+def told(world: OperatorWorld) -> tuple[Any, ...]:
     """Return shortest, longest, next, how many are not known, the column, and the reason."""
     t, columns = world.status.timeout, world.status.columns
     assert t is not None
@@ -21,13 +21,13 @@ def told(world: World) -> tuple[Any, ...]:
     return t.effective_ms, t.effective_max_ms, t.next_ms, t.unknown_pods, columns.timeout, reason
 
 
-def replaced(world: World, ordinal: int, *timeouts_ms: int) -> None:
+def replaced(world: OperatorWorld, ordinal: int, *timeouts_ms: int) -> None:
     world.end(ordinal)
     world.start(ordinal, f"next-{ordinal}", session_timeouts_ms=timeouts_ms)
 
 
 async def test_a_changed_number_comes_pod_by_pod() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     assert told(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
     world.declare(static_group(generation=2, sessionTimeout={"mode": "Fixed", "seconds": 300}))
     await world.round()
@@ -42,7 +42,7 @@ async def test_a_changed_number_comes_pod_by_pod() -> None:
 
 
 async def test_too_little_is_short_until_the_last_pod_that_has_it_is_gone() -> None:
-    world = World()
+    world = OperatorWorld()
     world.scale(3)
     await world.round()
     for ordinal in range(3):
@@ -57,7 +57,7 @@ async def test_too_little_is_short_until_the_last_pod_that_has_it_is_gone() -> N
 
 
 async def test_pods_from_before_the_injection_are_not_taken_to_have_it() -> None:
-    world = World()
+    world = OperatorWorld()
     world.scale(2)
     for ordinal in range(2):
         world.template = "web-{ordinal}.{ordinal}"
@@ -69,7 +69,7 @@ async def test_pods_from_before_the_injection_are_not_taken_to_have_it() -> None
 
 @pytest.mark.parametrize("mode", ["Observe", "Manage"])
 async def test_scaled_to_zero_nothing_holds(mode: str) -> None:
-    world = await World(mode=mode).started()
+    world = await OperatorWorld(mode=mode).started()
     world.scale(0)
     for ordinal in range(3):
         world.end(ordinal)
@@ -81,7 +81,7 @@ async def test_scaled_to_zero_nothing_holds(mode: str) -> None:
 
 async def test_migration_to_the_consumer_protocol_is_told_pod_by_pod() -> None:
     """Auto: the first client of the new protocol converts the group; the others stay classic members until they restart."""
-    world = World(protocol="Auto")
+    world = OperatorWorld(protocol="Auto")
     world.kafka = world.reconciler.kafka = FakeKafka(journal=world.journal)
     world.kafka.broker_bounds = broker_bounds(
         classic_min_ms=6_000, classic_max_ms=1_800_000, consumer_min_ms=45_000, consumer_max_ms=120_000,

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticgroup.api import names
-from staticgroup.api.status import StaticGroupStatus
+from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import BrokerBounds, GroupView, KafkaProblem, LeaveEntry, LeaveResult
-from staticgroup.core.memory import ledger_from
+from staticgroup.core.status.memory import ledger_from
 from staticgroup.kafka.credentials import ConnectionSettings
 from support.fake_gateways import FakeKafka
 from unit.core.builders import ended
 
-from .world import KEY, UNREACHABLE, World, static_group
+from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
 
 AUDIT = ("shop", "audit")
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ class KafkaOfGroups:
         return await self.groups[group_id].leave(settings, group_id, entries)
 
 
-class SharedWorld(World):
+class SharedWorld(OperatorWorld):
     """The world of `orders`, and a second StaticGroup `audit` on the same three pods."""
 
     def __init__(self, **audit_spec: Any) -> None:

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.status import StaticGroupStatus
-from staticgroup.core.checkpoints import digest_of
+from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.core.status.checkpoints import digest_of
 from staticgroup.runtime.stores import Stores
 
-from .world import World, static_group
+from .operator_world import OperatorWorld, static_group
 
 PODS = 3
 Json = dict[str, Any]
 
 
-async def started(world: World, *appended: str) -> World:
+async def started(world: OperatorWorld, *appended: str) -> OperatorWorld:
     """Pods start with the ids they are given; their clients append to them."""
     world.scale(PODS)
     await world.round()
@@ -29,7 +29,7 @@ async def started(world: World, *appended: str) -> World:
     return world
 
 
-async def scaled_down(world: World) -> set[str]:
+async def scaled_down(world: OperatorWorld) -> set[str]:
     """End the last pod and return which ids have left."""
     world.scale(PODS - 1)
     world.end(PODS - 1)
@@ -50,7 +50,7 @@ async def scaled_down(world: World) -> set[str]:
 async def test_every_member_of_a_preset_alone_is_known_and_leaves_with_its_pod(
     identity: Json, appended: tuple[str, ...]
 ) -> None:
-    world = await started(World(identity=identity), *appended)
+    world = await started(OperatorWorld(identity=identity), *appended)
     members = world.status.members
     assert members is not None
     assert (members.expected, members.joined, members.foreign, members.missing) == (
@@ -67,7 +67,7 @@ async def test_every_member_of_a_preset_alone_is_known_and_leaves_with_its_pod(
 async def test_upgrade_gives_nobody_other_ids_whatever_becomes_of_the_stored_default(changes: Json) -> None:
     """The API server stored None at creation. A manifest without the field that is replaced, or taken over by server-side
     apply, gets today's default; the operator restarts in the middle."""
-    world = await started(World(identity={"preset": "SpringBoot", "suffix": "None"}), "")
+    world = await started(OperatorWorld(identity={"preset": "SpringBoot", "suffix": "None"}), "")
     assert world.status.injected is not None
     assert world.status.injected.suffix_follows_preset is None
     world.declare(static_group(generation=2, identity={"preset": "SpringBoot"} | changes))
@@ -82,7 +82,7 @@ async def test_upgrade_gives_nobody_other_ids_whatever_becomes_of_the_stored_def
 
 async def test_upgrade_of_a_group_that_never_worked_names_the_field_and_setting_it_ends_it() -> None:
     """A preset alone, before: every member foreign, every seat missing, and nothing was ever removed."""
-    world = await started(World(identity={"preset": "SpringBoot", "suffix": "None"}), "-0")
+    world = await started(OperatorWorld(identity={"preset": "SpringBoot", "suffix": "None"}), "-0")
     state, reason, message = world.condition("MembershipComplete")
     assert (state, reason) == ("False", "SuffixMismatch")
     assert "Set spec.identity.suffix to Spring." in message
@@ -94,7 +94,7 @@ async def test_upgrade_of_a_group_that_never_worked_names_the_field_and_setting_
 
 
 async def test_preset_that_changes_on_a_live_group_removes_nobody_and_settles_with_the_roll() -> None:
-    world = await started(World(), "")
+    world = await started(OperatorWorld(), "")
     world.declare(static_group(generation=2, identity={"preset": "SpringBoot"}))
     await world.settled(2)
     assert world.condition("MembershipComplete")[1] == "SuffixMismatch"

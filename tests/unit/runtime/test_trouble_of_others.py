@@ -13,8 +13,8 @@ from staticgroup.kube.lease import CONTINUITY_ANNOTATION
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually, pod
 
+from .operator_world import static_group
 from .test_operator import GROUPS, LEASE, STATEFUL_SETS, Cluster, left, stateful_set
-from .world import static_group
 
 BILLS_STATUS = f"/apis/{names.API_VERSION}/namespaces/shop/staticgroups/bills/status"
 BILL = ["shop", "bill"]

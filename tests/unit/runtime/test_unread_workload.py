@@ -7,7 +7,7 @@ from staticgroup.core.snapshot import History
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.runtime.commands.explanation import explained
 
-from .world import KEY, World
+from .operator_world import KEY, OperatorWorld
 
 
 async def test_read_that_failed_is_not_told_as_a_statefulset_that_does_not_exist() -> None:
@@ -16,7 +16,7 @@ async def test_read_that_failed_is_not_told_as_a_statefulset_that_does_not_exist
     `Reconciler._workload` returns None for a KubeProblem as for an absence, where the watch has not shown the StatefulSet yet.
     All ids are unwanted in that round, and the injected session timeout is planned without the template.
     """
-    world = await World().started()
+    world = await OperatorWorld().started()
     injected_ms = world.status.injected.session_timeout_ms if world.status.injected is not None else None
     del world.stores.workloads["shop", "web"]
     world.kube.problems["read_workload"] = KubeProblem(
@@ -28,13 +28,13 @@ async def test_read_that_failed_is_not_told_as_a_statefulset_that_does_not_exist
     assert world.status.injected is not None
     assert world.status.injected.session_timeout_ms == injected_ms
     assert world.left == []
-    spec, snapshot = await world.reconciler.picture_of(world.stores.groups[KEY])
+    spec, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
     decided = plan(spec, snapshot, History(), world.now_s)
     assert "StatefulSet web cannot be read." in explained(spec, snapshot, decided, world.now_s)
 
 
 async def test_round_after_the_read_goes_on_as_if_nothing_had_been() -> None:
-    world = await World().started()
+    world = await OperatorWorld().started()
     known = world.stores.workloads.pop(("shop", "web"))
     world.kube.problems["read_workload"] = KubeProblem(
         kind=next(iter(KubeProblemKind)), verb="get", resource="statefulsets", message="it did not answer"

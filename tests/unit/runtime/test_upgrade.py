@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 import yaml
 
-from staticgroup.api.status import StaticGroupStatus
-from staticgroup.core.checkpoints import digest_of
-from staticgroup.core.memory import history_from, ledger_from
+from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.core.status.checkpoints import digest_of
+from staticgroup.core.status.memory import history_from, ledger_from
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
 from unit.core.builders import NODE, workload
 
+from .operator_world import OperatorWorld, guards
 from .stories import left
-from .world import World, guards
 
 RECORDED = Path(__file__).with_name("recorded_12a30ef.yaml")
 LEASE = ("leases.coordination.k8s.io", "ops", "staticgroup-operator")
@@ -73,7 +73,7 @@ async def test_position_and_history_of_before_are_believed(continuity: Continuit
     assert (seven.removal.instance_id, seven.removal.settled_at_s) == ("web-7.ef73f63c", None)
 
 
-class Upgraded(World):
+class Upgraded(OperatorWorld):
     """The recorded StaticGroup before today's operator, which goes on from the recorded position; time stands at its end."""
 
     def __init__(self, suffix: str = "None") -> None:

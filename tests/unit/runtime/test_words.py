@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
-from staticgroup.core.continuity import GapWord
-from staticgroup.core.words import Word
+from staticgroup.core.evidence.continuity import GapWord
+from staticgroup.core.evidence.words import Word
 from staticgroup.kube.problem import problem_of
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.commands.doctor import findings
@@ -18,8 +18,8 @@ from staticgroup.runtime.process.settings import Settings
 from staticgroup.runtime.words import Words
 from unit.kube.raw_objects import eventually
 
+from .operator_world import OperatorWorld, guards, static_group
 from .test_operator import Cluster, cluster, left
-from .world import World, guards, static_group
 
 __all__ = ["cluster"]
 
@@ -27,9 +27,9 @@ WORDS = "podendconfirmations.staticgroup.io"
 GAP_WORDS = "watchgapconfirmations.staticgroup.io"
 
 
-async def lost() -> World:
+async def lost() -> OperatorWorld:
     """Return a world scaled from 3 to 2 whose web-2 was force-deleted, seen by a round."""
-    world = await World().started()
+    world = await OperatorWorld().started()
     world.scale(2)
     world.remove_object(2)
     await world.settled(2)
@@ -37,7 +37,7 @@ async def lost() -> World:
     return world
 
 
-def word(world: World, **changes: Any) -> Word:
+def word(world: OperatorWorld, **changes: Any) -> Word:
     values: dict[str, Any] = {
         "namespace": "shop", "pod_name": "web-2", "pod_uid": "u2", "said_by": "alice", "statement": "scrapped",
         "said_at_s": float(int(world.now_s)),
@@ -125,13 +125,13 @@ def resource(name: str, namespace: str = "shop", **spec: Any) -> dict[str, Any]:
     return {"metadata": metadata, "spec": said | spec}
 
 
-def reader(world: World, *scopes: str) -> tuple[Words, Ear]:
+def reader(world: OperatorWorld, *scopes: str) -> tuple[Words, Ear]:
     ear = Ear()
     return Words(kube=world.kube, pods=ear, scopes=scopes or ("",)), ear  # type: ignore[arg-type]
 
 
 async def test_words_of_every_served_namespace_are_heard_together() -> None:
-    world = World()
+    world = OperatorWorld()
     for namespace, name in (("shop", "a"), ("market", "b"), ("elsewhere", "c")):
         world.kube.put_object(names.CONFIRMATION_PLURAL, resource(name, namespace))
     confirmations, ear = reader(world, "shop", "market")
@@ -142,7 +142,7 @@ async def test_words_of_every_served_namespace_are_heard_together() -> None:
 async def test_a_kind_that_is_not_installed_is_no_words_and_is_found_when_it_is(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
+    world = OperatorWorld()
     confirmations, ear = reader(world)
     real = world.kube.list_objects
 
@@ -162,7 +162,7 @@ async def test_a_kind_that_is_not_installed_is_no_words_and_is_found_when_it_is(
 
 @pytest.mark.parametrize("status", [0, 403, 503])
 async def test_words_that_cannot_be_read_now_stay_as_they_were(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
+    world = OperatorWorld()
     world.kube.put_object(names.CONFIRMATION_PLURAL, resource("a"))
     confirmations, ear = reader(world)
     await confirmations.read()
@@ -176,7 +176,7 @@ async def test_words_that_cannot_be_read_now_stay_as_they_were(status: int, monk
 
 
 async def test_a_resource_of_another_schema_is_named_and_the_others_are_heard(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
+    world = OperatorWorld()
     world.kube.put_object(names.CONFIRMATION_PLURAL, resource("a"))
     world.kube.put_object(names.CONFIRMATION_PLURAL, resource("b", podUid=""))
     confirmations, ear = reader(world)
@@ -187,7 +187,7 @@ async def test_a_resource_of_another_schema_is_named_and_the_others_are_heard(ca
 
 async def test_only_the_newest_words_are_kept_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("staticgroup.runtime.words.WORDS_MAX", 2)
-    world = World()
+    world = OperatorWorld()
     for day, name in ((1, "old"), (3, "new"), (2, "middle")):
         body = resource(name)
         body["metadata"]["creationTimestamp"] = f"2027-01-0{day}T00:00:00Z"
@@ -209,7 +209,7 @@ def gap_resource(name: str, **spec: Any) -> dict[str, Any]:
 
 
 async def test_words_about_gaps_are_heard_from_the_whole_cluster_and_only_news_is_told() -> None:
-    world = World()
+    world = OperatorWorld()
     world.kube.put_object(names.GAP_CONFIRMATION_PLURAL, gap_resource("a"))
     words, _ = reader(world, "shop", "market")
     told: list[tuple[GapWord, ...]] = []
@@ -229,7 +229,7 @@ async def test_words_about_gaps_are_heard_from_the_whole_cluster_and_only_news_i
 async def test_words_about_gaps_that_may_not_be_read_are_done_without_and_told_once(
     status: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
+    world = OperatorWorld()
     world.kube.put_object(names.CONFIRMATION_PLURAL, resource("a"))
     words, ear = reader(world, "shop")
     real = world.kube.list_objects
@@ -256,7 +256,7 @@ async def test_words_about_gaps_that_may_not_be_read_are_done_without_and_told_o
 async def test_words_about_gaps_that_cannot_be_read_now_stay_unless_their_kind_is_gone(
     status: int, left: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
+    world = OperatorWorld()
     world.kube.put_object(names.GAP_CONFIRMATION_PLURAL, gap_resource("a"))
     words, _ = reader(world)
     await words.read()
@@ -273,7 +273,7 @@ async def test_a_word_about_a_gap_of_another_schema_is_named_and_the_newest_of_t
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("staticgroup.runtime.words.WORDS_MAX", 2)
-    world = World()
+    world = OperatorWorld()
     for day, name in ((1, "old"), (3, "new"), (2, "middle")):
         body = gap_resource(name, by=name)
         body["metadata"]["creationTimestamp"] = f"2027-01-0{day}T00:00:00Z"

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from staticgroup.runtime.work_queue import BACKOFF_MAX_S, Key, Outcome, WorkQueue
+from staticgroup.runtime.work_queue import BACKOFF_MAX_S, Key, Result, WorkQueue
 
 pytestmark = pytest.mark.looptime
 A, B, C = ("shop", "a"), ("shop", "b"), ("shop", "c")
@@ -23,15 +23,15 @@ class Rounds:
         self.ran: list[tuple[Key, float]] = []
         self.at_once: dict[Key, int] = {}
         self.most_at_once = 0
-        self.act: Callable[[Key], Awaitable[Outcome]] | None = None
+        self.act: Callable[[Key], Awaitable[Result]] | None = None
 
-    async def __call__(self, key: Key) -> Outcome:
+    async def __call__(self, key: Key) -> Result:
         self.ran.append((key, asyncio.get_running_loop().time()))
         self.at_once[key] = self.at_once.get(key, 0) + 1
         self.most_at_once = max(self.most_at_once, sum(self.at_once.values()))
         assert self.at_once[key] == 1, "a key ran twice at once"
         try:
-            return await self.act(key) if self.act else Outcome()
+            return await self.act(key) if self.act else Result()
         finally:
             self.at_once[key] -= 1
 
@@ -51,16 +51,16 @@ async def running(rounds: Rounds, concurrency: int = 4) -> AsyncIterator[WorkQue
         await queue.stop()
 
 
-def lasting(seconds: float, outcome: Outcome = Outcome()) -> Callable[[Key], Awaitable[Outcome]]:  # noqa: B008 - frozen
-    async def act(_: Key) -> Outcome:
+def lasting(seconds: float, outcome: Result = Result()) -> Callable[[Key], Awaitable[Result]]:  # noqa: B008 - frozen
+    async def act(_: Key) -> Result:
         await asyncio.sleep(seconds)
         return outcome
 
     return act
 
 
-async def failing(_: Key) -> Outcome:
-    return Outcome(failed=True)
+async def failing(_: Key) -> Result:
+    return Result(failed=True)
 
 
 async def test_adds_before_a_worker_is_free_make_one_round() -> None:
@@ -98,9 +98,9 @@ async def test_failures_back_off_from_one_second_doubling_to_one_minute() -> Non
 
 async def test_success_ends_the_back_off() -> None:
     rounds = Rounds()
-    outcomes = iter([Outcome(failed=True), Outcome(failed=True), Outcome(), Outcome(failed=True), Outcome()])
+    outcomes = iter([Result(failed=True), Result(failed=True), Result(), Result(failed=True), Result()])
 
-    async def act(_: Key) -> Outcome:
+    async def act(_: Key) -> Result:
         return next(outcomes)
 
     rounds.act = act
@@ -115,8 +115,8 @@ async def test_success_ends_the_back_off() -> None:
 async def test_back_off_belongs_to_one_key() -> None:
     rounds = Rounds()
 
-    async def act(key: Key) -> Outcome:
-        return Outcome(failed=key == A, requeue_after_s=None if key == A else 5)
+    async def act(key: Key) -> Result:
+        return Result(failed=key == A, requeue_after_s=None if key == A else 5)
 
     rounds.act = act
     async with running(rounds) as queue:
@@ -141,7 +141,7 @@ async def test_add_cuts_a_back_off_short() -> None:
 async def test_failure_while_dirty_still_backs_off() -> None:
     """A key whose events never pause must not make a broken cluster spin."""
     rounds = Rounds()
-    rounds.act = lasting(0.5, Outcome(failed=True))
+    rounds.act = lasting(0.5, Result(failed=True))
     async with running(rounds) as queue:
         queue.add(A)
         await asyncio.sleep(0.2)
@@ -169,9 +169,9 @@ async def test_stuck_key_delays_no_other() -> None:
     """L5: one dead Kafka cluster must not hold up the rest."""
     rounds = Rounds()
 
-    async def act(key: Key) -> Outcome:
+    async def act(key: Key) -> Result:
         await asyncio.sleep(3_600 if key == A else 0)
-        return Outcome()
+        return Result()
 
     rounds.act = act
     async with running(rounds, concurrency=2) as queue:
@@ -205,7 +205,7 @@ async def test_add_after_does_not_delay_a_round_that_is_due() -> None:
 
 async def test_round_that_asks_for_it_is_repeated() -> None:
     rounds = Rounds()
-    rounds.act = lasting(1, Outcome(requeue_after_s=4))
+    rounds.act = lasting(1, Result(requeue_after_s=4))
     async with running(rounds) as queue:
         queue.add(A)
         await asyncio.sleep(12)
@@ -214,7 +214,7 @@ async def test_round_that_asks_for_it_is_repeated() -> None:
 
 async def test_forgotten_key_is_not_run_again() -> None:
     rounds = Rounds()
-    rounds.act = lasting(1, Outcome(requeue_after_s=4))
+    rounds.act = lasting(1, Result(requeue_after_s=4))
     async with running(rounds) as queue:
         queue.add(A)
         await asyncio.sleep(2)
@@ -228,10 +228,10 @@ async def test_forgetting_a_running_key_lets_its_round_end() -> None:
     rounds = Rounds()
     ended: list[Key] = []
 
-    async def act(key: Key) -> Outcome:
+    async def act(key: Key) -> Result:
         await asyncio.sleep(5)
         ended.append(key)
-        return Outcome()
+        return Result()
 
     rounds.act = act
     async with running(rounds) as queue:
@@ -246,9 +246,9 @@ async def test_forgetting_a_running_key_lets_its_round_end() -> None:
 async def test_failure_of_a_round_that_was_forgotten_meanwhile_is_not_tried_again() -> None:
     rounds = Rounds()
 
-    async def act(key: Key) -> Outcome:
+    async def act(key: Key) -> Result:
         await asyncio.sleep(5)
-        return Outcome(failed=True)
+        return Result(failed=True)
 
     rounds.act = act
     async with running(rounds) as queue:
@@ -263,9 +263,9 @@ async def test_failure_of_a_round_that_was_forgotten_meanwhile_is_not_tried_agai
 async def test_forgotten_and_added_again_starts_without_the_back_off_of_its_former_life() -> None:
     rounds = Rounds()
 
-    async def act(key: Key) -> Outcome:
+    async def act(key: Key) -> Result:
         await asyncio.sleep(5)
-        return Outcome(failed=len(rounds.ran) == 1)
+        return Result(failed=len(rounds.ran) == 1)
 
     rounds.act = act
     async with running(rounds) as queue:
@@ -294,10 +294,10 @@ async def test_crash_of_a_round_counts_as_failure_and_is_logged_once_with_its_ke
 ) -> None:
     rounds = Rounds()
 
-    async def act(key: Key) -> Outcome:
+    async def act(key: Key) -> Result:
         if len(rounds.ran) == 1:
             raise RuntimeError("boom")
-        return Outcome()
+        return Result()
 
     rounds.act = act
     with caplog.at_level(logging.ERROR):
@@ -313,13 +313,13 @@ async def test_stop_cancels_running_rounds_and_waits_for_them() -> None:
     rounds = Rounds()
     cut: list[Key] = []
 
-    async def act(key: Key) -> Outcome:
+    async def act(key: Key) -> Result:
         try:
             await asyncio.sleep(1_000)
         except asyncio.CancelledError:
             cut.append(key)
             raise
-        return Outcome()
+        return Result()
 
     rounds.act = act
     async with running(rounds) as queue:

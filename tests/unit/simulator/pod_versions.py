@@ -8,8 +8,8 @@ from typing import Any
 
 from simulator.kubernetes.objects import NODES, PODS, Json, is_terminating, is_true
 from simulator.kubernetes.watch_log import Event
-from staticgroup.core.certificate import Certificate, Refusal, certify
-from staticgroup.core.pod import PodVersion
+from staticgroup.core.evidence.certificate import Certificate, Refusal, certify
+from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.translate import node_view, pod_version
 
 from .plain_world import PlainWorld, simulate

@@ -23,9 +23,9 @@ from simulator.kubernetes.objects import (
 )
 from simulator.kubernetes.watch_log import Selector
 from staticgroup.api import names
-from staticgroup.api.identity import EnvEntry, Identity
-from staticgroup.api.injection import injected
-from staticgroup.api.status import InjectedMethod
+from staticgroup.api.injection import resolve_injected
+from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.identity import EnvEntry, Identity
 
 from .plain_world import static_group
 
@@ -396,7 +396,7 @@ def test_operators_upgrade_and_rollback_change_no_id_that_a_pod_gets(
     server: ApiServer, clock: Clock, suffix: str
 ) -> None:
     """The same text, whether it is read from the annotation or composed of the pod's name."""
-    issued = injected(
+    issued = resolve_injected(
         Identity(env=[EnvEntry(container="app", instance_id_name="KAFKA_GROUP_INSTANCE_ID", suffix=suffix)]),
         method=InjectedMethod.POLICY,
         scope="0123abcd",

@@ -18,7 +18,7 @@ from simulator.schedules.drawing import Arrival, Drawn, Rivalry, draw_world
 from simulator.world.teams import GROUP, static_group
 from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scope, resolve_template
 from staticgroup.api.injection import env_suffixes, suffix_in_force
-from staticgroup.api.staticgroup import StaticGroup, StaticGroupSpec
+from staticgroup.api.resources.staticgroup import StaticGroup, StaticGroupSpec
 
 WORLDS = 3000
 

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.kubernetes.objects import LEASES, NODES, PODS, Json, condition, is_terminating, is_true, name_of, uid_of
 from staticgroup.api import names
-from staticgroup.core.certificate import Certificate, Refusal
+from staticgroup.core.evidence.certificate import Certificate, Refusal
 
 from .plain_world import PlainWorld
 from .pod_versions import in_world, is_up, judged, versions_of

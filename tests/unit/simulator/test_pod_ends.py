@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from simulator.kubernetes.objects import NODES, Json, condition, is_terminating, is_true, uid_of
-from staticgroup.core.certificate import Certificate, CertificateKind, Refusal
-from staticgroup.core.chain import Incarnation
-from staticgroup.core.pod import NodeView, PodVersion
+from staticgroup.core.evidence.certificate import Certificate, CertificateKind, Refusal
+from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.translate import node_view, pod_version
 

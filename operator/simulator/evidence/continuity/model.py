@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from .actor import Step
 from .checkpoints import Checkpoints
+from .environment import Environment
 from .etcd import Etcd
 from .processes import Processes
 from .rounds import Rounds
 from .scenario import FAULTS, Scenario
 from .state import DOWN, RUNS, STARTING, Backup, Facts, Lease, Pod, Replica, State, StatefulSet, Status, canonical
 from .watch import Watch
-from .world import World
 
 
 class ContinuityModel:
@@ -22,7 +22,7 @@ class ContinuityModel:
         self.name = scenario.name
         self.progress = scenario.progress
         self.start = initial(scenario)
-        self._actors = (World(scenario), Watch(scenario), Checkpoints(scenario), Processes(scenario), Etcd(scenario), Rounds(scenario))
+        self._actors = (Environment(scenario), Watch(scenario), Checkpoints(scenario), Processes(scenario), Etcd(scenario), Rounds(scenario))
 
     def moves(self, state: State) -> Iterator[Step]:
         """Yield every step of every actor."""

@@ -97,7 +97,7 @@ class StatefulSetController:
         if stateful_set is None:
             return
         try:
-            _Round(self, self._server, stateful_set, now_s=self._loop.time()).run()
+            _Sync(self, self._server, stateful_set, now_s=self._loop.time()).run()
         except ApiError as error:
             # Somebody was faster, or the namespace is going away: look again later.
             self._trace.add(self._loop.time(), "statefulset", "sync failed", set=key[1], error=str(error))
@@ -126,7 +126,7 @@ def _revision_of(pod: Json) -> str:
 
 
 @dataclass(slots=True)
-class _Round:
+class _Sync:
     """One sync of one StatefulSet."""
 
     controller: StatefulSetController

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...api.reasons import ConditionStatus, ConditionType
-from ...api.status import ExceptionKind
+from ...api.resources.status import ExceptionKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from ...api import remedies
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.staticgroup import StaticGroupSpec
+from ...api.resources.staticgroup import StaticGroupSpec
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
+from ..ids.suffixes import SuffixMismatch
 from ..plan import Plan
 from ..protocols import chosen_by
 from ..roles import role_of
 from ..seats import Seat, SeatTable, Standing
 from ..snapshot import Snapshot
-from ..suffixes import SuffixMismatch
 from . import Finding
 from .workload import TOO_LARGE, UNREAD
 

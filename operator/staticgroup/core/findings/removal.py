@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.staticgroup import RemovalPolicy, StaticGroupSpec
+from ...api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
 from ..group import LeaveOutcome
 from ..guards import Guard
 from ..outcomes import Executed

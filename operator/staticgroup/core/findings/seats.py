@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ...api import remedies
-from ...api.status import ExceptionKind
-from ..chain import Incarnation, IncarnationState, way_out
+from ...api.resources.status import ExceptionKind
+from ..evidence.chain import Incarnation, IncarnationState, way_out
 from ..plan import Plan
 from ..seats import Standing
 from ..snapshot import Snapshot

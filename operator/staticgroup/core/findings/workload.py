@@ -7,14 +7,14 @@ from typing import Final
 from ...api import names, remedies
 from ...api.injection import follows_annotation
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.staticgroup import StaticGroupSpec
-from ..chain import IncarnationState
-from ..injection import InjectionPlan, InjectionVerdict
+from ...api.resources.staticgroup import StaticGroupSpec
+from ..evidence.chain import IncarnationState
+from ..ids.suffixes import unheeded_suffix
+from ..next_pods.injection import InjectionPlan, InjectionVerdict
+from ..next_pods.timeouts import TimeoutPlan, TimeoutVerdict, seconds
 from ..plan import Plan
 from ..seats import Standing
 from ..snapshot import Snapshot
-from ..suffixes import unheeded_suffix
-from ..timeouts import TimeoutPlan, TimeoutVerdict, seconds
 from . import Finding, ended
 
 TOO_LARGE: Final = "Not looked at for a workload of this size: see WorkloadFound."
@@ -48,7 +48,7 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
     return Finding(kind=kind, reason=Reason.WORKLOAD_EXISTS, status=_TRUE, sentence=sentence)
 
 
-def injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
+def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the pods carry the ids that are issued to them."""
     kind, injection = ConditionType.INJECTED, plan.injection
     if snapshot.workload_problem:

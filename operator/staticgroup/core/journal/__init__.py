@@ -1,4 +1,4 @@
-"""What one round has to tell the journal: facts, from the picture before, the snapshot, the plan and its outcomes.
+"""What one round has to tell the journal: facts, from what is remembered of the rounds before, the snapshot, the plan and its outcomes.
 
 Two kinds of facts need different care. A *state* (a member is departed, a removal is held or acknowledged) is told
 once while it lasts; told again after a restart it has the same id, so readers drop the copy. A *change* (another
@@ -15,29 +15,29 @@ from ...api.protocols import GroupProtocol
 from ..group import GroupView
 from ..protocols import chosen_by, told_as
 from .group import tell_holders, tell_rebalances
-from .picture import Collector, Fact, GroupPicture, Look, Picture, Rollout
+from .look import Collector, Fact, Look, Remembered, RememberedGroup, Rollout
 from .pods import tell_runs
 from .states import tell_states
 from .workload import tell_timeout, tell_workload
 
-__all__ = ["Fact", "GroupPicture", "Look", "Picture", "Rollout", "facts_of_round"]
+__all__ = ["Fact", "Look", "Remembered", "RememberedGroup", "Rollout", "facts_of_round"]
 
 
-def facts_of_round(before: Picture | None, look: Look) -> tuple[Picture, tuple[Fact, ...]]:
+def facts_of_round(before: Remembered | None, look: Look) -> tuple[Remembered, tuple[Fact, ...]]:
     """Say what one round has to tell.
 
     Parameters
     ----------
-    before: the picture after the last round; None at the first look of this process.
+    before: what was remembered after the last round; None at the first look of this process.
 
     Returns
     -------
-    The picture to remember, and the facts in the order in which they are told.
+    What to remember, and the facts in the order in which they are told.
     """
     group_key = f"{look.kafka_cluster_id}/{look.spec.group_id}"
     if before is not None and (before.uid, before.group_key) != (look.snapshot.uid, group_key):
         before = None  # another StaticGroup of this name, or its connection leads to another cluster now
-    known = before or Picture(uid=look.snapshot.uid, group_key=group_key, seen_ms=look.began_ms)
+    known = before or Remembered(uid=look.snapshot.uid, group_key=group_key, seen_ms=look.began_ms)
     collector = Collector(look, replace(known, protocol=_protocol(known, look)), is_first=before is None)
     tell_runs(collector)
     group = look.snapshot.group
@@ -47,14 +47,14 @@ def facts_of_round(before: Picture | None, look: Look) -> tuple[Picture, tuple[F
         tell_states(collector, group)
     tell_workload(collector)
     tell_timeout(collector)
-    return replace(collector.picture, seen_ms=look.began_ms), tuple(collector.facts)
+    return replace(collector.remembered, seen_ms=look.began_ms), tuple(collector.facts)
 
 
-def _protocol(picture: Picture, look: Look) -> str:
+def _protocol(remembered: Remembered, look: Look) -> str:
     """Return the protocol in force; an absent group says nothing, so what was known stays."""
     seen, chosen = told_as(look.snapshot.group), chosen_by(look.spec.protocol)
     if seen is not None:
         return seen.value
-    if picture.protocol != GroupProtocol.UNKNOWN.value or chosen is None or chosen.told_as is None:
-        return picture.protocol
+    if remembered.protocol != GroupProtocol.UNKNOWN.value or chosen is None or chosen.told_as is None:
+        return remembered.protocol
     return chosen.told_as.value

@@ -14,7 +14,7 @@ from typing import Final
 
 from ...api import journal as api
 from ..group import GroupType, GroupView
-from .picture import Collector, Epoch, GroupPicture, short
+from .look import Collector, Epoch, RememberedGroup, short
 
 EPOCHS_MAX: Final = 50
 """Most epochs told for one look; of a group that moved on further the newest are told."""
@@ -26,9 +26,9 @@ UNSETTLED_MAX_MS: Final = 60_000
 
 def tell_rebalances(collector: Collector, group: GroupView) -> None:
     """Tell the rebalances that this reading shows, and remember the reading."""
-    before = _continued(collector.picture.group, group)
+    before = _continued(collector.remembered.group, group)
     shares = _shares(group)
-    now = GroupPicture(
+    now = RememberedGroup(
         group_type=group.group_type, state=group.state, epoch=group.group_epoch, seen_ms=collector.look.began_ms
     )
     if before is not None and before.epoch is not None:
@@ -42,11 +42,11 @@ def tell_rebalances(collector: Collector, group: GroupView) -> None:
         now = replace(now, settled_ms=before.settled_ms, shares=before.shares, digest=before.digest, was_unsettled=True)
     else:
         now = replace(now, was_unsettled=True)
-    collector.picture = replace(collector.picture, group=now)
+    collector.remembered = replace(collector.remembered, group=now)
 
 
-def _continued(before: GroupPicture | None, group: GroupView) -> GroupPicture | None:
-    """Return the picture to compare with: a group that did not exist was one before its first certain epoch.
+def _continued(before: RememberedGroup | None, group: GroupView) -> RememberedGroup | None:
+    """Return what to compare with: a group that did not exist was one before its first certain epoch.
 
     A conversion between the protocols is no rebalance that can be counted: None.
     """
@@ -57,24 +57,24 @@ def _continued(before: GroupPicture | None, group: GroupView) -> GroupPicture | 
     return before if group.group_type is GroupType.ABSENT and before.epoch is None else None
 
 
-def _with_new_epochs(collector: Collector, group: GroupView, before: GroupPicture, old: int) -> tuple[Epoch, ...]:
+def _with_new_epochs(collector: Collector, group: GroupView, before: RememberedGroup, old: int) -> tuple[Epoch, ...]:
     """Add the epochs that this look is the first to see; none when the group is another one of the same name."""
     new = group.group_epoch if group.group_epoch is not None else old
     added = tuple(
         Epoch(number=n, lo_ms=before.seen_ms, hi_ms=collector.look.ended_ms, state_before=before.state)
         for n in range(max(old, new - EPOCHS_MAX) + 1, new + 1)
     )
-    collector.picture = replace(collector.picture, rebalances=collector.picture.rebalances + len(added))
+    collector.remembered = replace(collector.remembered, rebalances=collector.remembered.rebalances + len(added))
     return before.untold + added
 
 
 def _tell_epochs(
     collector: Collector,
     group: GroupView,
-    before: GroupPicture,
-    now: GroupPicture,
+    before: RememberedGroup,
+    now: RememberedGroup,
     shares: Mapping[str, int | None],
-) -> GroupPicture:
+) -> RememberedGroup:
     is_settled = _is_settled(group)
     if not now.untold or not (is_settled or collector.look.ended_ms - now.untold[0].hi_ms >= UNSETTLED_MAX_MS):
         return now
@@ -95,7 +95,7 @@ def _tell_epochs(
 
 
 def _tell_classic_rebalance(
-    collector: Collector, group: GroupView, before: GroupPicture, shares: Mapping[str, int | None]
+    collector: Collector, group: GroupView, before: RememberedGroup, shares: Mapping[str, int | None]
 ) -> None:
     """Tell a rebalance that went by: it was in flight at a look, or only one explains the members now."""
     if not before.was_unsettled and (before.settled_ms is None or before.shares == shares):
@@ -105,7 +105,7 @@ def _tell_classic_rebalance(
     fact_id = f"{collector.group_key}/{before.digest or 'unseen'}-{after}"
     if before.digest in ("", after):
         fact_id += f"/{lo_ms}"  # nothing but its time tells it from another one between the same members
-    collector.picture = replace(collector.picture, rebalances=collector.picture.rebalances + 1)
+    collector.remembered = replace(collector.remembered, rebalances=collector.remembered.rebalances + 1)
     collector.tell(
         f"{fact_id}/rebalanced",
         api.GroupRebalanced,
@@ -120,22 +120,22 @@ def _tell_classic_rebalance(
 
 def tell_holders(collector: Collector, group: GroupView) -> None:
     """Tell ids of ours that another member.id holds now, and remember who holds them."""
-    identity, table = collector.look.plan.identity, collector.look.plan.table
-    if identity is None or table is None:
+    naming, table = collector.look.plan.naming, collector.look.plan.table
+    if naming is None or table is None:
         return
-    known, rebalances = collector.picture.holders, collector.picture.rebalances
+    known, rebalances = collector.remembered.holders, collector.remembered.rebalances
     holders = {seat.key: known[seat.key] for seat in table.wanted if seat.key in known}
     duplicates = table.duplicates
     for member in group.members:
         i = member.instance_id
-        if i is None or i in duplicates or identity.ordinal_of(i) is None:
+        if i is None or i in duplicates or naming.ordinal_of(i) is None:
             continue
         before = known.get(i)
         if collector.group_seen_ms is not None and (before is None or before[0] != member.member_id):
             is_quiet = before is not None and before[1] == rebalances and _is_quiet(group)
             _tell_rejoined(collector, group, i, member.member_id, before[0] if before else None, absorbed=is_quiet)
         holders[i] = (member.member_id, rebalances)
-    collector.picture = replace(collector.picture, holders=holders)
+    collector.remembered = replace(collector.remembered, holders=holders)
 
 
 def _tell_rejoined(

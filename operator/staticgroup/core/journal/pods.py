@@ -9,26 +9,26 @@ from ...api import journal as api
 from ...api.identifiers import InvalidInstanceIdError, Ordinal
 from ...api.injection import env_entries
 from ...api.protocols import GroupProtocol
-from ...api.staticgroup import StaticGroupSpec
-from ..identity import Identity
-from ..runs import RETOLD_MS, RunChange
-from .picture import Collector, short
+from ...api.resources.staticgroup import StaticGroupSpec
+from ..ids.naming import Naming
+from .look import Collector, short
+from .runs import RETOLD_MS, RunChange
 
 
 def tell_runs(collector: Collector) -> None:
     """Tell the ends and starts of processes, one record for each id that the process holds."""
-    identity = collector.look.plan.identity
-    for change in collector.look.runs if identity is not None else ():
+    naming = collector.look.plan.naming
+    for change in collector.look.runs if naming is not None else ():
         if collector.look.ended_ms - change.observed_at_ms > RETOLD_MS:
             continue
-        for instance_id in _ids_of(change, identity, collector.look.spec) if identity is not None else ():
+        for instance_id in _ids_of(change, naming, collector.look.spec) if naming is not None else ():
             _tell_run(collector, change, instance_id)
 
 
 def _tell_run(collector: Collector, change: RunChange, instance_id: str) -> None:
     pod, timeout = change.pod, collector.look.plan.timeout
     group_ms = timeout.group_ms if timeout is not None else None
-    own_ms = pod.session_timeout_ms if collector.picture.protocol != GroupProtocol.CONSUMER.value else None
+    own_ms = pod.session_timeout_ms if collector.remembered.protocol != GroupProtocol.CONSUMER.value else None
     collector.tell(
         f"{pod.uid}/{change.restart_count}/{instance_id}/{'up' if change.is_up else 'down'}",
         api.MemberUp if change.is_up else api.MemberDown,
@@ -48,7 +48,7 @@ def _tell_run(collector: Collector, change: RunChange, instance_id: str) -> None
     )
 
 
-def _ids_of(change: RunChange, identity: Identity, spec: StaticGroupSpec) -> Iterator[str]:
+def _ids_of(change: RunChange, naming: Naming, spec: StaticGroupSpec) -> Iterator[str]:
     """Yield the ids that the members in this container hold: those of the entry that names it, as the pod carries them."""
     index = change.pod.pod_name.rpartition("-")[2]
     if not (index.isascii() and index.isdigit()):
@@ -57,7 +57,7 @@ def _ids_of(change: RunChange, identity: Identity, spec: StaticGroupSpec) -> Ite
     for entry in env_entries(spec.identity):
         if entry.container != change.container.name and not (entry.container is None and change.container.is_first):
             continue
-        for scheme in identity.schemes:
+        for scheme in naming.schemes:
             if entry.suffix not in scheme.env_suffixes:
                 continue
             with suppress(InvalidInstanceIdError):

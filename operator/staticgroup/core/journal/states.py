@@ -7,23 +7,23 @@ from dataclasses import replace
 from typing import Any
 
 from ...api import journal as api
-from ..chain import IncarnationState
+from ..evidence.chain import IncarnationState
 from ..group import GroupView, LeaveOutcome
 from ..plan import Removal
 from ..snapshot import RemovalRecord
-from .picture import Collector, short
+from .look import Collector, short
 
 _State = tuple[str, type[api.GroupData], dict[str, Any]]
 
 
 def tell_states(collector: Collector, group: GroupView) -> None:
     """Tell what is departed, removed, fenced or held and was not told yet."""
-    told = collector.picture.told
+    told = collector.remembered.told
     states = [*_departed(collector), *_removed(collector, group), *_held(collector)]
     for fact_id, data_type, fields in states:
         if fact_id not in told:
             collector.tell(fact_id, data_type, **fields)
-    collector.picture = replace(collector.picture, told=frozenset(fact_id for fact_id, _, _ in states))
+    collector.remembered = replace(collector.remembered, told=frozenset(fact_id for fact_id, _, _ in states))
     executed = collector.look.executed
     for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
         if outcome is LeaveOutcome.FENCED:

@@ -7,17 +7,17 @@ from typing import Any
 
 from ...api import journal as api
 from ..workload import WorkloadView
-from .picture import Collector, Rollout
+from .look import Collector, Rollout
 
 
 def tell_workload(collector: Collector) -> None:
     """Tell scaling and rollouts; a StatefulSet that cannot be read, or is older than what was read, is no news."""
-    now, before = collector.look.snapshot.workload, collector.picture.workload
+    now, before = collector.look.snapshot.workload, collector.remembered.workload
     if now is None:
         return
     if before is not None and before.uid != now.uid:
         before = None
-        collector.picture = replace(collector.picture, rollout=None)
+        collector.remembered = replace(collector.remembered, rollout=None)
     if before is not None and _is_older(now, before):
         return
     if before is not None and before.replicas != now.replicas:
@@ -29,20 +29,20 @@ def tell_workload(collector: Collector) -> None:
             replicas_after=now.replicas,
         )
     _tell_rollout(collector, before, now)
-    collector.picture = replace(collector.picture, workload=now)
+    collector.remembered = replace(collector.remembered, workload=now)
 
 
 def _tell_rollout(collector: Collector, before: WorkloadView | None, now: WorkloadView) -> None:
-    running, is_rolling = collector.picture.rollout, _is_rolling(now)
+    running, is_rolling = collector.remembered.rollout, _is_rolling(now)
     went_by = before is not None and bool(before.update_revision) and before.update_revision != now.update_revision
     if running is None or running.revision != now.update_revision:
         if not is_rolling and not went_by:
-            collector.picture = replace(collector.picture, rollout=None)
+            collector.remembered = replace(collector.remembered, rollout=None)
             return
         running = Rollout(
             revision=now.update_revision,
             metadata_generation=now.metadata_generation,
-            rebalances=collector.picture.rebalances,
+            rebalances=collector.remembered.rebalances,
         )
         _tell_of_workload(
             collector,
@@ -58,13 +58,13 @@ def _tell_rollout(collector: Collector, before: WorkloadView | None, now: Worklo
             api.RolloutFinished,
             rollout_id=running.revision,
             replicas=now.replicas,
-            rebalances=collector.picture.rebalances - running.rebalances,
+            rebalances=collector.remembered.rebalances - running.rebalances,
         )
-    collector.picture = replace(collector.picture, rollout=running if is_rolling else None)
+    collector.remembered = replace(collector.remembered, rollout=running if is_rolling else None)
 
 
 def _tell_of_workload(collector: Collector, fact_id: str, data_type: type[api.GroupData], **fields: Any) -> None:
-    lo_ms = None if collector.is_first else collector.picture.seen_ms
+    lo_ms = None if collector.is_first else collector.remembered.seen_ms
     bounds = {"time_lo_ms": lo_ms, "time_hi_ms": collector.look.ended_ms}
     collector.tell(f"{collector.look.snapshot.uid}/{fact_id}", data_type, **(bounds | fields))
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...core.chain import Incarnation, IncarnationState, died, fold, vanish
-from ...core.pod import NodeView, PodVersion
-from ...core.words import Word, confirmed, still_holds, taken_back
+from ...core.evidence.chain import Incarnation, IncarnationState, died, fold, vanish
+from ...core.evidence.pod import NodeView, PodVersion
+from ...core.evidence.words import Word, confirmed, still_holds, taken_back
 from .behind import IsManaged
 from .contradictions import absent, belies
 from .gone import GONE_MAX, Gone, superseded

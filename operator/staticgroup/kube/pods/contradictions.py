@@ -6,7 +6,7 @@ has delivered. What says otherwise is told in words; nothing here changes what i
 
 from collections.abc import Mapping
 
-from ...core.pod import PodVersion
+from ...core.evidence.pod import PodVersion
 from .records import PodRecord, PodRecords
 
 

@@ -7,7 +7,7 @@ no StaticGroup are kept up to a number, and the oldest go first. What a decision
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ...core.chain import IncarnationState
+from ...core.evidence.chain import IncarnationState
 from .records import PodRecord, PodRecords
 
 GONE_MAX: Final = 20_000

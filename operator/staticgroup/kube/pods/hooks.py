@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...core.pod import PodVersion
+from ...core.evidence.pod import PodVersion
 from ..pages import PAGE_LIMIT
 from .behind import IsManaged
 from .book import NodeOf

@@ -1,6 +1,6 @@
 """Hold a hundred thousand incarnations in little memory, found by uid, by pod name and by instance id.
 
-`core.chain.Incarnation` is what decisions read; as it stands it costs about a kilobyte (a frozenset alone is 216
+`core.evidence.chain.Incarnation` is what decisions read; as it stands it costs about a kilobyte (a frozenset alone is 216
 bytes). A record keeps the same facts packed: flags in one integer, a single id as a bare string, names and refusals
 interned. Both indexes point at the record itself, not at its uid.
 """
@@ -10,9 +10,9 @@ from functools import lru_cache
 from sys import intern
 from typing import Final
 
-from ...core.certificate import Certificate
-from ...core.chain import Incarnation, IncarnationState
-from ...core.identity import ordinal_of_pod
+from ...core.evidence.certificate import Certificate
+from ...core.evidence.chain import Incarnation, IncarnationState
+from ...core.ids.naming import ordinal_of_pod
 
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3
@@ -41,7 +41,7 @@ def _unpacked(packed: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 class PodRecord:
-    """One incarnation, packed; see `core.chain.Incarnation` for the meaning of its facts.
+    """One incarnation, packed; see `core.evidence.chain.Incarnation` for the meaning of its facts.
 
     Attributes
     ----------

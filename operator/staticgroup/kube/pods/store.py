@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from ...core.chain import Incarnation
-from ...core.pod import PodVersion
-from ...core.words import Word
+from ...core.evidence.chain import Incarnation
+from ...core.evidence.pod import PodVersion
+from ...core.evidence.words import Word
 from ..problem import KubeProblem
 from ..translate import MalformedObject, pod_version
 from ..transport import Transport

@@ -8,7 +8,7 @@ of the pod, or from an id that a suspect of any other name has carried.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from ...core.chain import Incarnation, IncarnationState
+from ...core.evidence.chain import Incarnation, IncarnationState
 from .behind import BEHIND_MAX, IsManaged, stored_position
 from .continuity import Workload
 from .records import PodRecord, PodRecords

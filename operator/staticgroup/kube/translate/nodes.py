@@ -6,7 +6,7 @@ Sources: Node of the core/v1 API; virtual nodes as virtual-kubelet registers the
 import re
 
 from ...api.names import OUT_OF_SERVICE_TAINT
-from ...core.pod import NodeView
+from ...core.evidence.pod import NodeView
 from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, translated
 
 _KUBELET_MINOR = re.compile(r"v?1\.(\d+)")

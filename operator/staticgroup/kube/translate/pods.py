@@ -6,7 +6,7 @@ Source: Pod of the core/v1 API.
 from collections.abc import Iterable
 from sys import intern
 
-from ...core.pod import ContainerPhase, ContainerView, PodVersion
+from ...core.evidence.pod import ContainerPhase, ContainerView, PodVersion
 from .carried_ids import carried_ids
 from .session_timeouts import session_timeouts_ms
 from .shape import (

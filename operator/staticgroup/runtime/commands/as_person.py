@@ -17,8 +17,8 @@ from pydantic import ValidationError
 
 from ...api import names
 from ...api.remedies import INSTALL_CRDS
+from ...api.resources.staticgroup import StaticGroup
 from ...api.schema import ApiModel
-from ...api.staticgroup import StaticGroup
 from ...kube.gateway import AioKubeGateway
 from ...kube.problem import KubeProblem, KubeProblemKind
 from ...kube.transport import SELF_REVIEWS, Transport

@@ -10,8 +10,8 @@ import shlex
 from dataclasses import dataclass
 
 from ...api import names
-from ...api.confirmation import PodEndConfirmation
-from ...api.status import Incarnation, IncarnationState
+from ...api.resources.confirmation import PodEndConfirmation
+from ...api.resources.durable import Incarnation, IncarnationState
 from ...kube.gateway import AioKubeGateway
 from ...kube.problem import KubeProblem
 from ...kube.transport import Resource, Transport

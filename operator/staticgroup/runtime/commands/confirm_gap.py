@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from ...api import names
-from ...api.gapconfirmation import WatchGapConfirmation
 from ...api.remedies import LIST_GAPS
-from ...core.checkpoints import checkpoint_from
-from ...core.continuity import BlindSpan, GapWord, SpanReason
-from ...core.words import gap_word_of
+from ...api.resources.gapconfirmation import WatchGapConfirmation
+from ...core.evidence.continuity import BlindSpan, GapWord, SpanReason
+from ...core.evidence.words import gap_word_of
+from ...core.status.checkpoints import checkpoint_from
 from ...kube.gateway import AioKubeGateway
 from ...kube.problem import KubeProblem
 from ...kube.transport import Resource, Transport

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from ...api import names
-from ...api.kafkaconnection import KafkaConnection
 from ...api.remedies import INSTALL_CRDS
+from ...api.resources.kafkaconnection import KafkaConnection
+from ...api.resources.staticgroup import StaticGroup
 from ...api.served import UPGRADE_CRDS, lacking, status_schema
-from ...api.staticgroup import StaticGroup
 from ...core.group import KafkaProblem
 from ...kafka.credentials import ConnectionSettings
 from ...kube.problem import KubeProblem

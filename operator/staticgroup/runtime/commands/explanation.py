@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...api import remedies
-from ...api.staticgroup import Mode, StaticGroupSpec
-from ...core.chain import Incarnation
+from ...api.resources.staticgroup import Mode, StaticGroupSpec
+from ...core.evidence.chain import Incarnation
 from ...core.findings import ended
 from ...core.findings.seats import findings_of_seats
 from ...core.group import GroupView, KafkaProblem
+from ...core.next_pods.timeouts import TimeoutPlan, seconds
 from ...core.outcomes import Executed
 from ...core.plan import Plan
 from ...core.snapshot import Snapshot
-from ...core.statements import findings_of_round
-from ...core.timeouts import TimeoutPlan, seconds
+from ...core.status.statements import findings_of_round
 
 FINDINGS_MAX = 100
 

@@ -11,15 +11,15 @@ import sys
 from pathlib import Path
 
 from ...api import names
-from ...api.staticgroup import StaticGroup
-from ...core.memory import history_from
+from ...api.resources.staticgroup import StaticGroup
 from ...core.plan import plan
+from ...core.status.memory import history_from
 from ...kube.problem import KubeProblem
 from ..operator import Operator
 from ..process import kube_client, logs
 from ..process.settings import Settings
 from .explanation import explained
-from .picture import Picture, write_picture
+from .snapshot_file import SnapshotFile, write_snapshot_file
 
 ANCHOR_TIMEOUT_S = 60.0
 
@@ -63,12 +63,12 @@ async def _explain(operator: Operator, namespace: str, name: str, snapshot_path:
             cluster_id = operator.stores.kafka_cluster_id((namespace, group.spec.connection_ref.name))
             operator.recommendations.advice(cluster_id, group.spec.group_id)  # it reads only what was asked for
             await operator.recommendations.poll()
-        spec, snapshot = await operator.reconciler.picture_of(group)
+        spec, snapshot = await operator.reconciler.snapshot_of(group)
         history = history_from(group.status, group.metadata.uid)
         now_s = operator.sources.now_s()
         decided = plan(spec, snapshot, history, now_s)
     print(explained(spec, snapshot, decided, now_s), end="")
     if snapshot_path is not None:
-        write_picture(Picture(spec=spec, snapshot=snapshot, history=history, now_s=now_s), snapshot_path)
+        write_snapshot_file(SnapshotFile(spec=spec, snapshot=snapshot, history=history, now_s=now_s), snapshot_path)
         print(f"Snapshot written to {snapshot_path}.")
     return 0

@@ -11,8 +11,8 @@ import asyncio
 import secrets
 from datetime import UTC, datetime
 
-from ...api.confirmation import Author, Statement
 from ...api.remedies import LIST_GAPS
+from ...api.resources.confirmation import Author, Statement
 from ...api.schema import ApiModel
 from ...kube.lease import RESTORED_ANNOTATION, RESTORED_BY_ANNOTATION
 from ...kube.problem import KubeProblem, KubeProblemKind

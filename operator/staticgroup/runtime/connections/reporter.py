@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from ...api import names
-from ...api.conditions import Condition, set_condition, stated
-from ...api.kafkaconnection import KafkaConnectionStatus, is_cluster_id
 from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.resources.conditions import Condition, set_condition, stated
+from ...api.resources.kafkaconnection import KafkaConnectionStatus, is_cluster_id
 from ...core.findings.kafka import CONNECTION_REASONS
 from ...core.group import KafkaProblem
 from ...kafka.gateway import ClusterFacts, KafkaGateway
 from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
 from ..stores import Stores
-from ..work_queue import Key, Outcome
+from ..work_queue import Key, Result
 from .connections import Connections
 
 PROBE_EVERY_S = 60.0
@@ -36,11 +36,11 @@ class ConnectionReporter:
     """The newest status that was written, by the uid of its KafkaConnection."""
     _unsure: set[str] = field(default_factory=set)
 
-    async def reconcile(self, key: Key) -> Outcome:
+    async def reconcile(self, key: Key) -> Result:
         """Probe one KafkaConnection and write its status when it changed."""
         connection = self.stores.connections.get(key)
         if connection is None or not self.may_write():
-            return Outcome()
+            return Result()
         uid = connection.metadata.uid
         settings = await self.connections.settings(key)
         facts = settings if isinstance(settings, KafkaProblem) else await self.kafka.probe(settings)
@@ -54,10 +54,10 @@ class ConnectionReporter:
                 names.KAFKA_CONNECTION_PLURAL, key[0], key[1], uid, status.to_wire()
             )
             if isinstance(written, KubeProblem):
-                return Outcome(failed=True)
+                return Result(failed=True)
             self._unsure.discard(uid)
         self._written[uid] = status
-        return Outcome(requeue_after_s=PROBE_EVERY_S, failed=isinstance(facts, KafkaProblem))
+        return Result(requeue_after_s=PROBE_EVERY_S, failed=isinstance(facts, KafkaProblem))
 
     def forget(self, uid: str) -> None:
         """Drop what was written of a KafkaConnection that is gone."""

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from ...api import journal as api
-from ...api.staticgroup import StaticGroup, StaticGroupSpec
-from ...api.status import StaticGroupStatus, TimeoutSource
+from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ...api.resources.status import StaticGroupStatus, TimeoutSource
+from ...core.evidence.pod import PodVersion
 from ...core.group import GroupView
-from ...core.journal import Look, Picture, facts_of_round
+from ...core.journal import Look, Remembered, facts_of_round
+from ...core.journal.runs import RunChange, Told, gone, look
 from ...core.outcomes import Executed
 from ...core.plan import Plan
-from ...core.pod import PodVersion
-from ...core.runs import RunChange, Told, gone, look
 from ...core.snapshot import Snapshot
 from ...kube.container_runs import pod_runs
 from ...kube.pods.store import PodStore
@@ -79,7 +79,7 @@ class MemorySink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class RoundReport:
     """What a round hands to the journal.
 
     Parameters
@@ -125,7 +125,7 @@ class Journal:
         self._may_write = may_write
         self._now_s = now_s
         self._seq = 0
-        self._pictures: dict[Key, Picture] = {}
+        self._remembered: dict[Key, Remembered] = {}
         self._reached: set[Key] = set()
         self._pending: dict[Key, deque[RunChange]] = {}
         self._pods: dict[Key, dict[str, Told]] = {}
@@ -175,7 +175,7 @@ class Journal:
 
     # rounds ----------------------------------------------------------------------------------------------------
 
-    def round(self, key: Key, told: Round) -> None:
+    def round(self, key: Key, told: RoundReport) -> None:
         """Tell what a round has shown; a fault in here never fails the round."""
         if not self._may_write():
             return
@@ -191,14 +191,14 @@ class Journal:
             log.exception("journal: something could not be told", extra={"key": what})
             self._metrics.journal_dropped.labels("", "fault").inc()
 
-    def _round(self, key: Key, told: Round) -> None:
+    def _round(self, key: Key, told: RoundReport) -> None:
         is_read = isinstance(told.snapshot.group, GroupView)
         (self._reached.add if is_read else self._reached.discard)(key)
         cluster_id = self._stores.kafka_cluster_id((key[0], told.spec.connection_ref.name))
         if cluster_id is None:
             return  # told once the cluster's name is known: facts of one group must not have two subjects
-        picture, facts = facts_of_round(
-            self._pictures.get(key),
+        remembered, facts = facts_of_round(
+            self._remembered.get(key),
             Look(
                 operator_id=self.operator_id,
                 kafka_cluster_id=cluster_id,
@@ -212,21 +212,21 @@ class Journal:
                 runs=tuple(self._pending.get(key, ())),
             ),
         )
-        self._pictures[key] = picture
-        if told.plan.identity is not None:
+        self._remembered[key] = remembered
+        if told.plan.naming is not None:
             self._pending.pop(key, None)
         for fact in facts:
             self._emit(api.group_record(self.k8s_cluster_uid, fact.id, self._numbered(fact.data)))
 
     def forget(self, key: Key) -> None:
         """Drop what is remembered of a StaticGroup that is gone."""
-        self._pictures.pop(key, None)
+        self._remembered.pop(key, None)
         self._pending.pop(key, None)
         self._reached.discard(key)
 
     def forget_all(self) -> None:
         """Drop all pictures, because another replica told meanwhile; what pods did lately stays."""
-        self._pictures.clear()
+        self._remembered.clear()
         self._reached.clear()
 
     # beats and sinks -------------------------------------------------------------------------------------------

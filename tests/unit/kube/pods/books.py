@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from staticgroup.core.chain import Incarnation
-from staticgroup.core.pod import NodeView, PodVersion
+from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.kube.pods.book import IncarnationBook
 from staticgroup.kube.translate import pod_version
 from unit.kube.raw_objects import NODE, at

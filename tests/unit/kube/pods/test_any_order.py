@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticgroup.core.chain import IncarnationState
-from staticgroup.core.pod import PodVersion
+from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.pods.book import IncarnationBook
 from unit.kube.pods.books import at_version, make_book, see
 from unit.kube.raw_objects import born, finished, pod

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import UID, following
 from unit.kube.raw_objects import eventually, finished, pod

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
 from support.fake_apiserver import FakeApiServer
-from unit.kube.pods.watched import World, following
+from unit.kube.pods.watched import WatchedStore, following
 from unit.kube.raw_objects import eventually, pod
 
 WEB, BILL = ("shop", "web"), ("shop", "bill")
@@ -20,7 +20,7 @@ def bill(ordinal: int) -> dict[str, object]:
     return made
 
 
-def stored_of(world: World) -> Continuity:
+def stored_of(world: WatchedStore) -> Continuity:
     found = world.store.continuity()
     assert found is not None
     return found

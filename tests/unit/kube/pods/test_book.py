@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from staticgroup.core.certificate import CertificateKind
-from staticgroup.core.chain import IncarnationState
-from staticgroup.core.pod import NodeView
+from staticgroup.core.evidence.certificate import CertificateKind
+from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.pod import NodeView
 from unit.kube.pods.books import at_version, make_book, see
 from unit.kube.raw_objects import NODE, born, composed, ended, finished, pod, running
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.certificate import CertificateKind
-from staticgroup.core.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.certificate import CertificateKind
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState
 from staticgroup.kube.pods.book import IncarnationBook
 from unit.kube.pods.books import at_version, make_book, see
 from unit.kube.raw_objects import born, ended, pod, running, unknown, waiting, wrote

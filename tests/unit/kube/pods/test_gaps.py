@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.watch.sink import Gap
 from support.fake_apiserver import FakeApiServer

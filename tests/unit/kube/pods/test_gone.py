@@ -2,10 +2,10 @@
 
 import pytest
 
-from staticgroup.core.chain import IncarnationState
-from staticgroup.core.memory import to_remember
-from staticgroup.core.pod import NodeView
-from staticgroup.core.words import Word
+from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.pod import NodeView
+from staticgroup.core.evidence.words import Word
+from staticgroup.core.status.memory import to_remember
 from staticgroup.kube.pods.book import IncarnationBook
 from unit.kube.pods.books import at_version, make_book, see
 from unit.kube.raw_objects import NODE, born, finished, pod

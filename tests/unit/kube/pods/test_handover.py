@@ -4,12 +4,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.watch.sink import Gap
 from support.fake_apiserver import FakeApiServer
 from support.long_drills import by_length
-from unit.kube.pods.watched import UID, World, following
+from unit.kube.pods.watched import UID, WatchedStore, following
 from unit.kube.raw_objects import born, eventually, finished, pod
 
 
@@ -211,6 +211,6 @@ def _step(server: FakeApiServer, generation: dict[int, int], slot: int, step: st
         server.tick()
 
 
-def _settled(straight: World, world: World, server: FakeApiServer) -> bool:
+def _settled(straight: WatchedStore, world: WatchedStore, server: FakeApiServer) -> bool:
     last = max((event.resource_version for _, event in server.history), default=0)
     return min(straight.store.position("shop"), world.store.position("shop")) >= last

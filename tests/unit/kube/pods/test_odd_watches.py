@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.watch.sink import Gap
 from support.fake_apiserver import FakeApiServer

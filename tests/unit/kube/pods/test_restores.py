@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.pods.watch.sink import Gap
 from support.fake_apiserver import FakeApiServer
-from unit.kube.pods.watched import World, brief, following, lost_history
+from unit.kube.pods.watched import WatchedStore, brief, following, lost_history
 from unit.kube.raw_objects import NODE, composed, eventually, finished, pod
 
 
@@ -28,7 +28,7 @@ async def resumed_by_two(server: FakeApiServer) -> Continuity:
 
 
 @asynccontextmanager
-async def two_told(server: FakeApiServer) -> AsyncIterator[tuple[World, World]]:
+async def two_told(server: FakeApiServer) -> AsyncIterator[tuple[WatchedStore, WatchedStore]]:
     """Let two replicas that resumed from one position hear the same word about a restored etcd, and anchor again."""
     server.put(composed(pod("web-0", uid="u0")))
     stored = await resumed_by_two(server)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from staticgroup.core.certificate import CertificateKind
-from staticgroup.core.chain import IncarnationState
+from staticgroup.core.evidence.certificate import CertificateKind
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.kube import transport as transport_module
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import UID, following

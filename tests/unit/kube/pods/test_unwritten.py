@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticgroup.core.chain import Incarnation
+from staticgroup.core.evidence.chain import Incarnation
 from staticgroup.kube.pods.behind import FRESH_S
 from staticgroup.kube.pods.book import IncarnationBook
 from unit.kube.pods.books import make_book, see

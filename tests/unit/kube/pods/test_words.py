@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.certificate import CertificateKind
-from staticgroup.core.chain import Incarnation, IncarnationState
-from staticgroup.core.words import Word
+from staticgroup.core.evidence.certificate import CertificateKind
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.words import Word
 from staticgroup.kube.pods.book import IncarnationBook
 from unit.kube.pods.books import at_version
 from unit.kube.raw_objects import NODE, finished, pod

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from staticgroup.core.chain import Incarnation, IncarnationState
-from staticgroup.core.pod import NodeView
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.pod import NodeView
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
 from staticgroup.kube.pods.store import PodStore
@@ -23,7 +23,7 @@ async def brief(seconds: float) -> None:
     await asyncio.sleep(seconds / 1000)
 
 
-class World:
+class WatchedStore:
     """One store following the fake server, with what it told."""
 
     def __init__(self, store: PodStore, nodes: dict[str, NodeView]) -> None:
@@ -43,10 +43,10 @@ async def following(
     server: FakeApiServer, *, resume: Continuity | None = None, merged: Iterable[Incarnation] = (), seed: int = 1,
     anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: Callable[[], bool] = lambda: True,
     sleep: Callable[[float], Any] = asyncio.sleep, now_s: Callable[[], float] = lambda: 50.0, **settings_: Any,
-) -> AsyncIterator[World]:
+) -> AsyncIterator[WatchedStore]:
     transport = connect(server.configuration())
     nodes = {"node-a": NODE}
-    world: World
+    world: WatchedStore
     hooks = PodStoreHooks(
         node_of=nodes.get, is_managed=lambda namespace, name: is_managed(),
         on_change=lambda *key: world.changes.append(key), on_gap=lambda reason: world.gaps.append(reason),  # noqa: PLW0108 - world is made below
@@ -57,7 +57,7 @@ async def following(
         transport, hooks, rng=Random(seed), now_s=now_s, clock_s=asyncio.get_running_loop().time, scopes=scopes,
         settings=PodStoreSettings(**(defaults | settings_)), sleep=sleep,
     )
-    world = World(store, nodes)
+    world = WatchedStore(store, nodes)
     store.merge(merged)
     task = asyncio.create_task(store.run(resume))
     try:
@@ -71,7 +71,7 @@ async def following(
         await transport.close()
 
 
-async def lost_history(server: FakeApiServer, world: World) -> None:
+async def lost_history(server: FakeApiServer, world: WatchedStore) -> None:
     """Let the API server forget what happened since the watch was last there, and wait until it is anchored again."""
     server.compact()
     server.end_watches()

@@ -13,7 +13,7 @@ from staticgroup.runtime.commands import confirm as confirm_command
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import pod
 
-from ..world import static_group
+from ..operator_world import static_group
 from .word import GROUPS, SUSPECTS, api_server, refused, said
 
 UID, STATEMENT = "5a7e0000-0000-0000-0000-000000000002", "node-3 was wiped and scrapped"

@@ -12,7 +12,7 @@ from staticgroup import cli
 from staticgroup.runtime.commands import confirm_gap as confirm_gap_command
 from support.fake_apiserver import FakeApiServer
 
-from ..world import static_group
+from ..operator_world import static_group
 from .word import GAPS, GROUPS, api_server, refused, said
 
 STATEMENT = "every machine that left was terminated, see the console"

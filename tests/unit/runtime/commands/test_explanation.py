@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from staticgroup.api.staticgroup import StaticGroupSpec
-from staticgroup.core.chain import IncarnationState
-from staticgroup.core.continuity import SpanReason
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.continuity import SpanReason
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot

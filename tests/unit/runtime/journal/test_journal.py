@@ -9,8 +9,8 @@ import pytest
 
 from staticgroup.api import names
 from staticgroup.api.journal import CoverageBeat, Data, Record, read
+from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import GroupType
-from staticgroup.core.pod import PodVersion
 from staticgroup.kube.translate import pod_version
 from staticgroup.runtime.journal import Journal, MemorySink
 from staticgroup.runtime.journal.journal import PENDING_AGE_MS
@@ -18,7 +18,7 @@ from staticgroup.runtime.metrics import Metrics
 from support.bounds import broker_bounds
 from unit.kube.raw_objects import at, pod
 
-from ..world import CANARY, KEY, UNREACHABLE, World, kafka_connection, static_group
+from ..operator_world import CANARY, KEY, UNREACHABLE, OperatorWorld, kafka_connection, static_group
 
 CONNECTION = ("shop", "kafka")
 
@@ -34,7 +34,7 @@ class Told:
     """A world whose operator keeps a journal."""
 
     def __init__(self, *sinks: MemorySink, cluster_id: str | None = "kc-1") -> None:
-        self.world = World()
+        self.world = OperatorWorld()
         self.sink = MemorySink()
         self.metrics = Metrics()
         self.connected(cluster_id)
@@ -311,4 +311,4 @@ async def test_nothing_of_a_deleted_staticgroup_is_told_for_the_next_of_its_name
     seen(told, 0)
     told.world.delete_group()
     assert told.journal._pending == {}
-    assert told.journal._pictures == {}
+    assert told.journal._remembered == {}

@@ -12,7 +12,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from staticgroup.api.kafkaconnection import SaslMechanism
+from staticgroup.api.resources.kafkaconnection import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.runtime.journal import kafka
@@ -21,7 +21,7 @@ from staticgroup.runtime.journal.sinks import sinks_of
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.process.settings import Settings, from_environment
 
-from ..world import CANARY
+from ..operator_world import CANARY
 
 PLAIN = ConnectionSettings(bootstrap_servers=("b1:9092", "b2:9092"))
 MISSING = KafkaProblem(kind=KafkaProblemKind.CONNECTION_MISSING, message="KafkaConnection ops/kafka does not exist")
@@ -77,7 +77,7 @@ class FakeProducer:
         self.due += [lambda cb=cb: cb(Failure(is_fatal=is_fatal), None) for *_, cb in waiting]  # type: ignore[misc]
 
 
-class Bench:
+class SinkBench:
     """A sink over fake producers; time moves by loop steps, the settings are what the test says."""
 
     def __init__(self, settings: ConnectionSettings | KafkaProblem = PLAIN, queue_max: int = 3) -> None:
@@ -110,7 +110,7 @@ class Bench:
 
 
 async def test_records_carry_key_and_topic_and_keep_their_order() -> None:
-    bench = Bench()
+    bench = SinkBench()
     await bench.step()
     assert bench.offer("1", "2") == [True, True]
     await bench.sink.close()
@@ -120,7 +120,7 @@ async def test_records_carry_key_and_topic_and_keep_their_order() -> None:
 
 async def test_records_wait_until_there_is_a_producer_and_then_keep_their_order() -> None:
     """At the start of the process the Secret is not read yet; or the connection is created later."""
-    bench = Bench(MISSING)
+    bench = SinkBench(MISSING)
     await bench.step()
     assert bench.offer("1", "2", "3", "4") == [True, True, True, False]
     bench.settings = PLAIN
@@ -131,14 +131,14 @@ async def test_records_wait_until_there_is_a_producer_and_then_keep_their_order(
 
 
 async def test_full_producer_refuses_and_never_waits() -> None:
-    bench = Bench(queue_max=2)
+    bench = SinkBench(queue_max=2)
     await bench.step()
     assert bench.offer("1", "2", "3") == [True, True, False]
     assert bench.dropped == []
 
 
 async def test_what_the_brokers_did_not_take_in_time_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    bench = Bench()
+    bench = SinkBench()
     await bench.step()
     bench.offer("1", "2")
     bench.producers[0].give_up()
@@ -151,7 +151,7 @@ async def test_what_the_brokers_did_not_take_in_time_is_counted(caplog: pytest.L
 @pytest.mark.parametrize("is_in_callback", [True, False])
 async def test_producer_beyond_repair_is_replaced(is_in_callback: bool) -> None:
     """KIP-98: an idempotent producer that lost its sequence is fatal; librdkafka then refuses everything."""
-    bench = Bench()
+    bench = SinkBench()
     await bench.step()
     bench.offer("1")
     if is_in_callback:
@@ -171,7 +171,7 @@ async def test_rotated_secret_makes_a_new_producer_after_the_old_one_delivered()
         sasl = SaslSettings(mechanism=SaslMechanism.SCRAM_SHA_512, username="u", password=SecretText(password))
         return ConnectionSettings(bootstrap_servers=("b1:9092",), sasl=sasl)
 
-    bench = Bench(login("one"))
+    bench = SinkBench(login("one"))
     await bench.step()
     bench.offer("1")
     await bench.sink.look_at_settings()
@@ -183,13 +183,13 @@ async def test_rotated_secret_makes_a_new_producer_after_the_old_one_delivered()
 
 
 async def test_what_is_out_at_the_end_is_counted() -> None:
-    bench = Bench(queue_max=5)
+    bench = SinkBench(queue_max=5)
     await bench.step()
     bench.offer("1", "2")
     bench.producers[0].is_up = False
     await bench.sink.close()
     assert bench.dropped == [("undelivered", 2)]
-    never = Bench(MISSING)
+    never = SinkBench(MISSING)
     never.offer("1")
     await never.sink.close()
     assert never.dropped == [("undelivered", 1)]
@@ -197,7 +197,7 @@ async def test_what_is_out_at_the_end_is_counted() -> None:
 
 async def test_background_task_survives_whatever_the_library_raises(caplog: pytest.LogCaptureFixture) -> None:
     """An invalid setting is refused by librdkafka's constructor; the operator goes on without a journal."""
-    bench = Bench()
+    bench = SinkBench()
 
     def refuse(configuration: Mapping[str, Any]) -> FakeProducer:
         raise ValueError("invalid configuration")
@@ -264,7 +264,7 @@ def test_missing_library_stops_the_process_with_what_to_install(monkeypatch: pyt
 
 
 def test_journal_is_off_by_default(tmp_path: Path) -> None:
-    bench = Bench()
+    bench = SinkBench()
     assert sinks_of(Settings(), "op", settings_of=bench.settings_of, metrics=Metrics()) == ()
     environment = {"STATICGROUP_JOURNAL_KAFKA_CONNECTION": "ops/kafka", "STATICGROUP_JOURNAL_FILES_PATH": str(tmp_path)}
     sinks = sinks_of(
@@ -275,7 +275,7 @@ def test_journal_is_off_by_default(tmp_path: Path) -> None:
 
 async def test_background_task_looks_again_and_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "POLL_S", 0)
-    bench = Bench()
+    bench = SinkBench()
     task = asyncio.create_task(bench.sink.run())
     while not bench.producers:  # noqa: ASYNC110 - one turn of the loop at a time
         await asyncio.sleep(0)

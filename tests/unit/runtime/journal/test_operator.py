@@ -15,8 +15,8 @@ from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 
+from ..operator_world import kafka_connection
 from ..test_operator import Cluster
-from ..world import kafka_connection
 
 CONNECTIONS = "kafkaconnections.staticgroup.io"
 

@@ -20,8 +20,8 @@ from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 
+from ..operator_world import KEY
 from ..test_operator import GROUPS, Cluster
-from ..world import KEY
 
 KUBECONFIG = """
 apiVersion: v1

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from ....core.pod import PodVersion
+from ....core.evidence.pod import PodVersion
 from ...translate import MalformedObject
 
 

@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Callable
 from random import Random
 from typing import Any, Final
 
-from ....core.pod import PodVersion
+from ....core.evidence.pod import PodVersion
 from ...outage import Backoff
 from ...pages import PAGE_LIMIT, PageLimit, pages
 from ...problem import KubeProblem

@@ -1,0 +1,59 @@
+"""Read what the fleet learner recommends, as a reader that trusts nothing.
+
+`records` are the recommendations and the law on their bounds; `manifest` is the snapshot that they come in, and the checks
+that nothing of it is used without.
+"""
+
+from .manifest import (
+    CLOCK_SKEW_MS_MAX,
+    MANIFEST_BYTES_MAX,
+    MANIFEST_NAME,
+    SHARD_COUNT,
+    Manifest,
+    RecommendationError,
+    RecommendationProblem,
+    Shard,
+    canonical_json,
+    manifest_digest,
+    read_manifest,
+    read_shard,
+    shard_of,
+)
+from .records import (
+    RECOMMENDATION_SCHEMA,
+    Effects,
+    Estimate,
+    EstimateMethod,
+    Evidence,
+    Recommendation,
+    RecommendationReason,
+    Setting,
+    Share,
+    TimeoutBounds,
+)
+
+__all__ = [
+    "CLOCK_SKEW_MS_MAX",
+    "MANIFEST_BYTES_MAX",
+    "MANIFEST_NAME",
+    "RECOMMENDATION_SCHEMA",
+    "SHARD_COUNT",
+    "Effects",
+    "Estimate",
+    "EstimateMethod",
+    "Evidence",
+    "Manifest",
+    "Recommendation",
+    "RecommendationError",
+    "RecommendationProblem",
+    "RecommendationReason",
+    "Setting",
+    "Shard",
+    "Share",
+    "TimeoutBounds",
+    "canonical_json",
+    "manifest_digest",
+    "read_manifest",
+    "read_shard",
+    "shard_of",
+]

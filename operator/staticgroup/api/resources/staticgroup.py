@@ -1,0 +1,231 @@
+"""Describe the StaticGroup: one consumer group whose members are the pods of one StatefulSet.
+
+The one idea: the spec says what the user wants of a group and nothing about how it is reached; everything has a
+default that is safe for a stranger's cluster, so the shortest useful object names a workload, a connection and a group.
+Sources: KIP-345 and KIP-848 (static membership), KIP-1071 and Spring Kafka (client suffixes).
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, StringConstraints
+
+from ..protocols import ProtocolChoice
+from ..schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, ruled, rules
+from .identity import Identity
+from .status import StaticGroupStatus
+
+SESSION_TIMEOUT_SECONDS_MAX: Final = 1800  # group.max.session.timeout.ms of a stock broker: 30 min
+
+
+class Mode(StrEnum):
+    """Say whether the operator acts or only watches."""
+
+    MANAGE = "Manage"
+    OBSERVE = "Observe"
+
+
+class TimeoutMode(StrEnum):
+    """Say who chooses the session timeout."""
+
+    AUTO = "Auto"
+    FIXED = "Fixed"
+
+
+class RemovalPolicy(StrEnum):
+    """Say whether departed members are removed."""
+
+    WHEN_DEAD = "WhenDead"
+    NEVER = "Never"
+
+
+class WorkloadRef(ApiModel):
+    """Point at the StatefulSet whose pods are the members."""
+
+    model_config = ruled(
+        rule(
+            "self.kind != 'Deployment' && self.kind != 'ReplicaSet'",
+            "spec.workloadRef.kind must be StatefulSet: a Deployment's pods have no ordinal, so no id could "
+            "outlive a restart; migrate to a StatefulSet, see docs/guide/migrate-deployment.md",
+            field_path=".kind",
+        ),
+        rule(
+            "self.kind in ['StatefulSet', 'Deployment', 'ReplicaSet']",
+            "spec.workloadRef.kind must be StatefulSet: only its pods keep their name and ordinal over a restart",
+            field_path=".kind",
+        ),
+        rule(
+            "self.apiVersion == 'apps/v1'",
+            "spec.workloadRef.apiVersion must be apps/v1, the version that serves StatefulSet",
+            field_path=".apiVersion",
+        ),
+    )
+
+    api_version: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
+        "apps/v1", description="API version of the workload. Default apps/v1, the only one supported."
+    )
+    kind: Annotated[str, StringConstraints(min_length=1, max_length=63)] = Field(
+        "StatefulSet",
+        description="Kind of the workload. Default StatefulSet, the only one supported: static membership needs pods "
+        "whose name and ordinal outlive a restart.",
+    )
+    name: DnsSubdomain = Field(
+        description="Name of the StatefulSet, in the namespace of this StaticGroup. Immutable.",
+        json_schema_extra=rules(
+            immutable(
+                "spec.workloadRef.name",
+                "delete this StaticGroup and create one for the other workload; its ids stay in the group until "
+                "removed",
+            )
+        ),
+    )
+
+
+class ConnectionRef(ApiModel):
+    """Point at the description of the Kafka cluster."""
+
+    kind: Literal["KafkaConnection"] = Field(
+        "KafkaConnection", description="Kind of the connection. Default KafkaConnection, the only one there is today."
+    )
+    name: DnsSubdomain = Field(
+        description="Name of the KafkaConnection, in the namespace of this StaticGroup. It may be changed, for "
+        "instance to use another principal; the group must be on the same Kafka cluster."
+    )
+
+
+class SessionTimeout(ApiModel):
+    """Say how the session timeout is chosen."""
+
+    model_config = ruled(
+        rule(
+            "self.mode != 'Fixed' || has(self.seconds)",
+            "spec.sessionTimeout.seconds is required when mode is Fixed: give 1 to 1800, or set mode to Auto",
+            field_path=".seconds",
+            reason="FieldValueRequired",
+        ),
+        rule(
+            "self.mode == 'Fixed' || !has(self.seconds)",
+            "spec.sessionTimeout.seconds is used only when mode is Fixed: set spec.sessionTimeout.mode to Fixed or "
+            "remove seconds",
+            field_path=".seconds",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            "self.minSeconds <= self.maxSeconds",
+            "spec.sessionTimeout.minSeconds must not exceed maxSeconds: lower it or raise "
+            "spec.sessionTimeout.maxSeconds",
+            field_path=".minSeconds",
+        ),
+    )
+
+    mode: TimeoutMode = Field(
+        TimeoutMode.AUTO,
+        description="Auto (default): estimated from how long a restart of this workload may take, within minSeconds, "
+        "maxSeconds and what the brokers allow. Fixed: seconds.",
+    )
+    seconds: Annotated[int, Field(ge=1, le=SESSION_TIMEOUT_SECONDS_MAX)] | None = Field(
+        None, description="The session timeout in seconds, 1 to 1800; required with mode Fixed and refused with Auto."
+    )
+    min_seconds: Annotated[int, Field(ge=1, le=SESSION_TIMEOUT_SECONDS_MAX)] = Field(
+        10,
+        description="Lowest timeout that Auto chooses, in seconds, 1 to 1800. Default 10. Raise it when members are "
+        "expelled in long garbage collections.",
+    )
+    max_seconds: Annotated[int, Field(ge=1, le=SESSION_TIMEOUT_SECONDS_MAX)] = Field(
+        1800,
+        description="Highest timeout that Auto chooses, in seconds, 1 to 1800. Default 1800. Lower it to bound how "
+        "long the partitions of a crashed pod may stand still.",
+    )
+    headroom_percent: Annotated[int, Field(ge=0, le=400)] = Field(
+        50,
+        description="Reserve added to the estimate, in percent of it, 0 to 400. Default 50. Raise it when restarts get "
+        "slower under load.",
+    )
+
+
+class Removal(ApiModel):
+    """Say when a departed member is removed from the group."""
+
+    policy: RemovalPolicy = Field(
+        RemovalPolicy.WHEN_DEAD,
+        description="WhenDead (default): a member whose ordinal is no longer wanted is removed as soon as its process "
+        "is proven dead. Never: departed members stay until their session expires.",
+    )
+    hold_seconds: Annotated[int, Field(ge=0, le=3600)] = Field(
+        0,
+        description="Seconds to wait after the ordinal left the wanted range, 0 to 3600. Default 0. Raise it when an "
+        "autoscaler often scales down and up again within minutes.",
+    )
+    max_percent_of_group: Annotated[int, Field(ge=1, le=100)] = Field(
+        100,
+        description="Largest share of the group's members that one round may remove, in percent, 1 to 100; at least "
+        "one member may always go. Default 100. Lower it to be safe from a mistaken scale-down.",
+    )
+
+
+class StaticGroupSpec(ApiModel):
+    """Say what the user wants."""
+
+    mode: Mode = Field(
+        Mode.MANAGE,
+        description="Manage (default): inject, verify and remove. Observe: look and report only; nothing is injected "
+        "and nobody is removed. Start with Observe to see what would be done.",
+    )
+    suspend: bool = Field(
+        False,
+        description="True stops all work on this group until set to false: nothing is observed or removed, and new "
+        "pods get no id. Default false.",
+    )
+    workload_ref: WorkloadRef = Field(description="The StatefulSet whose pods are the members of the group.")
+    connection_ref: ConnectionRef = Field(description="The KafkaConnection through which the group is reached.")
+    group_id: Annotated[str, StringConstraints(min_length=1, max_length=249)] = Field(
+        description="group.id of the consumers (application.id for Kafka Streams), 1 to 249 characters. Immutable.",
+        json_schema_extra=rules(
+            immutable("spec.groupId", "delete this StaticGroup and create one for the other group")
+        ),
+    )
+    protocol: ProtocolChoice = Field(
+        ProtocolChoice.AUTO,
+        description="Group protocol. Auto (default): whatever the brokers report. Classic: the protocol before "
+        "KIP-848. Consumer: KIP-848, group.protocol=consumer. Set it to be told when the consumers use the other one.",
+    )
+    identity: Identity = Field(
+        Identity(),
+        description="The group.instance.id of the pods: how it is built, and how a pod comes to it.",
+    )
+    session_timeout: SessionTimeout = Field(
+        SessionTimeout(),
+        description="How long a member may be silent before the coordinator gives its partitions away.",
+    )
+    removal: Removal = Field(
+        Removal(),
+        description="What is done with members whose pod is gone for good, after a scale-down. Only members whose "
+        "process is proven dead are ever removed, whatever is set here.",
+    )
+
+
+class ObjectMeta(ApiModel):
+    """Hold the part of metadata that the project uses; not part of the generated schema."""
+
+    name: str
+    namespace: str
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: Timestamp | None = None
+
+
+class ClusterObjectMeta(ObjectMeta):
+    """Hold the same of an object that belongs to no namespace."""
+
+    namespace: str = ""
+
+
+class StaticGroup(ApiModel):
+    """A StaticGroup makes the pods of a StatefulSet static members of a Kafka consumer group, safely."""
+
+    api_version: Literal["staticgroup.io/v1alpha1"] = "staticgroup.io/v1alpha1"
+    kind: Literal["StaticGroup"] = "StaticGroup"
+    metadata: ObjectMeta
+    spec: StaticGroupSpec = Field(description="What the user wants.")
+    status: StaticGroupStatus | None = Field(None, description="What the operator sees and did.")

@@ -1,0 +1,255 @@
+"""Describe what the operator reports about a StaticGroup.
+
+The one idea: status is a projection, written as a whole by server-side apply, with one exception: what must survive a
+restart (`durable`, `continuity`). Every list and text is bounded, because an object has 1.5 MiB in etcd.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field, StringConstraints
+
+from ..protocols import GroupProtocol
+from ..schema import (
+    ATOMIC,
+    INT32_MAX,
+    NULLABLE,
+    ApiModel,
+    Count,
+    Generation,
+    InstanceIdText,
+    MemberIdText,
+    TimeoutMs,
+    Timestamp,
+    list_map,
+)
+from .conditions import CONDITIONS_MAX, Condition
+from .continuity import Continuity
+from .durable import (
+    SETTLING_MAX,
+    Certificate,
+    Injected,
+    Issued,
+    Ledger,
+    PodName,
+    SaidBy,
+    Settling,
+    ShortText,
+)
+
+EXCEPTIONS_MAX: Final = 50
+RECOMMENDATION_REASONS_MAX: Final = 20
+# No enum: a status with a word that an older schema does not list would be refused as a whole.
+CamelCaseWord = Annotated[str, StringConstraints(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")]
+
+
+class ExceptionKind(StrEnum):
+    """Name what is out of order with one id."""
+
+    MISSING = "Missing"
+    WITHOUT_ID = "WithoutId"
+    SUSPECT = "Suspect"
+    HELD = "Held"
+    CONFLICTING = "Conflicting"
+    FOREIGN = "Foreign"
+    DYNAMIC = "Dynamic"
+    ZOMBIE = "Zombie"
+
+
+class TimeoutSource(StrEnum):
+    """Say where the session timeout comes from."""
+
+    FIXED = "Fixed"
+    STRUCTURAL = "Structural"
+    BROKER = "Broker"
+    FLEET = "Fleet"
+
+
+class RecommendationSource(StrEnum):
+    """Say who recommends a session timeout."""
+
+    STRUCTURAL = "Structural"
+    FLEET = "Fleet"
+
+
+class Columns(ApiModel):
+    """Hold the texts of the columns of kubectl get that are not a plain field."""
+
+    members: Annotated[str, StringConstraints(max_length=64)] | None = Field(
+        None, description="Joined and expected members, such as 3/4."
+    )
+    timeout: Annotated[str, StringConstraints(max_length=64)] | None = Field(
+        None,
+        description="The session timeout in force, such as 60s; with an arrow when the next pods get another one, such "
+        "as 125s→300s; with ? for pods that show none.",
+    )
+
+
+class Members(ApiModel):
+    """Count the members of the group by what is known of them."""
+
+    expected: Count = Field(0, description="Ids that the workload's replicas call for.")
+    joined: Count = Field(0, description="Expected ids that are in the group, their pod running.")
+    away: Count = Field(0, description="Expected ids whose pod is restarting, inside the session timeout.")
+    missing: Count = Field(0, description="Expected ids that are not in the group though their pod is Ready.")
+    departed: Count = Field(0, description="Issued ids that are in the group but no longer wanted.")
+    foreign: Count = Field(0, description="Static members whose id this StaticGroup never issued; never touched.")
+    dynamic: Count = Field(0, description="Members without a group.instance.id; never touched.")
+    conflicting: Count = Field(0, description="Ids that more than one pod or StaticGroup lays claim to; never touched.")
+
+
+class MemberException(ApiModel):
+    """Report one id or pod that is not as it should be."""
+
+    instance_id: Annotated[str, StringConstraints(max_length=249)] | None = Field(
+        None, description="The group.instance.id concerned, when there is one."
+    )
+    pod_name: PodName | None = Field(None, description="The pod concerned, when there is one.")
+    kind: ExceptionKind = Field(description="What is out of order.")
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=63)] = Field(
+        description="One CamelCase word for the cause."
+    )
+    message: ShortText = Field(description="What is so and what to do, for people.")
+    since: Timestamp = Field(description="When it was first seen.")
+
+
+class LastRemoval(ApiModel):
+    """Report the latest removal that was seen to last."""
+
+    at: Timestamp = Field(description="When the coordinator acknowledged it.")
+    instance_id: InstanceIdText = Field(description="The id; the first one of a batch.")
+    member_id: MemberIdText = Field(description="The member id that went with it.")
+    certificate: Certificate = Field(description="The proof that its process was dead.")
+    reason: ShortText = Field(description="The reason given to the coordinator.")
+    count: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(1, description="Members removed in the same batch.")
+
+
+class ConfirmedRemoval(ApiModel):
+    """Report the latest removal that rests on a person's word.
+
+    It stands beside `LastRemoval` because an operator that knows no words would refuse a status whose certificate it
+    cannot name.
+    """
+
+    at: Timestamp = Field(description="When the coordinator acknowledged it.")
+    instance_id: InstanceIdText = Field(description="The id; the first one of a batch that rests on a word.")
+    member_id: MemberIdText = Field(description="The member id that went with it.")
+    confirmed_by: SaidBy = Field(description="Whose word it was, by a PodEndConfirmation (E2).")
+    reason: ShortText = Field(description="The reason given to the coordinator.")
+
+
+class Recommended(ApiModel):
+    """Give the session timeout that the workload needs, with its uncertainty."""
+
+    lower_ms: TimeoutMs = Field(description="Lower end of the estimate, in milliseconds.")
+    target_ms: TimeoutMs = Field(description="The recommended session timeout, in milliseconds, inside all bounds.")
+    upper_ms: TimeoutMs = Field(description="Upper end of the estimate, in milliseconds.")
+    uncapped_ms: TimeoutMs = Field(description="What would be recommended without any bound, in milliseconds.")
+    source: RecommendationSource = Field(
+        RecommendationSource.STRUCTURAL,
+        description="Structural: estimated from the pod template. Fleet: from the restarts that the fleet learner saw.",
+    )
+    valid_until: Timestamp | None = Field(
+        None,
+        description="Until when the fleet's recommendation may be used; null for a structural estimate.",
+        json_schema_extra=NULLABLE,
+    )
+    reasons: Annotated[list[CamelCaseWord], Field(max_length=RECOMMENDATION_REASONS_MAX)] = Field(
+        [],
+        description="What shaped the fleet's recommendation, in the order in which it applied, at most 20.",
+        json_schema_extra=ATOMIC,
+    )
+
+
+class Timeout(ApiModel):
+    """Report the session timeouts that hold, the one that comes, and where that comes from."""
+
+    effective_ms: TimeoutMs | None = Field(
+        None,
+        description="Shortest session timeout in force, in milliseconds: of a classic group over its live pods, each with "
+        "what it was started with; else the group's setting at the broker. Null while none is known.",
+        json_schema_extra=NULLABLE,
+    )
+    effective_max_ms: TimeoutMs | None = Field(
+        None,
+        description="Longest session timeout in force, in milliseconds; another one than effectiveMs while pods that were "
+        "started with different ones live.",
+        json_schema_extra=NULLABLE,
+    )
+    next_ms: TimeoutMs | None = Field(
+        None,
+        description="Session timeout that the next pods get, in milliseconds: what is injected, else what the pod template "
+        "sets; of a KIP-848 or Streams group its setting at the broker. Null when unknown.",
+        json_schema_extra=NULLABLE,
+    )
+    unknown_pods: Count = Field(
+        0, description="Live pods that show no session timeout in their environment; effectiveMs is not about them."
+    )
+    recommended: Recommended | None = Field(None, description="What the workload needs.", json_schema_extra=NULLABLE)
+    samples: Count = Field(0, description="Measured restarts behind the recommendation; 0 for a structural estimate.")
+    source: TimeoutSource = Field(description="Fixed by the spec, Structural estimate, the Broker's, or the Fleet's.")
+    broker_min_ms: TimeoutMs | None = Field(
+        None, description="Lowest session timeout the brokers allow, in milliseconds.", json_schema_extra=NULLABLE
+    )
+    broker_max_ms: TimeoutMs | None = Field(
+        None, description="Highest session timeout the brokers allow, in milliseconds.", json_schema_extra=NULLABLE
+    )
+
+
+class Writer(ApiModel):
+    """Tell under which holding of the operator's Lease this status was written, so that an outdated replica desists."""
+
+    lease_uid: Annotated[str, StringConstraints(max_length=64)] = Field(description="metadata.uid of the Lease.")
+    lease_transitions: Annotated[int, Field(ge=0, le=INT32_MAX)] = Field(
+        description="spec.leaseTransitions of the Lease while the writer held it."
+    )
+
+
+class StaticGroupStatus(ApiModel):
+    """Report what the operator sees, did, and did not do."""
+
+    observed_generation: Generation | None = Field(
+        None, description="metadata.generation of the spec that this status is about."
+    )
+    conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
+        [],
+        description="Ready sums up; WorkloadFound, Connected, Authorized, Injected, MembershipComplete, "
+        "TimeoutSufficient, RemovalSettled and, where recommendations are read, RecommendationCurrent say where it fails. "
+        "True is always the good answer.",
+        json_schema_extra=list_map("type"),
+    )
+    protocol: GroupProtocol | None = Field(None, description="Protocol that the brokers report for the group.")
+    group_state: Annotated[str, StringConstraints(max_length=32)] | None = Field(
+        None, description="State of the group in Kafka's words, such as Stable or PreparingRebalance."
+    )
+    columns: Columns | None = Field(None, description="Texts for kubectl get.")
+    injected: Injected | None = Field(
+        None, description="What the next pod receives; the admission policy reads this and injects nothing without it."
+    )
+    issued: Issued | None = Field(None, description="Every id ever issued, compactly.")
+    members: Members | None = Field(None, description="Members of the group, counted by what is known of them.")
+    exceptions: Annotated[list[MemberException], Field(max_length=EXCEPTIONS_MAX)] = Field(
+        [], description="Ids and pods that are not as they should be, at most 50.", json_schema_extra=ATOMIC
+    )
+    ledger: Ledger | None = Field(
+        None,
+        description="Incarnations whose death is not proven or not yet needed; survives a restart of the operator.",
+    )
+    settling: Annotated[list[Settling], Field(max_length=SETTLING_MAX)] = Field(
+        [],
+        description="Acknowledged removals whose id is not wanted again, at most 100; settledAt says which were seen "
+        "to last.",
+        json_schema_extra=ATOMIC,
+    )
+    last_removal: LastRemoval | None = Field(None, description="The latest removal that rests on the cluster's proof.")
+    last_confirmed_removal: ConfirmedRemoval | None = Field(
+        None, description="The latest removal that rests on a person's word."
+    )
+    timeout: Timeout | None = Field(None, description="The session timeouts: in force, to come, needed, allowed.")
+    continuity: Continuity | None = Field(
+        None, description="For which seats no pod can have come and gone unseen; absent before ids are issued."
+    )
+    writer: Writer | None = Field(
+        None,
+        description="The holding of the operator's Lease under which this was written; absent without leader election.",
+    )

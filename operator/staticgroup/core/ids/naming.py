@@ -1,0 +1,166 @@
+"""The ids of one StaticGroup: the present scheme and those of earlier templates, and the way from an id to its pod and back."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
+from ...api.injection import env_suffixes, suffix_in_force
+from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ...api.schema import INT32_MAX
+from ..evidence.chain import Incarnation
+from ..snapshot import History
+
+ORDINAL_DIGITS_MAX = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """Every id one StaticGroup may issue or has issued: the present scheme first, then earlier ones."""
+
+    schemes: tuple[IdScheme, ...]
+    is_scoped: bool
+
+    def ordinal_of(self, instance_id: str) -> Ordinal | None:
+        """Return the ordinal an id was made for by any scheme; None when the id is not ours."""
+        found = self._made_by(instance_id)
+        return found[1] if found is not None else None
+
+    def _made_by(self, instance_id: str) -> tuple[IdScheme, Ordinal] | None:
+        return next(((s, o) for s in self.schemes if (o := s.ordinal_of(instance_id)) is not None), None)
+
+    def is_current(self, instance_id: str) -> bool:
+        """True when the present scheme makes this id."""
+        return bool(self.schemes) and self.schemes[0].ordinal_of(instance_id) is not None
+
+    def expand(self, pod: Incarnation) -> Incarnation:
+        """Add the ids that the client makes by suffixing the ids the pod carries (Streams `-1`, Spring `-0`)."""
+        made: set[str] = set()
+        for scheme in self.schemes:
+            ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name)
+            if ordinal is None:
+                continue
+            for base in _bases(scheme, ordinal) & pod.instance_ids:
+                made.update(base + added for added in scheme.suffixes)
+        return replace(pod, instance_ids=pod.instance_ids | made) if made - pod.instance_ids else pod
+
+    def gives(self, pod: Incarnation) -> bool:
+        """True when a pod carries the ids that the present scheme gives to its name, whatever else it carries."""
+        scheme = self.schemes[0] if self.schemes else None
+        ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
+        return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
+
+    def own_ids(self, pod: Incarnation) -> frozenset[str]:
+        """Return which ids of a pod, whatever its name, begin with one that a StaticGroup issues or has issued."""
+        return frozenset(i for i in pod.instance_ids if self.nearly_carried_as(i))
+
+    def carried_as(self, instance_id: str) -> frozenset[str]:
+        """Return every id a pod may carry whose process holds `instance_id`: itself, and what a client suffixes, expected or not."""
+        carried = {instance_id, *self.nearly_carried_as(instance_id)}
+        for scheme in self.schemes:
+            ordinal = scheme.ordinal_of(instance_id)
+            if ordinal is not None:
+                carried |= _bases(scheme, ordinal)
+        return frozenset(carried)
+
+    def nearly_carried_as(self, instance_id: str) -> frozenset[str]:
+        """Return every id a pod may carry whose process holds `instance_id`, whatever its client appends; empty when not ours."""
+        carried: set[str] = set()
+        for scheme in self.schemes:
+            found = scheme.appended_to(instance_id)
+            if found is not None:
+                base = len(instance_id) - len(found[1])
+                ends = (n for n in range(base, len(instance_id)) if instance_id[n] in SEPARATORS)
+                carried.update(instance_id[:n] for n in (*ends, len(instance_id)))
+        return frozenset(carried)
+
+    def pod_name_of(self, instance_id: str) -> str | None:
+        """Return the name of the pod that would carry an id; None when the id is not ours."""
+        found = self._made_by(instance_id)
+        return f"{found[0].workload_name}-{found[1]}" if found is not None else None
+
+
+def naming_of(spec: StaticGroupSpec, history: History) -> Naming:
+    """Return every id scheme this StaticGroup issues or has issued.
+
+    Parameters
+    ----------
+    history: `injected` names the resolved template in force; before the first injection there is no scheme, so
+        nothing counts as ours.
+
+    Raises
+    ------
+    InvalidInstanceIdError, AmbiguousIdentityError: the spec makes ids that the broker refuses.
+    """
+    injected = history.injected
+    if injected is None:
+        return Naming(schemes=(), is_scoped=False)
+    templates = [injected.id_template, *(t for t in history.templates if t != injected.id_template)]
+    schemes = tuple(scheme_of(spec, t, injected.suffix_follows_preset) for t in templates)
+    return Naming(schemes=schemes, is_scoped=bool(injected.scope) and all(injected.scope in t for t in templates))
+
+
+def naming_or_none(spec: StaticGroupSpec, history: History) -> Naming | None:
+    """Return the same; None before the first injection, and where the spec makes ids that the broker refuses."""
+    try:
+        naming = naming_of(spec, history)
+    except (InvalidInstanceIdError, ValueError):
+        return None
+    return naming if naming.schemes else None
+
+
+def issued_since_s(naming: Naming, group: StaticGroup, *, cluster_uid: str) -> float:
+    """Return since when an id of a StaticGroup can be known to anybody, seconds since the Unix epoch.
+
+    Returns
+    -------
+    0.0 when that may be for ever: an id lacks the scope that comes of the StaticGroup's uid, or its creation is not told.
+    """
+    created, metadata = group.metadata.creation_timestamp, group.metadata
+    own = identity_scope(cluster_uid=cluster_uid, namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
+    is_own = naming.is_scoped and all(own in s.template for s in naming.schemes)
+    return created.timestamp() if created is not None and is_own else 0.0
+
+
+def scheme_of(spec: StaticGroupSpec, template: str, suffix_follows_preset: bool | None) -> IdScheme:
+    """Return the ids that a spec makes of one resolved template.
+
+    Parameters
+    ----------
+    template: with only `{podName}` and `{ordinal}` left, see `resolve_template`.
+    suffix_follows_preset: as remembered; None while no id was issued.
+
+    Raises
+    ------
+    AmbiguousIdentityError: two members of a pod would carry the same id.
+    """
+    suffixes = client_suffixes(
+        suffix_in_force(spec.identity, suffix_follows_preset),
+        spec.identity.members_per_pod,
+        tuple(spec.identity.custom_suffixes or ()),
+    )
+    return IdScheme(
+        template=template,
+        workload_name=spec.workload_ref.name,
+        env_suffixes=env_suffixes(spec.identity),
+        suffixes=suffixes,
+    )
+
+
+def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:
+    """Return the ids that the pod of an ordinal carries, before the client appends anything."""
+    bases: set[str] = set()
+    for env_suffix in scheme.env_suffixes:
+        with suppress(InvalidInstanceIdError):  # the broker refuses it, so no member has it
+            bases.add(scheme.base_id(ordinal, env_suffix))
+    return frozenset(bases)
+
+
+def ordinal_of_pod(workload_name: str, pod_name: str) -> Ordinal | None:
+    """Return the ordinal in a StatefulSet pod's name; None when the name is not `<workload_name>-<ordinal>`."""
+    text = pod_name.removeprefix(f"{workload_name}-")
+    if text == pod_name or len(text) > ORDINAL_DIGITS_MAX or not (text.isascii() and text.isdigit()):
+        return None
+    ordinal = int(text)
+    return Ordinal(ordinal) if text == str(ordinal) and ordinal <= INT32_MAX else None  # no StatefulSet writes 02

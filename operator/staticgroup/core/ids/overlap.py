@@ -1,0 +1,90 @@
+"""Whether two StaticGroups can issue the same id, told by the ids they make and not by the texts of their templates.
+
+The compare-and-set of a removal cannot tell whose member it takes away. So where two StaticGroups of one Kafka group can
+make an id in common, by any template that either has ever issued, neither removes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import Final
+
+from ...api.identifiers import IdScheme
+
+_NUMBER: Final = None
+"""Stands for the digits of an ordinal in a pattern, where a character stands for itself."""
+
+Pattern = tuple[str | None, ...]
+Place = tuple[int, bool]
+"""(element of the pattern, whether digits of it were read already)."""
+
+
+def share_an_id(mine: Iterable[IdScheme], others: Iterable[IdScheme]) -> bool:
+    """Tell whether some id is made by a scheme of both.
+
+    Notes
+    -----
+    Any two ordinals are taken to be possible, and a template that repeats its ordinal to repeat any: so the answer may be
+    True for ids that never meet, never False for ids that do.
+    """
+    theirs = tuple(others)
+    return any(_meet(_patterns(a), _patterns(b)) for a in mine for b in theirs)
+
+
+def _patterns(scheme: IdScheme) -> tuple[Pattern, ...]:
+    """Write a scheme as the patterns of its ids, one for each of its suffixes."""
+    text = scheme.template.replace("{podName}", f"{scheme.workload_name}-{{ordinal}}")
+    parts = text.split("{ordinal}")
+    base: list[str | None] = list(parts[0])
+    for part in parts[1:]:
+        base += [_NUMBER, *part]
+    return tuple((*base, *env, *client) for env, client in product(scheme.env_suffixes, scheme.suffixes))
+
+
+@lru_cache(maxsize=4096)
+def _meet(mine: tuple[Pattern, ...], others: tuple[Pattern, ...]) -> bool:
+    return any(_have_a_text_in_common(a, b) for a, b in product(mine, others))
+
+
+def _have_a_text_in_common(a: Pattern, b: Pattern) -> bool:
+    """Walk both patterns at once over every text that fits the two."""
+    due: list[tuple[Place, Place]] = [((0, False), (0, False))]
+    seen = set(due)
+    while due:
+        at_a, at_b = due.pop()
+        if _is_end(a, at_a) and _is_end(b, at_b):
+            return True
+        for step_a, step_b in product(_steps(a, at_a), _steps(b, at_b)):
+            if _agree(step_a[0], step_b[0]):
+                after = (step_a[1], step_b[1])
+                if after not in seen:
+                    seen.add(after)
+                    due.append(after)
+    return False
+
+
+def _is_end(pattern: Pattern, place: Place) -> bool:
+    index, is_inside = place
+    return index + is_inside == len(pattern)
+
+
+def _steps(pattern: Pattern, place: Place) -> Sequence[tuple[str | None, Place]]:
+    """Return what may be read next, each with the place after it."""
+    index, is_inside = place
+    found: list[tuple[str | None, Place]] = []
+    if is_inside:
+        found.append((_NUMBER, place))
+        index += 1
+    if index < len(pattern):
+        element = pattern[index]
+        found.append((element, (index, True) if element is _NUMBER else (index + 1, False)))
+    return found
+
+
+def _agree(a: str | None, b: str | None) -> bool:
+    """True when one character fits both elements."""
+    if a is _NUMBER:
+        return b is _NUMBER or (b is not None and b.isdigit())
+    return a == b or (b is _NUMBER and a.isdigit())

@@ -1,0 +1,146 @@
+"""What clients append to the ids they are given, against what the spec expects of them.
+
+A static member whose id begins like one of ours and ends otherwise is almost always ours under a wrong spec: it counts as
+foreign, its seat as missing, and when its pod ends nothing is removed. So it is told by name, with the field to set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ...api.identifiers import SuffixStyle, client_suffixes
+from ...api.injection import suffix_in_force
+from ...api.resources.identity import IMPLIED_SUFFIXES, MEMBERS_PER_POD_MAX, Identity
+from ...api.schema import INT32_MAX
+from ..seats import SeatTable, Standing
+from ..snapshot import Injected
+from .naming import Naming
+
+_NUMBER: Final = re.compile(r"-(0|[1-9][0-9]?)")
+_NAMED_MAX: Final = 4
+"""Suffixes that a sentence lists; a client that makes up more of them is not helped by a longer list."""
+_NAMED_LENGTH_MAX: Final = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearMatch:
+    """A foreign member that holds the id of a pod with something else appended than expected; "": nothing at all."""
+
+    instance_id: str
+    pod_name: str
+    appended: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuffixMismatch:
+    """The members that nearly match.
+
+    Parameters
+    ----------
+    nearly: never empty; in order of their ids.
+    cause: what their client does and what the spec expects, without a full stop.
+    remedy: what a sentence that begins with "Set" says next, without a full stop.
+    """
+
+    nearly: tuple[NearMatch, ...]
+    cause: str
+    remedy: str
+
+    def of(self, instance_id: str | None) -> NearMatch | None:
+        """Return the match of a member's id; None when it is not one of them."""
+        return next((n for n in self.nearly if n.instance_id == instance_id), None)
+
+    def for_pod(self, pod_name: str | None) -> NearMatch | None:
+        """Return the first match for a pod; None when there is none."""
+        return next((n for n in self.nearly if n.pod_name == pod_name), None)
+
+
+def suffix_mismatch(
+    wish: Identity, injected: Injected | None, naming: Naming, table: SeatTable
+) -> SuffixMismatch | None:
+    """Find the foreign members that hold an id of ours but for what their client appends; None when there are none.
+
+    Notes
+    -----
+    The scope is in nobody else's ids. Without it, and where the ordinal ends an id, a pod of another workload or a copy of
+    one of ours may be called like one of ours and more (`web-1-0`, `web-1-debug`), so there a member counts only where the
+    pod whose seat it would take has been Ready for a while and nobody holds it.
+    """
+    nearly: list[NearMatch] = []
+    missing = {seat.ordinal for seat in table.of(Standing.MISSING)}
+    for member in table.foreign:
+        for scheme in naming.schemes:
+            found = scheme.appended_to(member.instance_id or "")
+            if found is None or found[0] > INT32_MAX:  # no StatefulSet has such an ordinal
+                continue
+            is_ours = naming.is_scoped and not scheme.template.endswith("}")
+            if is_ours or found[0] in missing:  # held by nobody though its pod is Ready
+                name = f"{scheme.workload_name}-{found[0]}"
+                nearly.append(NearMatch(instance_id=member.instance_id or "", pod_name=name, appended=found[1]))
+                break
+    if not nearly:
+        return None
+    style = suffix_in_force(wish, injected.suffix_follows_preset if injected is not None else None)
+    expected = client_suffixes(style, wish.members_per_pod, tuple(wish.custom_suffixes or ()))
+    near = {n.appended for n in nearly}
+    own = {seat.key for seat in table.of(Standing.DEPARTED, Standing.JOINED)}
+    known = {found[1] for i in own for scheme in naming.schemes[:1] if (found := scheme.appended_to(i))}
+    return SuffixMismatch(
+        nearly=tuple(nearly),
+        cause=f"their client appends {_listed(near)} to the id that it is given, and spec.identity expects {_listed(expected)}",
+        remedy=_remedy(wish, style, near, near | known),
+    )
+
+
+def unheeded_suffix(wish: Identity, injected: Injected | None) -> str:
+    """Say that the preset's client appends something that the ids are expected without; "" when it is not so."""
+    implied = IMPLIED_SUFFIXES.get(wish.preset)
+    if implied is None or injected is None:
+        return ""
+    if suffix_in_force(wish, injected.suffix_follows_preset) is not SuffixStyle.NONE:
+        return ""
+    why = "is None"
+    if wish.suffix is SuffixStyle.AUTO:
+        why = "is Auto, and these ids were issued with None, which it keeps"
+    unless = ", unless its containers have alwaysClientIdSuffix false" if implied is SuffixStyle.SPRING else ""
+    return (
+        f"spec.identity.suffix {why}, but the client of preset {wish.preset.value} appends {client_suffixes(implied, 1)[0]}: "
+        f"set spec.identity.suffix to {implied.value}{unless}."
+    )
+
+
+def _remedy(wish: Identity, style: SuffixStyle, near: set[str], seen: set[str]) -> str:
+    """Return which field to set to what.
+
+    Parameters
+    ----------
+    near: what the members that nearly match have appended. seen: the same, and what those that match have.
+    """
+    rests = sorted(near - {""})
+    if not rests:
+        fields = {"suffix": SuffixStyle.NONE.value} | ({"membersPerPod": "1"} if wish.members_per_pod > 1 else {})
+        since = "or roll the StatefulSet if spec.identity was changed since its pods started"
+        return f"{_fields(fields)}, {since} (what they leave behind ends with its session)"
+    numbers = [int(found[1]) for rest in seen if (found := _NUMBER.fullmatch(rest))]
+    counted = SuffixStyle.SPRING if 0 in numbers else SuffixStyle.STREAMS
+    count = max(numbers, default=0) + (counted is SuffixStyle.SPRING)
+    if all(_NUMBER.fullmatch(rest) for rest in rests) and count <= MEMBERS_PER_POD_MAX:
+        if counted is style:
+            return f"{_fields({'membersPerPod': str(count)})}, or wait for their sessions to end if the pods run fewer since"
+        return _fields({"suffix": counted.value} | ({"membersPerPod": str(count)} if count != wish.members_per_pod else {}))
+    fields = {"suffix": SuffixStyle.CUSTOM.value, "customSuffixes": "these"}
+    return f"{_fields(fields)} if it appends the same at every start; if not, let it use the id as it is"
+
+
+def _fields(fields: Mapping[str, str]) -> str:
+    return " and ".join(f"spec.identity.{name} to {value}" for name, value in fields.items())
+
+
+def _listed(appended: Iterable[str]) -> str:
+    """List suffixes for people, in order and not too many."""
+    ordered = sorted(set(appended), key=lambda text: (len(text), text))
+    words = [text[:_NAMED_LENGTH_MAX] or "nothing" for text in ordered[:_NAMED_MAX]]
+    return ", ".join(words) + (" …" if len(ordered) > _NAMED_MAX else "")

@@ -1,0 +1,151 @@
+"""What the injection may write into the next pods, and since when ids can exist.
+
+The admission policy injects nothing while `status.injected` is absent. The operator writes it only after its pod
+watch is anchored, so no pod can carry an id of this StaticGroup that the watch has not seen: that moment's
+continuity epoch is kept beside the scope and is what the evidence chain compares with later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ...api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, identity_scope, resolve_template
+from ...api.injection import suffix_follows_preset
+from ...api.resources.identity import InjectionMethod
+from ...api.resources.staticgroup import Mode, StaticGroupSpec
+from ..group import GroupView
+from ..ids.naming import scheme_of
+from ..snapshot import EPOCH_UNKNOWN, History, Injected, Snapshot
+from .timeouts import TimeoutPlan, TimeoutVerdict
+
+TEMPLATES_MAX = 8
+
+
+class InjectionVerdict(StrEnum):
+    """What injection does now; the projection turns it into the Injected condition."""
+
+    ACTIVE = "Active"
+    OFF_BY_USER = "OffByUser"
+    OBSERVE_ONLY = "ObserveOnly"
+    NOT_SERVED = "NotServed"
+    WAITING = "Waiting"
+    INVALID = "Invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InjectionPlan:
+    """The injection of one StaticGroup.
+
+    Parameters
+    ----------
+    injected: what status.injected shall say; None while no id may be issued.
+    templates: resolved templates of earlier specs, newest first, whose ids may still be held.
+    """
+
+    injected: Injected | None
+    templates: tuple[str, ...]
+    verdict: InjectionVerdict
+    message: str = ""
+
+
+def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, timeout: TimeoutPlan) -> InjectionPlan:
+    """Decide what the injection may write into the next pods.
+
+    Notes
+    -----
+    The scope is fixed by the first acknowledgement: a new one would rename every member. So is the watch epoch, whether
+    or not a round has seen an id since: from its publication on the ids can be carried (injected into pods that no
+    round looked at, or written into a template by hand), so a later epoch would hide a gap.
+    """
+    before = history.injected
+    if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):
+        message = "the pod watch is not anchored yet"
+        return InjectionPlan(injected=None, templates=(), verdict=InjectionVerdict.WAITING, message=message)
+    scope = before.scope if before is not None else _own_scope(snapshot)
+    try:
+        template = resolve_template(
+            spec.identity.template,
+            namespace=snapshot.namespace,
+            workload_name=spec.workload_ref.name,
+            group_name=snapshot.name,
+            scope=scope,
+        )
+    except InvalidInstanceIdError as error:
+        return InjectionPlan(
+            injected=before, templates=history.templates, verdict=InjectionVerdict.INVALID, message=str(error)
+        )
+    verdict, message = _method_verdict(spec, snapshot)
+    injects = verdict is InjectionVerdict.ACTIVE
+    injected = Injected(
+        scope=scope,
+        watch_epoch=before.watch_epoch if before is not None else _first_epoch(spec, snapshot, scope, template),
+        method=InjectionMethod.POLICY.value if injects else InjectionMethod.NONE.value,
+        id_template=template,
+        session_timeout_ms=_timeout_ms(timeout, before),
+        suffix_follows_preset=suffix_follows_preset(spec.identity, before.suffix_follows_preset if before else None),
+    )
+    templates = history.templates
+    if before is not None and before.id_template != template:
+        templates = tuple(dict.fromkeys((before.id_template, *templates)))
+    templates = tuple(t for t in templates if t != template)[:TEMPLATES_MAX]
+    return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message)
+
+
+def _own_scope(snapshot: Snapshot) -> str:
+    cluster_uid, name = snapshot.cluster_uid, snapshot.name
+    return identity_scope(cluster_uid=cluster_uid, namespace=snapshot.namespace, name=name, uid=snapshot.uid)
+
+
+def _first_epoch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> str:
+    """Return since when the watch has seen every carrier of the ids that are acknowledged now.
+
+    Returns
+    -------
+    `EPOCH_UNKNOWN` when the ids are carried already although nothing remembers that they were issued: the memory was
+    lost, and what was forgotten with it (a suspect, a gap) nobody can tell.
+    """
+    return EPOCH_UNKNOWN if _is_carried(spec, snapshot, scope, template) else snapshot.watch_epoch
+
+
+def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> bool:
+    """True when a pod or a member has an id that only a forgotten history of this StaticGroup explains.
+
+    Notes
+    -----
+    An id with the scope is issued by nobody else and never before, under whatever template. Ids without a scope may be
+    older than the StaticGroup, whose user has said that no leftover holds them (`identity.exclusive`); but a pod that
+    is younger than the StaticGroup belongs to a history that is missing.
+    """
+    if "{scope}" in spec.identity.template:
+        members = snapshot.group.members if isinstance(snapshot.group, GroupView) else ()
+        held = {m.instance_id for m in members if m.instance_id is not None}
+        return any(scope in i for i in held.union(*(p.instance_ids for p in snapshot.known)))
+    try:
+        scheme = scheme_of(spec, template, None)
+    except AmbiguousIdentityError:
+        return False  # nothing is decided about such ids
+    younger = [p for p in snapshot.known if p.created_at_s > snapshot.created_at_s]
+    added = {"", *scheme.suffixes}  # a pod carries the id that its client appends to
+    return any(scheme.ordinal_of(i + a) is not None for p in younger for i in p.instance_ids for a in added)
+
+
+def _timeout_ms(timeout: TimeoutPlan, before: Injected | None) -> int | None:
+    """Keep the last known number while the protocol is unknown for a moment (an emptied group)."""
+    if timeout.verdict is TimeoutVerdict.UNKNOWN and before is not None:
+        return before.session_timeout_ms
+    return timeout.inject_ms
+
+
+def _method_verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[InjectionVerdict, str]:
+    """Resolve identity.method against what the API server serves."""
+    if spec.identity.method is InjectionMethod.NONE:
+        return InjectionVerdict.OFF_BY_USER, "identity.method is None: set the id yourself, it is verified only"
+    if spec.mode is Mode.OBSERVE or spec.suspend:
+        return InjectionVerdict.OBSERVE_ONLY, "nothing is injected in mode Observe or while suspended"
+    if not snapshot.policy_served:
+        return InjectionVerdict.NOT_SERVED, (
+            "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is "
+            "not installed; set identity.method to None and put the id into the pod template yourself"
+        )
+    return InjectionVerdict.ACTIVE, ""

@@ -1,0 +1,281 @@
+"""The durable part of the memory, to and from the StaticGroup's status.
+
+Losing it must never remove a live member, so an absent memory is no innocence: beside pods or members that carry the ids
+it is ignorance about all of them (`injection._is_carried`), and departed members wait for their session to expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ...api.injection import resolve_injected
+from ...api.ordinals import Ordinals
+from ...api.resources import durable
+from ...api.resources import status as api
+from ...api.resources.staticgroup import StaticGroupSpec
+from ..evidence.certificate import Certificate, CertificateKind
+from ..evidence.chain import Incarnation, IncarnationState
+from ..snapshot import History, Injected, RemovalRecord, SeatMemory
+from .checkpoints import LISTED, checkpoint_from, is_sealed, seated, wire_time
+
+EVIDENCE_MAX = 300
+LONGEST_SESSION_S = 1800.0
+"""Default of the broker's group.max.session.timeout.ms: by then the session of a dead process has expired by itself."""
+
+
+def history_from(status: api.StaticGroupStatus | None, uid: str) -> History:
+    """Read the memory of earlier rounds from a status; an empty History when there is none.
+
+    Parameters
+    ----------
+    uid: of the StaticGroup; what a status remembers of another one (a backup, a copy) is no memory of its pods.
+    """
+    if status is None:
+        return History()
+    issued = status.issued
+    return History(
+        injected=_injected_from(status.injected),
+        seats={s.instance_id: SeatMemory(removal=_record_from(s)) for s in status.settling},
+        issued_ordinals=Ordinals.parse(issued.ordinals) if issued else Ordinals(),
+        templates=tuple(issued.templates) if issued else (),
+        continuity=checkpoint_from(status.continuity) if is_sealed(status, uid) else None,
+        fleet_timeout_ms=_fleet_timeout_ms(status),
+    )
+
+
+def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
+    """Return the fleet learner's value that the next pods get; None when the value is somebody else's."""
+    is_fleet = status.timeout is not None and status.timeout.source is api.TimeoutSource.FLEET
+    return status.injected.session_timeout_ms if is_fleet and status.injected is not None else None
+
+
+def ledger_from(
+    namespace: str, status: api.StaticGroupStatus | None, uid: str = "", *, timeline: str = ""
+) -> tuple[Incarnation, ...]:
+    """Read the incarnations that an earlier process remembered; their objects count as gone until seen.
+
+    Parameters
+    ----------
+    uid: of the StaticGroup. timeline: of the pod watch now; "" for whichever it is.
+
+    Notes
+    -----
+    Besides the ledger these are the objects that had the names of seats: one of them that no LIST shows any more has
+    ended unseen, and is a suspect.
+    """
+    if status is None:
+        return ()
+    entries = status.ledger.incarnations if status.ledger is not None else []
+    remembered = tuple(_incarnation_from(namespace, entry) for entry in entries)
+    continuity = status.continuity
+    is_other_timeline = bool(timeline) and continuity is not None and continuity.timeline != timeline
+    if (uid and not is_sealed(status, uid)) or is_other_timeline:
+        # Perhaps of another cluster, whose resourceVersions say nothing here; suspects they are all the same.
+        remembered = tuple(_of_no_version(i) for i in remembered)
+    known = {i.uid for i in remembered}
+    return (*remembered, *(i for i in seated(namespace, status) if i.uid not in known))
+
+
+def _of_no_version(i: Incarnation) -> Incarnation:
+    """Return it older than everything that is seen here."""
+    proof = i.certificate and replace(i.certificate, resource_version=0)
+    return replace(i, resource_version=min(i.resource_version, LISTED), certificate=proof)
+
+
+def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> durable.Injected | None:
+    """Write what the admission policy reads; None while no id may be issued."""
+    if injected is None:
+        return None
+    return resolve_injected(
+        spec.identity,
+        method=durable.InjectedMethod(injected.method),
+        scope=injected.scope,
+        watch_epoch=injected.watch_epoch,
+        id_template=injected.id_template,
+        session_timeout_ms=injected.session_timeout_ms,
+        suffix_follows_preset=injected.suffix_follows_preset,
+    )
+
+
+def wire_issued(history: History) -> durable.Issued | None:
+    """Write every ordinal ever issued, compactly; None before the first.
+
+    Notes
+    -----
+    From the acknowledgement on it is never empty: an earlier operator, to which somebody rolls back, moves the beginning of
+    a history in which nothing was issued.
+    """
+    if history.injected is None and not history.issued_ordinals and not history.templates:
+        return None
+    ordinals = history.issued_ordinals or Ordinals.of(range(1))
+    return durable.Issued(ordinals=ordinals.text, templates=list(history.templates))
+
+
+def wire_ledger(
+    ledger: Sequence[Incarnation], *, needed: frozenset[str] = frozenset()
+) -> durable.Ledger | None:
+    """Write the incarnations to remember, suspects before the dead; says so when they do not fit.
+
+    Parameters
+    ----------
+    needed: uids of the dead that a removal still needs; they win over other dead when not all fit.
+    """
+    if not ledger:
+        return None
+    chosen = sorted(
+        ledger, key=lambda i: (i.state is not IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)
+    )[: durable.INCARNATIONS_MAX]
+    # The order does not depend on the need, which changes more often than what is remembered.
+    ranked = sorted(chosen, key=lambda i: (i.state is not IncarnationState.SUSPECT, i.since_s, i.uid))
+    return durable.Ledger(overflow=bool(without_room(ledger)), incarnations=[_entry(i) for i in ranked])
+
+
+def without_room(ledger: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
+    """Return the suspects that a ledger has no room for: the youngest."""
+    suspects = (i for i in ledger if i.state is IncarnationState.SUSPECT)
+    return tuple(sorted(suspects, key=lambda i: (i.since_s, i.uid))[durable.INCARNATIONS_MAX :])
+
+
+def unwritten(incarnations: Iterable[Incarnation], ledger: durable.Ledger | None, now_s: float) -> frozenset[str]:
+    """Return the uids that a restart must not forget and that did not fit into a ledger.
+
+    Parameters
+    ----------
+    incarnations: all that are known of the workload. ledger: as it was written; None for an empty one.
+    now_s: seconds since the Unix epoch.
+
+    Notes
+    -----
+    The stored position of the watch, which all StaticGroups share, waits for them, so this must end: for the dead when
+    no member of theirs can be left to remove, for suspects without room at once, because the names are blind for the time in
+    which they ended.
+    """
+    if ledger is not None and ledger.overflow:
+        return frozenset()
+    written = {i.uid for i in ledger.incarnations} if ledger is not None else set()
+    return frozenset(
+        i.uid
+        for i in to_remember(incarnations)
+        if i.uid not in written
+        if i.state is IncarnationState.SUSPECT or now_s - i.since_s < LONGEST_SESSION_S
+    )
+
+
+def wire_settling(history: History) -> list[durable.Settling]:
+    """Write the acknowledged removals whose id has not been wanted again."""
+    return [
+        durable.Settling(
+            instance_id=r.instance_id,
+            member_id=r.member_id[:300],
+            coordinator=r.coordinator[:300],
+            acknowledged_at=wire_time(r.acknowledged_at_s),
+            attempts=r.attempts,
+            absent_since=None if r.absent_since_s is None else wire_time(r.absent_since_s),
+            settled_at=None if r.settled_at_s is None else wire_time(r.settled_at_s),
+            pod_uids=sorted(r.pod_uids)[: durable.POD_UIDS_MAX],
+        )
+        for r in history.removals[: durable.SETTLING_MAX]
+    ]
+
+
+def to_remember(incarnations: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
+    """Choose what a restart must not forget.
+
+    Returns
+    -------
+    Every suspect, and the newest dead incarnation of each pod name that has no live one: without it the chain of a
+    departed id would be empty after a restart, and an empty chain proves nothing. So do those that are dead by a person's
+    word, whoever came after them, until nobody needs them: what a removal rests on is to be seen.
+    """
+    by_name: dict[str, list[Incarnation]] = {}
+    for i in incarnations:
+        by_name.setdefault(i.pod_name, []).append(i)
+    kept: list[Incarnation] = []
+    for versions in by_name.values():
+        kept.extend(i for i in versions if i.state is IncarnationState.SUSPECT)
+        if not any(i.state is IncarnationState.LIVE for i in versions):
+            dead = [i for i in versions if i.state is IncarnationState.DEAD]
+            if dead:
+                newest = max(dead, key=lambda i: i.resource_version)
+                kept.append(newest)
+                kept.extend(i for i in dead if i is not newest and i.certificate is not None and i.certificate.is_word)
+    return tuple(kept)
+
+
+def _entry(i: Incarnation) -> durable.Incarnation:
+    evidence = i.certificate.statement if i.certificate else i.refusal
+    is_word = i.certificate is not None and i.certificate.is_word
+    return durable.Incarnation(
+        pod_name=i.pod_name,
+        uid=i.uid,
+        instance_ids=sorted(i.instance_ids)[: durable.INSTANCE_IDS_MAX],
+        node_name=i.node_name,
+        # An operator that knows no words reads a suspect, and would refuse the whole status for an unknown certificate.
+        state=durable.IncarnationState.SUSPECT if is_word else durable.IncarnationState(i.state.value),
+        certificate=durable.Certificate(i.certificate.kind.value) if i.certificate and not is_word else None,
+        confirmed_by=i.certificate.said_by if i.certificate and is_word else None,
+        evidence=evidence[:EVIDENCE_MAX],
+        since=wire_time(i.since_s),
+        resource_version=str(i.resource_version),
+    )
+
+
+def _incarnation_from(namespace: str, entry: durable.Incarnation) -> Incarnation:
+    text = entry.resource_version
+    resource_version = int(text) if text.isascii() and text.isdigit() else 0
+    certificate = _certificate_from(entry, resource_version)
+    is_dead = certificate is not None
+    return Incarnation(
+        namespace=namespace,
+        pod_name=entry.pod_name,
+        uid=entry.uid,
+        instance_ids=frozenset(entry.instance_ids),
+        node_name=entry.node_name,
+        state=IncarnationState.DEAD if is_dead else IncarnationState.SUSPECT,
+        since_s=entry.since.timestamp(),
+        resource_version=resource_version,
+        certificate=certificate,
+        refusal="" if is_dead else entry.evidence,
+        object_present=False,
+    )
+
+
+def _certificate_from(entry: durable.Incarnation, resource_version: int) -> Certificate | None:
+    """Read the proof of an entry, None for a suspect; a word stands in an entry that is a suspect's otherwise."""
+    kind = None
+    if entry.state is durable.IncarnationState.DEAD and entry.certificate is not None:
+        kind = CertificateKind(entry.certificate.value)
+    elif entry.state is durable.IncarnationState.SUSPECT and entry.confirmed_by is not None:
+        kind = CertificateKind.CONFIRMED
+    if kind is None:
+        return None
+    return Certificate(
+        kind=kind, resource_version=resource_version, statement=entry.evidence, said_by=entry.confirmed_by or ""
+    )
+
+
+def _injected_from(injected: durable.Injected | None) -> Injected | None:
+    if injected is None:
+        return None
+    return Injected(
+        scope=injected.scope,
+        watch_epoch=injected.watch_epoch,
+        method=injected.method.value,
+        id_template=injected.id_template,
+        session_timeout_ms=injected.session_timeout_ms,
+        suffix_follows_preset=bool(injected.suffix_follows_preset),
+    )
+
+
+def _record_from(settling: durable.Settling) -> RemovalRecord:
+    return RemovalRecord(
+        instance_id=settling.instance_id,
+        member_id=settling.member_id,
+        coordinator=settling.coordinator,
+        acknowledged_at_s=settling.acknowledged_at.timestamp(),
+        attempts=settling.attempts,
+        absent_since_s=settling.absent_since.timestamp() if settling.absent_since else None,
+        settled_at_s=settling.settled_at.timestamp() if settling.settled_at else None,
+        pod_uids=frozenset(settling.pod_uids),
+    )

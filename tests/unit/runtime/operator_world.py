@@ -1,0 +1,276 @@
+"""One StaticGroup's world for tests of rounds: the real reconciler and plan over fakes of its gateways."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from staticgroup.api import names
+from staticgroup.api.resources.status import StaticGroupStatus, Writer
+from staticgroup.core.evidence.continuity import GapWord
+from staticgroup.core.evidence.pod import PodVersion
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+from staticgroup.core.status.memory import ledger_from
+from staticgroup.runtime.connections.connections import Connections
+from staticgroup.runtime.histories import Histories
+from staticgroup.runtime.memories import Memories
+from staticgroup.runtime.metrics import Metrics
+from staticgroup.runtime.narrator import Narrator
+from staticgroup.runtime.reconciler import Reconciler
+from staticgroup.runtime.stores import Stores
+from staticgroup.runtime.work_queue import Result
+from support.fake_gateways import FakeKafka, FakeKube, Journal, scaled
+from support.fake_pods import FakePods
+from unit.core.builders import NODE, NOW_S, ended, pod_version, workload
+
+KEY = ("shop", "orders")
+CANARY = "s3cr3t-canary"
+UNREACHABLE = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered; check the addresses")
+CREATED_AT = datetime.fromtimestamp(NOW_S - 60, tz=UTC).isoformat()
+"""Of the StaticGroup: after the pods of `builders.pod_version`."""
+Json = dict[str, Any]
+
+
+def static_group(uid: str = "sg-1", generation: int = 1, **spec: Any) -> Json:
+    body: Json = {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.STATIC_GROUP_KIND,
+        "metadata": {
+            "namespace": "shop",
+            "name": "orders",
+            "uid": uid,
+            "generation": generation,
+            "creationTimestamp": CREATED_AT,
+        },
+        "spec": body | {"protocol": "Classic"} | spec,
+    }
+
+
+def kafka_connection(**spec: Any) -> Json:
+    body: Json = {
+        "bootstrapServers": ["kafka.example.com:9092"],
+        "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}},
+    }
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KAFKA_CONNECTION_KIND,
+        "metadata": {"namespace": "shop", "name": "kafka", "uid": "kc-1", "generation": 1},
+        "spec": body | spec,
+    }
+
+
+class OperatorWorld:
+    """A StatefulSet `web` of two pods, the group `orders`, and one operator process; time stands until it is moved."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.now_s = NOW_S
+        self.is_holder = True
+        self.is_lease_ours = True
+        self.holding: Writer | None = None
+        self.is_policy_served = True
+        self.gap_words: tuple[GapWord, ...] = ()
+        self.template = ""
+        self.journal: Journal = []
+        self.kafka = FakeKafka(journal=self.journal)
+        self.kube = FakeKube(journal=self.journal)
+        self.kube.secrets["shop", "kafka-user"] = {"username": b"operator", "password": CANARY.encode()}
+        self.stores = Stores()
+        self.stores.put_connection(("shop", "kafka"), kafka_connection())
+        self.pods = self._new_pods()
+        self.force_observe = False
+        self.reconciler = self._new_reconciler()
+        self.declare(static_group(**spec))
+        self.scale(2)
+
+    def _new_pods(self, epoch: str = "epoch-1") -> FakePods:
+        return FakePods(
+            journal=self.journal,
+            now_s=lambda: self.now_s,
+            nodes={"n1": NODE},
+            epoch=epoch,
+            counted_on=lambda suspect: self.reconciler.ledgers.counting_on(suspect),  # noqa: PLW0108 - it is made later
+        )
+
+    def _new_reconciler(self) -> Reconciler:
+        metrics = Metrics()
+        self.connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=lambda: self.now_s)
+        return Reconciler(
+            kube=self.kube,
+            kafka=self.kafka,
+            pods=self.pods,  # type: ignore[arg-type]  # the same questions and answers
+            stores=self.stores,
+            connections=self.connections,
+            memories=Memories(
+                kube=self.kube,
+                pods=self.pods,  # type: ignore[arg-type]
+                stores=self.stores,
+                metrics=metrics,
+                may_write=lambda: self.is_holder,
+                holding=lambda: self.holding,
+                still_holds=self.still_holds,
+                monotonic_s=lambda: self.now_s,
+            ),
+            histories=Histories(
+                kube=self.kube,
+                pods=self.pods,  # type: ignore[arg-type]
+                policy_served=lambda: self.is_policy_served,
+                words=lambda: self.gap_words,
+                now_s=lambda: self.now_s,
+            ),
+            narrator=Narrator(kube=self.kube, metrics=metrics),
+            metrics=metrics,
+            cluster_uid="cluster-1",
+            may_write=lambda: self.is_holder,
+            policy_served=lambda: self.is_policy_served,
+            now_s=lambda: self.now_s,
+            monotonic_s=lambda: self.now_s,
+            force_observe=self.force_observe,
+        )
+
+    # what users do ---------------------------------------------------------------------------------------------
+
+    def declare(self, body: Json) -> None:
+        """Create or edit the StaticGroup, seen by the API server and by the store."""
+        key = (names.STATIC_GROUP_PLURAL, *KEY)
+        before = self.kube.objects.get(key)
+        if before is not None and before["metadata"]["uid"] == body["metadata"]["uid"] and "status" in before:
+            body = body | {"status": before["status"]}
+        self.stores.put_group(KEY, self.kube.put_object(names.STATIC_GROUP_PLURAL, body))
+
+    async def still_holds(self) -> bool:
+        """Ask for the Lease, and lose it when it is another's, as `ActiveLease.confirm` does."""
+        self.is_holder = self.is_holder and self.is_lease_ours
+        return self.is_holder
+
+    def delete_group(self) -> None:
+        """Delete the StaticGroup, as `Listener.static_group_changed` takes it."""
+        del self.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)]
+        self.stores.drop_group(KEY, self.stores.group_uids[KEY])
+        self.reconciler.forget(KEY)
+
+    def scale(self, replicas: int, *, in_store: bool = True) -> None:
+        """Scale the StatefulSet; `in_store` False: the watch of workloads has not heard of it."""
+        view = scaled(self.kube.workloads.get(("shop", "web"), workload(2)), replicas)
+        self.kube.workloads["shop", "web"] = view
+        if in_store:
+            self.stores.workloads["shop", "web"] = view
+
+    def delete_workload(self) -> None:
+        """Delete the StatefulSet."""
+        self.kube.workloads.clear()
+        self.stores.workloads.clear()
+
+    # what pods and members do ------------------------------------------------------------------------------------
+
+    @property
+    def scope(self) -> str:
+        """The scope of the ids, once it was issued."""
+        assert self.status.injected is not None
+        return self.status.injected.scope
+
+    def id_of(self, ordinal: int) -> str:
+        return self.template.format(ordinal=ordinal) or f"web-{ordinal}.{self.scope}"
+
+    def _happens(self, version: PodVersion, *, is_deleted: bool = False) -> None:
+        self.kube.resource_version += 1
+        version = replace(version, resource_version=self.kube.resource_version)
+        if is_deleted:
+            self.kube.pods.pop((version.namespace, version.name))
+        else:
+            self.kube.pods[version.namespace, version.name] = version
+        self.pods.push(version, is_deleted=is_deleted)
+
+    def start(self, ordinal: int, uid: str = "", *, joins: bool = True, **changes: Any) -> None:
+        """Start a pod with its id; its member joins."""
+        ids = frozenset({self.id_of(ordinal)})
+        values = {"instance_ids": ids, "ids_are_fixed": True, "ready_since_s": self.now_s} | changes
+        self._happens(pod_version(ordinal, uid or f"u{ordinal}", **values))
+        if joins:
+            self.kafka.join(self.id_of(ordinal))
+
+    def end(self, ordinal: int, uid: str = "", *, gone: bool = True) -> None:
+        """End a pod gracefully: its kubelet certifies it, then the object goes."""
+        ids = frozenset({self.id_of(ordinal)})
+        self._happens(ended(ordinal, uid or f"u{ordinal}", instance_ids=ids, ids_are_fixed=True))
+        if gone:
+            self.remove_object(ordinal)
+
+    def remove_object(self, ordinal: int) -> None:
+        """Delete the pod object as it is: after a graceful end, or by force."""
+        self._happens(self.kube.pods["shop", f"web-{ordinal}"], is_deleted=True)
+
+    # rounds ------------------------------------------------------------------------------------------------------
+
+    async def round(self) -> Result:
+        """Run one round."""
+        self.journal.clear()
+        return await self.reconciler.reconcile(KEY)
+
+    async def settled(self, rounds: int = 6, step_s: float = 1.5) -> None:
+        """Run rounds with time between them."""
+        for _ in range(rounds):
+            await self.round()
+            self.now_s += step_s
+
+    async def started(self, pods: int = 3) -> OperatorWorld:
+        """Let ids be issued, pods start with them and members join."""
+        self.scale(pods)
+        await self.round()
+        for ordinal in range(pods):
+            self.start(ordinal)
+        self.now_s += 300
+        await self.settled(2)
+        return self
+
+    def restart(self, *, epoch: str | None = None) -> None:
+        """Replace the operator process by a new one; `epoch` is given when its watch could not resume."""
+        before = self.pods
+        self.pods = self._new_pods(before.epoch if epoch is None else epoch)
+        self.pods.merge(ledger_from("shop", self.status))
+        if epoch is None:
+            self.pods.resume_after(before)
+        else:
+            self.pods.begin_afresh(self.kube.pods.values(), self.kube.resource_version)
+        self.reconciler = self._new_reconciler()
+
+    # what is seen --------------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> StaticGroupStatus:
+        """The status as the API server has it."""
+        body = self.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)]
+        return StaticGroupStatus.model_validate(body.get("status") or {})
+
+    def condition(self, kind: str) -> tuple[str, str, str]:
+        """Return status, reason and message of a condition."""
+        (found,) = (c for c in self.status.conditions if c.type == kind)
+        return found.status.value, found.reason, found.message
+
+    @property
+    def done(self) -> set[str]:
+        """Every operation that was asked for in the latest round."""
+        return {operation for operation, *_ in self.journal}
+
+    def did(self, operation: str) -> list[tuple[str, ...]]:
+        """Return what was asked of one kind in the latest round."""
+        return [details for name, *rest in self.journal if name == operation for details in [tuple(rest)]]
+
+    @property
+    def left(self) -> list[tuple[str, str]]:
+        """(member id, instance id) of every entry ever sent."""
+        return [(e.member_id, e.instance_id) for e, _ in self.kafka.leaves]
+
+
+async def departing(**spec: Any) -> OperatorWorld:
+    """Return a world scaled from 3 to 2: web-2 ended with a certificate, its member is still in the group."""
+    world = await OperatorWorld(**spec).started()
+    world.scale(2)
+    world.end(2)
+    return world
+
+
+def guards(world: OperatorWorld) -> list[str]:
+    """Return the guards that hold removals, as the status tells them."""
+    return [e.reason for e in world.status.exceptions if e.kind.value == "Held"]
