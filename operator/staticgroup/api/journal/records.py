@@ -135,7 +135,7 @@ class MemberDeparted(GroupData):
 
     instance_id: Name = Field(description="The group.instance.id.")
     pod_uid: Name = Field(description="UID of the pod that is proven dead.")
-    certificate: Name = Field(description="The proof: E1 (ended), E1Prime (never ran) or E2 (confirmed by a person).")
+    certificate: Name = Field(description="The proof, by the name that the ledger gives it, such as E1 (ended).")
 
 
 class MemberRemoved(GroupData):
