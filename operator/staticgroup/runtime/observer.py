@@ -77,7 +77,10 @@ class Observer:
         found = await self._workload(namespace, spec.workload_ref.name)
         workload = None if isinstance(found, KubeProblem) else found
         elsewhere = self.ledgers.is_carried_elsewhere(namespace, spec.workload_ref.name, memory)
-        continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled, elsewhere=elsewhere)
+        memory.history = self.histories.looked(
+            group, spec, memory.history, memory.premise, status=memory.status, shown=memory.shown, elsewhere=elsewhere
+        )
+        continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled, memory.premise)
         created_at = group.metadata.creation_timestamp
         seen = Snapshot(
             namespace=namespace,
@@ -102,9 +105,7 @@ class Observer:
         if needed:
             workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
             seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
-        updated = self.histories.updated(
-            continuity, group, spec, memory.history, memory.settled, elsewhere=elsewhere
-        )
+        updated = self.histories.updated(continuity, group, spec, memory.history, memory.settled, memory.premise)
         return replace(
             seen,
             watch_epoch=self.pods.epoch or "",
