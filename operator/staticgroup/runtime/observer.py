@@ -97,6 +97,7 @@ class Observer:
             continuity=continuity,
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
+            prior_claims=self.stores.prior_claims((namespace, name)),
             policy_served=self.policy_served(),
             advice=self._advice(connection_key, spec),
         )
@@ -111,6 +112,7 @@ class Observer:
             watch_epoch=self.pods.epoch or "",
             continuity=updated,
             overlaps=self.stores.overlaps((namespace, name)),
+            prior_claims=self.stores.prior_claims((namespace, name)),
             policy_served=self.policy_served(),
         )
 

@@ -62,8 +62,8 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=sentence)
     if plan.too_large:
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=TOO_LARGE)
-    if injection.verdict is InjectionVerdict.NOT_SERVED:
-        return Finding(kind=kind, reason=Reason.POLICY_NOT_SERVED, sentence=f"{injection.message}.")
+    if injection.verdict in (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING):
+        return _not_given(injection)
     if plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY:
         return _pods_without_id(snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
@@ -72,6 +72,15 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
     sentence = f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}"
     return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
+
+
+def _not_given(injection: InjectionPlan) -> Finding:
+    """Say why the next pods get no id although the spec asks for it."""
+    kind = ConditionType.INJECTED
+    if injection.verdict is InjectionVerdict.NOT_SERVED:
+        return Finding(kind=kind, reason=Reason.POLICY_NOT_SERVED, sentence=f"{injection.message}.")
+    sentence = f"New pods get no id: {injection.message}, and pods with the same id would fence each other; pods that run keep theirs"
+    return Finding(kind=kind, reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedies.DIVIDE_IDS)
 
 
 def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
