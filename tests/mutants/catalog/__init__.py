@@ -13,6 +13,7 @@ from .edges import EDGES
 from .evidence import CERTIFICATES, FACTS, FIXED_IDS
 from .mutant import Mutant, MutantNotApplicable
 from .next_pods import IN_FORCE, RECOMMENDATIONS, TIMEOUT
+from .names import NAMES
 from .people import WORDS_OF_PEOPLE
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .seats import SEATS
@@ -37,5 +38,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *REMEMBERED,
     *EDGES,
     *SHELL,
+    *NAMES,
     *WORDS_OF_PEOPLE,
 )

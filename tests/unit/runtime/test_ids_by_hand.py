@@ -67,10 +67,12 @@ async def test_copy_of_a_pod_whose_id_an_earlier_template_put_into_an_annotation
 
 async def test_earlier_template_costs_nothing_once_every_pod_was_replaced() -> None:
     world = await with_a_new_template()
+    assert "3 pods, such as web-0, follow an annotation by an earlier id template: until" in world.condition("Injected")[2]
     world.template = ""
     for ordinal in range(3):
         roll(world, ordinal)
     await world.settled(3)
+    assert "an earlier id template" not in world.condition("Injected")[2]
     gap(world)
     await world.settled(3)
     assert blind(world) == ""
@@ -182,7 +184,8 @@ async def test_exclusive_ids_are_nobody_elses_whatever_was_edited() -> None:
     assert blind(world) == ""
 
 
-async def test_method_that_changed_while_the_watch_was_silent_counts_until_it_is_heard() -> None:
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "and the operator restarts"])
+async def test_method_that_changed_while_the_watch_was_silent_counts_until_it_is_heard(restarts: bool) -> None:
     """A dead connection says nothing for up to 75 s; rounds run meanwhile, and only then the gap is known."""
     world = await OperatorWorld(identity=NONE).started()
     await world.settled(2)
@@ -191,11 +194,27 @@ async def test_method_that_changed_while_the_watch_was_silent_counts_until_it_is
     lost_stray(world)
     world.declare(static_group(generation=2, identity={"method": "Policy"}))
     await world.settled(4)
-    gap(world)
+    if restarts:
+        world.kube.resource_version += 1
+        world.restart(epoch="epoch-2")
+    else:
+        gap(world)
     await world.settled(3)
     assert blind(world) == EVERY_SEAT
     await departs(world, 4)
     assert left(world) == []
+
+
+async def test_id_of_that_time_may_have_been_carried_by_a_pod_of_any_workload() -> None:
+    """The operator restarts while the watch is silent, and the history of another workload is gone (`Continuity.behind`)."""
+    world = await OperatorWorld(identity=NONE).started()
+    world.pods.age_s = lambda: 70.0  # type: ignore[method-assign]
+    world.declare(static_group(generation=2, identity={"method": "Policy"}))
+    await world.settled(4)
+    world.restart(epoch="epoch-2")
+    world.pods.lineage.since = {"epoch-1": frozenset({("shop", "other")})}
+    await world.settled(2)
+    assert blind(world) == EVERY_SEAT
 
 
 async def test_method_that_was_changed_before_the_watch_was_heard_last_costs_nothing() -> None:

@@ -123,6 +123,16 @@ async def test_pods_that_run_keep_their_ids_and_are_members_as_ever() -> None:
     assert (world.status.members.joined, world.status.members.foreign) == (3, 0)
 
 
+async def test_pod_that_starts_without_an_id_is_not_to_be_restarted_for_one() -> None:
+    world = await a_conflict("2001-01-01T00:00:00Z")
+    world.end(2)
+    world.start(2, "u2b", joins=False, instance_ids=frozenset())
+    await world.settled(2)
+    (finding,) = (e for e in world.status.exceptions if e.kind.value == "WithoutId")
+    assert "change the id template" in finding.message
+    assert "restart" not in finding.message
+
+
 async def test_ids_are_given_again_once_the_other_one_is_gone() -> None:
     world = await a_conflict("2001-01-01T00:00:00Z")
     world.stores.drop_group(("shop", "twin"), "uid-twin")
