@@ -1,17 +1,19 @@
 """Say for which seats of a StaticGroup no pod can have come and gone unseen, from what the watch knows now.
 
 `core.evidence.continuity` decides; here its facts are gathered. While the watch goes on nothing is read. After a gap the StatefulSet
-is read once, consistently and after the LIST that ended the gap; and in a quiet moment it is read with a barrier of the pod
-watch behind it, so that the next gap finds facts to compare with (the generation rule).
+and the StaticGroup are read once, consistently and after the LIST that ended the gap; and in a quiet moment the first is read
+with a barrier of the pod watch behind it, so that the next gap finds facts to compare with (the generation rule).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ..api import names
 from ..api.injection import follows_annotation
 from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
@@ -108,7 +110,7 @@ class Histories:
             premise.holds_since_s = math.inf if before is not None and before.ids_by_hand else -math.inf
         is_untold = generation > (premise.generation or generation) + 1 and not spec.identity.exclusive
         if is_untold:
-            log.info("the spec was edited more than once between two looks", extra={"name": group.metadata.name})
+            log.info("the spec was edited more than once unseen", extra={"key": f"{group.metadata.namespace}/{group.metadata.name}"})
         premise.generation = generation
         if is_untold or self._are_by_hand(group, spec, history, shown, elsewhere):
             premise.holds_since_s = math.inf
@@ -131,7 +133,8 @@ class Histories:
 
         Returns
         -------
-        None while nothing is known: the pod watch is not complete, or the StatefulSet cannot be read after a gap.
+        None while nothing is known: the pod watch is not complete, or after a gap the StatefulSet cannot be read or the StaticGroup
+        was edited without that its watch has told it: then the look of this round does not say what was so in the gap.
         """
         if not self.pods.epoch:
             return None
@@ -141,11 +144,21 @@ class Histories:
             first = first_checkpoint(view, self.now_s())
             return first if history.injected is None else self._forgotten(group, first)
         if not view.goes_on(before):
-            read = await self.kube.read_workload(group.metadata.namespace, spec.workload_ref.name)
-            if isinstance(read, KubeProblem) or self.pods.epoch != view.epoch:
+            read, is_as_looked_at = await asyncio.gather(
+                self.kube.read_workload(group.metadata.namespace, spec.workload_ref.name), self._is_as_looked_at(group)
+            )
+            if isinstance(read, KubeProblem) or not is_as_looked_at or self.pods.epoch != view.epoch:
                 return None
             view = self._view(group, spec, history, settled, premise, settled_workload(read), words=words)
         return carried_over(before, view, self.now_s())
+
+    async def _is_as_looked_at(self, group: StaticGroup) -> bool:
+        """True when a consistent read shows the same generation of a StaticGroup as the watch."""
+        known = group.metadata
+        body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, known.namespace, known.name)
+        if body is None or isinstance(body, KubeProblem):
+            return False
+        return (body["metadata"]["uid"], body["metadata"].get("generation", known.generation)) == (known.uid, known.generation)
 
     def updated(
         self, known: Checkpoint | None, group: StaticGroup, spec: StaticGroupSpec, history: History,

@@ -12,8 +12,8 @@ from .durability import DURABLE, REMEMBERED
 from .edges import EDGES
 from .evidence import CERTIFICATES, FACTS, FIXED_IDS
 from .mutant import Mutant, MutantNotApplicable
-from .next_pods import IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .names import NAMES
+from .next_pods import IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .people import WORDS_OF_PEOPLE
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .seats import SEATS

@@ -49,6 +49,12 @@ NAMES = tuple(
         (
             HISTORIES,
             BY_HAND,
+            "edit of the spec in a gap that no watch has told",
+            ("isinstance(read, KubeProblem) or not is_as_looked_at or", "isinstance(read, KubeProblem) or"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
             "one edit of the spec counts as many",
             ("generation > (premise.generation or generation) + 1 and", "generation > (premise.generation or generation) and"),
         ),

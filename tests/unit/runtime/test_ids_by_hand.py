@@ -12,7 +12,19 @@ import pytest
 from staticgroup.kube.problem import problem_of
 
 from .operator_world import OperatorWorld, guards, static_group
-from .stories import LIVING, away, blind, by_annotations, departs, force_delete, gap, left, lost_stray, start_as
+from .stories import (
+    LIVING,
+    away,
+    blind,
+    by_annotations,
+    departs,
+    force_delete,
+    gap,
+    group_body,
+    left,
+    lost_stray,
+    start_as,
+)
 
 FOLLOWS = {"template": "{ordinal}.{scope}"}
 NONE = {"method": "None"}
@@ -224,6 +236,23 @@ async def test_method_that_was_changed_before_the_watch_was_heard_last_costs_not
     gap(world)
     await world.settled(3)
     assert blind(world) == ""
+
+
+async def test_edit_that_the_watch_of_staticgroups_has_not_told_when_a_gap_ends() -> None:
+    """The spec as the watch shows it is not the one of the gap; nothing is carried over it until the edit is heard."""
+    world = await OperatorWorld().started()
+    await world.settled(2)
+    away(world)
+    body = static_group(generation=2, identity=NONE)
+    world.kube.put_object("staticgroups", body | {"status": group_body(world)["status"]})
+    lost_stray(world)
+    gap(world)
+    await world.settled(3)
+    world.declare(static_group(generation=3))
+    await world.settled(3)
+    assert blind(world) == EVERY_SEAT
+    await departs(world, 4)
+    assert left(world) == []
 
 
 async def test_policy_that_was_not_served_in_the_middle_of_a_gap() -> None:
