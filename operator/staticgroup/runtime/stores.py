@@ -268,7 +268,8 @@ def _named(keys: Iterable[Key]) -> tuple[str, ...]:
 
 def _rank(group: StaticGroup) -> tuple[int, float, str]:
     """Return the place of a StaticGroup among those that make the same id; the lowest keeps it."""
-    spec, injected, created = group.spec, group.status.injected if group.status is not None else None, group.metadata.creation_timestamp
+    spec, created = group.spec, group.metadata.creation_timestamp
+    injected = group.status.injected if group.status is not None else None
     ids = (injected.id_template, {i.suffix for i in injected.ids}) if injected is not None else None
     if injected is None or ids != (_template(group), set(env_suffixes(spec.identity))):
         place = 2

@@ -84,7 +84,8 @@ def _silence(snapshot: Snapshot) -> str:
     """Say that the next pods get no id; nothing where the ids were this StaticGroup's first."""
     if not snapshot.prior_claims:
         return ""
-    return f" Until then new pods of this one get no id, because {', '.join(snapshot.prior_claims)} issued it first; pods that run keep theirs."
+    firsts = ", ".join(snapshot.prior_claims)
+    return f" Until then new pods of this one get no id, because {firsts} issued it first; pods that run keep theirs."
 
 
 def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) -> Finding:
