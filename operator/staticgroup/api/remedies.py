@@ -9,6 +9,8 @@ from typing import Final
 
 GRANT_BY_ACL: Final = "grant it with an ACL"
 """For a right that is missing at the brokers; not every vendor has kafka-acls."""
+DIVIDE_IDS: Final = "change the id template of one of them"
+"""For two StaticGroups that make the same id."""
 INSTALL_CRDS: Final = "kubectl apply -f crds/"
 """For a kind that is not served."""
 LIST_GAPS: Final = "staticgroup confirm-gap --list"

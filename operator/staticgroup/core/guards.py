@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from ..api import remedies
 from ..api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
 from .evidence.chain import ChainClause, ChainVerdict
@@ -135,7 +136,7 @@ def conflict(c: Candidate) -> Hit | None:
     """Hold when two StaticGroups claim the same ids: neither removes."""
     if c.snapshot.overlaps:
         sentence = f"StaticGroup {', '.join(c.snapshot.overlaps)} may issue the same ids"
-        return Hit(Guard.CONFLICT, sentence, "change the id template of one of them")
+        return Hit(Guard.CONFLICT, sentence, remedies.DIVIDE_IDS)
     return None
 
 

@@ -70,6 +70,7 @@ class Snapshot:
     continuity: for which seats no pod can have come and gone unseen, as of now; None while that is not known.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
+    prior_claims: those of them that make an id which the next pods would get, and whose it was first.
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
     """
@@ -90,6 +91,7 @@ class Snapshot:
     continuity: Checkpoint | None = None
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
+    prior_claims: tuple[str, ...] = ()
     policy_served: bool = True
     advice: Advice | None = None
 

@@ -1,18 +1,24 @@
 """Say for which seats of a StaticGroup no pod can have come and gone unseen, from what the watch knows now.
 
 `core.evidence.continuity` decides; here its facts are gathered. While the watch goes on nothing is read. After a gap the StatefulSet
-is read once, consistently and after the LIST that ended the gap; and in a quiet moment it is read with a barrier of the pod
-watch behind it, so that the next gap finds facts to compare with (the generation rule).
+and the StaticGroup are read once, consistently and after the LIST that ended the gap; and in a quiet moment the first is read
+with a barrier of the pod watch behind it, so that the next gap finds facts to compare with (the generation rule).
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..api import names
 from ..api.injection import follows_annotation
+from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
-from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
+from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
 from ..core.evidence.continuity import (
     Checkpoint,
@@ -25,12 +31,14 @@ from ..core.evidence.continuity import (
     first_checkpoint,
     settled_workload,
 )
-from ..core.ids.naming import Naming, naming_or_none, ordinal_of_pod
+from ..core.ids.naming import Naming, keep_ids_in_copies, naming_or_none, ordinal_of_pod
 from ..core.snapshot import History
 from ..core.workload import WorkloadView
 from ..kube.gateway import KubeGateway
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +47,21 @@ class Settled:
 
     epoch: str
     workload: SettledWorkload
+
+
+@dataclass(slots=True, kw_only=True)
+class Premise:
+    """Since when an id can be under no pod name but its own, as far as this process has looked.
+
+    Attributes
+    ----------
+    generation: metadata.generation of the StaticGroup at the last look; None before the first.
+    holds_since_s: when the first of the looks was that have all found it so, seconds since the Unix epoch; infinite where
+        the last one did not, minus infinity where none ever did not.
+    """
+
+    generation: int | None = None
+    holds_since_s: float = -math.inf
 
 
 @dataclass(slots=True)
@@ -58,43 +81,93 @@ class Histories:
     words: Callable[[], tuple[GapWord, ...]]
     now_s: Callable[[], float]
 
+    def looked(
+        self, group: StaticGroup, spec: StaticGroupSpec, history: History, premise: Premise, *,
+        status: StaticGroupStatus | None, shown: StaticGroupStatus | None, elsewhere: bool | None,
+    ) -> History:
+        """Look whether an id can be under any pod name now; each round begins with it, whatever else it can do.
+
+        Parameters
+        ----------
+        premise: what earlier looks found; this one is noted in it.
+        status: as this process knows it; at the first look it tells which generation was looked at before.
+        shown: the status that the API server has, by which the policy injects.
+        elsewhere: a pod of another name exists that carries one of the ids; None when that is not known.
+
+        Returns
+        -------
+        What is remembered, with `Checkpoint.ids_by_hand` where it can have been so at any moment since the checkpoint, a
+        moment in which none could be made included. It is taken back by a checkpoint that lies wholly behind.
+
+        Notes
+        -----
+        Each edit of the spec raises metadata.generation by one. After more than one since the last look nobody knows what
+        the spec said in between.
+        """
+        before, generation = history.continuity, group.metadata.generation
+        if premise.generation is None:
+            premise.generation = generation if status is None else status.observed_generation
+            premise.holds_since_s = math.inf if before is not None and before.ids_by_hand else -math.inf
+        is_untold = generation > (premise.generation or generation) + 1 and not spec.identity.exclusive
+        if is_untold:
+            log.info("the spec was edited more than once unseen", extra={"key": f"{group.metadata.namespace}/{group.metadata.name}"})
+        premise.generation = generation
+        if is_untold or self._are_by_hand(group, spec, history, shown, elsewhere):
+            premise.holds_since_s = math.inf
+        elif math.isinf(premise.holds_since_s) and premise.holds_since_s > 0:
+            premise.holds_since_s = self.now_s()
+        if before is None or before.ids_by_hand or premise.holds_since_s <= before.at_s:
+            return history
+        return replace(history, continuity=replace(before, ids_by_hand=True))
+
     async def checkpoint(
-        self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None, *,
-        elsewhere: bool | None = False, words: bool = True,
+        self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None, premise: Premise, *,
+        words: bool = True,
     ) -> Checkpoint | None:
         """Carry what is remembered of a StaticGroup over to now.
 
         Parameters
         ----------
-        elsewhere: a pod of another name exists that carries one of the ids; None when that is not known.
+        history, premise: as of this round's look.
         words: False leaves the spans open that people's words would close.
 
         Returns
         -------
-        None while nothing is known: the pod watch is not complete, or the StatefulSet cannot be read after a gap.
+        None while nothing is known: the pod watch is not complete, or after a gap the StatefulSet cannot be read or the StaticGroup
+        was edited without that its watch has told it: then the look of this round does not say what was so in the gap.
         """
         if not self.pods.epoch:
             return None
         before = history.continuity
-        view = self._view(group, spec, history, settled, elsewhere=elsewhere, words=words)
+        view = self._view(group, spec, history, settled, premise, words=words)
         if before is None:
             first = first_checkpoint(view, self.now_s())
             return first if history.injected is None else self._forgotten(group, first)
         if not view.goes_on(before):
-            read = await self.kube.read_workload(group.metadata.namespace, spec.workload_ref.name)
-            if isinstance(read, KubeProblem) or self.pods.epoch != view.epoch:
+            read, is_as_looked_at = await asyncio.gather(
+                self.kube.read_workload(group.metadata.namespace, spec.workload_ref.name), self._is_as_looked_at(group)
+            )
+            if isinstance(read, KubeProblem) or not is_as_looked_at or self.pods.epoch != view.epoch:
                 return None
-            view = self._view(group, spec, history, settled, settled_workload(read), elsewhere=elsewhere, words=words)
+            view = self._view(group, spec, history, settled, premise, settled_workload(read), words=words)
         return carried_over(before, view, self.now_s())
+
+    async def _is_as_looked_at(self, group: StaticGroup) -> bool:
+        """True when a consistent read shows the same generation of a StaticGroup as the watch."""
+        known = group.metadata
+        body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, known.namespace, known.name)
+        if body is None or isinstance(body, KubeProblem):
+            return False
+        return (body["metadata"]["uid"], body["metadata"].get("generation", known.generation)) == (known.uid, known.generation)
 
     def updated(
         self, known: Checkpoint | None, group: StaticGroup, spec: StaticGroupSpec, history: History,
-        settled: Settled | None, *, elsewhere: bool | None = False,
+        settled: Settled | None, premise: Premise,
     ) -> Checkpoint | None:
         """Bring a checkpoint of this round up to date without reading anything; None when the watch had a gap meanwhile."""
         if known is None or self.pods.epoch != known.epoch:
             return None
-        return carried_over(known, self._view(group, spec, history, settled, elsewhere=elsewhere), self.now_s())
+        return carried_over(known, self._view(group, spec, history, settled, premise), self.now_s())
 
     def _forgotten(self, group: StaticGroup, known: Checkpoint) -> Checkpoint:
         """Return a checkpoint of ids that were issued although nothing is remembered of their history."""
@@ -103,8 +176,8 @@ class Histories:
         return known.blinded(SpanReason.MEMORY_LOST, since_s=since_s, until_s=self.now_s())
 
     def _view(
-        self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None,
-        read: SettledWorkload | None = None, *, elsewhere: bool | None = False, words: bool = True,
+        self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None, premise: Premise,
+        read: SettledWorkload | None = None, *, words: bool = True,
     ) -> WatchView:
         namespace, name = group.metadata.namespace, spec.workload_ref.name
         by_ordinal: dict[int, list[Incarnation]] = {}
@@ -116,16 +189,18 @@ class Histories:
         pods = [(o, pod) for o, found in by_ordinal.items() for pod in found]
         naming = naming_or_none(spec, history)
         is_behind = (namespace, name) in self.pods.behind_workloads
-        epoch, by_hand = self.pods.epoch, self._are_by_hand(spec, history, elsewhere)
+        epoch, silent_s, before = self.pods.epoch, max(0.0, self.pods.age_s()), history.continuity
+        by_hand = premise.holds_since_s > self.now_s() - silent_s
+        may_be_anywhere = by_hand or (before is not None and before.ids_by_hand)
         return WatchView(
             epoch=epoch,
             timeline=self.pods.timeline,
             was_restored=self.pods.saw_restore,
             group_uid=group.metadata.uid,
-            silent_s=max(0.0, self.pods.age_s()),
+            silent_s=silent_s,
             workload_name=name,
             # An id that may be carried under any name may have been carried by a pod of whatever workload was out of sight.
-            everywhere=self.pods.unbroken_since(namespace, workload="" if by_hand else name),
+            everywhere=self.pods.unbroken_since(namespace, workload="" if may_be_anywhere else name),
             unbroken=unbroken,
             seats=tuple(_seat(o, pod, naming) for o, pod in pods if pod.object_present),
             # What a replay has shown before the rest of it was lost was not seen at the end of a gap.
@@ -142,19 +217,30 @@ class Histories:
             words=self.words() if words else (),
         )
 
-    def _are_by_hand(self, spec: StaticGroupSpec, history: History, elsewhere: bool | None) -> bool:
+    def _are_by_hand(
+        self, group: StaticGroup, spec: StaticGroupSpec, history: History, shown: StaticGroupStatus | None, elsewhere: bool | None
+    ) -> bool:
         """True when nobody keeps an id from being carried under any pod name, or one is.
 
         Notes
         -----
-        An id that follows an annotation goes with it into a copy (`kubectl debug --copy-to --keep-annotations`).
+        An id that follows an annotation goes with it into a copy (`kubectl debug --copy-to --keep-annotations`). So it is asked of
+        what injects now and of the pods that live, whatever injected their ids.
         """
-        before, injected = history.continuity, history.injected
+        before, injected = history.continuity, shown.injected if shown is not None else None
         if elsewhere or (elsewhere is None and before is not None and before.ids_by_hand):
             return True
-        is_injected = spec.identity.method is not InjectionMethod.NONE and self.policy_served()
-        is_composed = injected is None or not follows_annotation(spec.identity, injected.id_template)
-        return not (is_injected and is_composed) and not spec.identity.exclusive
+        if spec.identity.exclusive:
+            return False
+        is_acting = spec.mode is Mode.MANAGE and not spec.suspend
+        if not is_acting or spec.identity.method is InjectionMethod.NONE or not self.policy_served():
+            return True
+        # What was decided is in force once it is written; until then the policy reads what the API server has.
+        in_force = [(i.method, i.id_template) for i in (history.injected, injected) if i is not None]
+        if any(method != InjectedMethod.POLICY or follows_annotation(spec.identity, t) for method, t in in_force):
+            return True
+        pods = self.pods.of_workload(group.metadata.namespace, spec.workload_ref.name)
+        return bool(keep_ids_in_copies(spec, history, (p for p in pods if p.object_present)))
 
     async def settle(
         self, group: StaticGroup, spec: StaticGroupSpec, known: Checkpoint | None, workload: WorkloadView | None,

@@ -24,7 +24,7 @@ from ..kube.gateway import KubeGateway
 from ..kube.lease import is_older
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
-from .histories import Settled
+from .histories import Premise, Settled
 from .metrics import Metrics
 from .pace import Pace, can_wait
 from .refusals import Refusal, refused
@@ -55,6 +55,7 @@ class Memory:
     needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round; `needless_since_s`: since
         when no reading has needed them, monotonic seconds.
     settled: what its StatefulSet wanted when the pod watch was last brought up to a read of it.
+    premise: what each round has found of the names that ids can be under.
     refusal: why the status cannot be written; None once it was.
     turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
     """
@@ -73,6 +74,7 @@ class Memory:
     needless: frozenset[str] = frozenset()
     needless_since_s: dict[str, float] = field(default_factory=dict)
     settled: Settled | None = None
+    premise: Premise = field(default_factory=Premise)
     refusal: Refusal | None = None
     turn_s: float = float("-inf")
 

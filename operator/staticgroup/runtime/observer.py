@@ -77,7 +77,10 @@ class Observer:
         found = await self._workload(namespace, spec.workload_ref.name)
         workload = None if isinstance(found, KubeProblem) else found
         elsewhere = self.ledgers.is_carried_elsewhere(namespace, spec.workload_ref.name, memory)
-        continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled, elsewhere=elsewhere)
+        memory.history = self.histories.looked(
+            group, spec, memory.history, memory.premise, status=memory.status, shown=memory.shown, elsewhere=elsewhere
+        )
+        continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled, memory.premise)
         created_at = group.metadata.creation_timestamp
         seen = Snapshot(
             namespace=namespace,
@@ -94,6 +97,7 @@ class Observer:
             continuity=continuity,
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
+            prior_claims=self.stores.prior_claims((namespace, name)),
             policy_served=self.policy_served(),
             advice=self._advice(connection_key, spec),
         )
@@ -102,14 +106,13 @@ class Observer:
         if needed:
             workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
             seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
-        updated = self.histories.updated(
-            continuity, group, spec, memory.history, memory.settled, elsewhere=elsewhere
-        )
+        updated = self.histories.updated(continuity, group, spec, memory.history, memory.settled, memory.premise)
         return replace(
             seen,
             watch_epoch=self.pods.epoch or "",
             continuity=updated,
             overlaps=self.stores.overlaps((namespace, name)),
+            prior_claims=self.stores.prior_claims((namespace, name)),
             policy_served=self.policy_served(),
         )
 

@@ -317,8 +317,11 @@ class Reconciler:
         before = memory.status or StaticGroupStatus()
         ready = suspended_condition(group.metadata.generation, now)
         if memory.history.injected is not None:
+            memory.history = self.histories.looked(
+                group, spec, memory.history, memory.premise, status=memory.status, shown=memory.shown, elsewhere=None
+            )
             carried = await self.histories.checkpoint(
-                group, spec, memory.history, memory.settled, elsewhere=None, words=False
+                group, spec, memory.history, memory.settled, memory.premise, words=False
             )
             memory.history = replace(memory.history, continuity=carried or memory.history.continuity)
         known = self.ledgers.known(group, spec, memory, self.histories.words())

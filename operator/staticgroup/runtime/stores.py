@@ -7,7 +7,7 @@ departures are confirmed by consistent reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,8 +16,10 @@ from pydantic import ValidationError
 
 from ..api.identifiers import AmbiguousIdentityError, IdScheme, InvalidInstanceIdError, resolve_template
 from ..api.injection import env_suffixes
+from ..api.resources.durable import InjectedMethod
+from ..api.resources.identity import InjectionMethod
 from ..api.resources.kafkaconnection import KafkaConnection
-from ..api.resources.staticgroup import StaticGroup
+from ..api.resources.staticgroup import Mode, StaticGroup
 from ..core.ids.naming import scheme_of
 from ..core.ids.overlap import share_an_id
 from ..core.workload import WorkloadView
@@ -205,12 +207,33 @@ class Stores:
             k for k in rivals if set(env_suffixes(self.groups[k].spec.identity)) & set(env_suffixes(mine.spec.identity))
         }
         schemes = _schemes(mine)
-        found |= {
+        found |= {k for k in self._rivals(key, mine) - found if share_an_id(schemes, _schemes(self.groups[k]))}
+        return _named(found)
+
+    def prior_claims(self, key: Key) -> tuple[str, ...]:
+        """Return the other StaticGroups that make an id which the next pods of this one would get, and whose it was first.
+
+        Notes
+        -----
+        Whoever injects ids keeps them, whoever would begin yields to those that issue theirs, by hand or not; of equals the
+        older one keeps. So no tenant silences another by writing his template, and of any two the statuses and creation
+        times, which whoever looks sees alike, tell who yields.
+        """
+        mine = self.groups.get(key)
+        template = _template(mine) if mine is not None else None
+        if mine is None or template is None:
+            return ()
+        schemes, rank = _made_of(mine, (template,)), _rank(mine)
+        return _named(
             k
-            for k in self.by_group_id.get(mine.spec.group_id, set()) - found - {key}
-            if k in self.groups and self._may_share_a_cluster(mine, self.groups[k]) and share_an_id(schemes, _schemes(self.groups[k]))
-        }
-        return tuple(sorted(f"{namespace}/{name}" for namespace, name in found))
+            for k in self._rivals(key, mine)
+            if _rank(self.groups[k]) < rank and share_an_id(schemes, _schemes(self.groups[k]))
+        )
+
+    def _rivals(self, key: Key, mine: StaticGroup) -> set[Key]:
+        """Return the other StaticGroups of what may be the same Kafka group."""
+        found = self.by_group_id.get(mine.spec.group_id, set()) - {key}
+        return {k for k in found if k in self.groups and self._may_share_a_cluster(mine, self.groups[k])}
 
     def may_be_of(self, namespace: str, workload_name: str, mine: StaticGroup) -> bool:
         """Tell whether pods of a workload may be members of the same Kafka group as those of a StaticGroup.
@@ -239,26 +262,55 @@ def _discard(index: dict[Name, set[Key]], name: Name, key: Key) -> None:
             del index[name]
 
 
+def _named(keys: Iterable[Key]) -> tuple[str, ...]:
+    return tuple(sorted(f"{namespace}/{name}" for namespace, name in keys))
+
+
+def _rank(group: StaticGroup) -> tuple[int, float, str]:
+    """Return the place of a StaticGroup among those that make the same id; the lowest keeps it."""
+    spec, created = group.spec, group.metadata.creation_timestamp
+    injected = group.status.injected if group.status is not None else None
+    ids = (injected.id_template, {i.suffix for i in injected.ids}) if injected is not None else None
+    if injected is None or ids != (_template(group), set(env_suffixes(spec.identity))):
+        place = 2
+    elif injected.method is InjectedMethod.POLICY:
+        place = 0
+    else:
+        place = 1 if spec.identity.method is InjectionMethod.NONE or spec.mode is Mode.OBSERVE else 2
+    return place, created.timestamp() if created is not None else 0.0, group.metadata.uid
+
+
+def _template(group: StaticGroup) -> str | None:
+    """Return the resolved template of a spec; None while it makes no id that a broker takes."""
+    injected = group.status.injected if group.status is not None else None
+    with suppress(InvalidInstanceIdError):
+        return resolve_template(
+            group.spec.identity.template,
+            namespace=group.metadata.namespace,
+            workload_name=group.spec.workload_ref.name,
+            group_name=group.metadata.name,
+            # A scope that was not drawn yet is nobody else's: no id holds a blank.
+            scope=injected.scope if injected is not None else " ",
+        )
+    return None
+
+
 def _schemes(group: StaticGroup) -> tuple[IdScheme, ...]:
     """Return every scheme that a StaticGroup issues ids by, or did; none while it makes no id that a broker takes."""
-    status, spec, meta = group.status, group.spec, group.metadata
+    status = group.status
     injected = status.injected if status is not None else None
     templates = [*(status.issued.templates if status is not None and status.issued is not None else ())]
     if injected is not None:
         templates.append(injected.id_template)
-    with suppress(InvalidInstanceIdError):
-        templates.append(
-            resolve_template(
-                spec.identity.template,
-                namespace=meta.namespace,
-                workload_name=spec.workload_ref.name,
-                group_name=meta.name,
-                # A scope that was not drawn yet is nobody else's: no id holds a blank.
-                scope=injected.scope if injected is not None else " ",
-            )
-        )
+    present = _template(group)
+    return _made_of(group, (*templates, present) if present is not None else templates)
+
+
+def _made_of(group: StaticGroup, templates: Iterable[str]) -> tuple[IdScheme, ...]:
+    """Return the schemes of resolved templates; none where two members of a pod would carry the same id."""
+    injected = group.status.injected if group.status is not None else None
     try:
         follows = bool(injected.suffix_follows_preset) if injected is not None else None
-        return tuple(scheme_of(spec, t, follows) for t in dict.fromkeys(templates))
+        return tuple(scheme_of(group.spec, t, follows) for t in dict.fromkeys(templates))
     except AmbiguousIdentityError:
         return ()

@@ -12,6 +12,7 @@ from .durability import DURABLE, REMEMBERED
 from .edges import EDGES
 from .evidence import CERTIFICATES, FACTS, FIXED_IDS
 from .mutant import Mutant, MutantNotApplicable
+from .names import NAMES
 from .next_pods import IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .people import WORDS_OF_PEOPLE
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
@@ -37,5 +38,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *REMEMBERED,
     *EDGES,
     *SHELL,
+    *NAMES,
     *WORDS_OF_PEOPLE,
 )

@@ -97,12 +97,6 @@ DURABLE = (
         ("for s in (memory.status, memory.shown) if", "for s in (memory.status,) if"),
     ),
     mutant(
-        "ids that follow an annotation stay under their names",
-        "runtime/histories.py",
-        ODD,
-        ("return not (is_injected and is_composed) and", "return not is_injected and"),
-    ),
-    mutant(
         "carrier of another name forgotten over a gap",
         "runtime/histories.py",
         ODD,

@@ -115,7 +115,7 @@ EDGES = (
         "ids set by hand trusted beside a blind workload",
         "runtime/histories.py",
         ("tests/unit/runtime/test_gaps.py",),
-        ('workload="" if by_hand else name', "workload=name"),
+        ('workload="" if may_be_anywhere else name', "workload=name"),
     ),
     mutant(
         "status that somebody waits for waits for its turn",

@@ -48,6 +48,8 @@ ODD = (
     "tests/unit/kube/pods/test_restores.py",
     "tests/unit/kube/pods/test_odd_watches.py",
 )
+BY_HAND = ("tests/unit/runtime/test_ids_by_hand.py",)
+SAME_IDS = ("tests/unit/runtime/test_same_ids.py",)
 FULL = ("tests/unit/runtime/test_full_ledger.py",)
 STORE = (
     "tests/unit/kube/pods/test_store.py",

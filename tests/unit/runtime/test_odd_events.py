@@ -17,7 +17,7 @@ from staticgroup.core.snapshot import History, Injected
 from staticgroup.kube.pods.behind import Lineage
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.problem import problem_of
-from staticgroup.runtime.histories import Histories
+from staticgroup.runtime.histories import Histories, Premise
 from support.fake_apiserver import FakeApiServer
 from support.fake_gateways import FakeKafka, FakeKube
 from unit.core.builders import workload
@@ -208,13 +208,15 @@ async def test_pod_that_only_the_replay_from_below_has_shown_was_not_seen_at_the
         assert dict(world.store.behind_workloads) == {("shop", "web"): floor}
         assert world.state("u2b") is None
         group = StaticGroup.from_wire(static_group())
+        kube = FakeKube(workloads={("shop", "web"): workload(2)})
+        kube.put_object("staticgroups", static_group())
         histories = Histories(
-            kube=FakeKube(workloads={("shop", "web"): workload(2)}), pods=world.store, policy_served=lambda: True, words=tuple, now_s=lambda: 60.0
+            kube=kube, pods=world.store, policy_served=lambda: True, words=tuple, now_s=lambda: 60.0
         )
         seats = tuple(SeatedPod(ordinal=n, uid=f"u{n}", node_name="node-a") for n in range(3))
         before = Checkpoint(epoch="e1", timeline="t1", at_s=40.0, workload_name="web", group_uid="sg-1", seats=seats)
         injected = Injected(scope="5c09e", watch_epoch="e1", method="Policy", id_template="{podName}.5c09e", session_timeout_ms=None)
-        known = await histories.checkpoint(group, group.spec, History(injected=injected, continuity=before), None)
+        known = await histories.checkpoint(group, group.spec, History(injected=injected, continuity=before), None, Premise())
         assert known is not None
         assert known.is_unbroken(0)
         assert not known.is_unbroken(2)

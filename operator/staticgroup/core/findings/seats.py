@@ -8,6 +8,7 @@ from typing import Final
 from ...api import remedies
 from ...api.resources.status import ExceptionKind
 from ..evidence.chain import Incarnation, IncarnationState, way_out
+from ..next_pods.injection import InjectionVerdict
 from ..plan import Plan
 from ..seats import Standing
 from ..snapshot import Snapshot
@@ -49,13 +50,14 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             remedy = f"a member of its pod holds {near.instance_id}"
         subject = Subject(instance_id=seat.key, pod_name=seat.pod_name)
         yield Finding(kind=ExceptionKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
+    is_silenced = plan.injection is not None and plan.injection.verdict is InjectionVerdict.CONFLICTING
     for pod in plan.pods_without_id:
         workload = snapshot.workload.name if snapshot.workload else pod.pod_name.rpartition("-")[0]
         yield Finding(
             kind=ExceptionKind.WITHOUT_ID,
             reason="StartedWithoutId",
             sentence="runs without its id",
-            remedy=remedies.give_ids(namespace, workload),
+            remedy=remedies.DIVIDE_IDS if is_silenced else remedies.give_ids(namespace, workload),
             subject=Subject(pod_name=pod.pod_name),
         )
 

@@ -9,6 +9,7 @@ from ...api.injection import follows_annotation
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.staticgroup import StaticGroupSpec
 from ..evidence.chain import IncarnationState
+from ..ids.naming import keep_ids_in_copies
 from ..ids.suffixes import unheeded_suffix
 from ..next_pods.injection import InjectionPlan, InjectionVerdict
 from ..next_pods.timeouts import TimeoutPlan, TimeoutVerdict, seconds
@@ -62,33 +63,56 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=sentence)
     if plan.too_large:
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=TOO_LARGE)
-    if injection.verdict is InjectionVerdict.NOT_SERVED:
-        return Finding(kind=kind, reason=Reason.POLICY_NOT_SERVED, sentence=f"{injection.message}.")
+    if injection.verdict in (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING):
+        return _not_given(injection)
     if plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY:
-        return _pods_without_id(snapshot, plan)
+        return _pods_without_id(spec, snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
         live = sum(p.state is IncarnationState.LIVE for p in snapshot.pods)
-        sentence = f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, injection)}{_suffix_note(spec, plan)}"
+        sentence = f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, snapshot, plan)}{_suffix_note(spec, plan)}"
         return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
     sentence = f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}"
     return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
 
 
-def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
+def _not_given(injection: InjectionPlan) -> Finding:
+    """Say why the next pods get no id although the spec asks for it."""
+    kind = ConditionType.INJECTED
+    if injection.verdict is InjectionVerdict.NOT_SERVED:
+        return Finding(kind=kind, reason=Reason.POLICY_NOT_SERVED, sentence=f"{injection.message}.")
+    sentence = f"New pods get no id: {injection.message}, and pods with the same id would fence each other; pods that run keep theirs"
+    return Finding(kind=kind, reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedies.DIVIDE_IDS)
+
+
+def _pods_without_id(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     without, workload = plan.pods_without_id, snapshot.workload.name if snapshot.workload else ""
+    earlier = _earlier_pods(spec, snapshot, plan)
     return Finding(
         kind=ConditionType.INJECTED,
         reason=Reason.PODS_WITHOUT_ID,
         sentence=f"{len(without)} pods run without the id they should have, such as {without[0].pod_name}: they were created "
-        "before the injection was in force or set another id",
+        f"before the injection was in force or set another id" + (f"; {earlier}" if earlier else ""),
         remedy=remedies.give_ids(snapshot.namespace, workload),
     )
 
 
-def _annotation_note(spec: StaticGroupSpec, injection: InjectionPlan) -> str:
-    """Say that the ids can be edited where they can; nothing where they are composed of the pod's name."""
-    if injection.injected is None or not follows_annotation(spec.identity, injection.injected.id_template):
+def _earlier_pods(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
+    """Say what pods of an earlier template cost, and until when; nothing where a copy of none may keep its id."""
+    pods = keep_ids_in_copies(spec, plan.history, snapshot.pods)
+    if not pods or spec.identity.exclusive:
         return ""
+    return (
+        f"{len(pods)} pods, such as {pods[0].pod_name}, follow an annotation by an earlier id template: until they are replaced, "
+        "a gap of the pod watch leaves every seat in doubt"
+    )
+
+
+def _annotation_note(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
+    """Say that the ids can be edited where they can; nothing where they are composed of the pod's name."""
+    injected = plan.history.injected
+    if injected is None or not follows_annotation(spec.identity, injected.id_template):
+        earlier = _earlier_pods(spec, snapshot, plan)
+        return f" {earlier}." if earlier else ""
     return (
         f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container starts: "
         "do not edit it. A copy of a pod may keep it, so a gap of the pod watch leaves every seat in doubt."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
-from ...api.injection import env_suffixes, suffix_in_force
+from ...api.injection import env_suffixes, follows_annotation, suffix_in_force
 from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from ...api.schema import INT32_MAX
 from ..evidence.chain import Incarnation
@@ -108,6 +109,30 @@ def naming_or_none(spec: StaticGroupSpec, history: History) -> Naming | None:
     except (InvalidInstanceIdError, ValueError):
         return None
     return naming if naming.schemes else None
+
+
+def keep_ids_in_copies(spec: StaticGroupSpec, history: History, pods: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
+    """Return the pods that got an id from an annotation by an earlier template, so that a copy of one may keep it.
+
+    Parameters
+    ----------
+    pods: those of the workload that exist; once all of them were replaced, an earlier template costs nothing any more.
+
+    Notes
+    -----
+    A pod that carries the ids of the present template and none of those templates is one of the present, also where it reads
+    variables that nobody sees (`envFrom`).
+    """
+    templates = [t for t in history.templates if follows_annotation(spec.identity, t)]
+    naming = naming_or_none(spec, history) if templates else None
+    if naming is None:
+        return tuple(p for p in pods if templates and not p.ids_are_fixed)
+    earlier = [s for s in naming.schemes[1:] if s.template in templates]
+
+    def is_of_the_present(pod: Incarnation) -> bool:
+        return naming.gives(pod) and all(s.appended_to(i) is None for s in earlier for i in pod.instance_ids)
+
+    return tuple(p for p in pods if not p.ids_are_fixed and not is_of_the_present(p))
 
 
 def issued_since_s(naming: Naming, group: StaticGroup, *, cluster_uid: str) -> float:

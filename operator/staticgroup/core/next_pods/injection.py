@@ -7,7 +7,7 @@ continuity epoch is kept beside the scope and is what the evidence chain compare
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ...api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, identity_scope, resolve_template
@@ -31,6 +31,7 @@ class InjectionVerdict(StrEnum):
     NOT_SERVED = "NotServed"
     WAITING = "Waiting"
     INVALID = "Invalid"
+    CONFLICTING = "Conflicting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,8 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
             injected=before, templates=history.templates, verdict=InjectionVerdict.INVALID, message=str(error)
         )
     verdict, message = _method_verdict(spec, snapshot)
+    if verdict is InjectionVerdict.ACTIVE and snapshot.prior_claims:
+        return _silenced(snapshot, history)
     injects = verdict is InjectionVerdict.ACTIVE
     injected = Injected(
         scope=scope,
@@ -90,6 +93,22 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         templates = tuple(dict.fromkeys((before.id_template, *templates)))
     templates = tuple(t for t in templates if t != template)[:TEMPLATES_MAX]
     return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message)
+
+
+def _silenced(snapshot: Snapshot, history: History) -> InjectionPlan:
+    """Give the next pods no id, because pods of another StaticGroup hold the same: a dynamic member fences nobody.
+
+    Notes
+    -----
+    What was never issued is not remembered either, or the conflict would outlast the template that caused it.
+    """
+    before = history.injected
+    return InjectionPlan(
+        injected=before and replace(before, method=InjectionMethod.NONE.value),
+        templates=history.templates,
+        verdict=InjectionVerdict.CONFLICTING,
+        message=f"StaticGroup {', '.join(snapshot.prior_claims)} issued the same ids first",
+    )
 
 
 def _own_scope(snapshot: Snapshot) -> str:

@@ -80,13 +80,21 @@ def _condition(finding: Finding, observed_generation: int, now: datetime) -> Con
     )
 
 
+def _silence(snapshot: Snapshot) -> str:
+    """Say that the next pods get no id; nothing where the ids were this StaticGroup's first."""
+    if not snapshot.prior_claims:
+        return ""
+    firsts = ", ".join(snapshot.prior_claims)
+    return f" Until then new pods of this one get no id, because {firsts} issued it first; pods that run keep theirs."
+
+
 def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) -> Finding:
     if snapshot.overlaps:
         return Finding(
             kind=_T.READY,
             reason=Reason.CONFLICTING_STATIC_GROUPS,
             sentence=f"StaticGroup {', '.join(snapshot.overlaps)} may issue the same ids of this group (by its present or an "
-            "earlier id template); neither removes members until the template of one of them is changed.",
+            f"earlier id template); neither removes members until the template of one of them is changed.{_silence(snapshot)}",
         )
     by_kind = {part.kind: part for part in parts}
     is_observing = spec.mode is Mode.OBSERVE

@@ -1,0 +1,128 @@
+"""Under which names an id can be, and which of two StaticGroups gives it."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+from .suites import BY_HAND, SAME_IDS
+
+HISTORIES, NAMING, STORES = "runtime/histories.py", "core/ids/naming.py", "runtime/stores.py"
+
+NAMES = tuple(
+    mutant(name, path, suite, change)
+    for path, suite, name, change in (
+        (
+            HISTORIES,
+            BY_HAND,
+            "ids that follow an annotation stay under their names",
+            ("method != InjectedMethod.POLICY or follows_annotation(spec.identity, t) for", "method != InjectedMethod.POLICY for"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "template that was decided taken for the one in force",
+            ("for i in (history.injected, injected) if", "for i in (history.injected,) if"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "ids stay under their names while nothing is injected",
+            ("if not is_acting or spec.identity.method", "if spec.identity.method"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "pods of an earlier template forgotten",
+            ("return bool(keep_ids_in_copies(", "return False and bool(keep_ids_in_copies("),
+        ),
+        (
+            NAMING,
+            BY_HAND,
+            "earlier template that follows an annotation counts for ever",
+            ("return tuple(p for p in pods if not p.ids_are_fixed and not is_of_the_present(p))", "return tuple(pods)"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "spec that changed and changed back while nobody looked",
+            (" if is_untold or self._are_by_hand(", " if self._are_by_hand("),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "edit of the spec in a gap that no watch has told",
+            ("isinstance(read, KubeProblem) or not is_as_looked_at or", "isinstance(read, KubeProblem) or"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "one edit of the spec counts as many",
+            ("generation > (premise.generation or generation) + 1 and", "generation > (premise.generation or generation) and"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "user's word that ids are exclusive not asked after edits",
+            (" + 1 and not spec.identity.exclusive", " + 1"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "ids by hand forgotten before the watch is heard",
+            ("premise.holds_since_s > self.now_s() - silent_s", "premise.holds_since_s > self.now_s()"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "ids by hand forgotten where no checkpoint can be made",
+            ("        return replace(history, continuity=replace(before, ids_by_hand=True))", "        return history"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "ids by hand never forgotten",
+            ("            premise.holds_since_s = self.now_s()\n", "            pass\n"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "ids that could be by hand when the watch was heard last trusted beside a blind workload",
+            ("may_be_anywhere = by_hand or (before is not None and before.ids_by_hand)", "may_be_anywhere = by_hand"),
+        ),
+        (
+            STORES,
+            SAME_IDS,
+            "ids given that another StaticGroup issued first",
+            ("if _rank(self.groups[k]) < rank and", "if False and"),
+        ),
+        (
+            STORES,
+            SAME_IDS,
+            "who begins keeps the ids of who injects",
+            ("        place = 2\n", "        place = 0\n"),
+        ),
+        (
+            STORES,
+            SAME_IDS,
+            "who yielded takes his ids back as the older one",
+            ("is InjectionMethod.NONE or spec.mode is Mode.OBSERVE else 2", "is InjectionMethod.NONE or spec.mode is Mode.OBSERVE else 0"),
+        ),
+        (
+            STORES,
+            SAME_IDS,
+            "who does not inject keeps the ids of who does",
+            ("place = 1 if", "place = 0 if"),
+        ),
+        (
+            STORES,
+            SAME_IDS,
+            "ids silenced for those of an earlier template",
+            ("schemes, rank = _made_of(mine, (template,)), _rank(mine)", "schemes, rank = _schemes(mine), _rank(mine)"),
+        ),
+        (
+            "core/next_pods/injection.py",
+            SAME_IDS,
+            "template that was never issued remembered",
+            ("        injected=before and replace(before, method=InjectionMethod.NONE.value),", "        injected=before and replace(before, method=InjectionMethod.NONE.value, id_template=\"x\"),"),
+        ),
+    )
+)

@@ -1,0 +1,165 @@
+"""Two StaticGroups that make the same ids: pods of both would fence each other, so the next pods of one get none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticgroup.runtime.stores import Stores
+
+from .operator_world import OperatorWorld, static_group
+
+Json = dict[str, Any]
+TEMPLATE = "app-{ordinal}"
+IDENTITY: Json = {"identity": {"template": TEMPLATE, "exclusive": True}}
+EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+
+
+def group(name: str, created: str, *, method: str | None = "Policy", template: str = TEMPLATE, **spec: Any) -> Json:
+    """Write a StaticGroup with a StatefulSet of its own; `method` is the one in force, None where no id was issued yet."""
+    body = static_group(f"uid-{name}", **({"workloadRef": {"name": name}} | IDENTITY | spec))
+    body["metadata"] |= {"name": name, "creationTimestamp": created}
+    if method is not None:
+        ids = [{"annotation": "staticgroup.io/instance-id", "suffix": ""}]
+        injected = {"scope": "3fa9c1d2", "watchEpoch": "e1", "method": method, "idTemplate": template, "ids": ids, "env": []}
+        body["status"] = {"injected": injected}
+    return body
+
+
+def yields(*bodies: Json) -> set[str]:
+    """Return the StaticGroups whose next pods get no id."""
+    stores = Stores()
+    keys = [("shop", body["metadata"]["name"]) for body in bodies]
+    for key, body in zip(keys, bodies, strict=True):
+        stores.put_group(key, body)
+    return {name for namespace, name in keys if stores.prior_claims((namespace, name))}
+
+
+BY_HAND: Json = {"identity": {"template": TEMPLATE, "exclusive": True, "method": "None"}}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (group("a", EARLIER), group("b", LATER), {"b"}),
+        (group("a", LATER), group("b", EARLIER), {"a"}),
+        (group("a", LATER, method=None), group("b", LATER, method=None), {"b"}),
+        (group("a", EARLIER, template="old-{ordinal}"), group("b", LATER), {"a"}),
+        (group("a", EARLIER, method="None"), group("b", LATER), {"a"}),
+        (group("a", EARLIER, method=None), group("b", LATER, method="None", **BY_HAND), {"a"}),
+        (group("a", EARLIER, method=None), group("b", LATER, method="None", mode="Observe"), {"a"}),
+        (group("a", EARLIER, method="None", mode="Observe"), group("b", LATER), {"a"}),
+        (group("a", EARLIER), group("b", LATER, groupId="audit"), set()),
+        (group("a", EARLIER), group("b", LATER, identity={"template": "{podName}.{scope}"}, template="{podName}.3fa9c1d2"), set()),
+    ],
+    ids=[
+        "the older one keeps",
+        "whatever their names are",
+        "of one second the uid decides",
+        "an edited template yields to ids that are injected",
+        "who yielded goes on to yield",
+        "ids that are set by hand are issued",
+        "ids of mode Observe may be",
+        "a watcher yields to who injects",
+        "another Kafka group",
+        "other ids",
+    ],
+)
+def test_of_two_that_make_the_same_ids_one_gives_no_more(a: Json, b: Json, expected: set[str]) -> None:
+    assert yields(a, b) == expected
+    assert yields(b, a) == expected
+
+
+def test_template_that_makes_no_id_of_another_is_not_silenced_by_an_earlier_one_that_did() -> None:
+    """Both remove nothing while pods of the earlier template may live; the ids of the next pods are nobody else's."""
+    mine = group("a", LATER, identity={"template": "new-{ordinal}", "exclusive": True}, template="new-{ordinal}")
+    mine["status"]["issued"] = {"ordinals": "0-2", "templates": [TEMPLATE]}
+    assert yields(mine, group("b", EARLIER)) == set()
+
+
+def put_twin(world: OperatorWorld, created: str) -> None:
+    body = group("twin", created, workloadRef={"name": "pay"})
+    world.stores.put_group(("shop", "twin"), body)
+
+
+async def a_conflict(created: str) -> OperatorWorld:
+    """Let a StaticGroup of the same ids come to one whose pods run."""
+    world = OperatorWorld(**IDENTITY)
+    world.template = TEMPLATE
+    await world.started()
+    world.declare(static_group(**IDENTITY))
+    put_twin(world, created)
+    await world.settled(2)
+    return world
+
+
+def method(world: OperatorWorld) -> str:
+    assert world.status.injected is not None
+    return world.status.injected.method.value
+
+
+async def test_next_pods_get_no_id_that_another_staticgroup_issued_first() -> None:
+    world = await a_conflict("2001-01-01T00:00:00Z")
+    assert method(world) == "None"
+    assert world.condition("Ready")[:2] == ("False", "ConflictingStaticGroups")
+    assert "new pods of this one get no id" in world.condition("Ready")[2]
+    status, reason, message = world.condition("Injected")
+    assert (status, reason) == ("False", "ConflictingStaticGroups")
+    assert "shop/twin issued the same ids first" in message
+    assert "change the id template" in message
+
+
+async def test_whose_ids_they_were_first_goes_on_to_give_them() -> None:
+    world = await a_conflict("2101-01-01T00:00:00Z")
+    assert method(world) == "Policy"
+    assert world.condition("Ready")[1] == "ConflictingStaticGroups"
+    assert "no id" not in world.condition("Ready")[2]
+
+
+async def test_pods_that_run_keep_their_ids_and_are_members_as_ever() -> None:
+    world = await a_conflict("2001-01-01T00:00:00Z")
+    assert world.status.members is not None
+    assert (world.status.members.joined, world.status.members.foreign) == (3, 0)
+
+
+async def test_pod_that_starts_without_an_id_is_not_to_be_restarted_for_one() -> None:
+    world = await a_conflict("2001-01-01T00:00:00Z")
+    world.end(2)
+    world.start(2, "u2b", joins=False, instance_ids=frozenset())
+    await world.settled(2)
+    (finding,) = (e for e in world.status.exceptions if e.kind.value == "WithoutId")
+    assert "change the id template" in finding.message
+    assert "restart" not in finding.message
+
+
+async def test_ids_are_given_again_once_the_other_one_is_gone() -> None:
+    world = await a_conflict("2001-01-01T00:00:00Z")
+    world.stores.drop_group(("shop", "twin"), "uid-twin")
+    await world.settled(2)
+    assert method(world) == "Policy"
+    assert world.condition("Ready")[0] == "True"
+
+
+async def test_template_that_was_never_issued_is_not_remembered() -> None:
+    """Or the conflict would outlast the edit that caused it."""
+    world = await OperatorWorld().started()
+    world.declare(static_group(generation=2))
+    put_twin(world, "2101-01-01T00:00:00Z")
+    world.declare(static_group(generation=3, **IDENTITY))
+    await world.settled(2)
+    assert method(world) == "None"
+    world.declare(static_group(generation=4))
+    await world.settled(2)
+    assert method(world) == "Policy"
+    assert world.condition("Ready")[0] == "True"
+    assert world.status.issued is not None
+    assert world.status.issued.templates == []
+
+
+async def test_new_staticgroup_issues_nothing_while_its_ids_are_anothers() -> None:
+    world = OperatorWorld(**IDENTITY)
+    put_twin(world, "2101-01-01T00:00:00Z")
+    await world.settled(2)
+    assert world.status.injected is None
+    assert world.condition("Injected")[:2] == ("False", "ConflictingStaticGroups")
