@@ -26,7 +26,7 @@ from ..core.snapshot import Snapshot
 from ..core.status.checkpoints import sealed, wire_continuity
 from ..core.status.memory import history_from, wire_ledger
 from ..core.status.projection import project
-from ..core.status.statements import suspended_condition
+from ..core.status.statements import suspended_conditions
 from ..kafka.credentials import ConnectionSettings
 from ..kafka.gateway import KafkaGateway
 from ..kube.gateway import KubeGateway
@@ -315,7 +315,9 @@ class Reconciler:
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         spec = self._effective(group.spec)
         before = memory.status or StaticGroupStatus()
-        ready = suspended_condition(group.metadata.generation, now)
+        conditions = tuple(before.conditions)
+        for condition in suspended_conditions(group.metadata.generation, now):
+            conditions = set_condition(conditions, condition, now)
         if memory.history.injected is not None:
             carried = await self.histories.checkpoint(
                 group, spec, memory.history, memory.settled, elsewhere=None, words=False
@@ -325,7 +327,7 @@ class Reconciler:
         status = before.model_copy(
             update={
                 "observed_generation": group.metadata.generation,
-                "conditions": list(set_condition(tuple(before.conditions), ready, now)),
+                "conditions": list(conditions),
                 "ledger": wire_ledger(remembered(known, memory)),
                 "continuity": wire_continuity(memory.history.continuity),
             }

@@ -12,6 +12,7 @@ from ..plan import Plan
 from ..seats import Standing
 from ..snapshot import Snapshot
 from . import Finding, Subject
+from .workload import way_to_id
 
 UNKNOWN_SUFFIX: Final = "UnknownSuffix"
 
@@ -43,19 +44,19 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     for seat in plan.table.of(Standing.MISSING) if plan.table is not None else ():
         near = plan.suffix.for_pod(seat.pod_name) if plan.suffix is not None else None
         reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
-        remedy = remedies.restart_pod(namespace, seat.pod_name)
+        has_dynamic = plan.table is not None and bool(plan.table.dynamic)
+        remedy = remedies.take_ids() if has_dynamic else remedies.restart_pod(namespace, seat.pod_name)
         if near is not None and plan.suffix is not None:
             reason, sentence = UNKNOWN_SUFFIX, f"set {plan.suffix.remedy}"
             remedy = f"a member of its pod holds {near.instance_id}"
         subject = Subject(instance_id=seat.key, pod_name=seat.pod_name)
         yield Finding(kind=ExceptionKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
     for pod in plan.pods_without_id:
-        workload = snapshot.workload.name if snapshot.workload else pod.pod_name.rpartition("-")[0]
         yield Finding(
             kind=ExceptionKind.WITHOUT_ID,
             reason="StartedWithoutId",
             sentence="runs without its id",
-            remedy=remedies.give_ids(namespace, workload),
+            remedy=way_to_id(snapshot, plan, pod.pod_name),
             subject=Subject(pod_name=pod.pod_name),
         )
 

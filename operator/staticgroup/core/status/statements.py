@@ -58,15 +58,24 @@ def conditions_of(
     return tuple(_condition(finding, generation, now) for finding in findings_of_round(spec, snapshot, plan, executed))
 
 
-def suspended_condition(observed_generation: int, now: datetime) -> Condition:
-    """Return the Ready condition of a suspended StaticGroup."""
+def suspended_conditions(observed_generation: int, now: datetime) -> tuple[Condition, ...]:
+    """Return the conditions of a suspended StaticGroup: nobody looks, so what was true before may be so no more."""
     finding = Finding(
         kind=_T.READY,
         reason=Reason.SUSPENDED,
         sentence="Nothing is done because spec.suspend is true.",
         remedy="Set it to false to go on.",
     )
-    return _condition(finding, observed_generation, now)
+    unseen = (
+        Finding(
+            kind=kind,
+            reason=Reason.NOT_OBSERVED_YET,
+            status=ConditionStatus.UNKNOWN,
+            sentence="Not looked at while spec.suspend is true.",
+        )
+        for kind in (*_SUMMED_UP, _T.TIMEOUT_SUFFICIENT)
+    )
+    return tuple(_condition(f, observed_generation, now) for f in (finding, *unseen))
 
 
 def _condition(finding: Finding, observed_generation: int, now: datetime) -> Condition:
