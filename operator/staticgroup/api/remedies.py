@@ -20,6 +20,11 @@ def restart_pod(namespace: str, pod_name: str) -> str:
     return f"a fenced client does not come back by itself, restart its pod: kubectl -n {namespace} delete pod {pod_name}"
 
 
+def end_pod(namespace: str, pod_name: str) -> str:
+    """Say how the member of a live pod that nothing ends comes to leave."""
+    return f"it leaves once that pod has ended, which nothing does now; if it is not needed: kubectl -n {namespace} delete pod {pod_name}"
+
+
 def take_ids() -> str:
     """Say what to look at where pods carry their ids and members are in the group without any."""
     return (

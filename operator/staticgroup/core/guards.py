@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from ..api import remedies
 from ..api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
 from .evidence.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
@@ -227,10 +228,9 @@ def chain_not_proven(c: Candidate) -> Hit | None:
         return Hit(guard, c.chain.sentence, c.chain.remedy)
     live = (i for i in c.chain.incarnations if i.state is IncarnationState.LIVE)
     stays = next((i for i in live if not _is_ending(c, i)), None)
-    if stays is None:
+    if stays is None or c.chain.clause is ChainClause.NAMESAKE:  # such a wait ends with the session, not with the pod
         return Hit(guard, c.chain.sentence, c.chain.remedy, 5.0)
-    remedy = f"nothing ends it now; if it is not needed: kubectl -n {stays.namespace} delete pod {stays.pod_name}"
-    return Hit(guard, c.chain.sentence, remedy, 5.0, is_lasting=True)
+    return Hit(guard, c.chain.sentence, remedies.end_pod(stays.namespace, stays.pod_name), 5.0, is_lasting=True)
 
 
 def _is_ending(c: Candidate, pod: Incarnation) -> bool:
