@@ -179,7 +179,8 @@ def pods_without_id(
     for key, ordinal in expected.items():
         wanted.setdefault(f"{naming.schemes[0].workload_name}-{ordinal}", set()).add(key)
     live = (p for p in pods if p.state is IncarnationState.LIVE and not p.is_deleting)
-    return tuple(p for p in live if not wanted.get(p.pod_name, set()) <= naming.expand(p).instance_ids)
+    lacking = (p for p in live if not wanted.get(p.pod_name, set()) <= p.instance_ids)
+    return tuple(p for p in lacking if not wanted[p.pod_name] <= naming.expand(p).instance_ids)
 
 
 def is_continuous(snapshot: Snapshot, history: History, ordinal: int | None) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from ...api import names, remedies
 from ...api.injection import follows_annotation
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.staticgroup import StaticGroupSpec
-from ..evidence.chain import Incarnation, IncarnationState
+from ..evidence.chain import IncarnationState
 from ..ids.naming import ordinal_of_pod
 from ..ids.suffixes import unheeded_suffix
 from ..next_pods.injection import InjectionPlan, InjectionVerdict
@@ -88,8 +87,9 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
     first = without[0]
     cause = "they were created before the injection was in force or set another id"
     if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
-        cause = "nothing is injected, because identity.method is None, and their template gives them no id or another"
-    others = {other for pod in without for other in _whose(plan, pod)}
+        cause = "identity.method is None, and their environment shows no id or another (an id that is a literal or composed of "
+        cause += "metadata.name can be seen)"
+    others = _whose(plan)
     if others:
         cause += f"; some carry the id of {min(others)}, and the members of one id fence each other"
     return Finding(
@@ -100,11 +100,11 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
     )
 
 
-def _whose(plan: Plan, pod: Incarnation) -> Iterable[str]:
-    """Yield the names of the pods of the present scheme whose ids a pod carries besides its own."""
-    for seat in plan.table.wanted if plan.table is not None else ():
-        if seat.pod_name != pod.pod_name and seat.key in pod.instance_ids:
-            yield seat.pod_name
+def _whose(plan: Plan) -> set[str]:
+    """Return the names of the pods whose ids others carry that lack their own."""
+    owners = {seat.key: seat.pod_name for seat in plan.table.wanted} if plan.table is not None else {}
+    carried = ((pod.pod_name, owners.get(i)) for pod in plan.pods_without_id for i in pod.instance_ids)
+    return {owner for pod_name, owner in carried if owner is not None and owner != pod_name}
 
 
 def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
