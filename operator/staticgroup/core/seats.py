@@ -25,7 +25,7 @@ OVERDUE_AFTER_S = 300.0
 """A member that is away for so long is no longer away for a restart: its pod is unschedulable, without image, crash-looping,
 or is not even made."""
 SAME_MEMBER_READY_S = 60.0
-"""A pod that is Ready this long has joined; a member seen under two such pods belongs to neither."""
+"""A pod that is Ready this long has mostly joined; a member seen beside two such pods is not known to be of either."""
 COORDINATOR_CHANGE_SETTLE_S = 2.0
 """Just after a fail-over a describe may show the state before the last write; believe two, this far apart."""
 SIGHTINGS_MAX = 4

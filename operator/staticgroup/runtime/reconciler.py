@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from ..api.resources.conditions import set_condition
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
@@ -315,9 +314,7 @@ class Reconciler:
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         spec = self._effective(group.spec)
         before = memory.status or StaticGroupStatus()
-        conditions = tuple(before.conditions)
-        for condition in suspended_conditions(group.metadata.generation, now):
-            conditions = set_condition(conditions, condition, now)
+        conditions = suspended_conditions(before.conditions, group.metadata.generation, now)
         if memory.history.injected is not None:
             carried = await self.histories.checkpoint(
                 group, spec, memory.history, memory.settled, elsewhere=None, words=False

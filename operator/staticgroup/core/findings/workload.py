@@ -87,8 +87,10 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
     first = without[0]
     cause = "they were created before the injection was in force or set another id"
     if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
-        cause = "identity.method is None, and their environment shows no id or another (an id that is a literal or composed of "
-        cause += "metadata.name can be seen)"
+        cause = (
+            "identity.method is None, and their environment shows none or another (what is a literal or composed of metadata.name "
+            "can be seen)"
+        )
     others = _whose(plan)
     if others:
         cause += f"; some carry the id of {min(others)}, and the members of one id fence each other"

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.resources.conditions import Condition, stated
+from ...api.resources.conditions import Condition, set_condition, stated
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..findings import Finding
 from ..findings.kafka import authorized, connected
@@ -58,8 +58,13 @@ def conditions_of(
     return tuple(_condition(finding, generation, now) for finding in findings_of_round(spec, snapshot, plan, executed))
 
 
-def suspended_conditions(observed_generation: int, now: datetime) -> tuple[Condition, ...]:
-    """Return the conditions of a suspended StaticGroup: nobody looks, so what was true before may be so no more."""
+def suspended_conditions(before: Sequence[Condition], observed_generation: int, now: datetime) -> tuple[Condition, ...]:
+    """Return the conditions of a suspended StaticGroup: nobody looks, so what was true before may be so no more.
+
+    Parameters
+    ----------
+    before: as they stand; those of other writers are kept.
+    """
     finding = Finding(
         kind=_T.READY,
         reason=Reason.SUSPENDED,
@@ -73,9 +78,13 @@ def suspended_conditions(observed_generation: int, now: datetime) -> tuple[Condi
             status=ConditionStatus.UNKNOWN,
             sentence="Not looked at while spec.suspend is true.",
         )
-        for kind in (*_SUMMED_UP, _T.TIMEOUT_SUFFICIENT)
+        for kind in _T
+        if kind is not _T.READY and any(c.type == kind for c in before)
     )
-    return tuple(_condition(f, observed_generation, now) for f in (finding, *unseen))
+    conditions = tuple(before)
+    for told in (finding, *unseen):
+        conditions = set_condition(conditions, _condition(told, observed_generation, now), now)
+    return conditions
 
 
 def _condition(finding: Finding, observed_generation: int, now: datetime) -> Condition:
