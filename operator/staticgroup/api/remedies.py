@@ -19,12 +19,40 @@ LIST_GAPS: Final = "staticgroup confirm-gap --list"
 
 def restart_pod(namespace: str, pod_name: str) -> str:
     """Say what brings back a member whose pod is Ready but which is not in the group."""
-    return f"a fenced client does not come back by itself, restart its pod: kubectl -n {namespace} delete pod {pod_name}"
+    return f"a fenced client does not come back by itself, restart its pod: {_delete(namespace, pod_name)}"
+
+
+def end_pod(namespace: str, pod_name: str) -> str:
+    """Say how the member of a live pod that nothing ends comes to leave."""
+    return f"it leaves once that pod has ended, which nothing does now; if it is not needed: {_delete(namespace, pod_name)}"
+
+
+def take_ids() -> str:
+    """Say what to look at where pods carry their ids and members are in the group without any."""
+    return (
+        "members without group.instance.id are in the group, so look whether the clients take theirs from the variable that "
+        "spec.identity names"
+    )
 
 
 def give_ids(namespace: str, workload_name: str) -> str:
     """Say how pods that run without the id they should have come to it."""
     return f"new pods get theirs: kubectl -n {namespace} rollout restart statefulset/{workload_name}"
+
+
+def give_id(namespace: str, pod_name: str) -> str:
+    """Say the same of a pod that no rollout replaces: with updateStrategy OnDelete, or below the partition."""
+    return f"new pods get theirs, and no rollout replaces this one: {_delete(namespace, pod_name)}"
+
+
+def write_ids(id_template: str) -> str:
+    """Say how pods come to their ids where nothing is injected.
+
+    Parameters
+    ----------
+    id_template: as issued, with `{podName}` and `{ordinal}` left.
+    """
+    return f"compose the id of each pod in the pod template as {id_template}, and roll the StatefulSet"
 
 
 def confirm_end(namespace: str) -> str:
@@ -35,6 +63,10 @@ def confirm_end(namespace: str) -> str:
 def confirm_end_elsewhere(namespace: str) -> str:
     """Say the same of a pod that no ledger names, so that `confirm` does not know it."""
     return f"{_ENDED}: create a PodEndConfirmation of this uid in namespace {namespace}"
+
+
+def _delete(namespace: str, pod_name: str) -> str:
+    return f"kubectl -n {namespace} delete pod {pod_name}"
 
 
 _ENDED: Final = "if its process has surely ended"

@@ -16,11 +16,12 @@ from typing import Final, NamedTuple
 from ..api import remedies
 from ..api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
-from .evidence.chain import ChainClause, ChainVerdict
+from .evidence.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
 from .findings import Finding, Subject
 from .group import GroupView, MemberView
+from .ids.naming import ordinal_of_pod
 from .protocols import can_leave
-from .seats import Seat
+from .seats import OVERDUE_AFTER_S, Seat
 from .snapshot import Snapshot
 
 WORKLOAD_MISSING_HOLD_S = 60.0
@@ -108,6 +109,8 @@ class Hit(NamedTuple):
     sentence: str
     remedy: str = ""
     requeue_after_s: float | None = None
+    is_lasting: bool = False
+    """Although what its guard says passes by itself mostly."""
 
 
 Rule = Callable[[Candidate], Hit | None]
@@ -121,7 +124,7 @@ def suspended(c: Candidate) -> Hit | None:
 def policy_never(c: Candidate) -> Hit | None:
     """Hold everything when the user wants sessions to expire."""
     if c.spec.removal.policy is RemovalPolicy.NEVER:
-        return Hit(Guard.POLICY_NEVER, "spec.removal.policy is Never; the member leaves when its session expires")
+        return Hit(Guard.POLICY_NEVER, "spec.removal.policy is Never; the member leaves when its process ends and its session expires")
     return None
 
 
@@ -163,7 +166,12 @@ def pods_unseen(c: Candidate) -> Hit | None:
     """Hold when the workload says it has more pods than we see: a carrier out of sight looks like a departure."""
     workload = c.snapshot.workload
     # Just after an end the StatefulSet's status is a moment behind the pods.
-    just_gone = sum(not i.object_present and c.now_s - i.since_s < STATUS_BEHIND_S for i in c.snapshot.known)
+    just_gone = sum(
+        not i.object_present
+        and c.now_s - i.since_s < STATUS_BEHIND_S
+        and ordinal_of_pod(c.spec.workload_ref.name, i.pod_name) is not None
+        for i in c.snapshot.known
+    )
     if workload is not None and workload.status_replicas > len(c.snapshot.pods) + just_gone:
         return Hit(
             Guard.PODS_UNSEEN,
@@ -216,15 +224,40 @@ def chain_not_proven(c: Candidate) -> Hit | None:
     if c.chain.is_proven:
         return None
     guard = _CHAIN_GUARDS.get(c.chain.clause, Guard.CHAIN)
-    return Hit(guard, c.chain.sentence, c.chain.remedy, 5.0 if c.chain.clause in _PASSING_CLAUSES else None)
+    if c.chain.clause not in _PASSING_CLAUSES:
+        return Hit(guard, c.chain.sentence, c.chain.remedy)
+    live = (i for i in c.chain.incarnations if i.state is IncarnationState.LIVE)
+    stays = next((i for i in live if not _is_ending(c, i)), None)
+    if stays is None or c.chain.clause is ChainClause.NAMESAKE:  # such a wait ends with the session, not with the pod
+        return Hit(guard, c.chain.sentence, c.chain.remedy, 5.0)
+    return Hit(guard, c.chain.sentence, remedies.end_pod(stays.namespace, stays.pod_name), 5.0, is_lasting=True)
+
+
+def _is_ending(c: Candidate, pod: Incarnation) -> bool:
+    """True for a live pod that ends in the ordinary course of a scale-down, a rolling update or a deletion."""
+    if pod.is_deleting:
+        return True
+    workload, since_s = c.snapshot.workload, c.seat.memory.departed_since_s
+    ordinal = ordinal_of_pod(c.spec.workload_ref.name, pod.pod_name)
+    if ordinal is None or pod.namespace != c.snapshot.namespace:
+        return False
+    if workload is None:  # whether its pods are collected or orphaned, they do not say
+        return since_s is None or c.now_s - since_s < OVERDUE_AFTER_S
+    if workload.is_deleting:
+        return workload.is_ending
+    return workload.is_rolling if ordinal in workload.ordinals else True
 
 
 def two_incarnations(c: Candidate) -> Hit | None:
     """Hold when this very member outlived a change of pods: it belongs to somebody else (step 4)."""
     uids = {uid for member_id, uid, _ in c.seat.memory.sightings if member_id == c.member.member_id}
     if len(uids) > 1:
-        sentence = "the same member.id was seen under two pods that were both Ready, so it belongs to neither"
-        return Hit(Guard.TWO_INCARNATIONS, sentence, "find who else uses this id (another cluster, a copied id) and stop it")
+        sentence = (
+            "the same member.id was seen beside two pods, one after the other and each Ready for a minute: it is of neither, or of "
+            "the first one, whose session has not expired yet"
+        )
+        remedy = "if it is there after its session timeout, find who else uses this id (another cluster, a copied id) and stop it"
+        return Hit(Guard.TWO_INCARNATIONS, sentence, remedy)
     return None
 
 
@@ -299,6 +332,6 @@ def held(candidate: Candidate, hit: Hit) -> Finding:
         sentence=hit.sentence,
         remedy=hit.remedy,
         subject=Subject(instance_id=seat.key, member_id=candidate.member.member_id, pod_name=seat.pod_name or None),
-        is_transient=hit.guard in TRANSIENT_GUARDS,
+        is_transient=hit.guard in TRANSIENT_GUARDS and not hit.is_lasting,
         requeue_after_s=hit.requeue_after_s,
     )

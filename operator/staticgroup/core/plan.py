@@ -140,8 +140,7 @@ def _about_members(
     group = snapshot.group
     if isinstance(group, KafkaProblem):
         return base
-    without_id = base.pods_without_id
-    table = lay(role_of(spec), naming, expected, snapshot, group, base.history, now_s, without_id=without_id)
+    table = lay(role_of(spec), naming, expected, snapshot, group, base.history, now_s)
     history = replace(base.history, seats=table.memories())
     removals, kept = _plan_removals(spec, snapshot, group, table, naming, now_s)
     actions = (RemoveMembers(group_id=group.group_id, removals=removals),) if removals else ()

@@ -22,9 +22,10 @@ MISSING_AFTER_READY_S = 30.0
 """A Ready pod gets this long to join before its member counts as missing: librdkafka joins within 1-3 s, and a
 KIP-848 join may wait one heartbeat of every other member."""
 OVERDUE_AFTER_S = 300.0
-"""A pod that is this old and still not Ready is no restart any more: unschedulable, no image, or crash-looping."""
+"""A member that is away for so long is no longer away for a restart: its pod is unschedulable, without image, crash-looping,
+or is not even made."""
 SAME_MEMBER_READY_S = 60.0
-"""A pod that is Ready this long has joined; a member seen under two such pods belongs to neither."""
+"""A pod that is Ready this long has mostly joined; a member seen beside two such pods is not known to be of either."""
 COORDINATOR_CHANGE_SETTLE_S = 2.0
 """Just after a fail-over a describe may show the state before the last write; believe two, this far apart."""
 SIGHTINGS_MAX = 4
@@ -36,10 +37,12 @@ class Standing(StrEnum):
     JOINED = "Joined"
     AWAY = "Away"
     OVERDUE = "Overdue"
-    """Away, and its pod has existed for so long that no restart explains it."""
+    """Away for so long that no restart explains it, beside a pod."""
+    WITHOUT_POD = "WithoutPod"
+    """Away likewise, and there is no pod of its name."""
     MISSING = "Missing"
     UNISSUED = "Unissued"
-    """Its pod runs without the id, so that nobody can hold it yet."""
+    """Its pod runs without the id, so that nobody can hold it yet; whatever other ids it has."""
     DEPARTED = "Departed"
     VACATED = "Vacated"
     """Nobody wants it and its member was removed, which is remembered."""
@@ -123,20 +126,18 @@ class SeatTable:
 
 def lay(
     role: Role, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
-    now_s: float, *, without_id: Iterable[Incarnation] = (),
+    now_s: float,
 ) -> SeatTable:
     """Lay the table of one reading.
 
     Parameters
     ----------
     expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds. now_s: seconds since the Unix epoch.
-    without_id: see `pods_without_id`.
     """
     held = _held(role, group)
     reading = _Reading(group, snapshot, history, now_s)
-    bare = {pod.pod_name for pod in without_id}
     seats = [
-        reading.wanted(key, ordinal, f"{naming.schemes[0].workload_name}-{ordinal}", held.get(key, ()), bare)
+        reading.wanted(key, ordinal, f"{naming.schemes[0].workload_name}-{ordinal}", held.get(key, ()))
         for key, ordinal in expected.items()
     ]
     seats += _departed(naming, expected, held, reading)
@@ -173,9 +174,13 @@ def is_departed(naming: Naming, expected: Mapping[str, int], instance_id: str) -
 def pods_without_id(
     naming: Naming, expected: Mapping[str, int], pods: Sequence[Incarnation]
 ) -> tuple[Incarnation, ...]:
-    """Return the live pods of wanted ordinals that carry no id the present scheme makes."""
-    wanted_names = {f"{naming.schemes[0].workload_name}-{ordinal}" for ordinal in expected.values()}
-    return tuple(p for p in pods if p.pod_name in wanted_names and _lacks_id(naming, p))
+    """Return the live pods of wanted ordinals that lack an id which the present scheme gives to their name."""
+    wanted: dict[str, set[str]] = {}
+    for key, ordinal in expected.items():
+        wanted.setdefault(f"{naming.schemes[0].workload_name}-{ordinal}", set()).add(key)
+    live = (p for p in pods if p.state is IncarnationState.LIVE and not p.is_deleting)
+    lacking = (p for p in live if not wanted.get(p.pod_name, set()) <= p.instance_ids)
+    return tuple(p for p in lacking if not wanted[p.pod_name] <= naming.expand(p).instance_ids)
 
 
 def is_continuous(snapshot: Snapshot, history: History, ordinal: int | None) -> bool:
@@ -204,7 +209,10 @@ class _Reading:
     def __init__(self, group: GroupView, snapshot: Snapshot, history: History, now_s: float) -> None:
         self.group, self.snapshot, self.history, self.now_s = group, snapshot, history, now_s
         self._member_ids = {m.member_id for m in group.members}
-        self._by_id = {i: pod for pod in snapshot.pods for i in pod.instance_ids if pod.state is IncarnationState.LIVE}
+        live = [pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE]
+        self._by_name = {pod.pod_name: pod for pod in live}
+        moments = (moment for pod in live for moment in (pod.created_at_s, pod.ready_since_s))
+        self._news_s = max((moment for moment in moments if moment is not None), default=0.0)
         self._settled_uids = {
             i: pod.uid
             for pod in snapshot.pods
@@ -212,32 +220,40 @@ class _Reading:
             for i in pod.instance_ids
         }
 
-    def wanted(
-        self, key: str, ordinal: int, pod_name: str, holders: Sequence[MemberView], bare: set[str]
-    ) -> Seat:
+    def wanted(self, key: str, ordinal: int, pod_name: str, holders: Sequence[MemberView]) -> Seat:
         """Return a seat that the workload calls for; a removal of before is forgotten."""
         before = self.history.seats.get(key, NOTHING_REMEMBERED)
         sightings = self._sightings(key, before, holders)
-        memory = before
-        if before.departed_since_s is not None or before.removal is not None or sightings is not before.sightings:
-            memory = SeatMemory(sightings=sightings)
-        standing = self._standing(key, pod_name in bare, holders)
+        absent_since_s = None if holders else self.now_s if before.absent_since_s is None else before.absent_since_s
+        memory = SeatMemory(sightings=sightings, absent_since_s=absent_since_s)
+        standing = self._standing(key, pod_name, holders, absent_since_s)
         return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=standing, holders=tuple(holders), memory=memory)
 
-    def _standing(self, key: str, is_bare: bool, holders: Sequence[MemberView]) -> Standing:
-        pod = self._by_id.get(key)
-        if holders and not holders[0].is_away:
-            return Standing.JOINED
-        if not holders and self._ready_for_s(pod) >= MISSING_AFTER_READY_S:
-            return Standing.MISSING
-        if not holders and is_bare:
-            return Standing.UNISSUED
-        is_overdue = not holders and pod is not None and self.now_s - pod.created_at_s >= OVERDUE_AFTER_S
-        return Standing.OVERDUE if is_overdue else Standing.AWAY
+    def _standing(
+        self, key: str, pod_name: str, holders: Sequence[MemberView], absent_since_s: float | None
+    ) -> Standing:
+        """Tell how a wanted seat stands.
 
-    def _ready_for_s(self, pod: Incarnation | None) -> float:
+        Notes
+        -----
+        Where pods are made one after the other, a seat waits for its pod as long as others become Ready.
+        """
+        if holders:
+            return Standing.AWAY if holders[0].is_away else Standing.JOINED
+        pod = self._by_name.get(pod_name)
+        absent_for_s = self.now_s - (self.now_s if absent_since_s is None else absent_since_s)
+        if pod is None:
+            is_stuck = min(absent_for_s, self.now_s - self._news_s) >= OVERDUE_AFTER_S
+            return Standing.WITHOUT_POD if is_stuck else Standing.AWAY
+        if key not in pod.instance_ids and not pod.is_deleting:
+            return Standing.UNISSUED
+        if self._ready_for_s(pod) >= MISSING_AFTER_READY_S:
+            return Standing.MISSING
+        return Standing.OVERDUE if absent_for_s >= OVERDUE_AFTER_S else Standing.AWAY
+
+    def _ready_for_s(self, pod: Incarnation) -> float:
         """Return how long a pod has been Ready without being deleted; a negative number when it is not."""
-        if pod is None or pod.ready_since_s is None or pod.is_deleting:
+        if pod.ready_since_s is None or pod.is_deleting:
             return -1.0
         return self.now_s - pod.ready_since_s
 
@@ -330,10 +346,3 @@ def _vacated(
 
 def _sorted(members: Iterable[MemberView]) -> list[MemberView]:
     return sorted(members, key=lambda m: m.member_id)
-
-
-def _lacks_id(naming: Naming, pod: Incarnation) -> bool:
-    """True for a live pod that carries no id the present scheme makes."""
-    if pod.state is not IncarnationState.LIVE or pod.is_deleting:
-        return False
-    return not any(naming.is_current(i) for i in pod.instance_ids)

@@ -144,11 +144,14 @@ class SeatMemory:
     ----------
     departed_since_s: since when it is known to be unwanted; None: it is wanted, or was not looked at. Lost at a restart,
         which only lengthens holds.
+    absent_since_s: since when it is wanted and nobody holds it; None: somebody does, or it was not looked at. Lost at a
+        restart, which only puts off what is said of it.
     sightings: (member_id, uid of the newest incarnation, since_s) in order of first sight; lost at a restart.
     removal: its acknowledged removal; durable; None when there is none.
     """
 
     departed_since_s: float | None = None
+    absent_since_s: float | None = None
     sightings: tuple[tuple[str, str, float], ...] = ()
     removal: RemovalRecord | None = None
 

@@ -175,7 +175,7 @@ class Narrator:
                 group,
                 "Normal",
                 "GapConfirmed",
-                f"ordinals {span.ordinals.words} are seen without a gap again: what ran unseen from {span.words} has ended, "
+                f"what ran unseen of ordinals {span.ordinals.words} from {span.words} has ended, "
                 f"confirmed by {word.said_by}: {word.statement}",
             )
 

@@ -13,7 +13,7 @@ from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from ..core.evidence.chain import Incarnation, predates
 from ..core.evidence.continuity import settled_workload
 from ..core.group import BrokerBounds, GroupView, KafkaProblem
-from ..core.ids.naming import Naming, issued_since_s
+from ..core.ids.naming import Naming, issued_since_s, ordinal_of_pod
 from ..core.intent import Intent, intent_of
 from ..core.next_pods.advice import Advice
 from ..core.plan import departed, reads_needed
@@ -128,7 +128,7 @@ class Observer:
         snapshot = replace(snapshot, known=self.pods.of_workload(snapshot.namespace, spec.workload_ref.name))
         intent = intent_of(spec, snapshot, memory.history)
         naming = intent.naming if intent is not None else None
-        snapshot = replace(snapshot, pods=_present(naming, snapshot.known))
+        snapshot = replace(snapshot, pods=_present(spec.workload_ref.name, naming, snapshot.known))
         if naming is None:
             return snapshot, None
         evidence = {
@@ -217,7 +217,14 @@ class Observer:
         return tuple(i for i in found if not predates(i, seat.key, issued_since_s=since_s))
 
 
-def _present(naming: Naming | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:
-    """Return the pods that exist, by name, with every id that their clients make of what they carry."""
-    present = sorted((p for p in known if p.object_present), key=lambda p: p.pod_name)
+def _present(workload_name: str, naming: Naming | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:
+    """Return the pods that exist, by name, with every id that their clients make of what they carry.
+
+    Notes
+    -----
+    Only those called `<workload_name>-<ordinal>`: a copy such as `web-debug` is no pod of the StatefulSet and must not stand
+    for one that is not visible.
+    """
+    ours = (p for p in known if p.object_present and ordinal_of_pod(workload_name, p.pod_name) is not None)
+    present = sorted(ours, key=lambda p: p.pod_name)
     return tuple(naming.expand(p) if naming else p for p in present)

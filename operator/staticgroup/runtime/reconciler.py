@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from ..api.resources.conditions import set_condition
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
@@ -26,7 +25,7 @@ from ..core.snapshot import Snapshot
 from ..core.status.checkpoints import sealed, wire_continuity
 from ..core.status.memory import history_from, wire_ledger
 from ..core.status.projection import project
-from ..core.status.statements import suspended_condition
+from ..core.status.statements import suspended_conditions
 from ..kafka.credentials import ConnectionSettings
 from ..kafka.gateway import KafkaGateway
 from ..kube.gateway import KubeGateway
@@ -315,7 +314,7 @@ class Reconciler:
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         spec = self._effective(group.spec)
         before = memory.status or StaticGroupStatus()
-        ready = suspended_condition(group.metadata.generation, now)
+        conditions = suspended_conditions(before.conditions, group.metadata.generation, now)
         if memory.history.injected is not None:
             memory.history = self.histories.looked(
                 group, spec, memory.history, memory.premise, status=memory.status, shown=memory.shown, elsewhere=None
@@ -328,7 +327,7 @@ class Reconciler:
         status = before.model_copy(
             update={
                 "observed_generation": group.metadata.generation,
-                "conditions": list(set_condition(tuple(before.conditions), ready, now)),
+                "conditions": list(conditions),
                 "ledger": wire_ledger(remembered(known, memory)),
                 "continuity": wire_continuity(memory.history.continuity),
             }

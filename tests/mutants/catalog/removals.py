@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import Mutant, mutant
-from .suites import PLAN, ROUNDS
+from .suites import PLAN, ROUNDS, SENTENCES
 
 
 def _without_guard(guard: str) -> Mutant:
@@ -29,6 +29,24 @@ GUARDS = (
             "hold_window",
             "unsupported_group",
         )
+    ),
+    mutant(
+        "copy of a pod stands for one that is not visible",
+        "runtime/observer.py",
+        SENTENCES,
+        (" and ordinal_of_pod(workload_name, p.pod_name) is not None)", ")"),
+    ),
+    mutant(
+        "copy of a pod that has just gone stands for one that is not visible",
+        "core/guards.py",
+        SENTENCES,
+        ("        and ordinal_of_pod(c.spec.workload_ref.name, i.pod_name) is not None\n", ""),
+    ),
+    mutant(
+        "member of a pod that nothing ends said to leave soon",
+        "core/guards.py",
+        SENTENCES,
+        ("5.0, is_lasting=True)", "5.0)"),
     ),
     mutant(
         "budget dropped",

@@ -41,6 +41,7 @@ BOOK = (
     "tests/unit/kube/pods/test_everyday_ends.py",
 )
 OTHER_NAMES = ("tests/unit/runtime/test_other_names.py",)
+SENTENCES = ("tests/unit/runtime/test_sentences.py",)
 ODD = (
     "tests/unit/runtime/test_odd_events.py",
     "tests/unit/runtime/test_put_back.py",

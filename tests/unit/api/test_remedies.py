@@ -39,12 +39,16 @@ def test_each_advice_is_worded_once() -> None:
 def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:
     told = [
         remedies.restart_pod("shop", "web-1"),
+        remedies.end_pod("shop", "web-1"),
+        remedies.give_id("shop", "web-1"),
         remedies.give_ids("shop", "web"),
         remedies.confirm_end("shop"),
         remedies.INSTALL_CRDS,
         remedies.LIST_GAPS,
     ]
     assert [text.rpartition(": ")[2] for text in told] == [
+        "kubectl -n shop delete pod web-1",
+        "kubectl -n shop delete pod web-1",
         "kubectl -n shop delete pod web-1",
         "kubectl -n shop rollout restart statefulset/web",
         "staticgroup -n shop confirm --list",

@@ -293,7 +293,7 @@ def test_edited_template_keeps_the_earlier_ids_as_ours() -> None:
     decided = planned(departure(fresh={id_of(2): fresh()}), identity=edited)
     assert decided.naming is not None
     assert decided.naming.ordinal_of(id_of(2)) == 2
-    assert not decided.naming.is_current(id_of(2))
+    assert decided.naming.schemes[0].ordinal_of(id_of(2)) is None
 
 
 def test_streams_threads_of_a_departed_pod_are_removed_together() -> None:

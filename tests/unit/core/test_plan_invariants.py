@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from staticgroup.api.identifiers import EXPECTED_IDS_MAX
 from staticgroup.api.reasons import Reason
+from staticgroup.core.evidence.chain import Incarnation
 from staticgroup.core.group import LeaveEntry
 from staticgroup.core.guards import Guard
 from staticgroup.core.next_pods.advice import Advice
@@ -118,9 +120,37 @@ def test_workload_at_the_limit_is_served() -> None:
     assert len(served.table.wanted) == EXPECTED_IDS_MAX
 
 
-def test_pod_that_is_not_ready_for_minutes_is_no_restart_any_more() -> None:
-    young = incarnation(1, "u1", ready_since_s=None, created_at_s=NOW_S - 299)
-    world = departure(pods=(incarnation(0, "u0"), young), group=group(member(0)))
-    assert standing(planned(world), 1) is Standing.AWAY
-    old = replace(young, created_at_s=NOW_S - 301)
-    assert standing(planned(replace(world, pods=(incarnation(0, "u0"), old))), 1) is Standing.OVERDUE
+def after(absent_s: float, *pods: Incarnation, **changes: Any) -> Standing:
+    """Return how seat 1 stands whose member has been away for so long, beside these pods and web-0."""
+    world = departure(pods=(incarnation(0, "u0"), *pods), group=group(member(0)), **changes)
+    first = planned(world, now_s=NOW_S - absent_s)
+    return standing(planned(world, first.history), 1)
+
+
+def test_member_that_is_away_for_minutes_is_no_longer_away_for_a_restart() -> None:
+    unready = incarnation(1, "u1", ready_since_s=None, created_at_s=NOW_S - 86_400)
+    assert after(299, unready) is Standing.AWAY
+    assert after(300, unready) is Standing.OVERDUE
+    assert after(300, replace(unready, ready_since_s=NOW_S - 29)) is Standing.OVERDUE
+    assert after(300, replace(unready, ready_since_s=NOW_S - 31)) is Standing.MISSING
+
+
+def test_old_pod_that_has_only_just_become_ready_or_unready_is_restarting() -> None:
+    old = incarnation(1, "u1", created_at_s=NOW_S - 86_400)
+    assert after(5, replace(old, ready_since_s=NOW_S - 5)) is Standing.AWAY
+    assert after(1, replace(old, ready_since_s=None)) is Standing.AWAY
+
+
+def test_seat_whose_pod_is_not_made_is_without_pod_after_minutes_in_which_no_other_pod_made_progress() -> None:
+    assert after(299) is Standing.AWAY
+    assert after(300) is Standing.WITHOUT_POD
+    begun = departure(pods=(incarnation(0, "u0", ready_since_s=NOW_S - 299),), group=group(member(0)))
+    assert standing(planned(begun, planned(begun, now_s=NOW_S - 3600).history), 1) is Standing.AWAY
+
+
+def test_seat_is_unissued_where_its_pod_lacks_its_id_whatever_else_it_carries() -> None:
+    other = incarnation(1, "u1", instance_ids=frozenset({id_of(0)}))
+    assert after(0, other) is Standing.UNISSUED
+    decided = planned(departure(pods=(incarnation(0, "u0"), other), group=group(member(0))))
+    assert [p.pod_name for p in decided.pods_without_id] == ["web-1"]
+    assert after(0, replace(other, is_deleting=True)) is Standing.AWAY

@@ -137,6 +137,8 @@ INJECTED = {"name": "KAFKA_SESSION_TIMEOUT_MS", **read(f"metadata.annotations['{
         ([[{"name": "T", "value": "60000"}, {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "$(T)"}]], None, (60_000,)),
         ([[{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "60000"}]], "125000", (60_000,)),
         ([[INJECTED, {"name": "ZOOKEEPER_SESSION_TIMEOUT_MS", "value": "6000"}]], "125000", (125_000,)),
+        ([[{"name": "ZOOKEEPER_SESSION_TIMEOUT_MS", "value": "6000"}]], None, ()),
+        ([[{"name": "APP_ZK_SESSION_TIMEOUT_MS", "value": "6000"}]], "125000", (125_000,)),
         ([[INJECTED], [{"name": "A_SESSION_TIMEOUT_MS", "value": "60000"}]], "125000", (60_000, 125_000)),
         ([[INJECTED], [INJECTED], []], "125000", (125_000,)),
         ([[INJECTED]], None, ()),

@@ -508,7 +508,7 @@ async def test_word_that_closes_a_gap_is_told_once_and_named_by_the_removals_tha
         await world.settled(3)
     assert left(world) == [world.id_of(2)]
     (event,) = [text for _, reason, text in world.kube.events if reason == "GapConfirmed"]
-    assert event.startswith("ordinals 2 and above are seen without a gap again")
+    assert event.startswith("what ran unseen of ordinals 2 and above from")
     assert event.endswith("confirmed by alice: none ever ran")
     audited = [r.__dict__ for r in caplog.records if r.name == "staticgroup.audit"]
     assert [line["message"] for line in audited] == ["gap confirmed", "member removal"]

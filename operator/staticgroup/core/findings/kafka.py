@@ -66,5 +66,5 @@ def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
         kind=kind,
         reason=Reason.RIGHTS_SUFFICIENT,
         status=ConditionStatus.TRUE,
-        sentence="The principal holds every right that the spec needs.",
+        sentence="The brokers refused nothing that was asked of them. READ on the group is asked for at a removal only.",
     )

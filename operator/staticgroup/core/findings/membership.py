@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from ...api import remedies
 from ...api.reasons import ConditionStatus, ConditionType, Reason
@@ -77,10 +78,10 @@ def _absent_members(group: GroupView, table: SeatTable, namespace: str) -> Findi
             sentence=f"The brokers know no group {group.group_id}.",
             remedy="It appears when the first consumer joins; if consumers run, compare their group.id with spec.groupId.",
         )
-    found = ((standing, table.of(standing)) for standing in (Standing.UNISSUED, Standing.MISSING, Standing.OVERDUE))
+    found = ((standing, table.of(standing)) for standing in _LASTING)
     lasting = next(((standing, seats) for standing, seats in found if seats), None)
     if lasting is not None:
-        return _lasting(*lasting, namespace, of=len(table.wanted))
+        return _lasting(*lasting, table, namespace)
     away = table.of(Standing.AWAY)
     if away:
         return Finding(
@@ -93,20 +94,28 @@ def _absent_members(group: GroupView, table: SeatTable, namespace: str) -> Findi
     return None
 
 
-def _lasting(standing: Standing, seats: Sequence[Seat], namespace: str, *, of: int) -> Finding:
+_LASTING: Final = (Standing.UNISSUED, Standing.MISSING, Standing.OVERDUE, Standing.WITHOUT_POD)
+
+
+def _lasting(standing: Standing, seats: Sequence[Seat], table: SeatTable, namespace: str) -> Finding:
     """Say why members are not in the group that do not come by themselves."""
-    pod, many = seats[0].pod_name, f"{len(seats)} of {of} members"
+    pod, many = seats[0].pod_name, f"{len(seats)} of {len(table.wanted)} members"
+    workload_name = pod.rpartition("-")[0]
     sentence, remedy = {
         Standing.UNISSUED: (
             f"{many} cannot be told apart, because their pods run without the id they should have: see Injected.", ""
         ),
         Standing.MISSING: (
             f"{many} are not in the group though their pods are Ready, such as {pod}",
-            remedies.restart_pod(namespace, pod),
+            remedies.take_ids() if table.dynamic else remedies.restart_pod(namespace, pod),
         ),
         Standing.OVERDUE: (
-            f"{many} are not in the group, and their pods have not become Ready for minutes, such as {pod}.",
-            f"Look at it with kubectl describe pod {pod}.",
+            f"{many} have been away for longer than a restart takes, such as that of pod {pod}.",
+            f"Look at it with kubectl -n {namespace} describe pod {pod}",
+        ),
+        Standing.WITHOUT_POD: (
+            f"{many} have been away for longer than a restart takes, because there is no pod for them, such as {pod}.",
+            f"See why with kubectl -n {namespace} describe statefulset {workload_name}",
         ),
     }[standing]
     return Finding(kind=_KIND, reason=Reason.MEMBERS_MISSING, sentence=sentence, remedy=remedy)

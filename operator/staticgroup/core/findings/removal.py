@@ -79,7 +79,7 @@ def _in_progress(plan: Plan, executed: Executed) -> Finding | None:
 def _settled(plan: Plan) -> Finding:
     """Say that no departed member is left."""
     count = len(plan.history.removals)
-    sentence = f"{count} departed members were removed and the group is stable without them."
+    sentence = f"{count} departed members were removed, and it was seen that they are gone."
     return Finding(
         kind=_KIND,
         reason=Reason.REMOVED if count else Reason.NOTHING_TO_REMOVE,

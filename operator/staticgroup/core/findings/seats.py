@@ -13,6 +13,7 @@ from ..plan import Plan
 from ..seats import Standing
 from ..snapshot import Snapshot
 from . import Finding, Subject
+from .workload import way_to_id
 
 UNKNOWN_SUFFIX: Final = "UnknownSuffix"
 
@@ -44,7 +45,8 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     for seat in plan.table.of(Standing.MISSING) if plan.table is not None else ():
         near = plan.suffix.for_pod(seat.pod_name) if plan.suffix is not None else None
         reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
-        remedy = remedies.restart_pod(namespace, seat.pod_name)
+        has_dynamic = plan.table is not None and bool(plan.table.dynamic)
+        remedy = remedies.take_ids() if has_dynamic else remedies.restart_pod(namespace, seat.pod_name)
         if near is not None and plan.suffix is not None:
             reason, sentence = UNKNOWN_SUFFIX, f"set {plan.suffix.remedy}"
             remedy = f"a member of its pod holds {near.instance_id}"
@@ -52,12 +54,11 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(kind=ExceptionKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
     is_silenced = plan.injection is not None and plan.injection.verdict is InjectionVerdict.CONFLICTING
     for pod in plan.pods_without_id:
-        workload = snapshot.workload.name if snapshot.workload else pod.pod_name.rpartition("-")[0]
         yield Finding(
             kind=ExceptionKind.WITHOUT_ID,
             reason="StartedWithoutId",
             sentence="runs without its id",
-            remedy=remedies.DIVIDE_IDS if is_silenced else remedies.give_ids(namespace, workload),
+            remedy=remedies.DIVIDE_IDS if is_silenced else way_to_id(snapshot, plan, pod.pod_name),
             subject=Subject(pod_name=pod.pod_name),
         )
 

@@ -9,7 +9,7 @@ from ...api.injection import follows_annotation
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.staticgroup import StaticGroupSpec
 from ..evidence.chain import IncarnationState
-from ..ids.naming import keep_ids_in_copies
+from ..ids.naming import keep_ids_in_copies, ordinal_of_pod
 from ..ids.suffixes import unheeded_suffix
 from ..next_pods.injection import InjectionPlan, InjectionVerdict
 from ..next_pods.timeouts import TimeoutPlan, TimeoutVerdict, seconds
@@ -46,6 +46,9 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
             "StatefulSets with a StaticGroup each.",
         )
     sentence = f"{name} exists and wants {snapshot.workload.replicas} pods."
+    if snapshot.workload.is_deleting:
+        left = "its pods are left" if snapshot.workload.is_orphaning else "its pods go with it"
+        sentence = f"{name} is being deleted; {left}."
     return Finding(kind=kind, reason=Reason.WORKLOAD_EXISTS, status=_TRUE, sentence=sentence)
 
 
@@ -68,7 +71,11 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
     if plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY:
         return _pods_without_id(spec, snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
-        live = sum(p.state is IncarnationState.LIVE for p in snapshot.pods)
+        wanted = snapshot.workload.ordinals if snapshot.workload is not None else range(0)
+        live = sum(
+            p.state is IncarnationState.LIVE and ordinal_of_pod(spec.workload_ref.name, p.pod_name) in wanted
+            for p in snapshot.pods
+        )
         sentence = f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, snapshot, plan)}{_suffix_note(spec, plan)}"
         return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
     sentence = f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}"
@@ -85,15 +92,47 @@ def _not_given(injection: InjectionPlan) -> Finding:
 
 
 def _pods_without_id(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
-    without, workload = plan.pods_without_id, snapshot.workload.name if snapshot.workload else ""
+    without = plan.pods_without_id
+    first = without[0]
+    cause = "they were created before the injection was in force or set another id"
+    if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
+        cause = (
+            "identity.method is None, and their environment shows none or another (what is a literal or composed of metadata.name "
+            "can be seen)"
+        )
+    others = _whose(plan)
+    if others:
+        cause += f"; some carry the id of {min(others)}, and the members of one id fence each other"
     earlier = _earlier_pods(spec, snapshot, plan)
+    if earlier:
+        cause += f"; {earlier}"
     return Finding(
         kind=ConditionType.INJECTED,
         reason=Reason.PODS_WITHOUT_ID,
-        sentence=f"{len(without)} pods run without the id they should have, such as {without[0].pod_name}: they were created "
-        f"before the injection was in force or set another id" + (f"; {earlier}" if earlier else ""),
-        remedy=remedies.give_ids(snapshot.namespace, workload),
+        sentence=f"{len(without)} pods run without the id they should have, such as {first.pod_name}: {cause}",
+        remedy=way_to_id(snapshot, plan, first.pod_name),
     )
+
+
+def _whose(plan: Plan) -> set[str]:
+    """Return the names of the pods whose ids others carry that lack their own."""
+    owners = {seat.key: seat.pod_name for seat in plan.table.wanted} if plan.table is not None else {}
+    carried = ((pod.pod_name, owners.get(i)) for pod in plan.pods_without_id for i in pod.instance_ids)
+    return {owner for pod_name, owner in carried if owner is not None and owner != pod_name}
+
+
+def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
+    """Say how a pod that runs without the id it should have comes to it."""
+    workload, injection = snapshot.workload, plan.injection
+    if injection is not None and injection.verdict is InjectionVerdict.OFF_BY_USER and injection.injected is not None:
+        return remedies.write_ids(injection.injected.id_template)
+    if workload is None:
+        return remedies.give_ids(snapshot.namespace, pod_name.rpartition("-")[0])
+    ordinal = ordinal_of_pod(workload.name, pod_name)
+    is_below = ordinal is not None and ordinal - workload.start < workload.partition
+    if workload.update_strategy == "OnDelete" or is_below:
+        return remedies.give_id(snapshot.namespace, pod_name)
+    return remedies.give_ids(snapshot.namespace, workload.name)
 
 
 def _earlier_pods(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
@@ -115,8 +154,8 @@ def _annotation_note(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> s
         return f" {earlier}." if earlier else ""
     return (
         f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container starts: "
-        "do not edit it. A copy of a pod may keep it, so a gap of the pod watch leaves every seat in doubt."
-    )
+        "do not edit it."
+    ) + ("" if spec.identity.exclusive else " A copy of a pod may keep it, so a gap of the pod watch leaves every seat in doubt.")
 
 
 def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:

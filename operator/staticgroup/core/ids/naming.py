@@ -31,10 +31,6 @@ class Naming:
     def _made_by(self, instance_id: str) -> tuple[IdScheme, Ordinal] | None:
         return next(((s, o) for s in self.schemes if (o := s.ordinal_of(instance_id)) is not None), None)
 
-    def is_current(self, instance_id: str) -> bool:
-        """True when the present scheme makes this id."""
-        return bool(self.schemes) and self.schemes[0].ordinal_of(instance_id) is not None
-
     def expand(self, pod: Incarnation) -> Incarnation:
         """Add the ids that the client makes by suffixing the ids the pod carries (Streams `-1`, Spring `-0`)."""
         made: set[str] = set()

@@ -23,6 +23,10 @@ _NUMBER: Final = re.compile(r"-(0|[1-9][0-9]?)")
 _NAMED_MAX: Final = 4
 """Suffixes that a sentence lists; a client that makes up more of them is not helped by a longer list."""
 _NAMED_LENGTH_MAX: Final = 40
+_ONE_WAY: Final = (
+    "the clients of a pod to append the same (those of Spring append nothing with alwaysClientIdSuffix false), because no suffix "
+    "fits one that appends something and one that does not; what an earlier client left behind ends with its session"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +90,13 @@ def suffix_mismatch(
     style = suffix_in_force(wish, injected.suffix_follows_preset if injected is not None else None)
     expected = client_suffixes(style, wish.members_per_pod, tuple(wish.custom_suffixes or ()))
     near = {n.appended for n in nearly}
-    own = {seat.key for seat in table.of(Standing.DEPARTED, Standing.JOINED)}
-    known = {found[1] for i in own for scheme in naming.schemes[:1] if (found := scheme.appended_to(i))}
+    own = table.of(Standing.DEPARTED, Standing.JOINED)
+    known = {found[1] for seat in own for scheme in naming.schemes[:1] if (found := scheme.appended_to(seat.key))}
+    is_both = bool({n.pod_name for n in nearly if not n.appended} & {seat.pod_name for seat in own})
     return SuffixMismatch(
         nearly=tuple(nearly),
         cause=f"their client appends {_listed(near)} to the id that it is given, and spec.identity expects {_listed(expected)}",
-        remedy=_remedy(wish, style, near, near | known),
+        remedy=_ONE_WAY if near == {""} and is_both else _remedy(wish, style, near, known),
     )
 
 
@@ -112,26 +117,33 @@ def unheeded_suffix(wish: Identity, injected: Injected | None) -> str:
     )
 
 
-def _remedy(wish: Identity, style: SuffixStyle, near: set[str], seen: set[str]) -> str:
+def _remedy(wish: Identity, style: SuffixStyle, near: set[str], known: set[str]) -> str:
     """Return which field to set to what.
 
     Parameters
     ----------
-    near: what the members that nearly match have appended. seen: the same, and what those that match have.
+    near: what the members that nearly match have appended. known: what those that match have.
     """
     rests = sorted(near - {""})
     if not rests:
         fields = {"suffix": SuffixStyle.NONE.value} | ({"membersPerPod": "1"} if wish.members_per_pod > 1 else {})
         since = "or roll the StatefulSet if spec.identity was changed since its pods started"
         return f"{_fields(fields)}, {since} (what they leave behind ends with its session)"
+    seen = near | known
     numbers = [int(found[1]) for rest in seen if (found := _NUMBER.fullmatch(rest))]
     counted = SuffixStyle.SPRING if 0 in numbers else SuffixStyle.STREAMS
+    if not known and numbers and min(numbers) >= wish.members_per_pod > 1 and style is SuffixStyle.SPRING:
+        counted = style  # one more than are expected, which are away
     count = max(numbers, default=0) + (counted is SuffixStyle.SPRING)
     if all(_NUMBER.fullmatch(rest) for rest in rests) and count <= MEMBERS_PER_POD_MAX:
         if counted is style:
             return f"{_fields({'membersPerPod': str(count)})}, or wait for their sessions to end if the pods run fewer since"
         return _fields({"suffix": counted.value} | ({"membersPerPod": str(count)} if count != wish.members_per_pod else {}))
-    fields = {"suffix": SuffixStyle.CUSTOM.value, "customSuffixes": "these"}
+    every = sorted(seen - {""})
+    if len(every) > MEMBERS_PER_POD_MAX or any(len(rest) > _NAMED_LENGTH_MAX for rest in every):
+        return "the client to use the id as it is: what it appends is more than spec.identity.customSuffixes can list"
+    listed = f"[{', '.join(every)}]" if len(every) <= _NAMED_MAX else f"these {len(every)}"
+    fields = {"suffix": SuffixStyle.CUSTOM.value, "customSuffixes": listed, "membersPerPod": str(len(every))}
     return f"{_fields(fields)} if it appends the same at every start; if not, let it use the id as it is"
 
 

@@ -15,6 +15,7 @@ from ...api.resources.identity import InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.schema import TIMEOUT_MS_MAX
 from ..evidence.chain import IncarnationState
+from ..ids.naming import ordinal_of_pod
 from ..protocols import Protocol
 from ..snapshot import Snapshot
 from .injection import InjectionPlan, InjectionVerdict
@@ -83,7 +84,9 @@ def _unseen(snapshot: Snapshot) -> int:
     reported = snapshot.workload.status_replicas if snapshot.workload is not None else 0
     if not snapshot.watch_epoch:
         return max(1, reported)
-    return max(0, reported - len({pod.pod_name for pod in (*snapshot.pods, *snapshot.known)}))
+    name = snapshot.workload.name if snapshot.workload is not None else ""
+    seen = {pod.pod_name for pod in (*snapshot.pods, *snapshot.known) if ordinal_of_pod(name, pod.pod_name) is not None}
+    return max(0, reported - len(seen))
 
 
 def _next_ms(
@@ -119,11 +122,17 @@ def _injects(injection: InjectionPlan) -> bool:
     return injection.injected is not None and injection.injected.method == InjectionMethod.POLICY.value
 
 
+def _is_left_to_the_template(spec: StaticGroupSpec, injection: InjectionPlan) -> bool:
+    """True where the operator sets the session timeout of no pod, so that what it would choose is nobody's."""
+    is_off = injection.verdict in (InjectionVerdict.OFF_BY_USER, InjectionVerdict.OBSERVE_ONLY, InjectionVerdict.NOT_SERVED)
+    return is_off or not any(entry.session_timeout_name for entry in env_entries(spec.identity))
+
+
 def _verdict(
     spec: StaticGroupSpec, t: TimeoutPlan, injection: InjectionPlan, protocol: Protocol | None
 ) -> tuple[TimeoutVerdict, str]:
     """Judge: what to change for the next pods comes first, because a restart alone would not help without it."""
-    is_by_hand = injection.verdict is InjectionVerdict.OFF_BY_USER and not _is_of_the_group(protocol)
+    is_by_hand = not _is_of_the_group(protocol) and _is_left_to_the_template(spec, injection)
     is_unsure = t.verdict in (TimeoutVerdict.UNKNOWN, TimeoutVerdict.BOUNDS_UNREADABLE)
     if t.verdict is TimeoutVerdict.UNKNOWN or not (t.verdict is TimeoutVerdict.SUFFICIENT or is_unsure or is_by_hand):
         return t.verdict, t.message
@@ -154,9 +163,20 @@ def _not_known(spec: StaticGroupSpec, t: TimeoutPlan, injection: InjectionPlan) 
     if not t.in_force.such_as:
         return "the session timeout of pods that cannot be seen now is not known"
     count = f"{t.in_force.unknown} of {t.in_force.pods} pods, such as {t.in_force.such_as}, show no session timeout"
+    untold = _untold(spec)
+    if untold and t.in_force.shortest_ms is not None:
+        return (
+            f"{t.in_force.unknown} of {t.in_force.pods} pods, such as {t.in_force.such_as}, do not show the session timeout of all "
+            f"their consumers: spec.identity.env names no variable for it (sessionTimeoutName) beside {untold}"
+        )
     if t.next_ms is not None and _injects(injection):
         return f"{count} in their environment; restart them, and they get {t.next_ms} ms"
     return f"{count} in their environment: {_why_not_set(spec)}"
+
+
+def _untold(spec: StaticGroupSpec) -> str:
+    """Return the variable of the first consumer for whose session timeout none is named; "" when each has one."""
+    return next((e.instance_id_name for e in env_entries(spec.identity) if not e.session_timeout_name), "")
 
 
 def _why_not_set(spec: StaticGroupSpec) -> str:

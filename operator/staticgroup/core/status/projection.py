@@ -114,7 +114,7 @@ def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
     return api.Members(
         expected=len(table.wanted),
         joined=len(table.of(Standing.JOINED)),
-        away=len(table.of(Standing.AWAY, Standing.OVERDUE)),
+        away=len(table.of(Standing.AWAY, Standing.OVERDUE, Standing.WITHOUT_POD)),
         missing=len(table.of(Standing.MISSING)),
         departed=sum(len(seat.holders) for seat in table.departed),
         foreign=len(table.foreign),

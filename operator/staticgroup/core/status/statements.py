@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.resources.conditions import Condition, stated
+from ...api.resources.conditions import Condition, set_condition, stated
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..findings import Finding
 from ..findings.kafka import authorized, connected
@@ -58,15 +58,33 @@ def conditions_of(
     return tuple(_condition(finding, generation, now) for finding in findings_of_round(spec, snapshot, plan, executed))
 
 
-def suspended_condition(observed_generation: int, now: datetime) -> Condition:
-    """Return the Ready condition of a suspended StaticGroup."""
+def suspended_conditions(before: Sequence[Condition], observed_generation: int, now: datetime) -> tuple[Condition, ...]:
+    """Return the conditions of a suspended StaticGroup: nobody looks, so what was true before may be so no more.
+
+    Parameters
+    ----------
+    before: as they stand; those of other writers are kept.
+    """
     finding = Finding(
         kind=_T.READY,
         reason=Reason.SUSPENDED,
         sentence="Nothing is done because spec.suspend is true.",
         remedy="Set it to false to go on.",
     )
-    return _condition(finding, observed_generation, now)
+    unseen = (
+        Finding(
+            kind=kind,
+            reason=Reason.NOT_OBSERVED_YET,
+            status=ConditionStatus.UNKNOWN,
+            sentence="Not looked at while spec.suspend is true.",
+        )
+        for kind in _T
+        if kind is not _T.READY and any(c.type == kind for c in before)
+    )
+    conditions = tuple(before)
+    for told in (finding, *unseen):
+        conditions = set_condition(conditions, _condition(told, observed_generation, now), now)
+    return conditions
 
 
 def _condition(finding: Finding, observed_generation: int, now: datetime) -> Condition:

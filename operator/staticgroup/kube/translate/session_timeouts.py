@@ -1,7 +1,8 @@
 """The session timeouts that a pod's containers start with, as its environment shows them, or else its annotation.
 
 A variable tells one when it reads the annotation that the injection writes, or when its name says SESSION_TIMEOUT_MS, as
-those of all presets do. What an application sets in its code or reads from a file is not seen.
+those of all presets do and those that a spec names mostly, unless the name says ZooKeeper, whose clients have sessions too
+(zookeeper.session.timeout.ms of older Kafka clients and brokers). What an application sets in its code or reads from a file is not seen.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from .carried_ids import resolved_env
 from .shape import Json, object_of, objects_of, text_of
 
 _NAMED: Final = "SESSION_TIMEOUT_MS"
+_OF_ZOOKEEPER: Final = frozenset({"ZOOKEEPER", "ZK"})
 _INJECTED: Final = f"metadata.annotations['{SESSION_TIMEOUT_ANNOTATION}']"
 _DIGITS_MAX: Final = len(str(TIMEOUT_MS_MAX))
 
@@ -48,12 +50,18 @@ def _shown(container: Json, metadata: Json) -> Iterator[tuple[int | None, bool]]
     """Yield each variable that tells a session timeout: its value, and whether it is the injected one."""
     path = "spec.containers[].env[]"
     entries = objects_of(container, "env", "spec.containers[]")
-    telling = [(_NAMED in text_of(entry, "name", path).upper(), _field(entry) == _INJECTED) for entry in entries]
+    telling = [(_is_named(text_of(entry, "name", path)), _field(entry) == _INJECTED) for entry in entries]
     if not any(is_named or is_injected for is_named, is_injected in telling):
         return
     for (is_named, is_injected), (_, value, _) in zip(telling, resolved_env(container, metadata), strict=True):
         if is_named or is_injected:
             yield _milliseconds(value), is_injected
+
+
+def _is_named(variable: str) -> bool:
+    """True for a name by which a variable is a Kafka client's session timeout."""
+    name = variable.upper()
+    return _NAMED in name and _OF_ZOOKEEPER.isdisjoint(name.split("_"))
 
 
 def _field(entry: Json) -> str:

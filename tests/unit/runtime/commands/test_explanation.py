@@ -9,7 +9,7 @@ from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.evidence.continuity import SpanReason
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
-from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
+from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory, Snapshot
 from staticgroup.runtime.commands.explanation import explained
 from support.recommendations import advice
 from unit.core.builders import (
@@ -72,10 +72,10 @@ def test_gap_and_conflict_are_told_before_the_members() -> None:
 def test_missing_away_foreign_and_dynamic_members_are_each_told() -> None:
     others = (MemberView(member_id="x", instance_id="other-0"), MemberView(member_id="y", instance_id=None))
     world = departure(pods=(incarnation(0, "u0"), incarnation(1, "u1", ready_since_s=None)), group=group(*others))
-    text = words(world)
+    text = words(world, history(seats={id_of(1): SeatMemory(absent_since_s=NOW_S - 300)}))
     assert f"{id_of(0)}: Missing." in text
     assert f"{id_of(1)}: Overdue." in text
-    assert f"Missing: {id_of(0)} (ReadyButNotJoined): the pod is Ready but its member is not in the group; a fenced client does not come back" in text
+    assert f"Missing: {id_of(0)} (ReadyButNotJoined): the pod is Ready but its member is not in the group; members without group.instance.id are" in text
     assert "Foreign: other-0 (NotIssuedHere): a static member whose id this StaticGroup never issued" in text
     assert "Dynamic: the group (NoInstanceId): member y has no group.instance.id" in text
 

@@ -1,0 +1,373 @@
+"""What the status says of odd days is so, and what it asks for helps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from staticgroup.core.evidence.continuity import GapWord
+from staticgroup.core.group import GroupType, LeaveOutcome
+from staticgroup.kube.translate.pods import pod_version as translated
+from support.bounds import broker_bounds
+from unit.core.builders import pod_version
+from unit.kube.raw_objects import at, pod
+
+from .operator_world import OperatorWorld, guards, static_group
+from .stories import LIVING, away, blind, departs, gap, managed, start_as, stray
+
+B_CONSUMER = {"instanceIdName": "B_INSTANCE_ID", "suffix": "-b", "sessionTimeoutName": ""}
+
+
+def change_workload(world: OperatorWorld, **changes: Any) -> None:
+    """Change the StatefulSet, seen by the API server and by the store."""
+    view = replace(world.kube.workloads["shop", "web"], **changes)
+    world.kube.workloads["shop", "web"] = world.stores.workloads["shop", "web"] = view
+
+
+def start_debug_copy(world: OperatorWorld) -> None:
+    """`kubectl debug web-0 --copy-to=web-debug`: its id is composed of its own name, and no timeout is shown."""
+    start_as(world, "web-debug", "copy", {f"web-debug.{world.scope}"}, session_timeouts_ms=())
+
+
+async def later(world: OperatorWorld, seconds: float) -> None:
+    """Let time pass while the operator looks now and then."""
+    await world.settled(4)
+    world.now_s += seconds
+    await world.settled(3)
+
+
+# members that are away ---------------------------------------------------------------------------------------------------
+
+
+async def test_pods_that_lack_one_of_two_ids_are_told_until_they_are_rolled() -> None:
+    world = await OperatorWorld().started()
+    world.declare(static_group(generation=2, identity={"env": [{}, B_CONSUMER]}))
+    await later(world, 3600)
+    assert world.condition("Injected")[:2] == ("False", "PodsWithoutId")
+    _, reason, message = world.condition("MembershipComplete")
+    assert reason == "MembersMissing"
+    assert message.startswith("3 of 6 members cannot be told apart")
+
+
+async def test_one_literal_id_in_the_template_of_all_pods_is_told_with_the_way_to_write_it() -> None:
+    world = OperatorWorld(identity={"method": "None"})
+    world.scale(3)
+    await world.round()
+    for n in range(3):
+        world.start(n, joins=False, instance_ids=frozenset({world.id_of(0)}))
+    world.kafka.join(world.id_of(0))
+    await later(world, 3600)
+    state, reason, message = world.condition("Injected")
+    assert (state, reason) == ("False", "PodsWithoutId")
+    assert "some carry the id of web-0, and the members of one id fence each other" in message
+    assert message.endswith(f"compose the id of each pod in the pod template as {{podName}}.{world.scope}, and roll the StatefulSet")
+    assert world.condition("MembershipComplete")[1] == "MembersMissing"
+    assert world.condition("Ready")[0] == "False"
+
+
+async def test_pod_that_is_never_made_is_told_with_where_to_see_why() -> None:
+    world = await OperatorWorld().started()
+    world.end(2)
+    del world.kafka.members[world.id_of(2)]
+    await later(world, 3600)
+    assert world.condition("MembershipComplete")[1:] == (
+        "MembersMissing",
+        "1 of 3 members have been away for longer than a restart takes, because there is no pod for them, such as web-2. "
+        "See why with kubectl -n shop describe statefulset web",
+    )
+    assert world.condition("Ready")[0] == "False"
+
+
+@pytest.mark.parametrize("is_ready", [True, False])
+async def test_pod_of_days_that_is_restarted_is_away_for_a_restart(is_ready: bool) -> None:
+    world = await OperatorWorld().started()
+    world.now_s += 86_400
+    await world.settled(1)
+    del world.kafka.members[world.id_of(2)]
+    world.start(2, "u2", joins=False, ready_since_s=world.now_s if is_ready else None, restart_count=1)
+    world.now_s += 5
+    await world.settled(1)
+    assert world.condition("MembershipComplete")[1] == "MembersAway"
+
+
+async def test_dynamic_clients_are_not_told_as_fenced_ones() -> None:
+    """The application does not read the variable: restarting its pods brings nothing."""
+    world = OperatorWorld()
+    await world.round()
+    for n in range(2):
+        world.start(n, joins=False)
+    world.kafka.members[""] = "consumer-app-1"
+    world.now_s += 300
+    await world.settled(2)
+    told = [world.condition("MembershipComplete")[2], *(e.message for e in world.status.exceptions if e.kind.value == "Missing")]
+    assert len(told) == 3
+    assert all("look whether the clients take theirs from the variable that spec.identity names" in text for text in told)
+    assert not any("restart its pod" in text for text in told)
+
+
+# pods that are none of ours ----------------------------------------------------------------------------------------------
+
+
+async def test_debug_copy_counts_among_no_pods() -> None:
+    world = await OperatorWorld().started()
+    start_debug_copy(world)
+    await world.settled(3)
+    assert world.condition("TimeoutSufficient")[1] == "TimeoutFits"
+    assert world.condition("Injected")[2].startswith("All 3 pods carry")
+
+
+async def test_debug_copy_stands_for_no_pod_that_is_not_visible() -> None:
+    world = await OperatorWorld().started()
+    start_debug_copy(world)
+    world.scale(2)
+    world.end(2)
+    change_workload(world, status_replicas=3)  # one more than is visible
+    world.now_s += 60
+    await world.settled(3)
+    assert guards(world) == ["PodsUnseen"]
+    assert world.left == []
+
+
+async def test_debug_copy_that_has_just_gone_stands_for_none_either() -> None:
+    world = await OperatorWorld().started()
+    start_debug_copy(world)
+    world.scale(2)
+    world.end(2)
+    change_workload(world, status_replicas=3)
+    world.now_s += 60
+    world._happens(world.kube.pods["shop", "web-debug"], is_deleted=True)
+    await world.round()
+    assert guards(world) == ["PodsUnseen"]
+
+
+async def test_pod_that_is_not_wanted_is_not_counted_among_those_that_carry_their_id() -> None:
+    world = await OperatorWorld().started(4)
+    world.end(3)
+    del world.kafka.members[world.id_of(3)]
+    world.start(3, "u3b", instance_ids=frozenset(), joins=False)
+    world.scale(3)
+    await world.settled(2)
+    assert world.condition("Injected")[2].startswith("All 3 pods carry")
+
+
+# departed members --------------------------------------------------------------------------------------------------------
+
+
+async def kept(world: OperatorWorld) -> str:
+    """Let days pass, and return why departed members are kept."""
+    await later(world, 86_400)
+    state, reason, message = world.condition("RemovalSettled")
+    assert (state, reason) == ("False", "RemovalHeld")
+    assert world.condition("Ready")[0] == "False"
+    assert world.left == []
+    return message
+
+
+async def test_member_of_a_copy_that_lives_on_is_not_said_to_leave_soon() -> None:
+    world = await OperatorWorld(identity={"method": "None"}).started()
+    world.pods.is_managed = managed
+    stray(world)
+    await departs(world, 3)
+    assert (await kept(world)).endswith("which nothing does now; if it is not needed: kubectl -n shop delete pod canary-0.")
+
+
+async def test_member_of_an_orphan_is_not_said_to_leave_soon() -> None:
+    """`kubectl delete statefulset web --cascade=orphan`: the pods live on, on purpose."""
+    world = await OperatorWorld().started()
+    world.delete_workload()
+    await world.settled(2)
+    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
+    assert "delete pod web-0" in await kept(world)
+
+
+@pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        ({"update_strategy": "OnDelete"}, "kubectl -n shop delete pod web-0"),
+        ({"partition": 2}, "kubectl -n shop delete pod web-0"),
+        ({}, "kubectl -n shop rollout restart statefulset/web"),
+    ],
+)
+async def test_pods_with_old_ids_are_told_with_the_command_that_replaces_them(changes: Mapping[str, Any], command: str) -> None:
+    world = await OperatorWorld().started()
+    change_workload(world, **changes)
+    world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
+    assert "3 departed members are kept" in await kept(world)
+    assert world.condition("Injected")[2].endswith(command)
+
+
+async def test_member_of_an_old_id_leaves_soon_while_its_pods_are_rolled() -> None:
+    world = await OperatorWorld().started()
+    change_workload(world, update_revision="r2", updated_replicas=0)
+    world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
+    await later(world, 3600)
+    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
+
+
+async def test_member_whose_pod_the_statefulset_has_not_deleted_yet_leaves_soon() -> None:
+    world = await OperatorWorld().started()
+    world.scale(2)
+    await later(world, 3600)
+    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
+
+
+async def test_client_that_joins_late_is_not_said_to_belong_to_no_pod() -> None:
+    """The new process is Ready for a minute before it joins, so the member of the dead one is described beside it."""
+    world = await OperatorWorld().started()
+    world.end(2)
+    world.start(2, "u2b", joins=False)
+    world.now_s += 70
+    await world.settled(2)
+    await departs(world, 3, "u2b")
+    (row,) = world.status.exceptions
+    assert "it is of neither, or of the first one, whose session has not expired yet" in row.message
+    del world.kafka.members[world.id_of(2)]
+    await world.settled(1)
+    assert guards(world) == []
+
+
+async def test_member_of_a_living_pod_is_not_said_to_leave_when_its_session_expires() -> None:
+    world = await OperatorWorld(identity={"method": "None"}, removal={"policy": "Never"}).started()
+    start_as(world, "canary-0", "stray", {world.id_of(2)})
+    world.kafka.join(world.id_of(2), LIVING)
+    await departs(world, 3)
+    assert "leaves when its process ends and its session expires" in world.condition("RemovalSettled")[2]
+
+
+async def test_group_that_rebalances_after_a_removal_is_not_said_to_be_stable() -> None:
+    world = await OperatorWorld().started()
+    await departs(world, 4)
+    world.kafka.state = "PreparingRebalance"
+    await later(world, 3600)
+    assert world.condition("RemovalSettled")[1:] == ("Removed", "1 departed members were removed, and it was seen that they are gone.")
+
+
+# what nobody has looked at -----------------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_claimed_of_what_is_not_looked_at_while_suspended() -> None:
+    world = await OperatorWorld().started()
+    world.declare(static_group(generation=2, suspend=True))
+    await world.settled(2)
+    told = {c.type: (c.status.value, c.reason) for c in world.status.conditions}
+    assert told.pop("Ready") == ("False", "Suspended")
+    assert set(told.values()) == {("Unknown", "NotObservedYet")}
+    assert "Injected" in told
+    world.declare(static_group(generation=3))
+    await world.settled(1)
+    assert {c.status.value for c in world.status.conditions} == {"True"}
+
+
+async def test_right_that_only_a_removal_needs_is_not_claimed() -> None:
+    world = await OperatorWorld().started()
+    world.kafka.outcome = LeaveOutcome.NOT_AUTHORIZED
+    await departs(world, 3)
+    assert world.condition("Authorized")[1] == "ReadGroupDenied"
+    del world.kafka.members[world.id_of(2)]
+    await world.settled(3)
+    assert world.condition("Authorized")[2] == (
+        "The brokers refused nothing that was asked of them. READ on the group is asked for at a removal only."
+    )
+
+
+async def test_statefulset_that_is_being_deleted_wants_no_pods() -> None:
+    world = await OperatorWorld().started()
+    change_workload(world, is_deleting=True)
+    await world.settled(2)
+    assert world.condition("WorkloadFound")[2] == "StatefulSet shop/web is being deleted; its pods go with it."
+    change_workload(world, is_orphaning=True)
+    await world.settled(2)
+    assert world.condition("WorkloadFound")[2] == "StatefulSet shop/web is being deleted; its pods are left."
+
+
+async def test_event_about_one_of_two_gaps_of_a_seat_says_nothing_of_the_other() -> None:
+    world = await OperatorWorld().started()
+    for n, uid in ((2, "u2b"), (3, "u2c")):
+        await world.settled(2)
+        away(world)
+        world.remove_object(2)
+        world.start(2, uid)
+        gap(world, f"epoch-{n}")
+        world.now_s += 100
+        await world.settled(2)
+    assert world.status.continuity is not None
+    first, _ = world.status.continuity.blind
+    world.now_s += 60
+    word = GapWord(since_s=first.since.timestamp(), until_s=first.until.timestamp(), said_at_s=world.now_s, said_by="anna", statement="off")
+    world.gap_words = (word,)
+    await world.settled(2)
+    (event,) = [message for _, reason, message in world.kube.events if reason == "GapConfirmed"]
+    assert event.startswith("what ran unseen of ordinals 2 from ")
+    assert "without a gap again" not in event
+    assert blind(world) == "2"
+
+
+async def test_gap_is_not_said_to_cost_every_seat_where_ids_are_exclusive() -> None:
+    for exclusive in (True, False):
+        world = OperatorWorld(identity={"template": "{ordinal}.{scope}", "exclusive": exclusive})
+        await world.round()
+        world.template = "{ordinal}." + world.scope
+        for n in range(2):
+            world.start(n, ids_are_fixed=False)
+        await world.settled(2)
+        assert ("leaves every seat in doubt" in world.condition("Injected")[2]) is not exclusive
+
+
+# session timeouts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wish", "is_served"),
+    [
+        ({"mode": "Observe"}, True),
+        ({"identity": {"env": [{"sessionTimeoutName": ""}]}}, True),
+        ({}, False),
+    ],
+    ids=["Observe", "no variable", "no policy"],
+)
+@pytest.mark.parametrize("seconds", [10, 1800])
+async def test_session_timeout_that_nobody_injects_is_not_said_to_be_injected(
+    wish: dict[str, Any], is_served: bool, seconds: int
+) -> None:
+    world = OperatorWorld(sessionTimeout={"mode": "Fixed", "seconds": seconds}, **wish)
+    world.kafka.broker_bounds = broker_bounds(classic_min_ms=6_000, classic_max_ms=300_000)
+    world.is_policy_served = is_served
+    await world.started()
+    _, _, message = world.condition("TimeoutSufficient")
+    assert "is injected" not in message
+    assert "the next pods get" not in message
+
+
+async def test_consumer_without_a_variable_for_its_session_timeout_is_named() -> None:
+    world = OperatorWorld(identity={"env": [{}, B_CONSUMER]})
+    await world.round()
+    for n in range(2):
+        ids = {world.id_of(n), f"{world.id_of(n)}-b"}
+        world.start(n, joins=False, instance_ids=frozenset(ids))
+        for instance_id in sorted(ids):
+            world.kafka.join(instance_id)
+    world.now_s += 300
+    await world.settled(3)
+    assert world.condition("TimeoutSufficient")[1:] == (
+        "TimeoutUnknown",
+        "2 of 2 pods, such as web-0, do not show the session timeout of all their consumers: spec.identity.env names no variable "
+        "for it (sessionTimeoutName) beside B_INSTANCE_ID.",
+    )
+
+
+async def test_session_timeout_of_zookeeper_is_none_of_kafka() -> None:
+    raw = pod("web-0")
+    raw["spec"]["containers"][0]["env"] = [{"name": "ZOOKEEPER_SESSION_TIMEOUT_MS", "value": "6000"}]
+    shown = translated(at(raw, 5)).session_timeouts_ms
+    assert pod_version().session_timeouts_ms != shown
+    world = OperatorWorld(protocol="Consumer")
+    world.kafka.group_type = GroupType.CONSUMER
+    world.kafka.broker_bounds = broker_bounds(consumer_min_ms=45_000, consumer_max_ms=120_000, consumer_session_ms=90_000)
+    await world.round()
+    for n in range(2):
+        world.start(n, session_timeouts_ms=shown)
+    await world.settled(2)
+    assert world.condition("TimeoutSufficient")[1] == "TimeoutFits"
