@@ -255,7 +255,8 @@ def _candidates(
                 group=group,
                 spec=spec,
                 snapshot=snapshot,
-                is_scoped=naming.is_scoped,
+                is_scoped=naming.is_scoped(seat.key),
+                issues_scoped=bool(naming.scope) and naming.scope in naming.schemes[0].template,
                 now_s=now_s,
             )
 

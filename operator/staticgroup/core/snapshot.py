@@ -28,13 +28,13 @@ class FreshRead:
     Parameters
     ----------
     is_expected: the workload, read consistently, wants this ordinal.
-    object_uid: uid of the pod object that has the seat's pod name; "" when a read by name found none.
-    resource_version: of that consistent read.
+    objects: name and uid of each pod object that has one of the seat's pod names; () when reads by name found none.
+    resource_version: of that consistent read, the newest of several.
     barrier_passed: the pod watch was brought up to `resource_version` afterwards.
     """
 
     is_expected: bool
-    object_uid: str
+    objects: tuple[tuple[str, str], ...]
     resource_version: int
     barrier_passed: bool
 
