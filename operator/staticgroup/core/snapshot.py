@@ -164,6 +164,7 @@ class History:
     continuity: the same as of the last round; durable; None before the first id was issued, or when it was lost.
     fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
     seats: by key, of those of which there is something to remember.
+    templates_idle_since_s: since when nothing is known to have an id of an earlier template, seconds since the Unix epoch.
     """
 
     injected: Injected | None = None
@@ -172,6 +173,7 @@ class History:
     continuity: Checkpoint | None = None
     fleet_timeout_ms: int | None = None
     seats: Mapping[str, SeatMemory] = field(default_factory=dict)
+    templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def removals(self) -> tuple[RemovalRecord, ...]:

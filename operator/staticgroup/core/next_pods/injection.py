@@ -7,7 +7,7 @@ continuity epoch is kept beside the scope and is what the evidence chain compare
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ...api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, identity_scope, resolve_template
@@ -16,6 +16,7 @@ from ...api.resources.identity import InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..group import GroupView
 from ..ids.naming import scheme_of
+from ..ids.overlap import shared_by_two_ordinals
 from ..snapshot import EPOCH_UNKNOWN, History, Injected, Snapshot
 from .timeouts import TimeoutPlan, TimeoutVerdict
 
@@ -59,6 +60,8 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
     round looked at, or written into a template by hand), so a later epoch would hide a gap.
     """
     before = history.injected
+    verdict, message = _method_verdict(spec, snapshot)
+    method = (InjectionMethod.POLICY if verdict is InjectionVerdict.ACTIVE else InjectionMethod.NONE).value
     if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):
         message = "the pod watch is not anchored yet"
         return InjectionPlan(injected=None, templates=(), verdict=InjectionVerdict.WAITING, message=message)
@@ -72,15 +75,14 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
             scope=scope,
         )
     except InvalidInstanceIdError as error:
-        return InjectionPlan(
-            injected=before, templates=history.templates, verdict=InjectionVerdict.INVALID, message=str(error)
-        )
-    verdict, message = _method_verdict(spec, snapshot)
-    injects = verdict is InjectionVerdict.ACTIVE
+        return _refused(spec, history, method, str(error))
+    ambiguous = _ambiguous(spec, history, template)
+    if ambiguous:
+        return _refused(spec, history, method, ambiguous)
     injected = Injected(
         scope=scope,
         watch_epoch=before.watch_epoch if before is not None else _first_epoch(spec, snapshot, scope, template),
-        method=InjectionMethod.POLICY.value if injects else InjectionMethod.NONE.value,
+        method=method,
         id_template=template,
         session_timeout_ms=_timeout_ms(timeout, before),
         suffix_follows_preset=suffix_follows_preset(spec.identity, before.suffix_follows_preset if before else None),
@@ -90,6 +92,36 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         templates = tuple(dict.fromkeys((before.id_template, *templates)))
     templates = tuple(t for t in templates if t != template)[:TEMPLATES_MAX]
     return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message)
+
+
+def _refused(spec: StaticGroupSpec, history: History, method: str, message: str) -> InjectionPlan:
+    """Go on with the template of before while the ids of this one cannot be issued; with none where it, too, is ambiguous."""
+    kept = history.injected
+    if kept is not None:
+        is_ambiguous = bool(_ambiguous(spec, history, kept.id_template))
+        kept = replace(kept, method=InjectionMethod.NONE.value if is_ambiguous else method)
+    return InjectionPlan(injected=kept, templates=history.templates, verdict=InjectionVerdict.INVALID, message=message)
+
+
+def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
+    """Say that a template gives a pod the id that an earlier one gave to another pod, which would be fenced; "" when none does."""
+    before = history.injected
+    if before is None:
+        return ""
+    kept = () if template == before.id_template else (before.id_template,)
+    try:
+        mine = scheme_of(spec, template, before.suffix_follows_preset)
+        for earlier in (*kept, *history.templates):
+            example = shared_by_two_ordinals(mine, scheme_of(spec, earlier, before.suffix_follows_preset))
+            if earlier != template and example is not None:
+                return (
+                    f"template {template} gives a pod an id that the earlier template {earlier} gave to another pod"
+                    f"{f' (such as {example})' if example else ''}; take one with a word of its own behind the ordinal, such as "
+                    "{podName}-b.{scope}"
+                )
+    except AmbiguousIdentityError:
+        return ""  # nothing is decided about such ids
+    return ""
 
 
 def _own_scope(snapshot: Snapshot) -> str:

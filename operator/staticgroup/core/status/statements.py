@@ -86,7 +86,8 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
             kind=_T.READY,
             reason=Reason.CONFLICTING_STATIC_GROUPS,
             sentence=f"StaticGroup {', '.join(snapshot.overlaps)} may issue the same ids of this group (by its present or an "
-            "earlier id template); neither removes members until the template of one of them is changed.",
+            "earlier id template); neither removes members until the template of one of them is changed, its pods are restarted "
+            "with the new ids, and the members of the old ids are gone.",
         )
     by_kind = {part.kind: part for part in parts}
     is_observing = spec.mode is Mode.OBSERVE
