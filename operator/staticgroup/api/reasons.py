@@ -135,7 +135,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.SUSPENDED: _no(_T.READY),
         Reason.NOT_OBSERVED_YET: _unknown(*_T),
         Reason.DEGRADED: _no(_T.READY),
-        Reason.CONFLICTING_STATIC_GROUPS: _no(_T.READY, _T.REMOVAL_SETTLED),
+        Reason.CONFLICTING_STATIC_GROUPS: _no(_T.READY, _T.REMOVAL_SETTLED, _T.INJECTED),
         Reason.WORKLOAD_EXISTS: _yes(_T.WORKLOAD_FOUND),
         Reason.WORKLOAD_NOT_FOUND: _no(_T.WORKLOAD_FOUND),
         Reason.WORKLOAD_TOO_LARGE: _no(_T.WORKLOAD_FOUND),

@@ -133,10 +133,13 @@ def unsupported_group(c: Candidate) -> Hit | None:
 
 
 def conflict(c: Candidate) -> Hit | None:
-    """Hold when two StaticGroups claim the same ids: neither removes."""
+    """Hold when two StaticGroups claim the same ids, or write one place of the same pods: neither removes."""
     if c.snapshot.overlaps:
         sentence = f"StaticGroup {', '.join(c.snapshot.overlaps)} may issue the same ids"
         return Hit(Guard.CONFLICT, sentence, "change the id template of one of them")
+    if c.snapshot.collisions:
+        found = c.snapshot.collisions[0]
+        return Hit(Guard.CONFLICT, found.sentence, found.remedy)
     return None
 
 

@@ -14,6 +14,7 @@ from ..api.ordinals import Ordinals
 from .evidence.chain import Incarnation
 from .evidence.continuity import Checkpoint
 from .group import BrokerBounds, GroupView, KafkaProblem
+from .ids.collisions import Collision
 from .next_pods.advice import Advice
 from .workload import WorkloadView
 
@@ -70,6 +71,7 @@ class Snapshot:
     continuity: for which seats no pod can have come and gone unseen, as of now; None while that is not known.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
+    collisions: what other StaticGroups would write into the same pods too.
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
     """
@@ -90,6 +92,7 @@ class Snapshot:
     continuity: Checkpoint | None = None
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
+    collisions: tuple[Collision, ...] = ()
     policy_served: bool = True
     advice: Advice | None = None
 

@@ -94,6 +94,7 @@ class Observer:
             continuity=continuity,
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
+            collisions=self.stores.collisions((namespace, name)),
             policy_served=self.policy_served(),
             advice=self._advice(connection_key, spec),
         )
@@ -110,6 +111,7 @@ class Observer:
             watch_epoch=self.pods.epoch or "",
             continuity=updated,
             overlaps=self.stores.overlaps((namespace, name)),
+            collisions=self.stores.collisions((namespace, name)),
             policy_served=self.policy_served(),
         )
 

@@ -17,6 +17,7 @@ from .people import WORDS_OF_PEOPLE
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .seats import SEATS
 from .shell import SHELL
+from .templates import TEMPLATES
 
 __all__ = ["MUTANTS", "Mutant", "MutantNotApplicable"]
 
@@ -38,4 +39,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *EDGES,
     *SHELL,
     *WORDS_OF_PEOPLE,
+    *TEMPLATES,
 )

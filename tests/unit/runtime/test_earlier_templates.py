@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from staticgroup.kube.gateway import PodRead
+from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from unit.core.builders import ended
 
 from .operator_world import KEY, OperatorWorld, static_group
@@ -134,6 +136,39 @@ async def test_pod_of_every_name_that_may_hold_the_id_is_read_before_a_removal()
     assert left(world) == [the_id]
 
 
+async def test_name_that_could_not_be_read_is_not_taken_for_free() -> None:
+    world = await of_the_earlier_template()
+    both_in_force(world)
+    world.scale(2)
+    world.end(2)
+    read_pod = world.kube.read_pod
+
+    async def refuses_web_2(namespace: str, name: str) -> PodRead | KubeProblem:
+        problem = KubeProblem(kind=KubeProblemKind.UNAVAILABLE, verb="get", resource="pods", namespace=namespace, status=503, message="try later")
+        return problem if name == "web-2" else await read_pod(namespace, name)
+
+    world.kube.read_pod = refuses_web_2  # type: ignore[method-assign]
+    await world.settled(4)
+    assert left(world) == []
+    assert held(world, f"web-21.{world.scope}") == "NotReadAfresh"
+
+
+async def test_earlier_template_stays_while_a_member_holds_an_id_that_it_gave_to_another_pod() -> None:
+    world = await of_the_earlier_template()
+    both_in_force(world)
+    for ordinal in range(3):
+        world.template = "web-{ordinal}1." + world.scope
+        world.end(ordinal)
+        if ordinal != 2:
+            del world.kafka.members[world.id_of(ordinal)]
+        world.template = ""
+        world.start(ordinal, f"n{ordinal}")
+    for _ in range(3):
+        await world.settled(2)
+        world.now_s += 60
+    assert templates(world) == ["{podName}1." + world.scope]
+
+
 async def unscoped() -> OperatorWorld:
     """Return a world whose ids have no scope, of which the status says that it is to be added; then it is."""
     world = OperatorWorld(identity={"template": "{podName}"})
@@ -236,14 +271,33 @@ async def keeps_a_suspect(world: OperatorWorld) -> None:
 
 
 async def keeps_what_was_out_of_sight(world: OperatorWorld) -> None:
+    """Between two pods of web-2 there may have been another."""
     roll(world, 0, 1)
+    del world.kafka.members["web-2"]
+    world.template = "web-{ordinal}"
+    world.end(2)
+    world.template = ""
     await world.settled(1)
     away(world)
-    roll(world, 2)
+    world.start(2, "n2")
     gap(world)
 
 
-@pytest.mark.parametrize("what", [keeps_a_member, keeps_a_pod, keeps_a_suspect, keeps_what_was_out_of_sight])
+async def keeps_a_pod_of_which_nobody_sees_what_it_carries(world: OperatorWorld) -> None:
+    roll(world, 0, 1, 2)
+    start_as(world, "web-7", "u7", {"not-told"}, ids_are_fixed=False)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        keeps_a_member,
+        keeps_a_pod,
+        keeps_a_suspect,
+        keeps_what_was_out_of_sight,
+        keeps_a_pod_of_which_nobody_sees_what_it_carries,
+    ],
+)
 async def test_earlier_template_stays_while_something_may_have_its_ids(what: Callable[[OperatorWorld], Awaitable[None]]) -> None:
     world = await unscoped()
     await what(world)

@@ -187,12 +187,3 @@ def test_ids_that_a_preset_makes_are_compared_with_those_of_others(
     stores = store_of(spring=(unscoped("web", **identity), status), twin=(unscoped("web-0"), None))
     assert (stores.overlaps(("shop", "spring")) == ("shop/twin",)) is meets
     assert (stores.overlaps(("shop", "twin")) == ("shop/spring",)) is meets
-
-
-def test_two_staticgroups_of_a_workload_may_have_presets_of_their_own_and_still_share_an_annotation() -> None:
-    """The variables differ, and so do the suffixes; what the pod carries is one annotation."""
-    spring = {"identity": {"preset": "SpringBoot"}}
-    streams = {"identity": {"preset": "KafkaStreams"}, "groupId": "enrichment"}
-    assert store_of(spring=(spring, None), streams=(streams, None)).overlaps(("shop", "spring")) == ("shop/streams",)
-    custom = {"identity": {"preset": "Custom", "env": [{"suffix": "-b", "instanceIdName": "B"}]}, "groupId": "audit"}
-    assert store_of(spring=(spring, None), audit=(custom, None)).overlaps(("shop", "spring")) == ()

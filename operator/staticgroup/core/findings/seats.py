@@ -43,7 +43,8 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     for seat in plan.table.of(Standing.MISSING) if plan.table is not None else ():
         near = plan.suffix.for_pod(seat.pod_name) if plan.suffix is not None else None
         reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
-        remedy = remedies.restart_pod(namespace, seat.pod_name)
+        is_misled = bool(snapshot.collisions)  # a restart gives its client the same ids again
+        remedy = snapshot.collisions[0].remedy if is_misled else remedies.restart_pod(namespace, seat.pod_name)
         if near is not None and plan.suffix is not None:
             reason, sentence = UNKNOWN_SUFFIX, f"set {plan.suffix.remedy}"
             remedy = f"a member of its pod holds {near.instance_id}"

@@ -9,6 +9,7 @@ from ...api.injection import follows_annotation
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.staticgroup import StaticGroupSpec
 from ..evidence.chain import IncarnationState
+from ..ids.collisions import Collision
 from ..ids.suffixes import unheeded_suffix
 from ..next_pods.injection import InjectionPlan, InjectionVerdict
 from ..next_pods.timeouts import TimeoutPlan, TimeoutVerdict, seconds
@@ -64,14 +65,20 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=TOO_LARGE)
     if injection.verdict is InjectionVerdict.NOT_SERVED:
         return Finding(kind=kind, reason=Reason.POLICY_NOT_SERVED, sentence=f"{injection.message}.")
-    if plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY:
-        return _pods_without_id(snapshot, plan)
+    if snapshot.collisions or (plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY):
+        return collided(kind, snapshot.collisions[0]) if snapshot.collisions else _pods_without_id(snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
         live = sum(p.state is IncarnationState.LIVE for p in snapshot.pods)
         sentence = f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, injection)}{_suffix_note(spec, plan)}"
         return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
     sentence = f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}"
     return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
+
+
+def collided(kind: ConditionType, found: Collision) -> Finding:
+    """Say that two StaticGroups write one place of the same pods."""
+    sentence, remedy = f"{found.sentence}; neither removes members.", f"{found.remedy[0].upper()}{found.remedy[1:]}."
+    return Finding(kind=kind, reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedy)
 
 
 def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:

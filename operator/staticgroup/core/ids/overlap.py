@@ -7,8 +7,9 @@ may make an id in common of one ordinal, but not of two: the pod of the one woul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Final
@@ -18,9 +19,8 @@ from ...api.identifiers import IdScheme, InvalidInstanceIdError, Ordinal
 _NUMBER: Final = None
 """Stands for the digits of an ordinal in a pattern, where a character stands for itself."""
 
-Pattern = tuple[str | None, ...]
-Place = tuple[int, bool]
-"""(element of the pattern, whether digits of it were read already)."""
+Place = tuple[int, bool, str]
+"""(element of the pattern, whether digits of it were read already, what was read of a suffix)."""
 _EXAMPLES_SOUGHT: Final = 1000
 """So many ordinals are tried for an example; a sentence without one is true too."""
 
@@ -34,7 +34,7 @@ def share_an_id(mine: Iterable[IdScheme], others: Iterable[IdScheme]) -> bool:
     True for ids that never meet, never False for ids that do.
     """
     theirs = tuple(others)
-    return any(_meet(_patterns(a), _patterns(b)) for a in mine for b in theirs)
+    return any(_meet(a, b) for a in mine for b in theirs)
 
 
 @lru_cache(maxsize=1024)
@@ -46,7 +46,7 @@ def shared_by_two_ordinals(mine: IdScheme, earlier: IdScheme) -> str | None:
     An example for people, "" when none was found among small ordinals; None when there is no such id. As with `share_an_id`,
     None is never wrong.
     """
-    if not any(_have_a_text_in_common(a, b, of_two_ordinals=True) for a, b in product(_patterns(mine), _patterns(earlier))):
+    if not _have_a_text_in_common(_pattern(mine), _pattern(earlier), of_two_ordinals=True):
         return None
     with suppress(InvalidInstanceIdError):  # the broker refuses it, so no member has it
         for n in range(_EXAMPLES_SOUGHT):
@@ -57,29 +57,47 @@ def shared_by_two_ordinals(mine: IdScheme, earlier: IdScheme) -> str | None:
     return ""
 
 
-def _patterns(scheme: IdScheme) -> tuple[Pattern, ...]:
-    """Write a scheme as the patterns of its ids, one for each of its suffixes."""
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """The ids of a scheme: a text with numbers in it, then one of its suffixes.
+
+    Parameters
+    ----------
+    suffixes: in full. follows: which characters may follow upon what was read of a suffix.
+    """
+
+    base: tuple[str | None, ...]
+    suffixes: frozenset[str]
+    follows: Mapping[str, frozenset[str]]
+
+
+def _pattern(scheme: IdScheme) -> _Pattern:
     text = scheme.template.replace("{podName}", f"{scheme.workload_name}-{{ordinal}}")
     parts = text.split("{ordinal}")
     base: list[str | None] = list(parts[0])
     for part in parts[1:]:
         base += [_NUMBER, *part]
-    return tuple((*base, *env, *client) for env, client in product(scheme.env_suffixes, scheme.suffixes))
+    suffixes = frozenset(env + client for env, client in product(scheme.env_suffixes, scheme.suffixes))
+    follows: dict[str, set[str]] = {}
+    for suffix in suffixes:
+        for n, character in enumerate(suffix):
+            follows.setdefault(suffix[:n], set()).add(character)
+    return _Pattern(tuple(base), suffixes, {read: frozenset(found) for read, found in follows.items()})
 
 
 @lru_cache(maxsize=4096)
-def _meet(mine: tuple[Pattern, ...], others: tuple[Pattern, ...]) -> bool:
-    return any(_have_a_text_in_common(a, b) for a, b in product(mine, others))
+def _meet(mine: IdScheme, others: IdScheme) -> bool:
+    return _have_a_text_in_common(_pattern(mine), _pattern(others))
 
 
-def _have_a_text_in_common(a: Pattern, b: Pattern, *, of_two_ordinals: bool = False) -> bool:
+def _have_a_text_in_common(a: _Pattern, b: _Pattern, *, of_two_ordinals: bool = False) -> bool:
     """Walk both patterns at once over every text that fits the two.
 
     Parameters
     ----------
     of_two_ordinals: leave out texts in which a number of one begins and ends with a number of the other, so is the same.
     """
-    due: list[tuple[Place, Place, bool]] = [((0, False), (0, False), False)]
+    due: list[tuple[Place, Place, bool]] = [((0, False, ""), (0, False, ""), False)]
     seen = set(due)
     while due:
         at_a, at_b, began_together = due.pop()
@@ -99,21 +117,23 @@ def _have_a_text_in_common(a: Pattern, b: Pattern, *, of_two_ordinals: bool = Fa
     return False
 
 
-def _is_end(pattern: Pattern, place: Place) -> bool:
-    index, is_inside = place
-    return index + is_inside == len(pattern)
+def _is_end(pattern: _Pattern, place: Place) -> bool:
+    index, is_inside, read = place
+    return index + is_inside == len(pattern.base) and read in pattern.suffixes
 
 
-def _steps(pattern: Pattern, place: Place) -> Sequence[tuple[str | None, Place]]:
+def _steps(pattern: _Pattern, place: Place) -> Sequence[tuple[str | None, Place]]:
     """Return what may be read next, each with the place after it."""
-    index, is_inside = place
+    index, is_inside, read = place
     found: list[tuple[str | None, Place]] = []
     if is_inside:
         found.append((_NUMBER, place))
         index += 1
-    if index < len(pattern):
-        element = pattern[index]
-        found.append((element, (index, True) if element is _NUMBER else (index + 1, False)))
+    if index < len(pattern.base):
+        element = pattern.base[index]
+        found.append((element, (index, True, "") if element is _NUMBER else (index + 1, False, "")))
+    else:
+        found += [(character, (index, False, read + character)) for character in pattern.follows.get(read, ())]
     return found
 
 

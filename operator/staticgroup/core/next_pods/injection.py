@@ -108,12 +108,12 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
     before = history.injected
     if before is None:
         return ""
-    kept = () if template == before.id_template else (before.id_template,)
+    others = [t for t in (before.id_template, *history.templates) if t != template]
     try:
-        mine = scheme_of(spec, template, before.suffix_follows_preset)
-        for earlier in (*kept, *history.templates):
+        mine = scheme_of(spec, template, before.suffix_follows_preset) if others else None
+        for earlier in others if mine is not None else ():
             example = shared_by_two_ordinals(mine, scheme_of(spec, earlier, before.suffix_follows_preset))
-            if earlier != template and example is not None:
+            if example is not None:
                 return (
                     f"template {template} gives a pod an id that the earlier template {earlier} gave to another pod"
                     f"{f' (such as {example})' if example else ''}; take one with a word of its own behind the ordinal, such as "

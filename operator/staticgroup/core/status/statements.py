@@ -19,7 +19,7 @@ from ..findings.kafka import authorized, connected
 from ..findings.membership import membership_complete
 from ..findings.recommendation import recommendation_current
 from ..findings.removal import removal_settled
-from ..findings.workload import ids_injected, timeout_sufficient, workload_found
+from ..findings.workload import collided, ids_injected, timeout_sufficient, workload_found
 from ..outcomes import Executed
 from ..plan import Plan
 from ..snapshot import Snapshot
@@ -89,6 +89,8 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
             "earlier id template); neither removes members until the template of one of them is changed, its pods are restarted "
             "with the new ids, and the members of the old ids are gone.",
         )
+    if snapshot.collisions:
+        return collided(_T.READY, snapshot.collisions[0])
     by_kind = {part.kind: part for part in parts}
     is_observing = spec.mode is Mode.OBSERVE
     summed_up = (by_kind[kind] for kind in (_SUMMED_UP_WHEN_OBSERVING if is_observing else _SUMMED_UP))
