@@ -79,6 +79,10 @@ TEMPLATES = (
         for name, change in (
             ("template forgotten while a member holds its id", ("for i in held | carried)", "for i in carried)")),
             ("template forgotten while a pod lacks the ids of the present one", ("all(naming.gives(p) for p in", "all(True for p in")),
+            (
+                "template forgotten while copies of pods may keep its ids",
+                ("all(s.appended_to(i) is None for i in copied)", "True"),
+            ),
             ("template forgotten over a gap", ("        and not known.blind\n", "")),
             ("template forgotten at once", ("RETIRED_AFTER_S: Final = 60.0", "RETIRED_AFTER_S: Final = 0.0")),
             (

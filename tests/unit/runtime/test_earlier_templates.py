@@ -253,6 +253,22 @@ async def test_template_that_was_refused_is_taken_once_the_earlier_one_is_forgot
     assert world.status.injected.id_template == "{podName}." + world.scope
 
 
+@pytest.mark.parametrize("is_fixed", [False, True])
+async def test_earlier_template_stays_while_pods_have_the_same_ids_from_annotations(is_fixed: bool) -> None:
+    """Both templates make web-2.<scope>, but of the earlier one a copy of the pod keeps it; so it matters until pods are rolled."""
+    world = OperatorWorld(identity={"template": "{workloadName}-{ordinal}.{scope}"})
+    world.scale(3)
+    await world.round()
+    for ordinal in range(3):
+        world.start(ordinal, ids_are_fixed=is_fixed)
+    world.now_s += 300
+    world.declare(static_group(generation=2))
+    for _ in range(3):
+        await world.settled(2)
+        world.now_s += 60
+    assert templates(world) == ([] if is_fixed else ["web-{ordinal}." + world.scope])
+
+
 async def keeps_a_member(world: OperatorWorld) -> None:
     roll(world, 0, 1, 2)
     world.kafka.join("web-2", LIVING)

@@ -31,11 +31,15 @@ def without_retired(history: History, naming: Naming, snapshot: Snapshot, group:
     if _is_all_in_sight(naming, snapshot, group):
         held = {m.instance_id for m in group.members if m.instance_id is not None}
         held |= {r.instance_id for r in history.removals if r.settled_at_s is None}
-        carried = {i for p in snapshot.known if p.state is not IncarnationState.DEAD for i in p.instance_ids}
+        living = [p for p in snapshot.known if p.state is not IncarnationState.DEAD]
+        carried = {i for p in living for i in p.instance_ids}
+        # Where it came from an annotation, a copy of the pod keeps it, also where the present template makes the same.
+        copied = {i for p in living if not p.ids_are_fixed for i in p.instance_ids}
         idle = {
             s.template: history.templates_idle_since_s.get(s.template, now_s)
             for s in naming.schemes[1:]
             if not any(_is_only_of(s, naming.schemes[0], i) for i in held | carried)
+            and all(s.appended_to(i) is None for i in copied)
         }
     kept = tuple(t for t in history.templates if now_s - idle.get(t, now_s) < RETIRED_AFTER_S)
     return replace(history, templates=kept, templates_idle_since_s=idle)
