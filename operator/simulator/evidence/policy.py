@@ -336,7 +336,7 @@ class Policy:
     def _chain(self, index: int, instance_id: str) -> tuple[Incarnation, ...]:
         """Take the chain as the reconciler does: by pod name and by every id the pod may carry for it."""
         carried = sorted(self.naming.carried_as(instance_id))
-        chain = self._open(index).records.chain(NAMESPACE, (self.naming.pod_name_of(instance_id) or "",), carried)
+        chain = self._open(index).records.chain(NAMESPACE, self.naming.pod_names_of(instance_id), carried)
         return tuple(self.naming.expand(i) for i in chain)
 
     def _group(self, reading: Reading) -> GroupView:
@@ -361,7 +361,7 @@ class Policy:
     def _fresh(self, reading: Reading) -> FreshRead:
         return FreshRead(
             is_expected=reading.wanted,
-            object_uid=uid_of(reading.object_uid) if reading.object_uid else "",
+            objects=((POD_NAME, uid_of(reading.object_uid)),) if reading.object_uid else (),
             resource_version=10**6,
             barrier_passed=reading.barrier_passed,
         )

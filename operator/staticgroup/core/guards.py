@@ -88,7 +88,7 @@ class Candidate:
 
     Parameters
     ----------
-    is_scoped: no other cluster or namespace can issue the ids.
+    is_scoped: no other cluster or namespace can issue the id. issues_scoped: nor any id of the present template.
     now_s: seconds since the Unix epoch.
     """
 
@@ -99,6 +99,7 @@ class Candidate:
     spec: StaticGroupSpec
     snapshot: Snapshot
     is_scoped: bool
+    issues_scoped: bool
     now_s: float
 
 
@@ -136,10 +137,13 @@ def unsupported_group(c: Candidate) -> Hit | None:
 
 
 def conflict(c: Candidate) -> Hit | None:
-    """Hold when two StaticGroups claim the same ids: neither removes."""
+    """Hold when two StaticGroups claim the same ids, or write one place of the same pods: neither removes."""
     if c.snapshot.overlaps:
         sentence = f"StaticGroup {', '.join(c.snapshot.overlaps)} may issue the same ids"
         return Hit(Guard.CONFLICT, sentence, remedies.DIVIDE_IDS)
+    if c.snapshot.collisions:
+        found = c.snapshot.collisions[0]
+        return Hit(Guard.CONFLICT, found.sentence, found.remedy)
     return None
 
 
@@ -147,11 +151,12 @@ def unscoped(c: Candidate) -> Hit | None:
     """Hold for ids that another cluster or namespace may issue too, unless the user gave his word."""
     if c.is_scoped or c.spec.identity.exclusive:
         return None
-    return Hit(
-        Guard.UNSCOPED,
-        "the id template has no {scope}, so another cluster may issue the same id",
-        "add {scope} or set spec.identity.exclusive to true if nobody else does",
-    )
+    word = "set spec.identity.exclusive to true if nobody else does"
+    if c.issues_scoped:
+        sentence = "an earlier id template without {scope} made this id, so another cluster may issue the same one"
+        return Hit(Guard.UNSCOPED, sentence, f"the member leaves when its session expires, or {word}")
+    sentence = "the id template has no {scope}, so another cluster may issue the same id"
+    return Hit(Guard.UNSCOPED, sentence, f"add {{scope}} or {word}")
 
 
 def duplicate(c: Candidate) -> Hit | None:
@@ -198,15 +203,14 @@ def expected_again(c: Candidate) -> Hit | None:
 
 
 def pod_present(c: Candidate) -> Hit | None:
-    """Hold while a pod object of that name exists whose end is not certified and that may hold the id (step 2)."""
-    uid = c.seat.fresh.object_uid if c.seat.fresh is not None else ""
-    if not uid:
-        return None
+    """Hold while a pod object of such a name exists whose end is not certified and that may hold the id (step 2)."""
     # A word is about an object that is gone; one that is here again has a kubelet that may run it.
     certified = {i.uid for i in c.chain.incarnations if i.certificate is not None and not i.certificate.is_word}
-    if uid not in certified | {i.uid for i in c.chain.ruled_out}:
-        sentence = f"pod {c.seat.pod_name} (uid {uid}) still exists and has not ended"
-        return Hit(Guard.POD_PRESENT, sentence, requeue_after_s=5.0)
+    harmless = certified | {i.uid for i in c.chain.ruled_out}
+    for pod_name, uid in c.seat.fresh.objects if c.seat.fresh is not None else ():
+        if uid not in harmless:
+            sentence = f"pod {pod_name} (uid {uid}) still exists and has not ended"
+            return Hit(Guard.POD_PRESENT, sentence, requeue_after_s=5.0)
     return None
 
 

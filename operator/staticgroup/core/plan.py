@@ -19,6 +19,7 @@ from .findings import Finding
 from .group import GroupView, KafkaProblem, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held, is_kept_for_good
 from .ids.naming import Naming, naming_of
+from .ids.retired import without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .intent import Intent, expected_ids, intent_of, next_pods
 from .next_pods.in_force import judged
@@ -141,7 +142,7 @@ def _about_members(
     if isinstance(group, KafkaProblem):
         return base
     table = lay(role_of(spec), naming, expected, snapshot, group, base.history, now_s)
-    history = replace(base.history, seats=table.memories())
+    history = without_retired(replace(base.history, seats=table.memories()), naming, snapshot, group, now_s)
     removals, kept = _plan_removals(spec, snapshot, group, table, naming, now_s)
     actions = (RemoveMembers(group_id=group.group_id, removals=removals),) if removals else ()
     return replace(
@@ -254,7 +255,8 @@ def _candidates(
                 group=group,
                 spec=spec,
                 snapshot=snapshot,
-                is_scoped=naming.is_scoped,
+                is_scoped=naming.is_scoped(seat.key),
+                issues_scoped=bool(naming.scope) and naming.scope in naming.schemes[0].template,
                 now_s=now_s,
             )
 

@@ -56,6 +56,7 @@ class Seat:
     ----------
     key: the id that its holder shows. ordinal: -1 for the memory of an id that no template makes any more.
     pod_name: of the pod that would carry the id; "" likewise.
+    pod_names: of a departed seat, all the pods that may hold the id by one template or another; `pod_name` is the first.
     holders: described members that hold it; the broker allows one, more is a reading on which nothing is decided.
     memory: as of this reading.
     verdict: of a departed seat, whether every process that can hold it is proven dead; None for others.
@@ -69,6 +70,7 @@ class Seat:
     memory: SeatMemory = NOTHING_REMEMBERED
     evidence: Evidence | None = None
     verdict: ChainVerdict | None = None
+    pod_names: tuple[str, ...] = ()
 
     @property
     def is_wanted(self) -> bool:
@@ -257,14 +259,23 @@ class _Reading:
             return -1.0
         return self.now_s - pod.ready_since_s
 
-    def departed(self, key: str, ordinal: int, pod_name: str, holders: Sequence[MemberView]) -> Seat:
-        """Return a seat that somebody holds and nobody wants, judged by what was gathered of it."""
+    def departed(
+        self, key: str, ordinals: Sequence[int], pod_names: tuple[str, ...], holders: Sequence[MemberView]
+    ) -> Seat:
+        """Return a seat that somebody holds and nobody wants, judged by what was gathered of it.
+
+        Parameters
+        ----------
+        ordinals, pod_names: every one whose pod may hold the id; a doubt of one is a doubt of the seat.
+        """
         before = self.history.seats.get(key, NOTHING_REMEMBERED)
+        doubted = [o for o in ordinals if not is_continuous(self.snapshot, self.history, o)]
         evidence = self.snapshot.evidence.get(key)
         return Seat(
             key=key,
-            ordinal=ordinal,
-            pod_name=pod_name,
+            ordinal=ordinals[0],
+            pod_name=pod_names[0],
+            pod_names=pod_names,
             standing=Standing.DEPARTED,
             holders=tuple(_sorted(holders)),
             evidence=evidence,
@@ -276,8 +287,8 @@ class _Reading:
             verdict=judge(
                 key,
                 evidence.chain if evidence is not None else (),
-                continuous=is_continuous(self.snapshot, self.history, ordinal),
-                unseen=unseen_by(self.snapshot, ordinal),
+                continuous=not doubted,
+                unseen=unseen_by(self.snapshot, doubted[0]) if doubted else "",
                 namespace=self.snapshot.namespace,
             ),
         )
@@ -329,9 +340,8 @@ def _departed(
     naming: Naming, expected: Mapping[str, int], held: Mapping[str, Sequence[MemberView]], reading: _Reading
 ) -> Iterable[Seat]:
     for key in sorted(held):
-        ordinal = naming.ordinal_of(key) if is_departed(naming, expected, key) else None
-        if ordinal is not None:
-            yield reading.departed(key, int(ordinal), naming.pod_name_of(key) or "", held[key])
+        if is_departed(naming, expected, key):
+            yield reading.departed(key, naming.ordinals_of(key), naming.pod_names_of(key), held[key])
 
 
 def _vacated(
@@ -340,7 +350,7 @@ def _vacated(
     for key, memory in sorted(reading.history.seats.items()):
         ordinal = naming.ordinal_of(key)
         if memory.removal is not None and key not in expected and (key not in held or ordinal is None):
-            pod_name = naming.pod_name_of(key) or ""
+            pod_name = naming.pod_names_of(key)[0] if ordinal is not None else ""
             yield reading.vacated(key, int(ordinal) if ordinal is not None else -1, pod_name, memory.removal)
 
 

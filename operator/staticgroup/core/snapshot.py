@@ -14,6 +14,7 @@ from ..api.ordinals import Ordinals
 from .evidence.chain import Incarnation
 from .evidence.continuity import Checkpoint
 from .group import BrokerBounds, GroupView, KafkaProblem
+from .ids.collisions import Collision
 from .next_pods.advice import Advice
 from .workload import WorkloadView
 
@@ -28,13 +29,13 @@ class FreshRead:
     Parameters
     ----------
     is_expected: the workload, read consistently, wants this ordinal.
-    object_uid: uid of the pod object that has the seat's pod name; "" when a read by name found none.
-    resource_version: of that consistent read.
+    objects: name and uid of each pod object that has one of the seat's pod names; () when reads by name found none.
+    resource_version: of that consistent read, the newest of several.
     barrier_passed: the pod watch was brought up to `resource_version` afterwards.
     """
 
     is_expected: bool
-    object_uid: str
+    objects: tuple[tuple[str, str], ...]
     resource_version: int
     barrier_passed: bool
 
@@ -71,6 +72,7 @@ class Snapshot:
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
     prior_claims: those of them that make an id which the next pods would get, and whose it was first.
+    collisions: what other StaticGroups would write into the same pods too.
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
     """
@@ -92,6 +94,7 @@ class Snapshot:
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
     prior_claims: tuple[str, ...] = ()
+    collisions: tuple[Collision, ...] = ()
     policy_served: bool = True
     advice: Advice | None = None
 
@@ -169,6 +172,7 @@ class History:
     continuity: the same as of the last round; durable; None before the first id was issued, or when it was lost.
     fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
     seats: by key, of those of which there is something to remember.
+    templates_idle_since_s: since when nothing is known to have an id of an earlier template, seconds since the Unix epoch.
     """
 
     injected: Injected | None = None
@@ -177,6 +181,7 @@ class History:
     continuity: Checkpoint | None = None
     fleet_timeout_ms: int | None = None
     seats: Mapping[str, SeatMemory] = field(default_factory=dict)
+    templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def removals(self) -> tuple[RemovalRecord, ...]:

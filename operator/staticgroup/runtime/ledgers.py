@@ -196,6 +196,8 @@ class Ledgers:
             return frozenset()
         needed = {member.instance_id for member in group.members} | {seat.key for seat in table.wanted}
         needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}
+        # A foreign member that holds an id of ours but for what its client appends is of the next spec.identity.suffix.
+        needed |= {i for member in table.foreign for i in naming.nearly_carried_as(member.instance_id or "")}
         return frozenset(
             pod.uid
             for pod in self.pods.of_workload(snapshot.namespace, workload_name)

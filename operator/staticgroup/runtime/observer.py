@@ -98,6 +98,7 @@ class Observer:
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
             prior_claims=self.stores.prior_claims((namespace, name)),
+            collisions=self.stores.collisions((namespace, name)),
             policy_served=self.policy_served(),
             advice=self._advice(connection_key, spec),
         )
@@ -113,6 +114,7 @@ class Observer:
             continuity=updated,
             overlaps=self.stores.overlaps((namespace, name)),
             prior_claims=self.stores.prior_claims((namespace, name)),
+            collisions=self.stores.collisions((namespace, name)),
             policy_served=self.policy_served(),
         )
 
@@ -157,7 +159,7 @@ class Observer:
         workload = await self.kube.read_workload(namespace, spec.workload_ref.name)
         if isinstance(workload, KubeProblem):
             return seen.workload, {}
-        names = list(dict.fromkeys(seat.pod_name for seat in seats))
+        names = list(dict.fromkeys(name for seat in seats for name in seat.pod_names))
         by_name = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
         versions = [r.resource_version for r in by_name.values() if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
@@ -167,13 +169,13 @@ class Observer:
         intent = intent_of(spec, replace(seen, workload=workload), memory.history)
         fresh: dict[str, FreshRead] = {}
         for seat in seats:
-            read = by_name[seat.pod_name]
-            if isinstance(read, KubeProblem):
+            found = [(n, read) for n in seat.pod_names if not isinstance(read := by_name[n], KubeProblem)]
+            if len(found) < len(seat.pod_names):
                 continue
             fresh[seat.key] = FreshRead(
                 is_expected=intent is None or not is_departed(intent.naming, intent.expected, seat.key),
-                object_uid=read.version.uid if read.version is not None else "",
-                resource_version=read.resource_version,
+                objects=tuple((n, read.version.uid) for n, read in found if read.version is not None),
+                resource_version=max(read.resource_version for _, read in found),
                 barrier_passed=passed,
             )
         return workload, fresh
@@ -206,7 +208,7 @@ class Observer:
         """Return every incarnation that may hold a seat: those of its pod name, and those that carried its id anywhere."""
         namespace = group.metadata.namespace
         carried = sorted(naming.carried_as(seat.key))
-        chain = self.pods.chain(namespace, pod_names=(seat.pod_name,), instance_ids=carried)
+        chain = self.pods.chain(namespace, pod_names=seat.pod_names, instance_ids=carried)
         elsewhere = (
             i
             for i in self.pods.carriers(carried)

@@ -20,6 +20,7 @@ from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.kafkaconnection import KafkaConnection
 from ..api.resources.staticgroup import Mode, StaticGroup
+from ..core.ids.collisions import Collision, collision
 from ..core.ids.naming import scheme_of
 from ..core.ids.overlap import share_an_id
 from ..core.workload import WorkloadView
@@ -193,22 +194,16 @@ class Stores:
         return frozenset(self.by_connection.get(key, ()))
 
     def overlaps(self, key: Key) -> tuple[str, ...]:
-        """Return the other StaticGroups that may issue the same ids or would write the same annotation.
+        """Return the other StaticGroups that may issue the same ids.
 
-        Two StaticGroups on one workload overlap when an env suffix is in both (they would overwrite each other's
-        annotation). Any two of the same group on what may be the same Kafka cluster overlap when a template of one, the
-        present or an earlier one, makes an id that one of the other makes too, in whatever namespaces they are.
+        Any two of the same group on what may be the same Kafka cluster overlap when a template of one, the present or an earlier
+        one, makes an id that one of the other makes too, in whatever namespaces they are.
         """
         mine = self.groups.get(key)
         if mine is None:
             return ()
-        rivals = {k for k in self.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key and k in self.groups}
-        found = {
-            k for k in rivals if set(env_suffixes(self.groups[k].spec.identity)) & set(env_suffixes(mine.spec.identity))
-        }
         schemes = _schemes(mine)
-        found |= {k for k in self._rivals(key, mine) - found if share_an_id(schemes, _schemes(self.groups[k]))}
-        return _named(found)
+        return _named(k for k in self._rivals(key, mine) if share_an_id(schemes, _schemes(self.groups[k])))
 
     def prior_claims(self, key: Key) -> tuple[str, ...]:
         """Return the other StaticGroups that make an id which the next pods of this one would get, and whose it was first.
@@ -234,6 +229,20 @@ class Stores:
         """Return the other StaticGroups of what may be the same Kafka group."""
         found = self.by_group_id.get(mine.spec.group_id, set()) - {key}
         return {k for k in found if k in self.groups and self._may_share_a_cluster(mine, self.groups[k])}
+
+    def collisions(self, key: Key) -> tuple[Collision, ...]:
+        """Return what other StaticGroups of the same StatefulSet, of whatever Kafka group, would write into its pods too."""
+        mine = self.groups.get(key)
+        if mine is None:
+            return ()
+        workload = self.workloads.get((key[0], mine.spec.workload_ref.name))
+        first = workload.containers[0].name if workload is not None and workload.containers else ""
+        others = sorted(k for k in self.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key and k in self.groups)
+        found = (
+            collision(mine.spec.identity, self.groups[k].spec.identity, other=f"{k[0]}/{k[1]}", first_container=first)
+            for k in others
+        )
+        return tuple(c for c in found if c is not None)
 
     def may_be_of(self, namespace: str, workload_name: str, mine: StaticGroup) -> bool:
         """Tell whether pods of a workload may be members of the same Kafka group as those of a StaticGroup.

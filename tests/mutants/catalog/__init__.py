@@ -18,6 +18,7 @@ from .people import WORDS_OF_PEOPLE
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .seats import SEATS
 from .shell import SHELL
+from .templates import TEMPLATES
 
 __all__ = ["MUTANTS", "Mutant", "MutantNotApplicable"]
 
@@ -40,4 +41,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *SHELL,
     *NAMES,
     *WORDS_OF_PEOPLE,
+    *TEMPLATES,
 )

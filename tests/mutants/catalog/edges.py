@@ -61,7 +61,7 @@ EDGES = (
         "live pod that is not ruled out overlooked in the read",
         "core/guards.py",
         PLAN,
-        ("if uid not in certified | {", "if not c.chain.ruled_out and uid not in certified | {"),
+        ("        if uid not in harmless:\n", "        if not c.chain.ruled_out and uid not in harmless:\n"),
     ),
     mutant(
         "run that an older version shows forgotten",

@@ -9,6 +9,12 @@ PLAN = (
     "tests/unit/core/test_plan_invariants.py",
 )
 MEMORY = ("tests/unit/core/test_memory.py",)
+EARLIER_TEMPLATES = (
+    "tests/unit/runtime/test_earlier_templates.py",
+    "tests/unit/runtime/test_suffixes.py",
+    "tests/unit/core/test_overlap.py",
+)
+COLLISIONS = ("tests/unit/runtime/test_shared_workload.py",)
 SUFFIXES = ("tests/unit/core/test_suffixes.py",)
 HISTORIES = (
     "tests/unit/core/test_continuity.py",

@@ -185,7 +185,7 @@ def fresh(**changes: Any) -> FreshRead:
     """Nobody wants the ordinal, no pod has the name, and the watch has passed the read."""
     values: dict[str, Any] = {
         "is_expected": False,
-        "object_uid": "",
+        "objects": (),
         "resource_version": 120,
         "barrier_passed": True,
     }

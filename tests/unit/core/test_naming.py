@@ -15,7 +15,7 @@ def test_pod_whose_id_the_broker_would_refuse_gets_no_further_ids() -> None:
     scheme = IdScheme(
         template="{podName}-" * 5 + "3fa9c1d2", workload_name="w" * 52, env_suffixes=("",), suffixes=("-1", "-2")
     )
-    naming = Naming(schemes=(scheme,), is_scoped=True)
+    naming = Naming(schemes=(scheme,), scope="3fa9c1d2")
     pod = replace(incarnation(), pod_name=f"{'w' * 52}-0")
     assert naming.expand(pod) == pod
 
@@ -23,6 +23,6 @@ def test_pod_whose_id_the_broker_would_refuse_gets_no_further_ids() -> None:
 def test_copied_id_is_found_under_the_id_that_the_pod_carries_before_the_client_suffixes_it() -> None:
     """A pod of another name that copied the annotation holds web-2.3fa9c1d2-1 too, though it carries only the base."""
     scheme = IdScheme(template="{podName}.3fa9c1d2", workload_name="web", env_suffixes=("",), suffixes=("-1", "-2"))
-    naming = Naming(schemes=(scheme,), is_scoped=True)
+    naming = Naming(schemes=(scheme,), scope="3fa9c1d2")
     assert naming.carried_as("web-2.3fa9c1d2-1") == {"web-2.3fa9c1d2", "web-2.3fa9c1d2-1"}
     assert naming.carried_as("foreign") == {"foreign"}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from staticgroup.api.identifiers import IdScheme
-from staticgroup.core.ids.overlap import share_an_id
+from staticgroup.core.ids.overlap import share_an_id, shared_by_two_ordinals
 
 
 def scheme(template: str, workload_name: str = "web", env: tuple[str, ...] = ("",), client: tuple[str, ...] = ("",)) -> IdScheme:
@@ -53,3 +53,31 @@ def test_ids_that_two_schemes_really_share_are_never_missed(
     a, b = scheme(mine, client=mine_added), scheme(other, name, client=other_added)
     made = {str(i) for i in a.expected_ids(0, 25)} & {str(i) for i in b.expected_ids(0, 25)}
     assert share_an_id([a], [b]) or not made
+
+
+@pytest.mark.parametrize(
+    ("mine", "earlier", "example"),
+    [
+        (scheme("{podName}.s"), scheme("{podName}1.s"), "web-11.s of web-1, which would be web-11's"),
+        (scheme("{podName}1.s"), scheme("{podName}.s"), "web-11.s of web-11, which would be web-1's"),
+        (scheme("{podName}-b.s"), scheme("{podName}1.s"), None),
+        (scheme("{podName}.s"), scheme("{podName}"), None),
+        (scheme("{podName}"), scheme("web-{ordinal}"), None),
+        (scheme("{podName}", client=("-0", "-1")), scheme("{podName}-0", client=("-0", "-1")), None),
+        (scheme("{ordinal}-{ordinal}"), scheme("{ordinal}-1"), None),
+        (scheme("{ordinal}-7"), scheme("5-{ordinal}"), "5-7 of web-7, which would be web-5's"),
+        (scheme("{ordinal}"), scheme("{ordinal}" + "1" * 4), "11111 of web-1, which would be web-11111's"),
+    ],
+)
+def test_two_templates_of_one_staticgroup_may_share_ids_of_one_ordinal_only(
+    mine: IdScheme, earlier: IdScheme, example: str | None
+) -> None:
+    assert shared_by_two_ordinals(mine, earlier) == example
+
+
+@given(_TEXTS, _TEXTS, _SUFFIXES)
+def test_ids_that_two_templates_make_for_two_ordinals_are_never_missed(mine: str, earlier: str, added: tuple[str, ...]) -> None:
+    a, b = scheme(mine, client=added), scheme(earlier, client=added)
+    made = a.expected_ids(0, 130)
+    is_shared = any(made.get(i, ordinal) != ordinal for i, ordinal in b.expected_ids(0, 130).items())
+    assert shared_by_two_ordinals(a, b) is not None or not is_shared

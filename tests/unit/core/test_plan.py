@@ -69,7 +69,8 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         ({"continuity": checkpoint().blinded(SpanReason.WATCH_GAP, since_s=0, until_s=1)}, Guard.GAP),
         ({"fresh": {}}, Guard.NOT_READ_AFRESH),
         ({"fresh": {id_of(2): fresh(is_expected=True)}}, Guard.EXPECTED),
-        ({"fresh": {id_of(2): fresh(object_uid="u9")}}, Guard.POD_PRESENT),
+        ({"fresh": {id_of(2): fresh(objects=(("web-2", "u9"),))}}, Guard.POD_PRESENT),
+        ({"fresh": {id_of(2): fresh(objects=(("web-2", "u2"), ("web-21", "u9")))}}, Guard.POD_PRESENT),
         ({"fresh": {id_of(2): fresh(barrier_passed=False)}}, Guard.NO_BARRIER),
         ({"overlaps": ("shop/twin",)}, Guard.CONFLICT),
         ({"group": group(member(0), member(2), member(2, "m2b"))}, None),
@@ -88,6 +89,7 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         "not read",
         "wanted again",
         "pod there",
+        "pod of another of its names there",
         "no barrier",
         "overlap",
         "duplicate",
@@ -103,7 +105,7 @@ def test_each_doubt_holds_the_removal_under_its_own_name(changes: dict[str, obje
 
 def test_certified_pod_object_that_still_exists_does_not_hold() -> None:
     """The removal happens at the terminal phase; the object goes half a second later."""
-    assert removed(planned(departure(fresh={id_of(2): fresh(object_uid="u2")}))) == {("m2", id_of(2))}
+    assert removed(planned(departure(fresh={id_of(2): fresh(objects=(("web-2", "u2"),))}))) == {("m2", id_of(2))}
 
 
 RULED_OUT = incarnation(
@@ -111,7 +113,7 @@ RULED_OUT = incarnation(
 )
 RENAMED = {
     "chains": {id_of(2): (incarnation(state=DEAD), RULED_OUT)},
-    "fresh": {id_of(2): fresh(object_uid="n2")},
+    "fresh": {id_of(2): fresh(objects=(("web-2", "n2"),))},
     "workload": workload(3),
     "pods": (incarnation(0, "u0"), incarnation(1, "u1"), RULED_OUT),
     "group": group(*(member(n, f"n{n}", instance_id=f"web-{n}.x.3fa9c1d2") for n in range(3)), member(2)),
@@ -142,7 +144,7 @@ def test_old_id_stays_beside_a_live_pod_that_may_hold_it_yet(lacking: dict[str, 
 
 def test_pod_read_afresh_that_the_chain_does_not_rule_out_holds_the_old_id() -> None:
     """A successor that the watch has not shown yet may carry anything."""
-    assert only_guard(renamed(fresh={id_of(2): fresh(object_uid="n3")})) is Guard.POD_PRESENT
+    assert only_guard(renamed(fresh={id_of(2): fresh(objects=(("web-2", "n3"),))})) is Guard.POD_PRESENT
 
 
 def test_who_joins_again_under_a_removed_id_is_a_zombie_also_beside_a_new_pod_that_is_ruled_out() -> None:

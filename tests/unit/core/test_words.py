@@ -145,7 +145,7 @@ def test_a_departed_member_is_removed_on_the_word_about_its_suspect_and_held_wit
 def test_an_object_that_is_read_again_holds_the_removal_though_its_end_was_confirmed() -> None:
     """The read of the removal may be ahead of the watch, which has not seen the object come back."""
     dead = confirmed(SUSPECT, [word()])
-    held = plan(spec(), departure(chains={id_of(2): (dead,)}, fresh={id_of(2): fresh(object_uid="u2")}), history(), NOW_S)
+    held = plan(spec(), departure(chains={id_of(2): (dead,)}, fresh={id_of(2): fresh(objects=(("web-2", "u2"),))}), history(), NOW_S)
     assert [h.reason for h in held.held] == [Guard.POD_PRESENT]
     assert not held.actions
 

@@ -13,7 +13,7 @@ from staticgroup.core.group import GroupType
 from staticgroup.core.plan import plan
 from unit.runtime.operator_world import KEY, OperatorWorld, guards, static_group
 
-NEVER_SEEN = "no pod was ever seen carrying exactly this id"
+NEVER_SEEN = "no pod that is remembered carried exactly this id"
 
 
 def meant(world: OperatorWorld, **changes: object) -> None:

@@ -271,7 +271,7 @@ def test_workload_without_a_position_blinds_no_other_that_has_one() -> None:
 async def test_word_about_a_pod_that_ended_in_a_gap_counts_on_a_shared_workload(is_shared: bool) -> None:
     """Two StaticGroups on one StatefulSet: a pod carries ids of both, so each status says that its seat has *other* ids.
 
-    The pod is lost while no operator looks; a person confirms its end, and then "no pod was ever seen carrying this id".
+    The pod is lost while no operator looks; a person confirms its end, and then "no pod that is remembered carried exactly this id".
     """
     world: OperatorWorld = await (SharedWorld().started() if is_shared else OperatorWorld().started())
     await world.settled(3)

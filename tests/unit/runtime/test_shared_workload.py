@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from staticgroup.api import names
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import BrokerBounds, GroupView, KafkaProblem, LeaveEntry, LeaveResult
 from staticgroup.core.status.memory import ledger_from
 from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.runtime.stores import Stores
 from support.fake_gateways import FakeKafka
-from unit.core.builders import ended
+from unit.core.builders import ended, workload
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
 
@@ -166,3 +169,89 @@ async def test_deleted_staticgroup_keeps_nothing() -> None:
         await world.round()
         world.now_s += 10
     assert world.pods.state("u2") == ""
+
+
+def collisions(stores: Stores) -> list[tuple[str, str]]:
+    """Return what the StaticGroup `orders` and others both write, with the remedy."""
+    return [(c.sentence, c.remedy) for c in stores.collisions(KEY)]
+
+
+def of_one_set(orders: Json, audit: Json) -> Stores:
+    stores = Stores()
+    for key, spec in ((KEY, orders), (AUDIT, audit)):
+        body = static_group(f"uid-{key[1]}", **spec)
+        body["metadata"]["name"] = key[1]
+        stores.put_group(key, body)
+    return stores
+
+
+def test_presets_of_their_own_still_share_an_annotation() -> None:
+    """The variables differ, and so do the suffixes; what the pod carries is one annotation."""
+    stores = of_one_set({"identity": {"preset": "SpringBoot"}}, {"identity": {"preset": "KafkaStreams"}, "groupId": "audit"})
+    assert collisions(stores) == [
+        (
+            "StaticGroup shop/audit uses the same pod annotation staticgroup.io/instance-id of these pods, which show the ids of only one",
+            "give the entries of spec.identity.env of one of them a suffix of their own",
+        )
+    ]
+    assert stores.overlaps(KEY) == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "container", "method", "collides"),
+    [
+        ("", None, "Policy", True),
+        ("app", "app", "Policy", True),
+        ("app", "sidecar", "Policy", False),
+        ("app", "app", "None", False),
+    ],
+)
+def test_one_variable_of_one_container_takes_one_id(first: str, container: str | None, method: str, collides: bool) -> None:
+    env = {"suffix": "-b"} | ({"container": container} if container else {})
+    stores = of_one_set({}, {"identity": {"env": [env], "method": method}, "groupId": "audit"})
+    if first:
+        stores.put_workload(workload(3))
+    said = f"sets the same variable KAFKA_GROUP_INSTANCE_ID of {f'container {first}' if first else 'the first container'}"
+    assert [said in sentence for sentence, _ in collisions(stores)] == [True] * collides
+
+
+async def test_two_defaults_on_one_statefulset_are_told_the_field_to_change_and_changing_it_ends_it() -> None:
+    world = SharedWorld()
+    world.declare(static_group())
+    world.audit_spec = {"identity": {}}
+    world.declare_audit()
+    await world.rounds(2)
+    assert world.condition("Ready")[1] == world.condition("Injected")[1] == "ConflictingStaticGroups"
+    text = world.condition("Ready")[2]
+    assert "Give the entries of spec.identity.env of one of them a suffix and an instanceIdName of their own." in text
+    assert "template" not in text
+    world.audit_spec = {"identity": {"env": [{"instanceIdName": "B_INSTANCE_ID", "suffix": "-b", "sessionTimeoutName": ""}]}}
+    world.declare_audit(generation=2)
+    await world.rounds(2)
+    assert world.condition("Ready")[1] != "ConflictingStaticGroups"
+    assert world.condition("Injected")[1] != "ConflictingStaticGroups"
+
+
+async def test_members_of_a_variable_that_two_staticgroups_set_are_not_to_be_restarted() -> None:
+    """The one client of a pod was given audit's id; the annotation of orders is true of nobody."""
+    world = SharedWorld()
+    world.audit_spec = {"identity": {"env": [{"suffix": "-b"}]}}
+    world.declare_audit()
+    world.scale(3)
+    await world.rounds(1)
+    for ordinal in range(3):
+        world.start(ordinal, joins=False, instance_ids=frozenset(world.ids(ordinal)))
+        world.kafkas.groups["orders"].join(world.ids(ordinal)[1])
+    world.now_s += 300
+    await world.rounds(3)
+    assert "sets the same variable KAFKA_GROUP_INSTANCE_ID of container app" in world.condition("Injected")[2]
+    assert world.condition("MembershipComplete")[2].endswith("though their pods are Ready: see Injected.")
+    said = [e.message for e in world.status.exceptions if e.kind.value == "Missing"]
+    assert said
+    assert all("an instanceIdName of their own" in text and "restart" not in text for text in said)
+    world.scale(2)
+    world._happens(ended(2, "u2", instance_ids=frozenset(world.ids(2)), ids_are_fixed=True))
+    world.remove_object(2)
+    world.kafkas.groups["orders"].join(world.ids(2)[0])
+    await world.rounds(4)
+    assert [e.reason for e in world.status.exceptions if e.instance_id == world.ids(2)[0]] == ["ConflictingStaticGroup"]

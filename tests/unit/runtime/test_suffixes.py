@@ -93,6 +93,18 @@ async def test_upgrade_of_a_group_that_never_worked_names_the_field_and_setting_
     assert [i for _, i in world.left] == [f"{world.id_of(PODS - 1)}-0"]
 
 
+async def test_suffix_that_is_corrected_long_after_the_pod_ended_finds_its_evidence() -> None:
+    """The status says what to set; who follows it minutes later has lost nothing."""
+    world = await started(OperatorWorld(identity={"suffix": "None"}), "-0")
+    world.scale(PODS - 1)
+    world.end(PODS - 1)
+    await world.settled(8, step_s=15)
+    assert "Set spec.identity.suffix to Spring." in world.condition("MembershipComplete")[2]
+    world.declare(static_group(generation=2, identity={"suffix": "Spring"}))
+    await world.settled(4)
+    assert [i for _, i in world.left] == [f"{world.id_of(PODS - 1)}-0"]
+
+
 async def test_preset_that_changes_on_a_live_group_removes_nobody_and_settles_with_the_roll() -> None:
     world = await started(OperatorWorld(), "")
     world.declare(static_group(generation=2, identity={"preset": "SpringBoot"}))
@@ -175,12 +187,3 @@ def test_ids_that_a_preset_makes_are_compared_with_those_of_others(
     stores = store_of(spring=(unscoped("web", **identity), status), twin=(unscoped("web-0"), None))
     assert (stores.overlaps(("shop", "spring")) == ("shop/twin",)) is meets
     assert (stores.overlaps(("shop", "twin")) == ("shop/spring",)) is meets
-
-
-def test_two_staticgroups_of_a_workload_may_have_presets_of_their_own_and_still_share_an_annotation() -> None:
-    """The variables differ, and so do the suffixes; what the pod carries is one annotation."""
-    spring = {"identity": {"preset": "SpringBoot"}}
-    streams = {"identity": {"preset": "KafkaStreams"}, "groupId": "enrichment"}
-    assert store_of(spring=(spring, None), streams=(streams, None)).overlaps(("shop", "spring")) == ("shop/streams",)
-    custom = {"identity": {"preset": "Custom", "env": [{"suffix": "-b", "instanceIdName": "B"}]}, "groupId": "audit"}
-    assert store_of(spring=(spring, None), audit=(custom, None)).overlaps(("shop", "spring")) == ()

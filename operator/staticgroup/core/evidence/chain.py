@@ -243,7 +243,7 @@ def judge(
     if not namesakes and not is_carried:
         return verdict(
             ChainClause.UNSEEN,
-            "no pod was ever seen carrying exactly this id",
+            "no pod that is remembered carried exactly this id",
             f"{_EXPIRES}; where pods set their ids themselves, let them be literals or composed of metadata.name, which can be seen",
         )
     for i in chain:

@@ -34,6 +34,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
     return (
         _wrong_group(spec, group)
         or _wrong_suffix(plan.suffix)
+        or _misled(snapshot, table)
         or _absent_members(group, table, snapshot.namespace)
         or Finding(kind=_KIND, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
     )
@@ -67,6 +68,15 @@ def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
         sentence=f"{len(found.nearly)} members nearly match, such as {first.instance_id} for pod {first.pod_name}: {found.cause}.",
         remedy=f"Set {found.remedy}. Until then they count as foreign and are not removed when their pods have ended.",
     )
+
+
+def _misled(snapshot: Snapshot, table: SeatTable) -> Finding | None:
+    """Say that members are missing because their clients got another StaticGroup's ids; None when that cannot be."""
+    missing = table.of(Standing.MISSING)
+    if not snapshot.collisions or not missing:
+        return None
+    sentence = f"{len(missing)} of {len(table.wanted)} members are not in the group though their pods are Ready: see Injected."
+    return Finding(kind=_KIND, reason=Reason.MEMBERS_MISSING, sentence=sentence)
 
 
 def _absent_members(group: GroupView, table: SeatTable, namespace: str) -> Finding | None:

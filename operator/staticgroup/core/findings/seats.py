@@ -47,6 +47,8 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
         has_dynamic = plan.table is not None and bool(plan.table.dynamic)
         remedy = remedies.take_ids() if has_dynamic else remedies.restart_pod(namespace, seat.pod_name)
+        if snapshot.collisions:  # a restart gives its client the same ids again
+            remedy = snapshot.collisions[0].remedy
         if near is not None and plan.suffix is not None:
             reason, sentence = UNKNOWN_SUFFIX, f"set {plan.suffix.remedy}"
             remedy = f"a member of its pod holds {near.instance_id}"

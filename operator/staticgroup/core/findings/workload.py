@@ -9,6 +9,7 @@ from ...api.injection import follows_annotation
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.staticgroup import StaticGroupSpec
 from ..evidence.chain import IncarnationState
+from ..ids.collisions import Collision
 from ..ids.naming import keep_ids_in_copies, ordinal_of_pod
 from ..ids.suffixes import unheeded_suffix
 from ..next_pods.injection import InjectionPlan, InjectionVerdict
@@ -61,13 +62,14 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         cause = plan.identity_error or (injection.message if injection else "")
         sentence = f"The ids of this spec cannot be issued: {cause}."
         return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy="Correct spec.identity.")
-    if injection is None or injection.verdict is InjectionVerdict.WAITING:
-        sentence = "Ids are issued once the pod watch is complete."
+    if plan.too_large or injection is None or injection.verdict is InjectionVerdict.WAITING:
+        is_early = injection is None or injection.verdict is InjectionVerdict.WAITING
+        sentence = "Ids are issued once the pod watch is complete." if is_early else TOO_LARGE
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=sentence)
-    if plan.too_large:
-        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=TOO_LARGE)
     if injection.verdict in (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING):
         return _not_given(injection)
+    if snapshot.collisions:
+        return collided(kind, snapshot.collisions[0])
     if plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY:
         return _pods_without_id(spec, snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
@@ -80,6 +82,12 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
     sentence = f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}"
     return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
+
+
+def collided(kind: ConditionType, found: Collision) -> Finding:
+    """Say that two StaticGroups write one place of the same pods."""
+    sentence, remedy = f"{found.sentence}; neither removes members.", f"{found.remedy[0].upper()}{found.remedy[1:]}."
+    return Finding(kind=kind, reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedy)
 
 
 def _not_given(injection: InjectionPlan) -> Finding:

@@ -18,18 +18,37 @@ ORDINAL_DIGITS_MAX = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """Every id one StaticGroup may issue or has issued: the present scheme first, then earlier ones."""
+    """Every id one StaticGroup may issue or has issued.
+
+    Parameters
+    ----------
+    schemes: the present one first, then those of earlier templates.
+    scope: what {scope} stands for in all of them; "" before the first injection.
+    """
 
     schemes: tuple[IdScheme, ...]
-    is_scoped: bool
+    scope: str = ""
 
     def ordinal_of(self, instance_id: str) -> Ordinal | None:
-        """Return the ordinal an id was made for by any scheme; None when the id is not ours."""
-        found = self._made_by(instance_id)
-        return found[1] if found is not None else None
+        """Return the ordinal an id was made for by the newest scheme that makes it; None when the id is not ours."""
+        return next((o for s in self.schemes if (o := s.ordinal_of(instance_id)) is not None), None)
 
-    def _made_by(self, instance_id: str) -> tuple[IdScheme, Ordinal] | None:
-        return next(((s, o) for s in self.schemes if (o := s.ordinal_of(instance_id)) is not None), None)
+    def ordinals_of(self, instance_id: str) -> tuple[Ordinal, ...]:
+        """Return every ordinal whose pod may hold an id, `ordinal_of` first; () when no pod of ours may.
+
+        Notes
+        -----
+        Two templates may make one id for two ordinals: with `{podName}1` and `{podName}`, web-21 is of web-2 and of web-21. And
+        a client may append what makes the id of one scheme of the base of another.
+        """
+        made = (s.ordinal_of(instance_id) for s in self.schemes)
+        begun = (found[0] for s in self.schemes if (found := s.appended_to(instance_id)) is not None and found[0] <= INT32_MAX)
+        return tuple(dict.fromkeys((*(o for o in made if o is not None), *begun)))
+
+    def is_scoped(self, instance_id: str) -> bool:
+        """True when no other cluster, namespace or StaticGroup makes an id: every template that makes it has the scope."""
+        made_by = [s for s in self.schemes if s.ordinal_of(instance_id) is not None]
+        return bool(self.scope and made_by) and all(self.scope in s.template for s in made_by)
 
     def expand(self, pod: Incarnation) -> Incarnation:
         """Add the ids that the client makes by suffixing the ids the pod carries (Streams `-1`, Spring `-0`)."""
@@ -72,10 +91,9 @@ class Naming:
                 carried.update(instance_id[:n] for n in (*ends, len(instance_id)))
         return frozenset(carried)
 
-    def pod_name_of(self, instance_id: str) -> str | None:
-        """Return the name of the pod that would carry an id; None when the id is not ours."""
-        found = self._made_by(instance_id)
-        return f"{found[0].workload_name}-{found[1]}" if found is not None else None
+    def pod_names_of(self, instance_id: str) -> tuple[str, ...]:
+        """Return the names of the pods of `ordinals_of`, in that order."""
+        return tuple(f"{self.schemes[0].workload_name}-{ordinal}" for ordinal in self.ordinals_of(instance_id))
 
 
 def naming_of(spec: StaticGroupSpec, history: History) -> Naming:
@@ -92,10 +110,10 @@ def naming_of(spec: StaticGroupSpec, history: History) -> Naming:
     """
     injected = history.injected
     if injected is None:
-        return Naming(schemes=(), is_scoped=False)
+        return Naming(schemes=())
     templates = [injected.id_template, *(t for t in history.templates if t != injected.id_template)]
     schemes = tuple(scheme_of(spec, t, injected.suffix_follows_preset) for t in templates)
-    return Naming(schemes=schemes, is_scoped=bool(injected.scope) and all(injected.scope in t for t in templates))
+    return Naming(schemes=schemes, scope=injected.scope)
 
 
 def naming_or_none(spec: StaticGroupSpec, history: History) -> Naming | None:
@@ -140,7 +158,7 @@ def issued_since_s(naming: Naming, group: StaticGroup, *, cluster_uid: str) -> f
     """
     created, metadata = group.metadata.creation_timestamp, group.metadata
     own = identity_scope(cluster_uid=cluster_uid, namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
-    is_own = naming.is_scoped and all(own in s.template for s in naming.schemes)
+    is_own = naming.scope == own and all(own in s.template for s in naming.schemes)
     return created.timestamp() if created is not None and is_own else 0.0
 
 

@@ -1,24 +1,28 @@
-"""Whether two StaticGroups can issue the same id, told by the ids they make and not by the texts of their templates.
+"""Whether two StaticGroups, or two templates of one, can issue the same id, told by the ids and not by the texts of templates.
 
 The compare-and-set of a removal cannot tell whose member it takes away. So where two StaticGroups of one Kafka group can
-make an id in common, by any template that either has ever issued, neither removes anything.
+make an id in common, by any template that either has ever issued, neither removes anything. Two templates of one StaticGroup
+may make an id in common of one ordinal, but not of two: the pod of the one would fence the pod of the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Final
 
-from ...api.identifiers import IdScheme
+from ...api.identifiers import IdScheme, InvalidInstanceIdError, Ordinal
 
 _NUMBER: Final = None
 """Stands for the digits of an ordinal in a pattern, where a character stands for itself."""
 
-Pattern = tuple[str | None, ...]
-Place = tuple[int, bool]
-"""(element of the pattern, whether digits of it were read already)."""
+Place = tuple[int, bool, str]
+"""(element of the pattern, whether digits of it were read already, what was read of a suffix)."""
+_EXAMPLES_SOUGHT: Final = 1000
+"""So many ordinals are tried for an example; a sentence without one is true too."""
 
 
 def share_an_id(mine: Iterable[IdScheme], others: Iterable[IdScheme]) -> bool:
@@ -30,56 +34,106 @@ def share_an_id(mine: Iterable[IdScheme], others: Iterable[IdScheme]) -> bool:
     True for ids that never meet, never False for ids that do.
     """
     theirs = tuple(others)
-    return any(_meet(_patterns(a), _patterns(b)) for a in mine for b in theirs)
+    return any(_meet(a, b) for a in mine for b in theirs)
 
 
-def _patterns(scheme: IdScheme) -> tuple[Pattern, ...]:
-    """Write a scheme as the patterns of its ids, one for each of its suffixes."""
+@lru_cache(maxsize=1024)
+def shared_by_two_ordinals(mine: IdScheme, earlier: IdScheme) -> str | None:
+    """Tell whether some id is made by both schemes, for two ordinals.
+
+    Returns
+    -------
+    An example for people, "" when none was found among small ordinals; None when there is no such id. As with `share_an_id`,
+    None is never wrong.
+    """
+    if not _have_a_text_in_common(_pattern(mine), _pattern(earlier), of_two_ordinals=True):
+        return None
+    with suppress(InvalidInstanceIdError):  # the broker refuses it, so no member has it
+        for n in range(_EXAMPLES_SOUGHT):
+            for instance_id in earlier.ids_of(Ordinal(n)):
+                ordinal = mine.ordinal_of(instance_id)
+                if ordinal is not None and ordinal != n:
+                    return f"{instance_id} of {earlier.workload_name}-{n}, which would be {mine.workload_name}-{ordinal}'s"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """The ids of a scheme: a text with numbers in it, then one of its suffixes.
+
+    Parameters
+    ----------
+    suffixes: in full. follows: which characters may follow upon what was read of a suffix.
+    """
+
+    base: tuple[str | None, ...]
+    suffixes: frozenset[str]
+    follows: Mapping[str, frozenset[str]]
+
+
+def _pattern(scheme: IdScheme) -> _Pattern:
     text = scheme.template.replace("{podName}", f"{scheme.workload_name}-{{ordinal}}")
     parts = text.split("{ordinal}")
     base: list[str | None] = list(parts[0])
     for part in parts[1:]:
         base += [_NUMBER, *part]
-    return tuple((*base, *env, *client) for env, client in product(scheme.env_suffixes, scheme.suffixes))
+    suffixes = frozenset(env + client for env, client in product(scheme.env_suffixes, scheme.suffixes))
+    follows: dict[str, set[str]] = {}
+    for suffix in suffixes:
+        for n, character in enumerate(suffix):
+            follows.setdefault(suffix[:n], set()).add(character)
+    return _Pattern(tuple(base), suffixes, {read: frozenset(found) for read, found in follows.items()})
 
 
 @lru_cache(maxsize=4096)
-def _meet(mine: tuple[Pattern, ...], others: tuple[Pattern, ...]) -> bool:
-    return any(_have_a_text_in_common(a, b) for a, b in product(mine, others))
+def _meet(mine: IdScheme, others: IdScheme) -> bool:
+    return _have_a_text_in_common(_pattern(mine), _pattern(others))
 
 
-def _have_a_text_in_common(a: Pattern, b: Pattern) -> bool:
-    """Walk both patterns at once over every text that fits the two."""
-    due: list[tuple[Place, Place]] = [((0, False), (0, False))]
+def _have_a_text_in_common(a: _Pattern, b: _Pattern, *, of_two_ordinals: bool = False) -> bool:
+    """Walk both patterns at once over every text that fits the two.
+
+    Parameters
+    ----------
+    of_two_ordinals: leave out texts in which a number of one begins and ends with a number of the other, so is the same.
+    """
+    due: list[tuple[Place, Place, bool]] = [((0, False, ""), (0, False, ""), False)]
     seen = set(due)
     while due:
-        at_a, at_b = due.pop()
-        if _is_end(a, at_a) and _is_end(b, at_b):
+        at_a, at_b, began_together = due.pop()
+        if _is_end(a, at_a) and _is_end(b, at_b) and not (began_together and of_two_ordinals):
             return True
         for step_a, step_b in product(_steps(a, at_a), _steps(b, at_b)):
-            if _agree(step_a[0], step_b[0]):
-                after = (step_a[1], step_b[1])
-                if after not in seen:
-                    seen.add(after)
-                    due.append(after)
+            leave_a, leave_b = step_a[1] != at_a, step_b[1] != at_b
+            is_same_number = began_together and leave_a and leave_b
+            if not _agree(step_a[0], step_b[0]) or (is_same_number and of_two_ordinals):
+                continue
+            both_begin = leave_a and leave_b and step_a[0] is _NUMBER and step_b[0] is _NUMBER
+            together = both_begin or (began_together and not leave_a and not leave_b)
+            after = (step_a[1], step_b[1], together)
+            if after not in seen:
+                seen.add(after)
+                due.append(after)
     return False
 
 
-def _is_end(pattern: Pattern, place: Place) -> bool:
-    index, is_inside = place
-    return index + is_inside == len(pattern)
+def _is_end(pattern: _Pattern, place: Place) -> bool:
+    index, is_inside, read = place
+    return index + is_inside == len(pattern.base) and read in pattern.suffixes
 
 
-def _steps(pattern: Pattern, place: Place) -> Sequence[tuple[str | None, Place]]:
+def _steps(pattern: _Pattern, place: Place) -> Sequence[tuple[str | None, Place]]:
     """Return what may be read next, each with the place after it."""
-    index, is_inside = place
+    index, is_inside, read = place
     found: list[tuple[str | None, Place]] = []
     if is_inside:
         found.append((_NUMBER, place))
         index += 1
-    if index < len(pattern):
-        element = pattern[index]
-        found.append((element, (index, True) if element is _NUMBER else (index + 1, False)))
+    if index < len(pattern.base):
+        element = pattern.base[index]
+        found.append((element, (index, True, "") if element is _NUMBER else (index + 1, False, "")))
+    else:
+        found += [(character, (index, False, read + character)) for character in pattern.follows.get(read, ())]
     return found
 
 

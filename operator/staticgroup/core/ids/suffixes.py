@@ -80,7 +80,7 @@ def suffix_mismatch(
             found = scheme.appended_to(member.instance_id or "")
             if found is None or found[0] > INT32_MAX:  # no StatefulSet has such an ordinal
                 continue
-            is_ours = naming.is_scoped and not scheme.template.endswith("}")
+            is_ours = bool(naming.scope) and naming.scope in scheme.template and not scheme.template.endswith("}")
             if is_ours or found[0] in missing:  # held by nobody though its pod is Ready
                 name = f"{scheme.workload_name}-{found[0]}"
                 nearly.append(NearMatch(instance_id=member.instance_id or "", pod_name=name, appended=found[1]))

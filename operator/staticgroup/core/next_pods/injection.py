@@ -16,6 +16,7 @@ from ...api.resources.identity import InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..group import GroupView
 from ..ids.naming import scheme_of
+from ..ids.overlap import shared_by_two_ordinals
 from ..snapshot import EPOCH_UNKNOWN, History, Injected, Snapshot
 from .timeouts import TimeoutPlan, TimeoutVerdict
 
@@ -60,6 +61,8 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
     round looked at, or written into a template by hand), so a later epoch would hide a gap.
     """
     before = history.injected
+    verdict, message = _method_verdict(spec, snapshot)
+    method = (InjectionMethod.POLICY if verdict is InjectionVerdict.ACTIVE else InjectionMethod.NONE).value
     if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):
         message = "the pod watch is not anchored yet"
         return InjectionPlan(injected=None, templates=(), verdict=InjectionVerdict.WAITING, message=message)
@@ -73,17 +76,16 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
             scope=scope,
         )
     except InvalidInstanceIdError as error:
-        return InjectionPlan(
-            injected=before, templates=history.templates, verdict=InjectionVerdict.INVALID, message=str(error)
-        )
-    verdict, message = _method_verdict(spec, snapshot)
+        return _refused(spec, history, method, str(error))
+    ambiguous = _ambiguous(spec, history, template)
+    if ambiguous:
+        return _refused(spec, history, method, ambiguous)
     if verdict is InjectionVerdict.ACTIVE and snapshot.prior_claims:
         return _silenced(snapshot, history)
-    injects = verdict is InjectionVerdict.ACTIVE
     injected = Injected(
         scope=scope,
         watch_epoch=before.watch_epoch if before is not None else _first_epoch(spec, snapshot, scope, template),
-        method=InjectionMethod.POLICY.value if injects else InjectionMethod.NONE.value,
+        method=method,
         id_template=template,
         session_timeout_ms=_timeout_ms(timeout, before),
         suffix_follows_preset=suffix_follows_preset(spec.identity, before.suffix_follows_preset if before else None),
@@ -109,6 +111,37 @@ def _silenced(snapshot: Snapshot, history: History) -> InjectionPlan:
         verdict=InjectionVerdict.CONFLICTING,
         message=f"StaticGroup {', '.join(snapshot.prior_claims)} issued the same ids first",
     )
+
+
+def _refused(spec: StaticGroupSpec, history: History, method: str, message: str) -> InjectionPlan:
+    """Go on with the template of before while the ids of this one cannot be issued; with none where it, too, is ambiguous."""
+    kept = history.injected
+    if kept is not None:
+        # What is not injected now may be so because the ids are another StaticGroup's, which a wrong template does not change.
+        is_off = kept.method == InjectionMethod.NONE.value or bool(_ambiguous(spec, history, kept.id_template))
+        kept = replace(kept, method=InjectionMethod.NONE.value if is_off else method)
+    return InjectionPlan(injected=kept, templates=history.templates, verdict=InjectionVerdict.INVALID, message=message)
+
+
+def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
+    """Say that a template gives a pod the id that an earlier one gave to another pod, which would be fenced; "" when none does."""
+    before = history.injected
+    if before is None:
+        return ""
+    others = [t for t in (before.id_template, *history.templates) if t != template]
+    try:
+        mine = scheme_of(spec, template, before.suffix_follows_preset) if others else None
+        for earlier in others if mine is not None else ():
+            example = shared_by_two_ordinals(mine, scheme_of(spec, earlier, before.suffix_follows_preset))
+            if example is not None:
+                return (
+                    f"template {template} gives a pod an id that the earlier template {earlier} gave to another pod"
+                    f"{f' (such as {example})' if example else ''}; take one with a word of its own behind the ordinal, such as "
+                    "{podName}-b.{scope}"
+                )
+    except AmbiguousIdentityError:
+        return ""  # nothing is decided about such ids
+    return ""
 
 
 def _own_scope(snapshot: Snapshot) -> str:

@@ -19,7 +19,7 @@ from ..findings.kafka import authorized, connected
 from ..findings.membership import membership_complete
 from ..findings.recommendation import recommendation_current
 from ..findings.removal import removal_settled
-from ..findings.workload import ids_injected, timeout_sufficient, workload_found
+from ..findings.workload import collided, ids_injected, timeout_sufficient, workload_found
 from ..outcomes import Executed
 from ..plan import Plan
 from ..snapshot import Snapshot
@@ -112,8 +112,11 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
             kind=_T.READY,
             reason=Reason.CONFLICTING_STATIC_GROUPS,
             sentence=f"StaticGroup {', '.join(snapshot.overlaps)} may issue the same ids of this group (by its present or an "
-            f"earlier id template); neither removes members until the template of one of them is changed.{_silence(snapshot)}",
+            "earlier id template); neither removes members until the template of one of them is changed, its pods are restarted "
+            f"with the new ids, and the members of the old ids are gone.{_silence(snapshot)}",
         )
+    if snapshot.collisions:
+        return collided(_T.READY, snapshot.collisions[0])
     by_kind = {part.kind: part for part in parts}
     is_observing = spec.mode is Mode.OBSERVE
     summed_up = (by_kind[kind] for kind in (_SUMMED_UP_WHEN_OBSERVING if is_observing else _SUMMED_UP))

@@ -1,0 +1,59 @@
+"""What two StaticGroups of one StatefulSet would both write into its pods, where only one of them can be right.
+
+They make no id in common, so another template changes nothing: the field to change is one of `spec.identity.env`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...api import names
+from ...api.injection import env_entries, env_suffixes
+from ...api.resources.identity import Identity, InjectionMethod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collision:
+    """Something of the pods that two StaticGroups write.
+
+    Parameters
+    ----------
+    other: namespace/name of the other StaticGroup. sentence: without a full stop. remedy: the field to change, likewise.
+    """
+
+    other: str
+    sentence: str
+    remedy: str
+
+
+def collision(mine: Identity, theirs: Identity, *, other: str, first_container: str) -> Collision | None:
+    """Tell what two StaticGroups of one StatefulSet would both write, and every field to change; None when there is nothing.
+
+    Parameters
+    ----------
+    other: namespace/name of the other one. first_container: of the pods, which receives what names none; "" when not known.
+
+    Notes
+    -----
+    Whoever sets the ids himself (method None) is taken to have the annotation too, and his variables are not known.
+    """
+    shared = sorted(set(env_suffixes(mine)) & set(env_suffixes(theirs)))
+    are_written = InjectionMethod.NONE not in (mine.method, theirs.method)
+    both = sorted(_variables(mine, first_container) & _variables(theirs, first_container)) if are_written else []
+    if not shared and not both:
+        return None
+    if shared:
+        annotation = names.instance_id_annotation(shared[0])
+        sentence = f"StaticGroup {other} uses the same pod annotation {annotation} of these pods, which show the ids of only one"
+    else:
+        container, variable = both[0]
+        where = f"container {container}" if container else "the first container"
+        sentence = f"StaticGroup {other} sets the same variable {variable} of {where}, whose client gets the id of only one"
+    fields = [*(["a suffix"] if shared else []), *(["an instanceIdName"] if both else [])]
+    remedy = f"give the entries of spec.identity.env of one of them {' and '.join(fields)} of their own"
+    return Collision(other=other, sentence=sentence, remedy=remedy)
+
+
+def _variables(identity: Identity, first_container: str) -> set[tuple[str, str]]:
+    """Return container and name of each variable that is given an id."""
+    return {(e.container or first_container, e.instance_id_name) for e in env_entries(identity)}

@@ -1,0 +1,112 @@
+"""Earlier templates: whose ids they may have made, and when they stop mattering; and what two StaticGroups write into one pod."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+from .suites import COLLISIONS, EARLIER_TEMPLATES, PLAN
+
+TEMPLATES = (
+    *(
+        mutant(name, "core/seats.py", EARLIER_TEMPLATES, change)
+        for name, change in (
+            (
+                "blindness asked of the newest template's ordinal only",
+                ("doubted = [o for o in ordinals if", "doubted = [o for o in ordinals[:1] if"),
+            ),
+            (
+                "only the pod of the newest template looked at",
+                ("            pod_names=pod_names,\n", "            pod_names=pod_names[:1],\n"),
+            ),
+        )
+    ),
+    mutant(
+        "chain taken of the newest template's pod only",
+        "runtime/observer.py",
+        EARLIER_TEMPLATES,
+        ("pod_names=seat.pod_names, instance_ids", "pod_names=seat.pod_names[:1], instance_ids"),
+    ),
+    mutant(
+        "pod of the newest template read afresh only",
+        "runtime/observer.py",
+        EARLIER_TEMPLATES,
+        ("for name in seat.pod_names))", "for name in seat.pod_names[:1]))"),
+        ("for n in seat.pod_names if not", "for n in seat.pod_names[:1] if not"),
+        ("if len(found) < len(seat.pod_names):", "if not found:"),
+    ),
+    mutant(
+        "only the first object that was read looked at",
+        "core/guards.py",
+        PLAN,
+        ("in c.seat.fresh.objects if c.seat", "in c.seat.fresh.objects[:1] if c.seat"),
+    ),
+    mutant(
+        "read of one name that failed taken for absence",
+        "runtime/observer.py",
+        EARLIER_TEMPLATES,
+        ("if len(found) < len(seat.pod_names):", "if not found:"),
+    ),
+    *(
+        mutant(name, "core/next_pods/injection.py", EARLIER_TEMPLATES, change)
+        for name, change in (
+            ("template that gives a pod the id of another injected", ("    if ambiguous:\n", "    if False:\n")),
+            (
+                "ambiguous template that is in force injected further",
+                ("InjectionMethod.NONE.value if is_ambiguous else method", "method"),
+            ),
+            (
+                "refused template keeps the injection on",
+                (
+                    "kept = replace(kept, method=InjectionMethod.NONE.value if is_ambiguous else method)",
+                    "kept = replace(kept, method=InjectionMethod.NONE.value) if is_ambiguous else kept",
+                ),
+            ),
+        )
+    ),
+    mutant(
+        "numbers that begin together taken for one ordinal",
+        "core/ids/overlap.py",
+        EARLIER_TEMPLATES,
+        ("together = both_begin or (began_together and not leave_a and not leave_b)", "together = both_begin or began_together"),
+    ),
+    mutant(
+        "scope of one template taken for the scope of an id",
+        "core/ids/naming.py",
+        EARLIER_TEMPLATES,
+        ("all(self.scope in s.template for s in made_by)", "any(self.scope in s.template for s in self.schemes)"),
+    ),
+    *(
+        mutant(name, "core/ids/retired.py", EARLIER_TEMPLATES, change)
+        for name, change in (
+            ("template forgotten while a member holds its id", ("for i in held | carried)", "for i in carried)")),
+            ("template forgotten while a pod lacks the ids of the present one", ("all(naming.gives(p) for p in", "all(True for p in")),
+            (
+                "template forgotten while copies of pods may keep its ids",
+                ("all(s.appended_to(i) is None for i in copied)", "True"),
+            ),
+            ("template forgotten over a gap", ("        and not known.blind\n", "")),
+            ("template forgotten at once", ("RETIRED_AFTER_S: Final = 60.0", "RETIRED_AFTER_S: Final = 0.0")),
+            (
+                "template forgotten although it gave the id to another pod",
+                ("explained is None or explained[0] != begun[0] or", "explained is None or"),
+            ),
+        )
+    ),
+    mutant(
+        "evidence of a member whose suffix is wrong forgotten",
+        "runtime/ledgers.py",
+        EARLIER_TEMPLATES,
+        ("        needed |= {i for member in table.foreign for i in naming.nearly_carried_as(member.instance_id or \"\")}\n", ""),
+    ),
+    mutant(
+        "container that is not named taken for another than the first",
+        "core/ids/collisions.py",
+        COLLISIONS,
+        ("(e.container or first_container, e.instance_id_name)", "(e.container, e.instance_id_name)"),
+    ),
+    mutant(
+        "removals of two StaticGroups that write one annotation go on",
+        "core/guards.py",
+        COLLISIONS,
+        ("    if c.snapshot.collisions:\n", "    if False:\n"),
+    ),
+)
