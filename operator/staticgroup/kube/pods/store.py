@@ -119,6 +119,15 @@ class PodStore:
             self._hooks.on_object(raw, version)
         return version
 
+    def knows(self, uid: str) -> bool:
+        """True for a pod that is in the book, whatever it looks like now."""
+        return self._book.records.get(uid) is not None
+
+    def is_unseen(self, uid: str) -> bool:
+        """True for a pod of the book that only a ledger names."""
+        record = self._book.records.get(uid)
+        return record is not None and record.seen_in < 0
+
     def take_event(self, stream: FollowedScope, version: PodVersion, *, is_deleted: bool) -> None:
         """Fold a version that a watch delivered."""
         # An event from before the position was looked up afterwards, and says what was so then.
