@@ -17,10 +17,16 @@ ORDINAL_DIGITS_MAX = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """Every id one StaticGroup may issue or has issued: the present scheme first, then earlier ones."""
+    """Every id one StaticGroup may issue or has issued: the present scheme first, then earlier ones.
+
+    Parameters
+    ----------
+    scope: of the StaticGroup; whatever contains it is an id of ours, also one of a template to come. "" before there is one.
+    """
 
     schemes: tuple[IdScheme, ...]
     is_scoped: bool
+    scope: str = ""
 
     def ordinal_of(self, instance_id: str) -> Ordinal | None:
         """Return the ordinal an id was made for by any scheme; None when the id is not ours."""
@@ -51,9 +57,44 @@ class Naming:
         ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
         return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
 
+    def gives_all(self, pod: Incarnation) -> bool:
+        """True when a pod carries no other ids than those that the present scheme gives to its name, and all of these."""
+        scheme = self.schemes[0] if self.schemes else None
+        ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
+        return scheme is not None and ordinal is not None and _bases(scheme, ordinal) == pod.instance_ids
+
     def own_ids(self, pod: Incarnation) -> frozenset[str]:
-        """Return which ids of a pod, whatever its name, begin with one that a StaticGroup issues or has issued."""
-        return frozenset(i for i in pod.instance_ids if self.nearly_carried_as(i))
+        """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
+        return frozenset(i for i in pod.instance_ids if self.is_own(i))
+
+    def is_own(self, instance_id: str) -> bool:
+        """True for an id that begins with one that the StaticGroup issues or has issued, and for one that contains its scope."""
+        return bool(self.scope and self.scope in instance_id) or bool(self._ordinals_of(instance_id))
+
+    def _ordinals_of(self, instance_id: str) -> frozenset[Ordinal]:
+        return frozenset(found[0] for s in self.schemes if (found := s.appended_to(instance_id)) is not None)
+
+    def strange_ids(self, pod: Incarnation, namespace: str) -> frozenset[str]:
+        """Return the ids of ours that a pod has carried and its own name does not explain.
+
+        Parameters
+        ----------
+        namespace: of the StaticGroup.
+
+        Notes
+        -----
+        The name of a pod leads to it from each id of its own ordinal, whichever template made it; to the holder of any other
+        id nothing leads but what was seen of its object.
+        """
+        own = self.own_ids(pod)
+        ordinal = ordinal_of_pod(self.schemes[0].workload_name, pod.pod_name) if own and self.schemes else None
+        if ordinal is None or pod.namespace != namespace:
+            return own
+        return frozenset(i for i in own if not self._leads_to(ordinal, i))
+
+    def _leads_to(self, ordinal: Ordinal, instance_id: str) -> bool:
+        made = self.ordinal_of(instance_id)
+        return made == ordinal if made is not None else self._ordinals_of(instance_id) == {ordinal}
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
         """Return every id a pod may carry whose process holds `instance_id`: itself, and what a client suffixes, expected or not."""
@@ -98,7 +139,8 @@ def naming_of(spec: StaticGroupSpec, history: History) -> Naming:
         return Naming(schemes=(), is_scoped=False)
     templates = [injected.id_template, *(t for t in history.templates if t != injected.id_template)]
     schemes = tuple(scheme_of(spec, t, injected.suffix_follows_preset) for t in templates)
-    return Naming(schemes=schemes, is_scoped=bool(injected.scope) and all(injected.scope in t for t in templates))
+    is_scoped = bool(injected.scope) and all(injected.scope in t for t in templates)
+    return Naming(schemes=schemes, is_scoped=is_scoped, scope=injected.scope)
 
 
 def naming_or_none(spec: StaticGroupSpec, history: History) -> Naming | None:

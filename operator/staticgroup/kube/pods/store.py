@@ -12,7 +12,7 @@ KEP-5504 (resourceVersions of one type are comparable).
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -29,6 +29,7 @@ from .epochs import Epochs
 from .handover import ALL_NAMESPACES, Handover
 from .hooks import PodStoreHooks, PodStoreSettings
 from .records import oldest_first
+from .unwritten import NEWEST
 from .watch.sink import FollowedScope, Gap, Listing
 from .watch.stream import PodStream
 
@@ -330,8 +331,17 @@ class PodStore:
         return self._book.records.carriers(instance_ids)
 
     def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation of another name than a StatefulSet gives that ever carried one of the ids."""
+        """Return every incarnation of any namespace that is no seat of a StatefulSet and ever carried one of the ids."""
         return self._book.records.strays(namespace, workload_name, instance_ids)
+
+    def ids(self) -> Iterator[str]:
+        """Iterate over every id that any incarnation ever carried."""
+        return self._book.records.ids()
+
+    @property
+    def new_ids(self) -> int:
+        """Count the ids that came; it stays as it is while none does."""
+        return self._book.records.new_ids
 
     def of_workload(self, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
         """Return every known incarnation named after a StatefulSet, present or gone, oldest version first."""
@@ -358,9 +368,11 @@ class PodStore:
         self._book.merge(kept, complete_until=self._complete_until)
 
     def _complete_until(self, namespace: str) -> int:
-        """Return up to where every object of a namespace is known; 0 while its LIST is not complete."""
+        """Return up to where every object of a namespace is known: 0 while its LIST is not complete, all when it is not followed."""
         stream = self._stream_of(namespace)
-        return stream.position if stream is not None and stream.is_anchored else 0
+        if stream is None:
+            return NEWEST
+        return stream.position if stream.is_anchored else 0
 
     def hear(self, words: Iterable[Word]) -> None:
         """Take all words that people have given about lost pods, in place of those of before."""
