@@ -48,6 +48,7 @@ ODD = (
     "tests/unit/kube/pods/test_restores.py",
     "tests/unit/kube/pods/test_odd_watches.py",
 )
+CARRIED = ("tests/unit/runtime/test_carried_by_the_living.py", "tests/unit/kube/pods/test_once_followed.py")
 FULL = ("tests/unit/runtime/test_full_ledger.py",)
 STORE = (
     "tests/unit/kube/pods/test_store.py",
