@@ -148,12 +148,12 @@ class FakePods(Hooks):
         self._passed_barrier = True
         return self.epoch == epoch
 
-    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
         """Return the carriers of ids that have other names, as PodStore.strays does."""
-        return self.book.records.strays(namespace, workload_name, instance_ids)
+        return self.book.records.strays(namespace, workload_name, carried)
 
-    def ids(self) -> Iterator[str]:
-        """Return every id that any pod ever carried."""
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Return every id that any pod ever carried, each with its namespace."""
         return self.book.records.ids()
 
     @property

@@ -95,7 +95,8 @@ class Ledgers:
         named = self.pods.of_workload(namespace, workload_name)
         naming = naming_or_none(spec, memory.history)
         counted = memory.counted_ids or frozenset()
-        strays = self.pods.strays(namespace, workload_name, self._ids_of(naming, memory) | counted)
+        carried = self._ids_of(naming, memory) | {(namespace, i) for i in counted}
+        strays = self.pods.strays(namespace, workload_name, carried)
         others = {
             i.uid: i
             for i in strays
@@ -121,8 +122,8 @@ class Ledgers:
         memory.history = replace(memory.history, continuity=forgetting(memory.history.continuity, ended_s, words))
         return known
 
-    def _ids_of(self, naming: Naming | None, memory: Memory) -> frozenset[str]:
-        """Return which of all ids that pods ever carried are or may become those of a StaticGroup.
+    def _ids_of(self, naming: Naming | None, memory: Memory) -> frozenset[tuple[str, str]]:
+        """Return which of all ids that pods ever carried, each with its namespace, are or may become those of a StaticGroup.
 
         Notes
         -----
@@ -135,7 +136,7 @@ class Ledgers:
         if last is not None and last.naming == naming and (last.of_new_ids == self.pods.new_ids or now_s - last.at_s < LOOK_S):
             return last.ids
         memory.carried = Carried(
-            ids=frozenset(i for i in self.pods.ids() if naming.is_own(i)),
+            ids=frozenset((place, i) for place, i in self.pods.ids() if naming.is_own(i)),
             naming=naming, of_new_ids=self.pods.new_ids, at_s=now_s,
         )
         return memory.carried.ids
@@ -156,8 +157,8 @@ class Ledgers:
         """Tell whether a pod of another name exists that carries an id which is counted on; None when that is not known."""
         if memory.counted_ids is None:
             return None
-        strays = self.pods.strays(namespace, workload_name, memory.counted_ids)
-        return any(i.object_present for i in strays if i.namespace == namespace)
+        carried = ((namespace, i) for i in memory.counted_ids)
+        return any(i.object_present for i in self.pods.strays(namespace, workload_name, carried))
 
     def mark_durable(self, key: Key, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
         """Let the stored position pass what the ledger of every StaticGroup of the workload holds, or need not hold."""

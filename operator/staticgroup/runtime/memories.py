@@ -42,7 +42,7 @@ ATTEMPTS_MAX = 3
 class Carried:
     """Which of all ids that pods carry are of one StaticGroup, by its naming; when that was looked for, monotonic seconds."""
 
-    ids: frozenset[str]
+    ids: frozenset[tuple[str, str]]
     naming: Naming
     of_new_ids: int
     at_s: float

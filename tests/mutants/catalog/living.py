@@ -28,7 +28,8 @@ LIVING = (
         "id of a template to come is nobody's",
         "core/ids/naming.py",
         CARRIED,
-        ("return bool(self.scope and self.scope in instance_id) or bool(", "return bool("),
+        ("        if self.scope and self.scope in instance_id:\n            return True\n", ""),
+        ("return not (self.scope and self.is_scoped) and bool(", "return bool("),
     ),
     mutant(
         "position passes the version that showed an id",

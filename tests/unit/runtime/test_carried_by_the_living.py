@@ -263,6 +263,9 @@ async def test_carrier_of_another_namespace_is_known_after_a_restart(is_lost: bo
     assert (found.namespace, found.object_present) == ("bill", not is_lost)
     await departs(world, 4)
     assert (left(world), guards(world)) == ([], ["DeathNotProven" if is_lost else "PodStillRunning"])
+    told = [e.message for e in world.status.exceptions if e.kind.value == "Suspect"]
+    assert len(told) == is_lost
+    assert all("of namespace bill" in t and "create a PodEndConfirmation of this uid in namespace bill" in t for t in told)
 
 
 async def test_stored_position_waits_for_a_carrier_of_another_namespace() -> None:

@@ -58,10 +58,18 @@ class Naming:
         return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
 
     def gives_all(self, pod: Incarnation) -> bool:
-        """True when a pod carries no other ids than those that the present scheme gives to its name, and all of these."""
+        """True when a pod carries no other ids than those that the present scheme gives to its name, as almost every one.
+
+        Notes
+        -----
+        It is asked of each pod in each round, so it takes no pattern.
+        """
         scheme = self.schemes[0] if self.schemes else None
         ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
-        return scheme is not None and ordinal is not None and _bases(scheme, ordinal) == pod.instance_ids
+        if scheme is None or ordinal is None:
+            return False
+        base = scheme.template.replace("{podName}", pod.pod_name).replace("{ordinal}", str(ordinal))
+        return all(i.startswith(base) and i[len(base) :] in scheme.env_suffixes for i in pod.instance_ids)
 
     def own_ids(self, pod: Incarnation) -> frozenset[str]:
         """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
@@ -69,7 +77,10 @@ class Naming:
 
     def is_own(self, instance_id: str) -> bool:
         """True for an id that begins with one that the StaticGroup issues or has issued, and for one that contains its scope."""
-        return bool(self.scope and self.scope in instance_id) or bool(self._ordinals_of(instance_id))
+        if self.scope and self.scope in instance_id:
+            return True
+        # Where each template holds the scope, whatever is without it is none of ours.
+        return not (self.scope and self.is_scoped) and bool(self._ordinals_of(instance_id))
 
     def _ordinals_of(self, instance_id: str) -> frozenset[Ordinal]:
         return frozenset(found[0] for s in self.schemes if (found := s.appended_to(instance_id)) is not None)
@@ -86,6 +97,8 @@ class Naming:
         The name of a pod leads to it from each id of its own ordinal, whichever template made it; to the holder of any other
         id nothing leads but what was seen of its object.
         """
+        if pod.namespace == namespace and self.gives_all(pod):
+            return frozenset()
         own = self.own_ids(pod)
         ordinal = ordinal_of_pod(self.schemes[0].workload_name, pod.pod_name) if own and self.schemes else None
         if ordinal is None or pod.namespace != namespace:

@@ -136,9 +136,9 @@ class _Index:
         self._by_namespace: dict[str, dict[str, _Entry]] = {}
         self.news = 0
 
-    def keys(self) -> Iterator[str]:
-        for entries in self._by_namespace.values():
-            yield from entries
+    def keys(self) -> Iterator[tuple[str, str]]:
+        for namespace, entries in self._by_namespace.items():
+            yield from ((namespace, key) for key in entries)
 
     def add(self, key: str, record: PodRecord) -> None:
         entries = self._by_namespace.setdefault(record.namespace, {})
@@ -242,13 +242,13 @@ class PodRecords:
         """Iterate over every incarnation of any namespace that ever carried an id."""
         return self._by_id.find_anywhere(instance_id)
 
-    def ids(self) -> Iterator[str]:
-        """Iterate over every id that any incarnation ever carried."""
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Iterate over every id that any incarnation ever carried, each with its namespace."""
         return self._by_id.keys()
 
     @property
     def new_ids(self) -> int:
-        """Count the ids that came; it stays as it is while none does."""
+        """Count the ids that came to a namespace; it stays as it is while none does."""
         return self._by_id.news
 
     def of_workload(self, namespace: str, workload_name: str) -> Iterator[PodRecord]:
@@ -264,12 +264,12 @@ class PodRecords:
         found = {r.uid: r for i in instance_ids for r in self.carrying_anywhere(i)}
         return oldest_first(found.values())
 
-    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation of any namespace that ever carried one of the ids and is no seat of the StatefulSet, each once."""
+    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
+        """Return every incarnation that ever carried an id in a namespace and is no seat of the StatefulSet, each once."""
         found = {
             r.uid: r
-            for i in instance_ids
-            for r in self.carrying_anywhere(i)
+            for place, i in carried
+            for r in self.carrying(place, i)
             if r.namespace != namespace or ordinal_of_pod(workload_name, r.pod_name) is None
         }
         return oldest_first(found.values())

@@ -330,17 +330,17 @@ class PodStore:
         """Return every known incarnation of any namespace that ever carried one of the ids, oldest version first."""
         return self._book.records.carriers(instance_ids)
 
-    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation of any namespace that is no seat of a StatefulSet and ever carried one of the ids."""
-        return self._book.records.strays(namespace, workload_name, instance_ids)
+    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
+        """Return every incarnation that is no seat of a StatefulSet and ever carried an id in a namespace."""
+        return self._book.records.strays(namespace, workload_name, carried)
 
-    def ids(self) -> Iterator[str]:
-        """Iterate over every id that any incarnation ever carried."""
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Iterate over every id that any incarnation ever carried, each with its namespace."""
         return self._book.records.ids()
 
     @property
     def new_ids(self) -> int:
-        """Count the ids that came; it stays as it is while none does."""
+        """Count the ids that came to a namespace; it stays as it is while none does."""
         return self._book.records.new_ids
 
     def of_workload(self, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
