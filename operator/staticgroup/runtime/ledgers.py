@@ -256,6 +256,8 @@ class Ledgers:
         made_of = (memory.history.injected, memory.history.templates)
         known = self._namings.get(key)
         if known is None or known[0] is not spec or known[1] != made_of:
+            for gone in self._namings.keys() - self.stores.groups.keys():
+                del self._namings[gone]
             known = self._namings[key] = (spec, made_of, naming_or_none(spec, memory.history))
         return known[2]
 

@@ -155,6 +155,25 @@ async def test_suspect_with_an_id_that_nobody_wants_yet_is_remembered_for_when_i
     assert (left(world), guards(world)) == ([], ["DeathNotProven"])
 
 
+async def test_suspect_of_nobody_is_somebodys_once_a_template_makes_its_id() -> None:
+    """Ids without a scope; a pod that carries one of the template that the spec gets next is lost before that."""
+    world = OperatorWorld(identity={"method": "None", "template": "a-{podName}", "exclusive": True})
+    world.template = "a-web-{ordinal}"
+    await world.started()
+    world.pods.is_managed = managed
+    start_as(world, "canary-0", "stray", {"b-web-2"})
+    force_delete(world, "canary-0")
+    stray = world.pods.get("stray")
+    assert stray is not None
+    assert world.reconciler.ledgers.counting_on(stray) == {}
+    world.declare(static_group(generation=2, identity={"method": "None", "template": "b-{podName}", "exclusive": True}))
+    await world.settled(2)
+    world.now_s += 60
+    await world.settled(2)
+    assert world.reconciler.ledgers.counting_on(stray) == {("shop", "web"): False}
+    assert stray.uid in {e.uid for e in world.status.ledger.incarnations}  # type: ignore[union-attr]
+
+
 async def test_suspects_of_nobody_cost_a_renewal_of_the_lease_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of lost pods with ids of their own, and hundreds of StaticGroups in the namespace: each pair is asked once."""
     world = await OperatorWorld().started()
