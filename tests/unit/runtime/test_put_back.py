@@ -158,6 +158,7 @@ async def test_suspect_that_a_status_put_over_ours_names_is_kept_whatever_ids_it
     named = theirs | {"ledger": {"incarnations": [entry | {"instanceIds": ["b-web-2"]}]}}
     put(world, status=mine)
     world.restart()
+    await world.settled(2)
     assert world.pods.get("stray") is None
     put(world, status=named)
     await world.settled(3)
