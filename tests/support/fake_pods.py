@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from staticgroup.core.evidence.chain import Incarnation
@@ -148,9 +148,22 @@ class FakePods(Hooks):
         self._passed_barrier = True
         return self.epoch == epoch
 
-    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
         """Return the carriers of ids that have other names, as PodStore.strays does."""
-        return self.book.records.strays(namespace, workload_name, instance_ids)
+        return self.book.records.strays(namespace, workload_name, carried)
+
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Return every id that any pod ever carried, each with its namespace."""
+        return self.book.records.ids()
+
+    @property
+    def new_ids(self) -> int:
+        """Count the ids that came."""
+        return self.book.records.new_ids
+
+    def is_durable(self, uid: str) -> bool:
+        """True unless what was seen of it was not written yet."""
+        return self.book.unwritten.is_durable(uid)
 
     def chain(
         self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()

@@ -61,7 +61,7 @@ def confirm_end(namespace: str) -> str:
 
 
 def confirm_end_elsewhere(namespace: str) -> str:
-    """Say the same of a pod that no ledger names, so that `confirm` does not know it."""
+    """Say the same of a pod of another namespace, where no ledger names it, so that `confirm` does not know it."""
     return f"{_ENDED}: create a PodEndConfirmation of this uid in namespace {namespace}"
 
 

@@ -1,12 +1,14 @@
 """Which pods a StaticGroup has to remember, what of them its status holds already, and what nobody needs any more.
 
-A suspect leaves the memory by a proof or a word and by nothing else. The end of a pod may be forgotten, and the stored
+A suspect leaves the memory by a proof or a word and by nothing else. What a live pod has carried is remembered where its name
+does not tell it. The end of a pod may be forgotten, and the stored
 position of the watch may pass it, only when every StaticGroup of its workload has written it or can do without it.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -16,12 +18,13 @@ from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation, IncarnationState, predates
 from ..core.evidence.continuity import GapWord, forgetting
 from ..core.group import GroupView
-from ..core.ids.naming import issued_since_s, naming_or_none, ordinal_of_pod
+from ..core.ids.naming import Naming, issued_since_s, naming_or_none, ordinal_of_pod
 from ..core.plan import Plan
-from ..core.snapshot import Snapshot
+from ..core.snapshot import History, Snapshot
 from ..core.status.memory import to_remember, unwritten, without_room
+from ..kube.pods.continuity import Workload
 from ..kube.pods.store import PodStore
-from .memories import Memories, Memory
+from .memories import Carried, Memories, Memory
 from .stores import Stores
 from .work_queue import Key
 
@@ -31,6 +34,12 @@ forgotten only when nobody has needed it in any reading for so long."""
 OF_NOBODY_S: Final = 30.0
 """How long it is believed that no StaticGroup counts on a suspect of another name: as long as a group is not read again."""
 OF_NOBODY_MAX: Final = 20_000
+LOOK_S: Final = 5.0
+"""How often a StaticGroup looks through all ids that pods carry while new ones come: 100,000 cost some milliseconds."""
+_SCOPE: Final = re.compile("(?=([0-9a-f]{8}))")
+LIVING_S: Final = 3600.0
+"""A pod that lives and finds no room in the ledger makes the seats blind up to the next full hour: a status written in each round
+would tell nothing more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +48,19 @@ class Ledgers:
 
     Parameters
     ----------
-    cluster_uid: of the kube-system namespace. now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
+    cluster_uid: returns that of the kube-system namespace; "" while it was not read. now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     """
 
     pods: PodStore
     stores: Stores
     memories: Memories
-    cluster_uid: str
+    cluster_uid: Callable[[], str]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     _of_nobody_since_s: dict[str, float] = field(default_factory=dict)
+    _namings: dict[Key, tuple[StaticGroupSpec, object, Naming | None]] = field(default_factory=dict)
+    _by_scope: dict[str, list[Key]] = field(default_factory=dict)
+    _read_at_s: list[float] = field(default_factory=list)
 
     def count_on(self, decided: Plan, memory: Memory) -> None:
         """Remember which ids, as pods carry them, are wanted or held by the reading of a round, if there was one.
@@ -76,50 +88,94 @@ class Ledgers:
 
         Returns
         -------
-        Those named after the workload, whoever else carried an id that it counts on, and the suspects that a status names,
-        whoever wants their ids now. Where the ledger has no room for all suspects, the seats are blind from now on instead.
+        Those named after the workload, whoever else carried an id that is or may become its own, and whoever a status names,
+        whoever wants their ids now. Where the ledger has no room for all of them, the seats are blind from now on instead.
         """
         namespace, workload_name = group.metadata.namespace, spec.workload_ref.name
         named = self.pods.of_workload(namespace, workload_name)
-        others = {i.uid: i for i in self.pods.strays(namespace, workload_name, memory.counted_ids or ())}
-        others |= {i.uid: i for i in self._suspects(memory)}
+        naming = naming_or_none(spec, memory.history)
+        counted = memory.counted_ids or frozenset()
+        carried = self._ids_of(naming, memory) | {(namespace, i) for i in counted}
+        strays = self.pods.strays(namespace, workload_name, carried)
+        others = {
+            i.uid: i
+            for i in strays
+            if i.namespace == namespace or self._may_be_of(group, i)
+            # The death of a stranger proves something of an id that is wanted or held here, and nothing else.
+            if i.state is not IncarnationState.DEAD or (i.namespace == namespace and not counted.isdisjoint(i.instance_ids))
+        }
+        others |= {i.uid: i for i in self._others(memory)}
         for pod in named:
             others.pop(pod.uid, None)
-        memory.suspects = frozenset(uid for uid, i in others.items() if i.state is IncarnationState.SUSPECT)
+        memory.others = frozenset(uid for uid, i in others.items() if i.state is not IncarnationState.DEAD)
         known = (*named, *(others[uid] for uid in sorted(others)))
-        naming = naming_or_none(spec, memory.history)
         if naming is not None:
-            since_s = issued_since_s(naming, group, cluster_uid=self.cluster_uid)
+            since_s = issued_since_s(naming, group, cluster_uid=self.cluster_uid())
             memory.predating = frozenset(
                 i.uid for i in known if not naming.own_ids(i) and predates(i, "", issued_since_s=since_s)
             )
-        ended_s = [i.since_s for i in without_room(remembered(known, memory))]
+        left_out = without_room(remembered(known, memory, naming, namespace))
+        ended_s = [i.since_s for i in left_out]
+        if any(i.state is IncarnationState.LIVE for i in left_out):
+            # As long as one of them lives, no word that was said already is about what it does.
+            ended_s.append(math.ceil(self.now_s() / LIVING_S) * LIVING_S)
         memory.history = replace(memory.history, continuity=forgetting(memory.history.continuity, ended_s, words))
         return known
 
-    def _suspects(self, memory: Memory) -> Iterator[Incarnation]:
-        """Yield the suspects that a status names or has named."""
+    def _ids_of(self, naming: Naming | None, memory: Memory) -> frozenset[tuple[str, str]]:
+        """Return which of all ids that pods ever carried, each with its namespace, are or may become those of a StaticGroup.
+
+        Notes
+        -----
+        All of them are looked at again when one came that nobody carried before, and for one StaticGroup not more often than
+        every LOOK_S; the position of the watch does not pass a pod meanwhile that `counting_on` tells of.
+        """
+        last, now_s = memory.carried, self.monotonic_s()
+        if naming is None:
+            return frozenset()
+        if last is not None and last.naming == naming and (last.of_new_ids == self.pods.new_ids or now_s - last.at_s < LOOK_S):
+            return last.ids
+        memory.carried = Carried(
+            ids=frozenset((place, i) for place, i in self.pods.ids() if naming.is_own(i)),
+            naming=naming, of_new_ids=self.pods.new_ids, at_s=now_s,
+        )
+        return memory.carried.ids
+
+    def _may_be_of(self, group: StaticGroup, pod: Incarnation) -> bool:
+        """Tell whether a pod of another namespace may be a member of the same Kafka group, as the chain asks it too."""
+        return self.stores.may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group)
+
+    def _others(self, memory: Memory) -> Iterator[Incarnation]:
+        """Yield the suspects and the living that a status names or has named."""
         ledgers = (s.ledger for s in (memory.status, memory.shown) if s is not None and s.ledger is not None)
-        for uid in memory.suspects.union(e.uid for ledger in ledgers for e in ledger.incarnations):
+        for uid in memory.others.union(e.uid for ledger in ledgers for e in ledger.incarnations):
             found = self.pods.get(uid)
-            if found is not None and found.state is IncarnationState.SUSPECT:
+            if found is not None and found.state is not IncarnationState.DEAD:
                 yield found
 
     def is_carried_elsewhere(self, namespace: str, workload_name: str, memory: Memory) -> bool | None:
         """Tell whether a pod of another name exists that carries an id which is counted on; None when that is not known."""
         if memory.counted_ids is None:
             return None
-        return any(i.object_present for i in self.pods.strays(namespace, workload_name, memory.counted_ids))
+        carried = ((namespace, i) for i in memory.counted_ids)
+        return any(i.object_present for i in self.pods.strays(namespace, workload_name, carried))
 
     def mark_durable(self, key: Key, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
         """Let the stored position pass what the ledger of every StaticGroup of the workload holds, or need not hold."""
-        waiting = self._unwritten(self.memories.known(key), known, status) | self._unwritten_by_others(key, known)
+        memory = self.memories.known(key)
+        waiting = self._unwritten(key, memory, known, status) | self._unwritten_by_others(key, known)
         for incarnation in known:
+            if self.pods.is_durable(incarnation.uid):
+                continue
             if incarnation.uid not in waiting and not any(self.counting_on(incarnation).values()):
                 self.pods.mark_durable(incarnation)
 
-    def counting_on(self, suspect: Incarnation) -> dict[str, bool]:
-        """Name the StatefulSets whose StaticGroups count on a suspect of another name, and say whether one has yet to write it.
+    def counting_on(self, pod: Incarnation) -> dict[Workload, bool]:
+        """Name the StatefulSets whose StaticGroups count on ids of a pod that its name does not tell them, present or a suspect.
+
+        Returns
+        -------
+        For each whether one of its StaticGroups has yet to write it.
 
         Notes
         -----
@@ -127,38 +183,83 @@ class Ledgers:
         it issues; one that cannot be read, on every id. It is asked at each renewal of the Lease, of suspects that may be
         many and mostly are nobody's, so that answer is not looked for again for a while.
         """
-        if suspect.state is not IncarnationState.SUSPECT or not suspect.instance_ids:
+        if pod.state is IncarnationState.DEAD or not pod.instance_ids:
             return {}
+        if pod.state is IncarnationState.LIVE and (told := self._told_by_name(pod)) is not None:
+            return told
         now_s = self.monotonic_s()
-        if now_s - self._of_nobody_since_s.get(suspect.uid, -math.inf) < OF_NOBODY_S:
+        if now_s - self._of_nobody_since_s.get(pod.uid, -math.inf) < OF_NOBODY_S:
             return {}
-        found: dict[str, bool] = {}
+        found: dict[Workload, bool] = {}
         is_asked = False
-        for key, name in self.stores.workloads_in(suspect.namespace):
+        for key, name in (*self.stores.workloads_in(pod.namespace), *self._elsewhere(pod)):
             is_asked = True
-            if ordinal_of_pod(name, suspect.pod_name) is None and (is_unwritten := self._counts_on(key, suspect)) is not None:
-                found[name] = found.get(name, False) or is_unwritten
-        if is_asked and not found:
+            if (is_unwritten := self._counts_on(key, name, pod)) is not None:
+                workload = (key[0], name)
+                found[workload] = found.get(workload, False) or is_unwritten
+        if is_asked and not found and pod.state is IncarnationState.SUSPECT:
             if len(self._of_nobody_since_s) >= OF_NOBODY_MAX:
                 self._of_nobody_since_s.clear()
-            self._of_nobody_since_s[suspect.uid] = now_s
+            self._of_nobody_since_s[pod.uid] = now_s
         return found
 
-    def _counts_on(self, key: Key, suspect: Incarnation) -> bool | None:
-        """Tell whether a StaticGroup has yet to write a suspect of another name; None when it does not count on it."""
+    def _told_by_name(self, pod: Incarnation) -> dict[Workload, bool] | None:
+        """Answer at once for a seat that has nothing but the ids of its name, as almost every pod; None for any other."""
+        workload = (pod.namespace, pod.pod_name.rpartition("-")[0])
+        for key in self.stores.groups_of_workload(*workload):
+            group, memory = self.stores.groups.get(key), self.memories.known(key)
+            if group is None or memory is None:
+                return {workload: True}
+            naming = self._naming(key, group.spec, memory)
+            if naming is not None and naming.gives_all(pod):
+                return {}
+        return None
+
+    def _elsewhere(self, pod: Incarnation) -> Iterator[tuple[Key, str]]:
+        """Yield the StaticGroups of other namespaces of which a pod may carry an id: those whose scope it shows, and those without."""
+        now_s = self.monotonic_s()
+        if not self._read_at_s or now_s - self._read_at_s[-1] >= 1.0:
+            self._read_at_s[:] = [now_s]
+            self._by_scope.clear()
+            for key in self.stores.groups:
+                memory = self.memories.known(key)
+                if memory is not None and memory.history.injected is not None:
+                    self._by_scope.setdefault(_scope_of(memory.history), []).append(key)
+        shown = {found[1] for i in pod.instance_ids for found in _SCOPE.finditer(i)} & self._by_scope.keys()
+        for scope in ("", *shown):
+            for key in self._by_scope.get(scope, ()):
+                if key[0] != pod.namespace and (group := self.stores.groups.get(key)) is not None:
+                    yield key, group.spec.workload_ref.name
+
+    def _counts_on(self, key: Key, workload_name: str, pod: Incarnation) -> bool | None:
+        """Tell whether a StaticGroup has yet to write a pod for an id that its name does not tell; None when it has not to."""
         group, memory = self.stores.groups.get(key), self.memories.known(key)
+        is_near = key[0] == pod.namespace
+        is_seat = is_near and ordinal_of_pod(workload_name, pod.pod_name) is not None
+        if is_seat and pod.state is not IncarnationState.LIVE:
+            return None  # its end is told by its name
         if group is None or memory is None or memory.uid != group.metadata.uid:
-            return True
-        if suspect.uid not in memory.suspects:
-            if memory.counted_ids is not None:
-                is_counted = not memory.counted_ids.isdisjoint(suspect.instance_ids)
-            else:
-                naming = naming_or_none(group.spec, memory.history)
-                is_issued = memory.history.injected is not None
-                is_counted = is_issued and (naming is None or bool(naming.own_ids(suspect)))
+            return True if is_near else None
+        if pod.uid not in memory.others:
+            if not is_near and not self._may_be_of(group, pod):
+                return None
+            naming = self._naming(key, group.spec, memory)
+            is_issued = memory.history.injected is not None
+            is_counted = is_issued and (naming is None or bool(naming.strange_ids(pod, key[0])))
+            is_counted = is_counted or (not is_seat and not (memory.counted_ids or frozenset()).isdisjoint(pod.instance_ids))
             if not is_counted:
                 return None
-        return bool(self._unwritten(memory, (suspect,), memory.shown))
+        return bool(self._unwritten(key, memory, (pod,), memory.shown))
+
+    def _naming(self, key: Key, spec: StaticGroupSpec, memory: Memory) -> Naming | None:
+        """Return the naming of a StaticGroup, made anew only when its spec or its templates are others."""
+        made_of = (memory.history.injected, memory.history.templates)
+        known = self._namings.get(key)
+        if known is None or known[0] is not spec or known[1] != made_of:
+            for gone in self._namings.keys() - self.stores.groups.keys():
+                del self._namings[gone]
+            known = self._namings[key] = (spec, made_of, naming_or_none(spec, memory.history))
+        return known[2]
 
     def _unwritten_by_others(self, key: Key, known: Sequence[Incarnation]) -> frozenset[str]:
         """Return what the status of another StaticGroup of the same workload does not hold yet."""
@@ -168,15 +269,17 @@ class Ledgers:
         waiting: frozenset[str] = frozenset()
         for other in self.stores.groups_of_workload(key[0], group.spec.workload_ref.name) - {key}:
             memory = self.memories.known(other)
-            waiting |= self._unwritten(memory, known, memory.shown if memory is not None else None)
+            waiting |= self._unwritten(other, memory, known, memory.shown if memory is not None else None)
         return waiting
 
     def _unwritten(
-        self, memory: Memory | None, known: Iterable[Incarnation], status: StaticGroupStatus | None
+        self, key: Key, memory: Memory | None, known: Iterable[Incarnation], status: StaticGroupStatus | None
     ) -> frozenset[str]:
         """Return the uids that a StaticGroup has to remember and that a status of it does not hold."""
+        group = self.stores.groups.get(key)
+        naming = self._naming(key, group.spec, memory) if group is not None and memory is not None else None
         left = (i for i in known if memory is None or i.uid not in memory.predating)
-        return unwritten(left, status.ledger if status is not None else None, self.now_s())
+        return unwritten(left, status.ledger if status is not None else None, self.now_s(), naming, key[0])
 
     def forget_settled(self, key: Key, workload_name: str, snapshot: Snapshot, decided: Plan, memory: Memory) -> None:
         """Drop dead incarnations that no StaticGroup of the workload needs any more; suspects are never dropped."""
@@ -213,6 +316,15 @@ class Ledgers:
         return memory.needless
 
 
-def remembered(known: Iterable[Incarnation], memory: Memory) -> tuple[Incarnation, ...]:
-    """Choose what a StaticGroup writes to its ledger."""
-    return to_remember(i for i in known if i.uid not in memory.predating)
+def _scope_of(history: History) -> str:
+    """Return the scope that is in every id of a history; "" when there are ids without it."""
+    injected = history.injected
+    templates = (injected.id_template, *history.templates) if injected is not None else ()
+    return injected.scope if injected is not None and all(injected.scope in t for t in templates) else ""
+
+
+def remembered(
+    known: Iterable[Incarnation], memory: Memory, naming: Naming | None, namespace: str
+) -> tuple[Incarnation, ...]:
+    """Choose what a StaticGroup of a namespace writes to its ledger."""
+    return to_remember((i for i in known if i.uid not in memory.predating), naming, namespace)

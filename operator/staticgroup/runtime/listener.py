@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from ..core.evidence.chain import Incarnation
 from ..core.evidence.pod import PodVersion
 from ..kube.node_store import NodeStore
+from ..kube.pods.continuity import Workload
 from ..kube.pods.hooks import PodStoreHooks
 from ..kube.pods.store import PodStore
 from ..kube.translate import MalformedObject, workload_view
@@ -141,8 +142,8 @@ class Listener:
     def _is_managed(self, namespace: str, pod_name: str) -> bool:
         return bool(self._stores.groups_of_workload(namespace, _workload_of(pod_name)))
 
-    def _counted_on(self, suspect: Incarnation) -> Mapping[str, bool]:
-        return self._parts.reconciler.ledgers.counting_on(suspect)
+    def _counted_on(self, pod: Incarnation) -> Mapping[Workload, bool]:
+        return self._parts.reconciler.ledgers.counting_on(pod)
 
     def _gap_opened(self, reason: str) -> None:
         self._parts.metrics.watch_gaps.inc()

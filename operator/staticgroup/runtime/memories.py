@@ -18,6 +18,7 @@ from ..api.resources.staticgroup import StaticGroup
 from ..api.resources.status import StaticGroupStatus, Writer
 from ..core.evidence.continuity import with_spans_of
 from ..core.group import BrokerBounds
+from ..core.ids.naming import Naming
 from ..core.snapshot import History
 from ..core.status.memory import history_from, ledger_from
 from ..kube.gateway import KubeGateway
@@ -37,6 +38,16 @@ ATTEMPTS_MAX = 3
 """Writes of one round: edits of the spec in between are usual, more of them come back with the next round."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """Which of all ids that pods carry are of one StaticGroup, by its naming; when that was looked for, monotonic seconds."""
+
+    ids: frozenset[tuple[str, str]]
+    naming: Naming
+    of_new_ids: int
+    at_s: float
+
+
 @dataclass(slots=True)
 class Memory:
     """What this process remembers of one StaticGroup between rounds.
@@ -48,9 +59,11 @@ class Memory:
     resource_version: of the object with that status.
     is_unsure: the API server may hold another status than ours (a write was sent whose success is not known, or somebody
         wrote over it), so one is written though nothing changed.
-    suspects: uids of the suspects of other names that a status has named, ours or one that was put over it.
+    others: uids of the suspects and of the living of other names that a status has named, ours or one that was put over it, or
+        is to name.
     counted_ids: what pods carry whose processes hold an id that was wanted or held when the group was last read; None when it
         was not yet.
+    carried: which ids that any pod ever carried are or may become ours, as of the latest look at all of them.
     predating: uids of suspects whose objects were gone before an id of this StaticGroup could be known to anybody.
     needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round; `needless_since_s`: since
         when no reading has needed them, monotonic seconds.
@@ -68,8 +81,9 @@ class Memory:
     is_unsure: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
-    suspects: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
     counted_ids: frozenset[str] | None = None
+    carried: Carried | None = None
     predating: frozenset[str] = frozenset()
     needless: frozenset[str] = frozenset()
     needless_since_s: dict[str, float] = field(default_factory=dict)

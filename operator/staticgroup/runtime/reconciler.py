@@ -19,6 +19,7 @@ from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
+from ..core.ids.naming import naming_or_none
 from ..core.outcomes import Executed, with_outcomes
 from ..core.plan import Plan, RemoveMembers, plan
 from ..core.snapshot import Snapshot
@@ -86,7 +87,7 @@ class Reconciler:
             pods=self.pods,
             stores=self.stores,
             memories=self.memories,
-            cluster_uid=self.cluster_uid,
+            cluster_uid=lambda: self.cluster_uid,  # it is read when the process runs
             now_s=self.now_s,
             monotonic_s=self.monotonic_s,
         )
@@ -282,7 +283,8 @@ class Reconciler:
         self.ledgers.forget_settled(key, spec.workload_ref.name, snapshot, decided, memory)
         self.ledgers.count_on(decided, memory)
         known = self.ledgers.known(group, spec, memory, self.histories.words())
-        ledger = remembered(known, memory)
+        naming = naming_or_none(spec, memory.history)
+        ledger = remembered(known, memory, naming, group.metadata.namespace)
         decided = replace(decided, history=memory.history)
         status = project(
             spec, snapshot, decided, executed, ledger, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
@@ -324,11 +326,13 @@ class Reconciler:
             )
             memory.history = replace(memory.history, continuity=carried or memory.history.continuity)
         known = self.ledgers.known(group, spec, memory, self.histories.words())
+        namespace = group.metadata.namespace
+        ledger = remembered(known, memory, naming_or_none(spec, memory.history), namespace)
         status = before.model_copy(
             update={
                 "observed_generation": group.metadata.generation,
                 "conditions": list(conditions),
-                "ledger": wire_ledger(remembered(known, memory)),
+                "ledger": wire_ledger(ledger, namespace=namespace),
                 "continuity": wire_continuity(memory.history.continuity),
             }
         )

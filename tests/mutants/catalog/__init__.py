@@ -11,6 +11,7 @@ from .chains import CHAINS
 from .durability import DURABLE, REMEMBERED
 from .edges import EDGES
 from .evidence import CERTIFICATES, FACTS, FIXED_IDS
+from .living import LIVING
 from .mutant import Mutant, MutantNotApplicable
 from .names import NAMES
 from .next_pods import IN_FORCE, RECOMMENDATIONS, TIMEOUT
@@ -30,6 +31,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *GUARDS,
     *VERIFICATION,
     *DURABLE,
+    *LIVING,
     *TIMEOUT,
     *RECOMMENDATIONS,
     *SEATS,

@@ -16,13 +16,16 @@ DURABLE = (
         "suspect of another name holds no position",
         "kube/pods/unwritten.py",
         OTHER_NAMES,
-        ("return sorted((record.namespace, name) for name, is_unwritten in self._counts(record).items() if is_unwritten)", "return []"),
+        (
+            "counting = {workload for workload, is_unwritten in self._counts(record.incarnation()).items() if is_unwritten}",
+            "counting = set()",
+        ),
     ),
     mutant(
         "who has read nothing counts on nothing",
         "runtime/ledgers.py",
         OTHER_NAMES,
-        ("is_counted = is_issued and (naming is None or bool(naming.own_ids(suspect)))", "is_counted = False"),
+        ("is_counted = is_issued and (naming is None or bool(naming.strange_ids(pod, key[0])))", "is_counted = False"),
     ),
     mutant(
         "suspect of a later writer not believed",
@@ -34,7 +37,10 @@ DURABLE = (
         "who cannot be read counts on nothing",
         "runtime/ledgers.py",
         OTHER_NAMES,
-        ("        if group is None or memory is None", "        if group is None:\n            return None\n        if memory is None"),
+        (
+            "        if group is None or memory is None or memory.uid",
+            "        if group is None:\n            return None\n        if memory is None or memory.uid",
+        ),
     ),
     mutant(
         "suspect that nobody counted on is nobody's for ever",
@@ -64,7 +70,7 @@ DURABLE = (
         "suspects of before the ids take room",
         "runtime/ledgers.py",
         FULL,
-        ("return to_remember(i for i in known if i.uid not in memory.predating)", "return to_remember(known)"),
+        ("to_remember((i for i in known if i.uid not in memory.predating), naming", "to_remember(known, naming"),
     ),
     mutant(
         "suspects of before the ids are waited for",
@@ -76,13 +82,13 @@ DURABLE = (
         "suspects of other names purged",
         "kube/pods/unwritten.py",
         ODD,
-        (" or bool(self._counts(record))", ""),
+        (" or bool(self._counts(record.incarnation()))", ""),
     ),
     mutant(
         "suspects durable when no session can be left",
         "core/status/memory.py",
         ODD,
-        ("        if i.state is IncarnationState.SUSPECT or now_s", "        if now_s"),
+        ("        if i.state is not IncarnationState.DEAD or now_s", "        if now_s"),
     ),
     mutant(
         "death of another timeline believed",
@@ -152,8 +158,8 @@ DURABLE = (
         "core/status/memory.py",
         MEMORY,
         (
-            "key=lambda i: (i.state is not IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)",
-            "key=lambda i: (i.state is IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)",
+            "key=lambda i: (_RANKS[i.state], i.uid not in needed, i.since_s, i.uid)",
+            "key=lambda i: (-_RANKS[i.state], i.uid not in needed, i.since_s, i.uid)",
         ),
     ),
     mutant(

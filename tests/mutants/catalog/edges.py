@@ -73,7 +73,7 @@ EDGES = (
         "state that moved on counts as durable",
         "kube/pods/unwritten.py",
         BOOK,
-        ("        if record is not None and record.state is not written.state:\n            return False\n", ""),
+        ("record is not None and (record.state is not written.state or not", "record is not None and (not"),
     ),
     mutant(
         "workload whose history is gone goes on like the others",

@@ -86,7 +86,7 @@ SEATS = tuple(
         (
             "core/status/memory.py",
             "object of a seat that is gone is no suspect",
-            ("return (*remembered, *(i for i in seated(namespace, status) if i.uid not in known))", "return remembered"),
+            ("return (*remembered, *(i for i in seats.values() if i.uid not in known))", "return remembered"),
         ),
         (
             "kube/pods/book.py",

@@ -51,13 +51,13 @@ TEMPLATES = (
             ("template that gives a pod the id of another injected", ("    if ambiguous:\n", "    if False:\n")),
             (
                 "ambiguous template that is in force injected further",
-                ("InjectionMethod.NONE.value if is_ambiguous else method", "method"),
+                (" or bool(_ambiguous(spec, history, kept.id_template))", ""),
             ),
             (
                 "refused template keeps the injection on",
                 (
-                    "kept = replace(kept, method=InjectionMethod.NONE.value if is_ambiguous else method)",
-                    "kept = replace(kept, method=InjectionMethod.NONE.value) if is_ambiguous else kept",
+                    "kept = replace(kept, method=InjectionMethod.NONE.value if is_off else method)",
+                    "kept = replace(kept, method=InjectionMethod.NONE.value) if is_off else kept",
                 ),
             ),
         )

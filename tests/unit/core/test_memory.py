@@ -16,7 +16,7 @@ from staticgroup.core.group import LeaveOutcome
 from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory
-from staticgroup.core.status.checkpoints import LISTED, sealed, wire_continuity
+from staticgroup.core.status.checkpoints import LISTED, is_sealed, sealed, wire_continuity
 from staticgroup.core.status.memory import (
     LONGEST_SESSION_S,
     history_from,
@@ -111,11 +111,10 @@ def test_entry_that_says_dead_without_a_certificate_is_a_suspect() -> None:
     assert read.state is SUSPECT
 
 
-def test_live_incarnation_of_an_earlier_process_is_a_suspect_until_its_object_is_seen() -> None:
+def test_live_incarnation_of_an_earlier_process_lives_until_a_list_decides_about_it() -> None:
     status = through_the_api_server(history(), incarnations=[incarnation(state=LIVE)])
     (read,) = ledger_from("shop", status)
-    assert read.state is SUSPECT
-    assert not read.object_present
+    assert (read.state, read.object_present, read.resource_version) == (LIVE, True, LISTED)
 
 
 def test_every_suspect_is_remembered_and_of_the_dead_the_newest_without_a_living_successor() -> None:
@@ -269,7 +268,7 @@ def test_a_word_beside_another_state_than_suspect_is_no_proof() -> None:
     }  # fmt: skip
     status = StaticGroupStatus.model_validate({"ledger": {"incarnations": [recorded]}})
     (read,) = ledger_from("shop", status)
-    assert (read.state, read.certificate) == (IncarnationState.SUSPECT, None)
+    assert (read.state, read.certificate) == (LIVE, None)
 
 
 def test_status_of_another_staticgroup_says_nothing_of_versions_or_seats_here() -> None:
@@ -282,3 +281,20 @@ def test_status_of_another_staticgroup_says_nothing_of_versions_or_seats_here() 
     (there,), (here,) = ledger_from("shop", sealed_there, "sg-there"), ledger_from("shop", sealed_there, "sg-here")
     assert (there.resource_version, here.resource_version) == (10**9, LISTED)
     assert here.state is IncarnationState.SUSPECT
+
+
+def test_operator_that_knows_no_namespaces_in_a_ledger_finds_what_the_next_one_wrote_unchanged() -> None:
+    """An older CustomResourceDefinition prunes the field, so what proves that a status is whole does not rest on it."""
+    elsewhere = incarnation(0, "stray", SUSPECT, namespace="bill", pod_name="canary-0")
+    status = StaticGroupStatus(
+        injected=wire_injected(spec(), injected()),
+        continuity=wire_continuity(replace(checkpoint(), group_uid="sg-1")),
+        ledger=wire_ledger([elsewhere], namespace="shop"),
+    )
+    wire = sealed(status).to_wire()
+    (entry,) = wire["ledger"]["incarnations"]
+    assert entry.pop("namespace") == "bill"
+    pruned = StaticGroupStatus.model_validate(wire)
+    assert is_sealed(pruned, "sg-1")
+    (read,) = (i for i in ledger_from("shop", pruned, "sg-1") if i.uid == "stray")
+    assert (read.namespace, read.state) == ("shop", SUSPECT)

@@ -235,6 +235,24 @@ async def test_lost_lease_makes_a_standby_that_writes_nothing_and_goes_on_watchi
     assert left(cluster) == []
 
 
+async def test_suspect_that_was_gone_before_the_ids_could_be_known_takes_no_room_in_the_ledger(cluster: Cluster) -> None:
+    """Whether its ids are of this StaticGroup alone is told by the identity of the cluster, which a process reads as it begins."""
+    body = static_group()
+    body["metadata"]["creationTimestamp"] = "2099-01-01T00:00:00Z"
+    cluster.server.put(body, GROUPS)
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        cluster.server.put(pod("web-7", uid="u7", instance_id="an-id-of-before"))
+        cluster.server.put(pod("web-8", uid="u8", instance_id=cluster.id_of(8)))
+        cluster.server.remove("shop", "web-7")
+        cluster.server.remove("shop", "web-8")
+        await eventually(lambda: "web-8" in str(cluster.status.get("ledger")), 20)
+        memory = operator.reconciler.memories.known(KEY)
+        assert memory is not None
+        assert memory.predating == {"u7"}
+        assert "web-7" not in str(cluster.status["ledger"])
+
+
 def departed(operator: Operator) -> list[Any]:
     return [p for p in operator.pods.of_workload("shop", "web") if p.pod_name == "web-2"]
 

@@ -119,7 +119,7 @@ async def test_suspended_staticgroup_is_behind_a_suspect_only_where_it_issues_it
         start_as(world, f"{uid}-0", uid, ids)
         force_delete(world, f"{uid}-0")
         counted = world.reconciler.ledgers.counting_on(world.pods.get(uid))  # type: ignore[arg-type]
-        assert counted == ({"web": True} if uid == "ours" else {})
+        assert counted == ({("shop", "web"): True} if uid == "ours" else {})
 
 
 async def test_staticgroup_that_cannot_be_read_counts_on_every_suspect_of_its_namespace() -> None:
@@ -129,30 +129,49 @@ async def test_staticgroup_that_cannot_be_read_counts_on_every_suspect_of_its_na
     body = static_group(generation=2, protocol="Newer")
     world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, body))
     force_delete(world, "canary-0")
-    assert world.reconciler.ledgers.counting_on(world.pods.get("stray")) == {"web": True}  # type: ignore[arg-type]
+    assert world.reconciler.ledgers.counting_on(world.pods.get("stray")) == {("shop", "web"): True}  # type: ignore[arg-type]
 
 
-async def test_suspect_of_nobody_is_somebodys_once_its_id_is_wanted() -> None:
+async def test_suspect_with_an_id_that_nobody_wants_yet_is_remembered_for_when_it_is_wanted() -> None:
     """Nobody wants the id of web-3 when a pod that carries it is lost; then the StatefulSet is scaled up, and down again."""
     world = await by_hand()
     start_as(world, "canary-0", "stray", {world.id_of(3)})
     force_delete(world, "canary-0")
     stray = world.pods.get("stray")
     assert stray is not None
-    assert world.reconciler.ledgers.counting_on(stray) == {}
+    assert world.reconciler.ledgers.counting_on(stray) == {("shop", "web"): True}
+    await world.settled(4)
+    assert stray.uid in {e.uid for e in world.status.ledger.incarnations}  # type: ignore[union-attr]
+    assert world.reconciler.ledgers.counting_on(stray) == {("shop", "web"): False}
+    world.restart()
+    world.pods.is_managed = managed
     world.scale(4)
     world.start(3, joins=False)
+    await world.settled(2)
     world.kafka.join(world.id_of(3), LIVING)
-    await world.settled(2)
-    assert stray.uid in {e.uid for e in world.status.ledger.incarnations}  # type: ignore[union-attr]
-    world.now_s += 60
-    assert world.reconciler.ledgers.counting_on(stray) == {"web": False}
-    world.restart()
-    await world.settled(2)
     world.scale(3)
     world.end(3)
     await world.settled(4)
     assert (left(world), guards(world)) == ([], ["DeathNotProven"])
+
+
+async def test_suspect_of_nobody_is_somebodys_once_a_template_makes_its_id() -> None:
+    """Ids without a scope; a pod that carries one of the template that the spec gets next is lost before that."""
+    world = OperatorWorld(identity={"method": "None", "template": "a-{podName}", "exclusive": True})
+    world.template = "a-web-{ordinal}"
+    await world.started()
+    world.pods.is_managed = managed
+    start_as(world, "canary-0", "stray", {"b-web-2"})
+    force_delete(world, "canary-0")
+    stray = world.pods.get("stray")
+    assert stray is not None
+    assert world.reconciler.ledgers.counting_on(stray) == {}
+    world.declare(static_group(generation=2, identity={"method": "None", "template": "b-{podName}", "exclusive": True}))
+    await world.settled(2)
+    world.now_s += 60
+    await world.settled(2)
+    assert world.reconciler.ledgers.counting_on(stray) == {("shop", "web"): False}
+    assert stray.uid in {e.uid for e in world.status.ledger.incarnations}  # type: ignore[union-attr]
 
 
 async def test_suspects_of_nobody_cost_a_renewal_of_the_lease_little(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,6 +147,26 @@ async def test_suspects_of_a_status_that_was_put_over_ours_are_kept_while_the_gr
     assert left(world) == []
 
 
+async def test_suspect_that_a_status_put_over_ours_names_is_kept_whatever_ids_it_carried() -> None:
+    """A writer that knew another template names it; by what this one knows its ids are nobody's."""
+    world = await by_hand()
+    mine = group_body(world)["status"]
+    lost_stray(world)
+    await world.settled(2)
+    theirs = group_body(world)["status"]
+    (entry,) = theirs["ledger"]["incarnations"]
+    named = theirs | {"ledger": {"incarnations": [entry | {"instanceIds": ["b-web-2"]}]}}
+    put(world, status=mine)
+    world.restart()
+    await world.settled(2)
+    assert world.pods.get("stray") is None
+    put(world, status=named)
+    await world.settled(3)
+    world.restart()
+    await world.settled(2)
+    assert "stray" in str(group_body(world)["status"]["ledger"])
+
+
 async def test_who_shares_the_digest_has_put_nothing_back() -> None:
     """Somebody clears metadata.managedFields, as the Kubernetes documentation says; the next apply of the operator makes
     `before-first-apply` an owner of every field that keeps its value, and the digest is one while no durable part changes.

@@ -137,13 +137,17 @@ class Incarnation(ApiModel):
     """Remember one pod UID that carried our ids, and what became of its process."""
 
     pod_name: PodName = Field(description="Name of the pod.")
+    # Absent, not empty: what was written before the field was known means the same, and is written again unchanged.
+    namespace: Annotated[str, StringConstraints(min_length=1, max_length=63)] | None = Field(
+        None, description="Namespace of the pod; absent: that of the StaticGroup."
+    )
     uid: Uid = Field(description="UID of the pod: one incarnation of the id.")
     instance_ids: Annotated[list[InstanceIdText], Field(max_length=INSTANCE_IDS_MAX)] = Field(
         description="The ids it was seen to carry.", json_schema_extra=ATOMIC
     )
     node_name: NodeName = Field("", description="Node it was bound to; empty: none.")
     state: IncarnationState = Field(
-        description="Live: the pod exists. Suspect: it is gone without proof of death, but see confirmedBy. Dead: "
+        description="Live: the pod exists, and has carried ids that its name does not tell. Suspect: it is gone without proof of death, but see confirmedBy. Dead: "
         "proven."
     )
     certificate: Certificate | None = Field(

@@ -29,11 +29,13 @@ def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnati
     yield from plan.held
     for suspect in ledger:
         if suspect.state is IncarnationState.SUSPECT:
+            is_near = suspect.namespace == snapshot.namespace
+            where = "" if is_near else f" of namespace {suspect.namespace}"
             yield Finding(
                 kind=ExceptionKind.SUSPECT,
                 reason="DeathNotProven",
-                sentence=f"uid {suspect.uid} on node {suspect.node_name or 'unknown'}: {suspect.refusal}",
-                remedy=way_out(suspect),
+                sentence=f"uid {suspect.uid}{where} on node {suspect.node_name or 'unknown'}: {suspect.refusal}",
+                remedy=way_out(suspect) if is_near else remedies.confirm_end_elsewhere(suspect.namespace),
                 subject=Subject(pod_name=suspect.pod_name),
             )
     yield from _outsiders(plan)

@@ -23,7 +23,8 @@ class Naming:
     Parameters
     ----------
     schemes: the present one first, then those of earlier templates.
-    scope: what {scope} stands for in all of them; "" before the first injection.
+    scope: what {scope} stands for in all of them; whatever contains it is an id of ours, also one of a template to come. "" before
+        the first injection.
     """
 
     schemes: tuple[IdScheme, ...]
@@ -67,9 +68,51 @@ class Naming:
         ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
         return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
 
+    def gives_all(self, pod: Incarnation) -> bool:
+        """True when a pod carries no other ids than those that the present scheme gives to its name, as almost every one.
+
+        Notes
+        -----
+        It is asked of each pod in each round, so it takes no pattern.
+        """
+        scheme = self.schemes[0] if self.schemes else None
+        ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
+        if scheme is None or ordinal is None:
+            return False
+        base = scheme.template.replace("{podName}", pod.pod_name).replace("{ordinal}", str(ordinal))
+        return all(i.startswith(base) and i[len(base) :] in scheme.env_suffixes for i in pod.instance_ids)
+
     def own_ids(self, pod: Incarnation) -> frozenset[str]:
-        """Return which ids of a pod, whatever its name, begin with one that a StaticGroup issues or has issued."""
-        return frozenset(i for i in pod.instance_ids if self.nearly_carried_as(i))
+        """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
+        return frozenset(i for i in pod.instance_ids if self.is_own(i))
+
+    def is_own(self, instance_id: str) -> bool:
+        """True for an id that begins with one that the StaticGroup issues or has issued, and for one that contains its scope."""
+        if self.scope and self.scope in instance_id:
+            return True
+        # Where each template holds the scope, whatever is without it is none of ours.
+        is_everywhere = bool(self.scope) and all(self.scope in s.template for s in self.schemes)
+        return not is_everywhere and bool(self.ordinals_of(instance_id))
+
+    def strange_ids(self, pod: Incarnation, namespace: str) -> frozenset[str]:
+        """Return the ids of ours that a pod has carried and its own name does not explain.
+
+        Parameters
+        ----------
+        namespace: of the StaticGroup.
+
+        Notes
+        -----
+        The name of a pod leads to it from each id of its own ordinal, whichever template made it; to the holder of any other
+        id nothing leads but what was seen of its object.
+        """
+        if pod.namespace == namespace and self.gives_all(pod):
+            return frozenset()
+        own = self.own_ids(pod)
+        ordinal = ordinal_of_pod(self.schemes[0].workload_name, pod.pod_name) if own and self.schemes else None
+        if ordinal is None or pod.namespace != namespace:
+            return own
+        return frozenset(i for i in own if ordinal not in self.ordinals_of(i))
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
         """Return every id a pod may carry whose process holds `instance_id`: itself, and what a client suffixes, expected or not."""

@@ -70,13 +70,18 @@ def digest_of(status: StaticGroupStatus) -> str:
     Notes
     -----
     `suffixFollowsPreset` does not count: an operator from before it was known does not read it and has to go on from this
-    status all the same. Whoever changes it makes members foreign or expected; what proves their end stays as it is.
+    status all the same. Whoever changes it makes members foreign or expected; what proves their end stays as it is. Nor
+    does the namespace of an incarnation, for the same reason: without it a suspect stays one.
     """
     wire = status.to_wire()
     parts = {name: wire.get(name) for name in _DURABLE}
     parts["continuity"] = {k: v for k, v in (parts["continuity"] or {}).items() if k != "digest"}
     if parts["injected"] is not None:
         parts["injected"] = {k: v for k, v in parts["injected"].items() if k != "suffixFollowsPreset"}
+    if parts["ledger"] is not None:
+        entries = parts["ledger"].get("incarnations") or ()
+        kept = [{k: v for k, v in entry.items() if k != "namespace"} for entry in entries]
+        parts["ledger"] = parts["ledger"] | ({"incarnations": kept} if entries else {})
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 

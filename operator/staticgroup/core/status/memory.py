@@ -16,6 +16,7 @@ from ...api.resources import status as api
 from ...api.resources.staticgroup import StaticGroupSpec
 from ..evidence.certificate import Certificate, CertificateKind
 from ..evidence.chain import Incarnation, IncarnationState
+from ..ids.naming import Naming
 from ..snapshot import History, Injected, RemovalRecord, SeatMemory
 from .checkpoints import LISTED, checkpoint_from, is_sealed, seated, wire_time
 
@@ -67,14 +68,22 @@ def ledger_from(
     if status is None:
         return ()
     entries = status.ledger.incarnations if status.ledger is not None else []
-    remembered = tuple(_incarnation_from(namespace, entry) for entry in entries)
+    seats = {seat.uid: seat for seat in seated(namespace, status)}
+    remembered = tuple(_as_seated(_incarnation_from(namespace, e), seats.get(e.uid)) for e in entries)
     continuity = status.continuity
     is_other_timeline = bool(timeline) and continuity is not None and continuity.timeline != timeline
     if (uid and not is_sealed(status, uid)) or is_other_timeline:
         # Perhaps of another cluster, whose resourceVersions say nothing here; suspects they are all the same.
         remembered = tuple(_of_no_version(i) for i in remembered)
     known = {i.uid for i in remembered}
-    return (*remembered, *(i for i in seated(namespace, status) if i.uid not in known))
+    return (*remembered, *(i for i in seats.values() if i.uid not in known))
+
+
+def _as_seated(i: Incarnation, seat: Incarnation | None) -> Incarnation:
+    """Return a live incarnation with what only its seat tells, so that its pod is known again as the same."""
+    if seat is None or i.state is not IncarnationState.LIVE:
+        return i
+    return replace(i, restarts=seat.restarts, ids_are_fixed=seat.ids_are_fixed)
 
 
 def _of_no_version(i: Incarnation) -> Incarnation:
@@ -113,36 +122,41 @@ def wire_issued(history: History) -> durable.Issued | None:
 
 
 def wire_ledger(
-    ledger: Sequence[Incarnation], *, needed: frozenset[str] = frozenset()
+    ledger: Sequence[Incarnation], *, needed: frozenset[str] = frozenset(), namespace: str = ""
 ) -> durable.Ledger | None:
-    """Write the incarnations to remember, suspects before the dead; says so when they do not fit.
+    """Write the incarnations to remember, suspects before the living before the dead; says so when they do not fit.
 
     Parameters
     ----------
+    namespace: of the StaticGroup; "" where all are of it.
     needed: uids of the dead that a removal still needs; they win over other dead when not all fit.
     """
     if not ledger:
         return None
     chosen = sorted(
-        ledger, key=lambda i: (i.state is not IncarnationState.SUSPECT, i.uid not in needed, i.since_s, i.uid)
+        ledger, key=lambda i: (_RANKS[i.state], i.uid not in needed, i.since_s, i.uid)
     )[: durable.INCARNATIONS_MAX]
     # The order does not depend on the need, which changes more often than what is remembered.
-    ranked = sorted(chosen, key=lambda i: (i.state is not IncarnationState.SUSPECT, i.since_s, i.uid))
-    return durable.Ledger(overflow=bool(without_room(ledger)), incarnations=[_entry(i) for i in ranked])
+    ranked = sorted(chosen, key=_rank)
+    return durable.Ledger(overflow=bool(without_room(ledger)), incarnations=[_entry(i, namespace) for i in ranked])
 
 
 def without_room(ledger: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
-    """Return the suspects that a ledger has no room for: the youngest."""
-    suspects = (i for i in ledger if i.state is IncarnationState.SUSPECT)
-    return tuple(sorted(suspects, key=lambda i: (i.since_s, i.uid))[durable.INCARNATIONS_MAX :])
+    """Return those not proven dead that a ledger has no room for, or not for all their ids: the living, then the youngest."""
+    unproven = sorted((i for i in ledger if i.state is not IncarnationState.DEAD), key=_rank)
+    written, left_out = unproven[: durable.INCARNATIONS_MAX], unproven[durable.INCARNATIONS_MAX :]
+    return (*(i for i in written if len(i.instance_ids) > durable.INSTANCE_IDS_MAX), *left_out)
 
 
-def unwritten(incarnations: Iterable[Incarnation], ledger: durable.Ledger | None, now_s: float) -> frozenset[str]:
-    """Return the uids that a restart must not forget and that did not fit into a ledger.
+def unwritten(
+    incarnations: Iterable[Incarnation], ledger: durable.Ledger | None, now_s: float, naming: Naming | None = None,
+    namespace: str = "",
+) -> frozenset[str]:
+    """Return the uids that a restart must not forget and that a ledger does not hold, or not with all their ids.
 
     Parameters
     ----------
-    incarnations: all that are known of the workload. ledger: as it was written; None for an empty one.
+    incarnations: all that are known of the workload. naming, namespace: see `to_remember`. ledger: as it was written; None for an empty one.
     now_s: seconds since the Unix epoch.
 
     Notes
@@ -153,12 +167,13 @@ def unwritten(incarnations: Iterable[Incarnation], ledger: durable.Ledger | None
     """
     if ledger is not None and ledger.overflow:
         return frozenset()
-    written = {i.uid for i in ledger.incarnations} if ledger is not None else set()
+    written = {i.uid: i.instance_ids for i in ledger.incarnations} if ledger is not None else {}
     return frozenset(
         i.uid
-        for i in to_remember(incarnations)
+        for i in to_remember(incarnations, naming, namespace)
         if i.uid not in written
-        if i.state is IncarnationState.SUSPECT or now_s - i.since_s < LONGEST_SESSION_S
+        or (i.state is not IncarnationState.DEAD and not i.instance_ids.issubset(written[i.uid]))
+        if i.state is not IncarnationState.DEAD or now_s - i.since_s < LONGEST_SESSION_S
     )
 
 
@@ -179,35 +194,59 @@ def wire_settling(history: History) -> list[durable.Settling]:
     ]
 
 
-def to_remember(incarnations: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
+def to_remember(
+    incarnations: Iterable[Incarnation], naming: Naming | None = None, namespace: str = ""
+) -> tuple[Incarnation, ...]:
     """Choose what a restart must not forget.
+
+    Parameters
+    ----------
+    naming, namespace: of the StaticGroup; no naming before its first injection, when there is no id of its own.
 
     Returns
     -------
-    Every suspect, and the newest dead incarnation of each pod name that has no live one: without it the chain of a
+    Every suspect; every live one with ids that its name does not explain (`Naming.strange_ids`), because what its object
+    says now may be less than what its process holds; and the newest dead incarnation of each pod name that has no live one: without it the chain of a
     departed id would be empty after a restart, and an empty chain proves nothing. So do those that are dead by a person's
     word, whoever came after them, until nobody needs them: what a removal rests on is to be seen.
     """
-    by_name: dict[str, list[Incarnation]] = {}
+    by_name: dict[tuple[str, str], list[Incarnation]] = {}
     for i in incarnations:
-        by_name.setdefault(i.pod_name, []).append(i)
+        by_name.setdefault((i.namespace, i.pod_name), []).append(i)
     kept: list[Incarnation] = []
     for versions in by_name.values():
         kept.extend(i for i in versions if i.state is IncarnationState.SUSPECT)
+        if naming is not None:
+            kept.extend(i for i in versions if i.state is IncarnationState.LIVE and naming.strange_ids(i, namespace))
         if not any(i.state is IncarnationState.LIVE for i in versions):
             dead = [i for i in versions if i.state is IncarnationState.DEAD]
             if dead:
                 newest = max(dead, key=lambda i: i.resource_version)
                 kept.append(newest)
                 kept.extend(i for i in dead if i is not newest and i.certificate is not None and i.certificate.is_word)
-    return tuple(kept)
+    return tuple(_with_room(i, naming) for i in kept)
 
 
-def _entry(i: Incarnation) -> durable.Incarnation:
+def _with_room(i: Incarnation, naming: Naming | None) -> Incarnation:
+    """Leave out the ids that cannot be ours where a ledger has no room for all."""
+    is_too_long = naming is not None and len(i.instance_ids) > durable.INSTANCE_IDS_MAX
+    return replace(i, instance_ids=naming.own_ids(i)) if is_too_long and naming is not None else i
+
+
+_RANKS = {IncarnationState.SUSPECT: 0, IncarnationState.LIVE: 1, IncarnationState.DEAD: 2}
+
+
+def _rank(i: Incarnation) -> tuple[int, float, str]:
+    return _RANKS[i.state], i.since_s, i.uid
+
+
+def _entry(i: Incarnation, namespace: str) -> durable.Incarnation:
+    is_live = i.state is IncarnationState.LIVE
     evidence = i.certificate.statement if i.certificate else i.refusal
     is_word = i.certificate is not None and i.certificate.is_word
     return durable.Incarnation(
         pod_name=i.pod_name,
+        namespace=i.namespace if namespace and i.namespace != namespace else None,
         uid=i.uid,
         instance_ids=sorted(i.instance_ids)[: durable.INSTANCE_IDS_MAX],
         node_name=i.node_name,
@@ -215,9 +254,10 @@ def _entry(i: Incarnation) -> durable.Incarnation:
         state=durable.IncarnationState.SUSPECT if is_word else durable.IncarnationState(i.state.value),
         certificate=durable.Certificate(i.certificate.kind.value) if i.certificate and not is_word else None,
         confirmed_by=i.certificate.said_by if i.certificate and is_word else None,
-        evidence=evidence[:EVIDENCE_MAX],
+        # Of the living nothing is written that each version of the object changes.
+        evidence="" if is_live else evidence[:EVIDENCE_MAX],
         since=wire_time(i.since_s),
-        resource_version=str(i.resource_version),
+        resource_version="" if is_live else str(i.resource_version),
     )
 
 
@@ -226,18 +266,22 @@ def _incarnation_from(namespace: str, entry: durable.Incarnation) -> Incarnation
     resource_version = int(text) if text.isascii() and text.isdigit() else 0
     certificate = _certificate_from(entry, resource_version)
     is_dead = certificate is not None
+    if entry.state is durable.IncarnationState.LIVE:
+        state, resource_version = IncarnationState.LIVE, LISTED
+    else:
+        state = IncarnationState.DEAD if is_dead else IncarnationState.SUSPECT
     return Incarnation(
-        namespace=namespace,
+        namespace=entry.namespace or namespace,
         pod_name=entry.pod_name,
         uid=entry.uid,
         instance_ids=frozenset(entry.instance_ids),
         node_name=entry.node_name,
-        state=IncarnationState.DEAD if is_dead else IncarnationState.SUSPECT,
+        state=state,
         since_s=entry.since.timestamp(),
         resource_version=resource_version,
         certificate=certificate,
         refusal="" if is_dead else entry.evidence,
-        object_present=False,
+        object_present=state is IncarnationState.LIVE,
     )
 
 

@@ -75,7 +75,7 @@ def project(
         issued=wire_issued(plan.history),
         members=_members(plan, previous),
         exceptions=exceptions_of(findings_of_seats(plan, snapshot, ledger), previous.exceptions, now),
-        ledger=wire_ledger(ledger, needed=_needed(ledger, plan, group)),
+        ledger=wire_ledger(ledger, needed=_needed(ledger, plan, group), namespace=snapshot.namespace),
         settling=wire_settling(plan.history),
         last_removal=_last_removal(executed, previous, now),
         last_confirmed_removal=_last_confirmed_removal(executed, previous, now),

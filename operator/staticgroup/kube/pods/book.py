@@ -187,9 +187,12 @@ class IncarnationBook:
         self.gone.note(after.uid, is_gone=not after.object_present)
         has_new_state = before is None or before.state is not after.state
         if has_new_state and after.state is not IncarnationState.LIVE:
-            self.unwritten.versions[after.uid] = resource_version
+            self.unwritten.note_end(before, after.uid, resource_version)
         elif after.state is IncarnationState.LIVE:
-            self.unwritten.versions.pop(after.uid, None)
+            if before is not None and has_new_state:
+                self.unwritten.drop(after.uid)
+            if before is None or not before.instance_ids.issuperset(after.instance_ids):
+                self.unwritten.note_ids(before, after.uid, resource_version)
         if after.state is IncarnationState.DEAD:
             self._drop_superseded(record)
         is_new_suspect = has_new_state and after.state is IncarnationState.SUSPECT
@@ -300,7 +303,8 @@ class IncarnationBook:
                     unseen = vanish(replace(unseen, object_present=False), now_s=self._now_s())
                 self._store_merged(unseen)
                 continue
-            if entry.state is IncarnationState.LIVE and record.seen_in >= 0:
+            is_known = entry.instance_ids.issubset(record.instance_ids)
+            if entry.state is IncarnationState.LIVE and record.seen_in >= 0 and is_known:
                 continue  # our own sight says more
             known = record.incarnation()
             has_left = (known.state, entry.state) == (IncarnationState.LIVE, IncarnationState.SUSPECT)
@@ -334,7 +338,7 @@ class IncarnationBook:
     def _drop(self, record: PodRecord) -> None:
         self.records.remove(record)
         self.gone.note(record.uid, is_gone=False)
-        self.unwritten.versions.pop(record.uid, None)
+        self.unwritten.drop(record.uid)
         self._awaiting_node.pop(record.uid, None)
 
     def purge(self) -> None:

@@ -130,16 +130,22 @@ _Entry = PodRecord | tuple[PodRecord, ...]
 class _Index:
     """Map (namespace, key) to records; almost always one, so a tuple is made only for more."""
 
-    __slots__ = ("_by_namespace",)
+    __slots__ = ("_by_namespace", "news")
 
     def __init__(self) -> None:
         self._by_namespace: dict[str, dict[str, _Entry]] = {}
+        self.news = 0
+
+    def keys(self) -> Iterator[tuple[str, str]]:
+        for namespace, entries in self._by_namespace.items():
+            yield from ((namespace, key) for key in entries)
 
     def add(self, key: str, record: PodRecord) -> None:
         entries = self._by_namespace.setdefault(record.namespace, {})
         present = entries.get(key)
         if present is None:
             entries[key] = record
+            self.news += 1
         else:
             entries[key] = (*present, record) if isinstance(present, tuple) else (present, record)
 
@@ -236,6 +242,15 @@ class PodRecords:
         """Iterate over every incarnation of any namespace that ever carried an id."""
         return self._by_id.find_anywhere(instance_id)
 
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Iterate over every id that any incarnation ever carried, each with its namespace."""
+        return self._by_id.keys()
+
+    @property
+    def new_ids(self) -> int:
+        """Count the ids that came to a namespace; it stays as it is while none does."""
+        return self._by_id.news
+
     def of_workload(self, namespace: str, workload_name: str) -> Iterator[PodRecord]:
         """Iterate over every incarnation whose pod name is made of a StatefulSet's name, whoever owns it now."""
         return iter(self._by_workload.get((namespace, workload_name), {}).values())
@@ -249,13 +264,13 @@ class PodRecords:
         found = {r.uid: r for i in instance_ids for r in self.carrying_anywhere(i)}
         return oldest_first(found.values())
 
-    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation that ever carried one of the ids and has no name that the StatefulSet gives, each once."""
+    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
+        """Return every incarnation that ever carried an id in a namespace and is no seat of the StatefulSet, each once."""
         found = {
             r.uid: r
-            for i in instance_ids
-            for r in self.carrying(namespace, i)
-            if ordinal_of_pod(workload_name, r.pod_name) is None
+            for place, i in carried
+            for r in self.carrying(place, i)
+            if r.namespace != namespace or ordinal_of_pod(workload_name, r.pod_name) is None
         }
         return oldest_first(found.values())
 

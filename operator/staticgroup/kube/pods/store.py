@@ -12,7 +12,7 @@ KEP-5504 (resourceVersions of one type are comparable).
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -29,6 +29,7 @@ from .epochs import Epochs
 from .handover import ALL_NAMESPACES, Handover
 from .hooks import PodStoreHooks, PodStoreSettings
 from .records import oldest_first
+from .unwritten import NEWEST
 from .watch.sink import FollowedScope, Gap, Listing
 from .watch.stream import PodStream
 
@@ -118,6 +119,15 @@ class PodStore:
         else:
             self._hooks.on_object(raw, version)
         return version
+
+    def knows(self, uid: str) -> bool:
+        """True for a pod that is in the book, whatever it looks like now."""
+        return self._book.records.get(uid) is not None
+
+    def is_unseen(self, uid: str) -> bool:
+        """True for a pod of the book that only a ledger names."""
+        record = self._book.records.get(uid)
+        return record is not None and record.seen_in < 0
 
     def take_event(self, stream: FollowedScope, version: PodVersion, *, is_deleted: bool) -> None:
         """Fold a version that a watch delivered."""
@@ -320,9 +330,18 @@ class PodStore:
         """Return every known incarnation of any namespace that ever carried one of the ids, oldest version first."""
         return self._book.records.carriers(instance_ids)
 
-    def strays(self, namespace: str, workload_name: str, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation of another name than a StatefulSet gives that ever carried one of the ids."""
-        return self._book.records.strays(namespace, workload_name, instance_ids)
+    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
+        """Return every incarnation that is no seat of a StatefulSet and ever carried an id in a namespace."""
+        return self._book.records.strays(namespace, workload_name, carried)
+
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Iterate over every id that any incarnation ever carried, each with its namespace."""
+        return self._book.records.ids()
+
+    @property
+    def new_ids(self) -> int:
+        """Count the ids that came to a namespace; it stays as it is while none does."""
+        return self._book.records.new_ids
 
     def of_workload(self, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
         """Return every known incarnation named after a StatefulSet, present or gone, oldest version first."""
@@ -349,9 +368,11 @@ class PodStore:
         self._book.merge(kept, complete_until=self._complete_until)
 
     def _complete_until(self, namespace: str) -> int:
-        """Return up to where every object of a namespace is known; 0 while its LIST is not complete."""
+        """Return up to where every object of a namespace is known: 0 while its LIST is not complete, all when it is not followed."""
         stream = self._stream_of(namespace)
-        return stream.position if stream is not None and stream.is_anchored else 0
+        if stream is None:
+            return NEWEST
+        return stream.position if stream.is_anchored else 0
 
     def hear(self, words: Iterable[Word]) -> None:
         """Take all words that people have given about lost pods, in place of those of before."""

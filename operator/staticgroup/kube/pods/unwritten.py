@@ -2,7 +2,8 @@
 
 A restart resumes from the stored position: everything after it is replayed, everything before it must be in a status.
 So each end is noted with its resourceVersion until a StaticGroup has written it. Whose end it is follows from the name
-of the pod, or from an id that a suspect of any other name has carried.
+of the pod, or from an id that it has carried. And so is each version that shows an id of a live pod first: a later one may
+show it no more.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,8 +17,8 @@ from .records import PodRecord, PodRecords
 NEWEST: Final = 2**63
 """Above every resourceVersion."""
 
-CountedOn = Callable[[Incarnation], Mapping[str, bool]]
-"""Names of the StatefulSets whose StaticGroups count on a suspect of any other name, and whether it must still be written."""
+CountedOn = Callable[[Incarnation], Mapping[Workload, bool]]
+"""The StatefulSets whose StaticGroups count on ids of a pod that its name does not tell, and whether it must still be written."""
 
 
 class UnwrittenEnds:
@@ -25,7 +26,7 @@ class UnwrittenEnds:
 
     Attributes
     ----------
-    versions: uid to the resourceVersion of its end.
+    versions: uid to the resourceVersion of its end, or of the version that showed an id first.
 
     Parameters
     ----------
@@ -38,6 +39,7 @@ class UnwrittenEnds:
         self, records: PodRecords, *, now_s: Callable[[], float], is_managed: IsManaged, counted_on: CountedOn
     ) -> None:
         self.versions: dict[str, int] = {}
+        self._shown_s: dict[str, float] = {}
         self._records = records
         self._now_s = now_s
         self._is_managed = is_managed
@@ -47,16 +49,35 @@ class UnwrittenEnds:
         """Take all ends for as new as this, because the resourceVersion counter went back to it."""
         self.versions = dict.fromkeys(self.versions, resource_version)
 
+    def note_end(self, before: Incarnation | None, uid: str, resource_version: int) -> None:
+        """Note an end; an id that the pod showed before, and no status holds yet, is no less unwritten for it."""
+        shown_at = self.versions.get(uid)
+        if shown_at is not None and (before is None or not any(self._counts(before).values())):
+            shown_at = None
+        self.versions[uid] = resource_version if shown_at is None else min(shown_at, resource_version)
+        self._shown_s.pop(uid, None)
+
+    def note_ids(self, before: Incarnation | None, uid: str, resource_version: int) -> None:
+        """Note that a version of a live pod showed ids that none had shown before."""
+        self.versions.setdefault(uid, resource_version)
+        if before is not None:
+            self._shown_s.setdefault(uid, self._now_s())
+
+    def drop(self, uid: str) -> None:
+        """Take a pod for written."""
+        self.versions.pop(uid, None)
+        self._shown_s.pop(uid, None)
+
     def mark_durable(self, written: Incarnation) -> bool:
         """Note that a status holds this state of an incarnation; False when it has moved on and another write is due."""
         record = self._records.get(written.uid)
-        if record is not None and record.state is not written.state:
+        if record is not None and (record.state is not written.state or not written.instance_ids.issuperset(record.instance_ids)):
             return False
-        self.versions.pop(written.uid, None)
+        self.drop(written.uid)
         return True
 
     def is_durable(self, uid: str) -> bool:
-        """True unless the incarnation entered SUSPECT or DEAD and that was not written yet."""
+        """True unless the incarnation entered SUSPECT or DEAD, or showed an id, and that was not written yet."""
         return uid not in self.versions
 
     def durable_position(self, scope: str, position: int) -> int:
@@ -71,30 +92,37 @@ class UnwrittenEnds:
 
     def stored_position(self, scope: str, position: int, *, room: int = BEHIND_MAX) -> tuple[int, dict[Workload, int]]:
         """Cap a position below the ends that have just been seen, and list the workloads with older ones; see `behind`."""
-        return stored_position(self._ends(scope, position), position, now_s=self._now_s(), room=room)
+        ends = list(self._ends(scope, position))
+        # A workload is listed with a position of its own namespace's stream, so what it misses in another one holds all.
+        elsewhere = [version - 1 for workload, version, _ in ends if scope and workload[0] != scope]
+        here = (end for end in ends if not scope or end[0][0] == scope)
+        return stored_position(here, max(0, min((position, *elsewhere))), now_s=self._now_s(), room=room)
 
     def _ends(self, scope: str, position: int) -> Iterable[tuple[Workload, int, float]]:
         """Yield workload, resourceVersion and time of each end of a managed pod up to a position that is not durable."""
-        for uid, resource_version in self.versions.items():
+        for uid, resource_version in list(self.versions.items()):
             record = self._records.get(uid) if resource_version <= position else None
             if record is None or (scope and record.namespace != scope):
                 continue
-            for workload in self._workloads(record):
-                yield workload, resource_version, record.since_s
+            workloads = self._workloads(record)
+            if not workloads and record.state is IncarnationState.LIVE:
+                self.drop(uid)
+            for workload in workloads:
+                yield workload, resource_version, self._shown_s.get(uid, record.since_s)
 
     def _workloads(self, record: PodRecord) -> list[Workload]:
-        """Return the StatefulSets whose StaticGroups must know of the end of a pod: by its name, or by an id that it carried."""
-        if self._is_managed(record.namespace, record.pod_name):
-            return [(record.namespace, record.pod_name.rpartition("-")[0])]
-        return sorted((record.namespace, name) for name, is_unwritten in self._counts(record).items() if is_unwritten)
+        """Return the StatefulSets whose StaticGroups must know of a pod: of its end by its name, or by an id that it carried."""
+        counting = {workload for workload, is_unwritten in self._counts(record.incarnation()).items() if is_unwritten}
+        if record.state is not IncarnationState.LIVE and self._is_managed(record.namespace, record.pod_name):
+            counting.add((record.namespace, record.pod_name.rpartition("-")[0]))
+        return sorted(counting)
 
     def is_counted_on(self, record: PodRecord) -> bool:
         """True when a StaticGroup has the pod, or counts on a suspect that carried an id of its own."""
-        return self._is_managed(record.namespace, record.pod_name) or bool(self._counts(record))
+        return self._is_managed(record.namespace, record.pod_name) or bool(self._counts(record.incarnation()))
 
-    def _counts(self, record: PodRecord) -> Mapping[str, bool]:
-        is_suspect = record.state is IncarnationState.SUSPECT and bool(record.instance_ids)
-        return self._counted_on(record.incarnation()) if is_suspect else {}
+    def _counts(self, pod: Incarnation) -> Mapping[Workload, bool]:
+        return self._counted_on(pod) if pod.state is not IncarnationState.DEAD and pod.instance_ids else {}
 
     def oldest_unwritten_s(self) -> float | None:
         """Return when the first end of a managed pod was seen that no status holds yet, seconds since the Unix epoch."""
@@ -108,4 +136,4 @@ class UnwrittenEnds:
             if (record := self._records.get(uid)) is not None and scope in ("", record.namespace)
         ]:
             if resource_version <= min((position, *(behind.get(workload, position) for workload in workloads))):
-                del self.versions[uid]
+                self.drop(uid)

@@ -144,7 +144,8 @@ async def _suspects(kube: AioKubeGateway, namespace: str) -> list[Suspect]:
     for group in await static_groups(kube, namespace, what="the ledgers"):
         ledger = group.status.ledger if group.status is not None else None
         for entry in ledger.incarnations if ledger is not None else ():
-            if entry.state is IncarnationState.SUSPECT and entry.confirmed_by is None:
+            is_here = entry.namespace in (None, namespace)  # a word counts only in the namespace of the pod
+            if is_here and entry.state is IncarnationState.SUSPECT and entry.confirmed_by is None:
                 found.setdefault(entry.uid, Suspect(group_name=group.metadata.name, entry=entry))
     return sorted(found.values(), key=lambda s: (s.entry.since, s.entry.pod_name))
 

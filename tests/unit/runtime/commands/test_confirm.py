@@ -69,6 +69,13 @@ async def test_a_successor_of_the_lost_pod_is_no_obstacle(server: FakeApiServer)
     assert await say() == 0
 
 
+async def test_suspect_of_another_namespace_is_not_confirmed_here_where_the_word_would_not_count(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.put(ledger(entry(), entry(podName="canary-0", namespace="bill", uid="stray")), GROUPS)
+    assert "canary-0 uid" not in await refusal(capsys, server, uid="stray", pod_name="canary-0")
+
+
 @pytest.mark.parametrize("changes", [{"uid": "other"}, {"pod_name": "web-9"}, {"uid": "dead", "pod_name": "web-1"}])
 async def test_what_is_no_suspect_is_refused_and_the_suspects_are_named(
     server: FakeApiServer, capsys: pytest.CaptureFixture[str], changes: dict[str, str]

@@ -1,5 +1,9 @@
 """Choose the pods that are looked at: all are watched, and those that cannot sit on a seat are dropped on arrival.
 
+A pod that once could is looked at until its object goes, whatever it looks like later: its process may hold the id that an
+annotation gave it, and only its end tells when no more. So the book holds as many pods as ever carried an id and still
+exist, and of those that are gone as many as ever (`pods.gone`).
+
 A label selector would leave blind spots just where harm begins: a pod whose label was never there (made by hand, or by
 a controller before 1.28) or was taken off; and it shows a label edit as a deletion.
 """
@@ -24,6 +28,13 @@ def may_hold_a_seat(raw: object) -> bool:
     if isinstance(annotations, dict) and any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations):
         return True
     return any("INSTANCE_ID" in name.upper() for name in _variables(raw))
+
+
+def uid_in(raw: object) -> str:
+    """Return the uid of a raw pod; "" when it cannot be read."""
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    uid = metadata.get("uid") if isinstance(metadata, dict) else None
+    return uid if isinstance(uid, str) else ""
 
 
 def _variables(raw: Any) -> Iterator[str]:

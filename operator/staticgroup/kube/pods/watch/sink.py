@@ -1,6 +1,6 @@
 """What a stream tells the store: versions, complete LISTs, and gaps, each before the position moves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ....core.evidence.pod import PodVersion
@@ -39,10 +39,17 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """One complete, consistent LIST; `versions` maps each uid to its resourceVersion."""
+    """One complete, consistent LIST; `versions` maps each uid to its resourceVersion.
+
+    Parameters
+    ----------
+    passed_over: the same of what was nobody's concern when its page was read, but newer than the watch was when the LIST began:
+        an event of before may yet make it one.
+    """
 
     resource_version: int
     versions: dict[str, int]
+    passed_over: dict[str, int] = field(default_factory=dict)
 
 
 class FollowedScope(Protocol):
@@ -66,6 +73,12 @@ class PodSink(Protocol):
 
     def translate(self, raw: object) -> PodVersion | MalformedObject:
         """Translate a raw pod."""
+
+    def knows(self, uid: str) -> bool:
+        """True for a pod that is in the book, whatever it looks like now."""
+
+    def is_unseen(self, uid: str) -> bool:
+        """True for a pod of the book that only a ledger names."""
 
     def take_event(self, stream: FollowedScope, version: PodVersion, *, is_deleted: bool) -> None:
         """Fold a version that a watch delivered."""

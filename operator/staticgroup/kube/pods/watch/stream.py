@@ -33,7 +33,7 @@ from ...transport import CONNECTION_ERRORS, PODS, Json, Transport, is_gone
 from .look_back import lost_events
 from .position import Position
 from .replay import Replay
-from .seat_filter import may_hold_a_seat
+from .seat_filter import may_hold_a_seat, uid_in
 from .sink import Gap, Listing, PodSink
 
 SERVER_TIMEOUT_S: Final = 300
@@ -143,6 +143,7 @@ class PodStream:
             return
         while self._gap_count == 0 and not await self.catch_up(listing.resource_version):
             await self._sleep(0.2)
+        self._take_up(listing)
         # After a gap the stream anchors itself with a LIST of its own.
         if self._gap_count == 0 and self._reported_gap is None:
             self._sink.take_absent(self.scope, listing)
@@ -190,10 +191,14 @@ class PodStream:
             self._transport, scope=self.scope, since=since, until=until, clock_s=self._clock_s, sleep=self._sleep
         )
         versions: list[tuple[PodVersion, bool]] = []
-        for event in filter(lambda e: may_hold_a_seat(e.get("object")), events or ()):
+        met: set[str] = set()
+        for event in events or ():
+            if not self._is_followed(event.get("object")) and uid_in(event.get("object")) not in met:
+                continue
             version = self._sink.translate(event["object"])
             if isinstance(version, MalformedObject):
                 return
+            met.add(version.uid)
             versions.append((version, event["type"] == "DELETED"))
         if events is None or not self.is_anchored or self._reported_gap is not None:
             return
@@ -251,7 +256,7 @@ class PodStream:
         if kind == "BOOKMARK":
             self._advance_beyond(raw)
             return None
-        if not may_hold_a_seat(raw):
+        if not self._is_followed(raw):
             self._advance_beyond(raw)
             return None
         version = self._sink.translate(raw)
@@ -260,6 +265,10 @@ class PodStream:
         self._sink.take_event(self, version, is_deleted=kind == "DELETED")
         self._position.advance(version.resource_version)
         return None
+
+    def _is_followed(self, raw: object) -> bool:
+        """True for a pod that may sit on a seat, and for one that is in the book because it once could."""
+        return may_hold_a_seat(raw) or self._sink.knows(uid_in(raw))
 
     def _advance_beyond(self, raw: Json) -> None:
         """Move the position over something that nothing is folded of."""
@@ -297,14 +306,20 @@ class PodStream:
     async def _list(self, *, fold: bool, is_restore: bool) -> Listing | KubeProblem:
         """LIST in chunks of one consistent resourceVersion; an expired continue token is a problem, start over."""
         versions: dict[str, int] = {}
-        resource_version = 0
+        passed_over: dict[str, int] = {}
+        resource_version, begun_at = 0, self.position
         async for page in self._pages():
             if isinstance(page, KubeProblem):
                 self.problem = page
                 return page
             resource_version = int(page["metadata"]["resourceVersion"])
-            for raw in filter(may_hold_a_seat, page.get("items") or ()):
-                if not fold:
+            for raw in page.get("items") or ():
+                if not self._is_followed(raw):
+                    if begun_at and (at := int(raw["metadata"]["resourceVersion"])) > begun_at:
+                        passed_over[raw["metadata"]["uid"]] = at
+                    continue
+                # What this watch did not follow before, because only a ledger knew it, this LIST shows first.
+                if not fold and (may_hold_a_seat(raw) or not self._sink.is_unseen(uid_in(raw))):
                     versions[raw["metadata"]["uid"]] = int(raw["metadata"]["resourceVersion"])
                     continue
                 version = self._sink.translate(raw)
@@ -315,7 +330,11 @@ class PodStream:
             # Decoding and folding a chunk takes tens of milliseconds; let others run in between.
             await asyncio.sleep(0)
         self.problem = None
-        return Listing(resource_version=resource_version, versions=versions)
+        return Listing(resource_version=resource_version, versions=versions, passed_over=passed_over)
+
+    def _take_up(self, listing: Listing) -> None:
+        """Count in what a LIST showed of pods that events of before it have made our concern, once these are folded."""
+        listing.versions.update((uid, at) for uid, at in listing.passed_over.items() if self._sink.knows(uid))
 
     def _pages(self) -> AsyncIterator[Json | KubeProblem]:
         return pages(self._transport, PODS, self._page_limit, namespace=self.scope)
@@ -345,6 +364,7 @@ class PodStream:
             return True
         if not await self.catch_up(listing.resource_version) or not self.is_anchored:
             return False
+        self._take_up(listing)
         contradiction = self._sink.contradiction(self.scope, listing)
         if contradiction:
             self.report_gap(Gap(reason=contradiction))

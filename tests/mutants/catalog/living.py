@@ -1,0 +1,142 @@
+"""What live pods have carried: remembered where their names do not tell it, and followed until they go."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+from .suites import CARRIED
+
+LIVING = (
+    mutant(
+        "what live pods carried forgotten at a restart",
+        "core/status/memory.py",
+        CARRIED,
+        ("            kept.extend(i for i in versions if i.state is IncarnationState.LIVE and naming", "            all(i for i in versions if naming"),
+    ),
+    mutant(
+        "name of a seat explains every id",
+        "core/ids/naming.py",
+        CARRIED,
+        ("return frozenset(i for i in own if ordinal not in self.ordinals_of(i))", "return frozenset()"),
+    ),
+    mutant(
+        "name of a seat explains no id of its own",
+        "core/ids/naming.py",
+        CARRIED,
+        ("return frozenset(i for i in own if ordinal not in self.ordinals_of(i))", "return own"),
+    ),
+    mutant(
+        "id of a template to come is nobody's",
+        "core/ids/naming.py",
+        CARRIED,
+        ("        if self.scope and self.scope in instance_id:\n            return True\n", ""),
+        ("return not is_everywhere and bool(", "return bool("),
+    ),
+    mutant(
+        "position passes the version that showed an id",
+        "kube/pods/book.py",
+        CARRIED,
+        ("                self.unwritten.note_ids(before, after.uid, resource_version)\n", "                pass\n"),
+    ),
+    mutant(
+        "end makes the id durable that was shown before it",
+        "kube/pods/unwritten.py",
+        CARRIED,
+        ("= resource_version if shown_at is None else min(shown_at, resource_version)", "= resource_version"),
+    ),
+    mutant(
+        "written state counts for ids that came after it",
+        "kube/pods/unwritten.py",
+        CARRIED,
+        (" or not written.instance_ids.issuperset(record.instance_ids)", ""),
+    ),
+    mutant(
+        "entry with other ids counts for a live pod",
+        "core/status/memory.py",
+        CARRIED,
+        ("        or (i.state is not IncarnationState.DEAD and not i.instance_ids.issubset(written[i.uid]))\n", ""),
+    ),
+    mutant(
+        "carriers of other namespaces not remembered",
+        "runtime/ledgers.py",
+        CARRIED,
+        ("            if i.namespace == namespace or self._may_be_of(group, i)\n", "            if i.namespace == namespace\n"),
+    ),
+    mutant(
+        "carriers of other namespaces hold no position",
+        "runtime/ledgers.py",
+        CARRIED,
+        ("(*self.stores.workloads_in(pod.namespace), *self._elsewhere(pod))", "self.stores.workloads_in(pod.namespace)"),
+    ),
+    mutant(
+        "workload behind in a stream that is not its own",
+        "kube/pods/unwritten.py",
+        CARRIED,
+        ("elsewhere = [version - 1 for workload, version, _ in ends if scope and workload[0] != scope]", "elsewhere: list[int] = []"),
+    ),
+    mutant(
+        "ids of an entry cut by the alphabet",
+        "core/status/memory.py",
+        CARRIED,
+        ("    return replace(i, instance_ids=naming.own_ids(i)) if", "    return i if"),
+    ),
+    mutant(
+        "ids without room forgotten in silence",
+        "core/status/memory.py",
+        CARRIED,
+        ("return (*(i for i in written if len(i.instance_ids) > durable.INSTANCE_IDS_MAX), *left_out)", "return tuple(left_out)"),
+    ),
+    mutant(
+        "the living without room forgotten in silence",
+        "core/status/memory.py",
+        CARRIED,
+        ("for i in ledger if i.state is not IncarnationState.DEAD), key=_rank)", "for i in ledger if i.state is IncarnationState.SUSPECT), key=_rank)"),
+    ),
+    mutant(
+        "word about a time before closes what a living pod without room may do",
+        "runtime/ledgers.py",
+        CARRIED,
+        ("        if any(i.state is IncarnationState.LIVE for i in left_out):\n", "        if False:\n"),
+    ),
+    mutant(
+        "live pod of a ledger that is gone counts as alive",
+        "kube/pods/book.py",
+        CARRIED,
+        ("            if unseen.state is IncarnationState.SUSPECT or is_gone:\n", "            if unseen.state is IncarnationState.SUSPECT:\n"),
+    ),
+    mutant(
+        "ids of a live pod not taken over from a ledger",
+        "kube/pods/book.py",
+        CARRIED,
+        ("record.seen_in >= 0 and is_known:\n", "record.seen_in >= 0:\n"),
+    ),
+    mutant(
+        "pod that once carried an id dropped on arrival",
+        "kube/pods/watch/stream.py",
+        CARRIED,
+        ("return may_hold_a_seat(raw) or self._sink.knows(uid_in(raw))", "return may_hold_a_seat(raw)"),
+    ),
+    mutant(
+        "LIST ahead of the watch hides who carried an id meanwhile",
+        "kube/pods/watch/stream.py",
+        CARRIED,
+        ("        listing.versions.update(", "        dict().update("),
+    ),
+    mutant(
+        "comparison with a LIST passes over whom only a ledger knows",
+        "kube/pods/watch/stream.py",
+        CARRIED,
+        ("if not fold and (may_hold_a_seat(raw) or not self._sink.is_unseen(uid_in(raw))):", "if not fold:"),
+    ),
+    mutant(
+        "events of a gap judged one by one",
+        "kube/pods/watch/stream.py",
+        CARRIED,
+        (" and uid_in(event.get(\"object\")) not in met:", ":"),
+    ),
+    mutant(
+        "identity of the cluster as it was before it was read",
+        "runtime/reconciler.py",
+        ("tests/unit/runtime/test_operator.py",),
+        ("cluster_uid=lambda: self.cluster_uid,", "cluster_uid=lambda uid=self.cluster_uid: uid,"),
+    ),
+)
