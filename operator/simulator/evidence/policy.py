@@ -133,7 +133,9 @@ class Policy:
 
     def _store(self, book: incarnation_book.IncarnationBook) -> int:
         known = sorted((r.incarnation() for r in book.records.in_scope("")), key=lambda i: i.uid)
-        undurable = tuple(sorted(book.unwritten.versions.items())) if self._keeps_versions else ()
+        # What a live pod has shown is nobody's here, where ids come with names alone.
+        gone = {i.uid for i in known if i.state is not IncarnationState.LIVE}
+        undurable = tuple(sorted((u, v) for u, v in book.unwritten.versions.items() if u in gone)) if self._keeps_versions else ()
         value = Book(tuple(self._plain(i) for i in known), undurable, book.is_resumed and not any(book.eras.values()))
         index = self._index.setdefault(value, len(self._books))
         if index == len(self._books):
