@@ -101,6 +101,7 @@ def _incarnation(number: int, instance_id: str) -> durable.Incarnation:
     """Every other one is a suspect that a word closed, the others have a certificate."""
     is_suspect = number % 2 == 1
     return durable.Incarnation(
+        namespace="elsewhere",
         pod_name=f"orders-consumer-{number}",
         uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}",
         instance_ids=[instance_id],
