@@ -130,7 +130,7 @@ def policy_binding(*, name: str = names.POLICY_NAME) -> dict[str, Any]:
     }
 
 
-def confirmation_policy() -> dict[str, Any]:
+def confirmation_policy(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[str, Any]:
     """Generate the ValidatingAdmissionPolicy that lets nobody sign a confirmation with another's name.
 
     It fails closed: a word that could not be checked is not given.
@@ -138,7 +138,7 @@ def confirmation_policy() -> dict[str, Any]:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": names.CONFIRMATION_POLICY_NAME},
+        "metadata": {"name": name},
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {
@@ -164,9 +164,8 @@ def confirmation_policy() -> dict[str, Any]:
     }
 
 
-def confirmation_binding() -> dict[str, Any]:
-    """Generate the binding: what the policy refuses is denied."""
-    name = names.CONFIRMATION_POLICY_NAME
+def confirmation_binding(*, name: str = names.CONFIRMATION_POLICY_NAME) -> dict[str, Any]:
+    """Generate the binding of the policy of the same name: what it refuses is denied."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicyBinding",
