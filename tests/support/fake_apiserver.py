@@ -289,7 +289,7 @@ class FakeApiServer:
             await response.prepare(request)
             await self._send_events(response, watch, start, bookmarks=not fields)
         except ConnectionError:
-            pass
+            pass  # the client went away, which is how a watch ends
         finally:
             if watch in self.watches:
                 self.watches.remove(watch)

@@ -18,6 +18,7 @@ from .stories import (
     blind,
     by_annotations,
     departs,
+    empty_seat,
     force_delete,
     gap,
     group_body,
@@ -291,3 +292,19 @@ async def test_template_that_was_decided_is_in_force_only_once_its_status_is_wri
     assert blind(world) == EVERY_SEAT
     await departs(world, 4)
     assert left(world) == []
+
+
+@pytest.mark.parametrize("status", [403, 500])
+async def test_staticgroup_that_cannot_be_read_once_after_a_gap_decides_nothing_yet_and_costs_nothing(status: int) -> None:
+    """Which generation it has is not known then; a right or an answer that is missing once is no edit of the spec."""
+    world = await OperatorWorld().started()
+    await empty_seat(world)
+    gap(world)
+    world.kafka.problems.clear()
+    world.kube.problems["read_object"] = problem_of(status, verb="get", resource="staticgroups", namespace="shop")
+    await world.settled(2)
+    assert left(world) == []
+    assert "the StaticGroup could not be read" in world.condition("RemovalSettled")[2]
+    world.kube.problems.clear()
+    await world.settled(4)
+    assert (blind(world), left(world)) == ("", [world.id_of(2)])

@@ -22,6 +22,8 @@ from .pod import NodeView, PodVersion
 
 CLOCKS_APART_S = 60.0
 """Operators' clocks and the API server's may differ by this much."""
+UNCERTAIN = "the pod watch is not complete, or the StatefulSet and the StaticGroup could not be read since it is"
+"""Why nothing is known of the time before now."""
 _EXPIRES = "the member leaves when its session expires"
 
 
@@ -236,7 +238,7 @@ def judge(
     if not continuous:
         return verdict(
             ChainClause.GAP,
-            f"a pod of this name may have come and gone unseen ({unseen or 'the pod watch is not complete now'})",
+            f"a pod of this name may have come and gone unseen ({unseen or UNCERTAIN})",
             f"{_EXPIRES}, or, if whatever ran unseen in that time has surely ended, by a word: {remedies.LIST_GAPS}",
         )
     namesakes = [i for i in chain if _is_namesake(i, instance_id)]
