@@ -10,6 +10,7 @@ from unit.core.builders import pod_version
 
 from .operator_world import OperatorWorld, guards, static_group
 from .stories import LIVING, departs, left, managed
+from .test_premises import a_departure_of_unscoped_ids, rival
 
 
 @pytest.mark.parametrize("has_a_staticgroup", [False, True])
@@ -27,3 +28,13 @@ async def test_carrier_elsewhere_whose_staticgroup_is_about_another_group(has_a_
     await world.settled(3)
     await departs(world, 4)
     assert (left(world), guards(world)) == ([], ["PodStillRunning"])
+
+
+async def test_leftover_of_a_deleted_staticgroup_whose_statefulset_has_another_one() -> None:
+    """As in test_premises (`Its StaticGroup may have been deleted; the pods live on`), but pay-2 has a second consumer with a StaticGroup."""
+    world = await a_departure_of_unscoped_ids()
+    world.stores.put_group(("bill", "audit"), rival(groupId="audit"))
+    world._happens(pod_version(2, "pay-2", namespace="bill", name="pay-2", instance_ids=frozenset({"app-2", "pay-2.audit"})))
+    world.kafka.join("app-2", LIVING)
+    await world.settled(3)
+    assert LIVING not in dict(world.left)
