@@ -8,7 +8,8 @@ from staticgroup.api.identifiers import IdScheme
 from staticgroup.core.next_pods.injection import TEMPLATES_MAX
 
 from .operator_world import OperatorWorld, static_group
-from .test_earlier_templates import EARLIER, of_the_earlier_template
+from .stories import LIVING, force_delete, start_as
+from .test_earlier_templates import of_the_earlier_template
 
 
 def next_id(world: OperatorWorld, ordinal: int) -> str | None:
@@ -57,3 +58,29 @@ async def test_template_that_collides_with_what_the_client_appended_before(edits
     await world.settled(2)
     assert held_by_web_2 in world.kafka.members
     assert next_id(world, 1) != held_by_web_2
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_earlier_template_stays_while_a_pod_of_another_name_has_its_id(is_lost: bool) -> None:
+    """canary-0 carries web-2's id of the earlier template; its consumer is away for two minutes (paused, or cut off) and comes back."""
+    world = await of_the_earlier_template()
+    held_by_the_copy = world.id_of(2)
+    start_as(world, "canary-0", "stray", {held_by_the_copy})
+    if is_lost:
+        force_delete(world, "canary-0")
+    world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
+    await world.settled(2)
+    for ordinal in range(3):
+        world.template = "web-{ordinal}1." + world.scope
+        world.end(ordinal)
+        del world.kafka.members[world.id_of(ordinal)]
+        world.template = "web-{ordinal}-b." + world.scope
+        world.start(ordinal, f"n{ordinal}")
+    world.declare(static_group(generation=3))
+    for _ in range(3):
+        await world.settled(2)
+        world.now_s += 60
+    world.kafka.join(held_by_the_copy, LIVING)
+    world.scale(22)
+    await world.settled(2)
+    assert next_id(world, 21) != held_by_the_copy
