@@ -81,3 +81,33 @@ async def test_the_same_of_an_id_that_nobody_wants_yet(restarts: bool) -> None:
     await world.settled(4)
     assert LIVING not in dict(world.left)
     assert blind(world) == "0-2147483647"
+
+
+async def test_seat_that_is_seen_with_the_id_of_another_seat() -> None:
+    """A second container of the pod template has web-2's id as a literal, so every pod of web carries it, beside its own.
+
+    In a gap web-3 is made and lost by force, whose process holds the id. Then the template is put right and all pods are rolled.
+    """
+    world = await OperatorWorld().started()
+    world.pods.is_managed = managed
+    the_id = world.id_of(2)
+    for ordinal in range(3):
+        world.start(ordinal, joins=False, instance_ids=frozenset({world.id_of(ordinal), the_id}))
+    await world.settled(3)
+    away(world)
+    world.scale(4)
+    world.start(3, "lost", joins=False, instance_ids=frozenset({world.id_of(3), the_id}))
+    world.kafka.join(the_id, LIVING)
+    world.remove_object(3)
+    gap(world)
+    await world.settled(3)
+    world.scale(2)
+    for ordinal in range(3):
+        world._happens(ended(ordinal, f"u{ordinal}", instance_ids=frozenset({world.id_of(ordinal), the_id}), ids_are_fixed=True))
+        world.remove_object(ordinal)
+        if ordinal < 2:
+            world.start(ordinal, f"u{ordinal}b")
+    world.now_s += 300
+    await world.settled(5)
+    assert LIVING not in dict(world.left)
+    assert guards(world) == ["WatchGap"]
