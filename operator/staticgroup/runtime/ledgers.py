@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -100,7 +100,7 @@ class Ledgers:
         others = {
             i.uid: i
             for i in strays
-            if i.namespace == namespace or self._may_be_of(group, i)
+            if self.may_be_of(group, i, counted)
             # The death of a stranger proves something of an id that is wanted or held here, and nothing else.
             if i.state is not IncarnationState.DEAD or (i.namespace == namespace and not counted.isdisjoint(i.instance_ids))
         }
@@ -133,17 +133,39 @@ class Ledgers:
         last, now_s = memory.carried, self.monotonic_s()
         if naming is None:
             return frozenset()
-        if last is not None and last.naming == naming and (last.of_new_ids == self.pods.new_ids or now_s - last.at_s < LOOK_S):
+        is_same = last is not None and (last.naming, last.epoch) == (naming, self.pods.epoch)
+        if last is not None and is_same and (last.of_new_ids == self.pods.new_ids or now_s - last.at_s < LOOK_S):
             return last.ids
         memory.carried = Carried(
             ids=frozenset((place, i) for place, i in self.pods.ids() if naming.is_own(i)),
-            naming=naming, of_new_ids=self.pods.new_ids, at_s=now_s,
+            naming=naming, epoch=self.pods.epoch, of_new_ids=self.pods.new_ids, at_s=now_s,
         )
         return memory.carried.ids
 
-    def _may_be_of(self, group: StaticGroup, pod: Incarnation) -> bool:
-        """Tell whether a pod of another namespace may be a member of the same Kafka group, as the chain asks it too."""
-        return self.stores.may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group)
+    def may_be_of(self, group: StaticGroup, pod: Incarnation, counted: Collection[str] = ()) -> bool:
+        """Tell whether a pod that is no seat of a StaticGroup may be a member of its Kafka group.
+
+        Parameters
+        ----------
+        counted: ids, as pods carry them, that are wanted or held; whoever carries one in the namespace of the StaticGroup may.
+
+        Notes
+        -----
+        A pod whose every id is told by its own name belongs to the StaticGroups of its workload. In another namespace it is then
+        theirs where all of them are about another group or Kafka cluster.
+        """
+        is_near = pod.namespace == group.metadata.namespace
+        if is_near and not pod.instance_ids.isdisjoint(counted):
+            return True
+        if not self._is_told(pod):
+            return True
+        return not is_near and self.stores.may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group)
+
+    def _is_told(self, pod: Incarnation) -> bool:
+        """True when StaticGroups of the workload that a pod is named after give its name every id that it has carried."""
+        workload = self.stores.groups_of_workload(pod.namespace, pod.pod_name.rpartition("-")[0])
+        told = frozenset(i for key in workload for i in self.stores.naming_of(key).told_by_name(pod))
+        return pod.instance_ids <= told
 
     def _others(self, memory: Memory) -> Iterator[Incarnation]:
         """Yield the suspects and the living that a status names or has named."""
@@ -153,12 +175,25 @@ class Ledgers:
             if found is not None and found.state is not IncarnationState.DEAD:
                 yield found
 
-    def is_carried_elsewhere(self, namespace: str, workload_name: str, memory: Memory) -> bool | None:
-        """Tell whether a pod of another name exists that carries an id which is counted on; None when that is not known."""
-        if memory.counted_ids is None:
-            return None
-        carried = ((namespace, i) for i in memory.counted_ids)
-        return any(i.object_present for i in self.pods.strays(namespace, workload_name, carried))
+    def is_carried_elsewhere(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> bool | None:
+        """Tell whether a pod exists that carries an id of a StaticGroup which its own name does not tell; None when that is not known.
+
+        Notes
+        -----
+        It shows that ids are written by hand. A seat with the id of another one shows it, and a pod of any other name.
+        """
+        naming, namespace, workload_name = naming_or_none(spec, memory.history), group.metadata.namespace, spec.workload_ref.name
+        counted = memory.counted_ids or frozenset()
+        carried = self._ids_of(naming, memory) | {(namespace, i) for i in counted}
+        ids = frozenset(i for _, i in carried)
+        for pod in self.pods.strays(namespace, workload_name, carried):
+            told = naming.told_by_name(pod) if naming is not None else frozenset()
+            if pod.object_present and not told >= pod.instance_ids & ids and self.may_be_of(group, pod, counted):
+                return True
+        seats = self.pods.of_workload(namespace, workload_name) if naming is not None else ()
+        if naming is not None and any(pod.object_present and naming.strange_ids(pod, namespace) for pod in seats):
+            return True
+        return None if memory.counted_ids is None else False
 
     def mark_durable(self, key: Key, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
         """Let the stored position pass what the ledger of every StaticGroup of the workload holds, or need not hold."""
@@ -241,7 +276,7 @@ class Ledgers:
         if group is None or memory is None or memory.uid != group.metadata.uid:
             return True if is_near else None
         if pod.uid not in memory.others:
-            if not is_near and not self._may_be_of(group, pod):
+            if not is_seat and not self.may_be_of(group, pod, memory.counted_ids or ()):
                 return None
             naming = self._naming(key, group.spec, memory)
             is_issued = memory.history.injected is not None

@@ -40,10 +40,11 @@ ATTEMPTS_MAX = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """Which of all ids that pods carry are of one StaticGroup, by its naming; when that was looked for, monotonic seconds."""
+    """Which of all ids that pods carry are of one StaticGroup, by its naming, under an epoch of the watch; when that was looked for, monotonic seconds."""
 
     ids: frozenset[tuple[str, str]]
     naming: Naming
+    epoch: str | None
     of_new_ids: int
     at_s: float
 

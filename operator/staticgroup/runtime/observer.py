@@ -76,7 +76,7 @@ class Observer:
         bounds = memory.bounds if isinstance(described, KafkaProblem) else await self._bounds(settings, spec, memory)
         found = await self._workload(namespace, spec.workload_ref.name)
         workload = None if isinstance(found, KubeProblem) else found
-        elsewhere = self.ledgers.is_carried_elsewhere(namespace, spec.workload_ref.name, memory)
+        elsewhere = self.ledgers.is_carried_elsewhere(group, spec, memory)
         memory.history = self.histories.looked(
             group, spec, memory.history, memory.premise, status=memory.status, shown=memory.shown, elsewhere=elsewhere
         )
@@ -212,7 +212,7 @@ class Observer:
         elsewhere = (
             i
             for i in self.pods.carriers(carried)
-            if i.namespace != namespace and self.stores.may_be_of(i.namespace, i.pod_name.rpartition("-")[0], group)
+            if i.namespace != namespace and self.ledgers.may_be_of(group, i)
         )
         since_s = issued_since_s(naming, group, cluster_uid=self.cluster_uid)
         found = (*(naming.expand(i) for i in chain), *elsewhere)

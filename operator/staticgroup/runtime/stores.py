@@ -21,7 +21,7 @@ from ..api.resources.identity import InjectionMethod
 from ..api.resources.kafkaconnection import KafkaConnection
 from ..api.resources.staticgroup import Mode, StaticGroup
 from ..core.ids.collisions import Collision, collision
-from ..core.ids.naming import scheme_of
+from ..core.ids.naming import Naming, scheme_of
 from ..core.ids.overlap import share_an_id
 from ..core.workload import WorkloadView
 from .work_queue import Key
@@ -59,6 +59,7 @@ class Stores:
     _by_namespace: dict[str, set[Key]] = field(default_factory=dict)
     _workload_of_invalid: dict[Key, Key] = field(default_factory=dict)
     by_group_id: dict[str, set[Key]] = field(default_factory=dict)
+    _namings: dict[Key, tuple[StaticGroup | None, Naming]] = field(default_factory=dict)
 
     def put_group(self, key: Key, body: dict[str, Any]) -> bool:
         """Store a StaticGroup.
@@ -106,6 +107,7 @@ class Stores:
     def _drop_group(self, key: Key) -> None:
         self.group_uids.pop(key, None)
         self.invalid_groups.pop(key, None)
+        self._namings.pop(key, None)
         self._unlink_invalid(key)
         _discard(self._by_namespace, key[0], key)
         group = self.groups.pop(key, None)
@@ -243,6 +245,14 @@ class Stores:
             for k in others
         )
         return tuple(c for c in found if c is not None)
+
+    def naming_of(self, key: Key) -> Naming:
+        """Return every id that a StaticGroup issues or has issued, by its object alone; one without schemes where it cannot be read."""
+        group = self.groups.get(key)
+        known = self._namings.get(key)
+        if known is None or known[0] is not group:
+            known = self._namings[key] = (group, Naming(schemes=_schemes(group) if group is not None else ()))
+        return known[1]
 
     def may_be_of(self, namespace: str, workload_name: str, mine: StaticGroup) -> bool:
         """Tell whether pods of a workload may be members of the same Kafka group as those of a StaticGroup.

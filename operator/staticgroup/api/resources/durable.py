@@ -24,6 +24,8 @@ from .continuity import OrdinalsText, Uid
 
 INCARNATIONS_MAX: Final = 200
 INSTANCE_IDS_MAX: Final = 64
+LEDGER_IDS_LENGTH_MAX: Final = 400_000
+"""Characters of all ids of a ledger: 200 entries of 64 ids of any length would be more than etcd takes."""
 SETTLING_MAX: Final = 100
 POD_UIDS_MAX: Final = 16
 TEMPLATES_MAX: Final = 8

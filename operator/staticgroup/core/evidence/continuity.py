@@ -137,8 +137,8 @@ class Checkpoint:
     blind: tuple[BlindSpan, ...] = ()
 
     def spans_of(self, ordinal: int) -> tuple[BlindSpan, ...]:
-        """Return the times in which a pod of this ordinal can have come and gone unseen."""
-        return tuple(s for s in self.blind if ordinal in s.ordinals)
+        """Return the times in which a pod of this ordinal can have come and gone unseen; what no StatefulSet makes is told as the last."""
+        return tuple(s for s in self.blind if min(ordinal, INT32_MAX) in s.ordinals)
 
     def is_unbroken(self, ordinal: int) -> bool:
         """True when no pod of this ordinal's name can have come and gone unseen since ids were first issued."""
@@ -346,7 +346,7 @@ def _settled_outside(before: Checkpoint, view: WatchView) -> SettledWorkload | N
 def _touched(before: Checkpoint, view: WatchView) -> frozenset[int]:
     """Return the ordinals of which an object existed at one of the ends that the other end does not explain."""
     unexplained = {s.ordinal for s in before.seats if s.uid not in view.gone}
-    return frozenset(unexplained | {s.ordinal for s in view.seats})
+    return frozenset(min(o, INT32_MAX) for o in unexplained | {s.ordinal for s in view.seats})
 
 
 def _may_have_swapped(before: Checkpoint, view: WatchView) -> bool:

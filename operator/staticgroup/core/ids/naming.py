@@ -82,6 +82,19 @@ class Naming:
         base = scheme.template.replace("{podName}", pod.pod_name).replace("{ordinal}", str(ordinal))
         return all(i.startswith(base) and i[len(base) :] in scheme.env_suffixes for i in pod.instance_ids)
 
+    def told_by_name(self, pod: Incarnation) -> frozenset[str]:
+        """Return the ids that any scheme composes for the name of a pod, as it carries them, whatever the name is.
+
+        Notes
+        -----
+        A copy of a pod (`kubectl debug --copy-to`) has the id composed of its own name, and that is nobody else's.
+        """
+        ordinal = ordinal_of_pod(self.schemes[0].workload_name, pod.pod_name) if self.schemes else None
+        if ordinal is not None:
+            return frozenset(i for s in self.schemes for i in _bases(s, ordinal))
+        composed = (s for s in self.schemes if "{podName}" in s.template and "{ordinal}" not in s.template)
+        return frozenset(s.template.replace("{podName}", pod.pod_name) + added for s in composed for added in s.env_suffixes)
+
     def own_ids(self, pod: Incarnation) -> frozenset[str]:
         """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
         return frozenset(i for i in pod.instance_ids if self.is_own(i))

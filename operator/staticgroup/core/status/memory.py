@@ -133,9 +133,7 @@ def wire_ledger(
     """
     if not ledger:
         return None
-    chosen = sorted(
-        ledger, key=lambda i: (_RANKS[i.state], i.uid not in needed, i.since_s, i.uid)
-    )[: durable.INCARNATIONS_MAX]
+    chosen = _with_room_for(sorted(ledger, key=lambda i: (_RANKS[i.state], i.uid not in needed, i.since_s, i.uid)))
     # The order does not depend on the need, which changes more often than what is remembered.
     ranked = sorted(chosen, key=_rank)
     return durable.Ledger(overflow=bool(without_room(ledger)), incarnations=[_entry(i, namespace) for i in ranked])
@@ -144,8 +142,18 @@ def wire_ledger(
 def without_room(ledger: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
     """Return those not proven dead that a ledger has no room for, or not for all their ids: the living, then the youngest."""
     unproven = sorted((i for i in ledger if i.state is not IncarnationState.DEAD), key=_rank)
-    written, left_out = unproven[: durable.INCARNATIONS_MAX], unproven[durable.INCARNATIONS_MAX :]
-    return (*(i for i in written if len(i.instance_ids) > durable.INSTANCE_IDS_MAX), *left_out)
+    written = _with_room_for(unproven)
+    return (*(i for i in written if len(i.instance_ids) > durable.INSTANCE_IDS_MAX), *unproven[len(written) :])
+
+
+def _with_room_for(ordered: Sequence[Incarnation]) -> Sequence[Incarnation]:
+    """Return as many of the first as a ledger has room for: by their number, and by the length of their ids."""
+    room = durable.LEDGER_IDS_LENGTH_MAX
+    for n, i in enumerate(ordered[: durable.INCARNATIONS_MAX]):
+        room -= sum(len(each) for each in sorted(i.instance_ids)[: durable.INSTANCE_IDS_MAX])
+        if room < 0:
+            return ordered[:n]
+    return ordered[: durable.INCARNATIONS_MAX]
 
 
 def unwritten(
