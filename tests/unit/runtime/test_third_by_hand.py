@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .operator_world import OperatorWorld, guards
-from .stories import LIVING, away, blind, departs, gap, left, lost_stray
+from .stories import LIVING, away, blind, departs, gap, lost_stray
 
 
 async def test_copy_of_a_pod_that_an_operator_of_before_injected_by_its_annotation() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.runtime.connections.reporter import ConnectionReporter
 from staticgroup.runtime.stores import Stores
 from unit.core.builders import pod_version

@@ -9,7 +9,7 @@ import pytest
 from unit.core.builders import ended, pod_version
 
 from .operator_world import OperatorWorld, guards
-from .stories import LIVING, away, blind, departs, force_delete, gap, left, managed, start_as
+from .stories import LIVING, away, blind, departs, gap, managed
 
 
 def start_in(world: OperatorWorld, namespace: str, name: str, uid: str, instance_id: str) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from unit.core.builders import ended
 
-from .operator_world import OperatorWorld, guards
-from .stories import LIVING, away, blind, by_hand, force_delete, gap, left, start_as
+from .operator_world import guards
+from .stories import LIVING, away, blind, by_hand, force_delete, gap, start_as
 
 
 @pytest.mark.parametrize("ordinal", [7, 3_000_000_000, 20261122093000])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .operator_world import OperatorWorld
+from .stories import start_as
 from .test_same_ids import IDENTITY, TEMPLATE, group
 
 
@@ -19,8 +20,7 @@ async def test_staticgroup_that_never_issued_an_id_did_not_issue_it_first(spec: 
     world.stores.put_group(("shop", "twin"), group("twin", "2001-01-01T00:00:00Z", method=None, **({"workloadRef": {"name": "nowhere"}} | spec)))
     world.scale(3)
     await world.settled(3)
-    status, reason, message = world.condition("Injected")
-    assert "issued the same ids first" not in message
+    assert "issued the same ids first" not in world.condition("Injected")[2]
     assert "because shop/twin issued it first" not in world.condition("Ready")[2]
 
 
@@ -44,3 +44,18 @@ async def test_pods_that_carry_the_id_are_counted_although_their_statefulset_is_
     world.delete_workload()
     await world.settled(2)
     assert "All 0 pods carry the id" not in world.condition("Injected")[2]
+
+
+async def test_member_of_a_pod_that_is_seen_with_its_whole_id_does_not_nearly_match_another_pod() -> None:
+    """StatefulSets web and web-2 are in one Kafka group, ids are pod names; the client of web-2 is stuck. web-2-0 is the id of pod web-2-0."""
+    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
+    world.template = "web-{ordinal}"
+    await world.started()
+    start_as(world, "web-2-0", "shard", {"web-2-0"})
+    world.kafka.join("web-2-0")
+    del world.kafka.members["web-2"]
+    world.now_s += 300
+    await world.settled(3)
+    status, reason, message = world.condition("MembershipComplete")
+    assert (status, reason) == ("False", "MembersMissing"), message
+    assert not any("Spring" in e.message for e in world.status.exceptions)

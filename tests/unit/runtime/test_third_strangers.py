@@ -49,3 +49,28 @@ async def test_status_stays_below_what_etcd_takes() -> None:
         lurker(world, n, frozenset(f"web-1-{n}-{k}-".ljust(240, "a") for k in range(INSTANCE_IDS_MAX)))
     await world.settled(3)
     assert len(json.dumps(group_body(world)["status"])) < ETCD_MAX
+
+
+def same_app(world: OperatorWorld, namespace: str, replicas: int) -> None:
+    """Run the same app in a namespace of another tenant: StatefulSet web, ids by hand as $(POD_NAME), a Kafka cluster of its own."""
+    for n in range(replicas):
+        values = {"namespace": namespace, "name": f"web-{n}", "instance_ids": frozenset({f"web-{n}"}), "ids_are_fixed": True}
+        world._happens(pod_version(n, f"{namespace}-{n}", **values))
+
+
+async def test_same_app_in_the_namespaces_of_other_tenants_makes_no_seat_blind() -> None:
+    """Eleven tenants with twenty pods each; the first of them has a StaticGroup, whose user swears `exclusive`."""
+    world = await of_pod_names()
+    for tenant in range(11):
+        same_app(world, f"tenant-{tenant}", 20)
+    await world.settled(4)
+    assert blind(world) == ""
+
+
+async def test_way_out_is_not_to_delete_the_pod_of_another_tenant() -> None:
+    world = await of_pod_names()
+    same_app(world, "tenant-1", 3)
+    await world.settled(2)
+    await departs(world, 4)
+    told = [e.message for e in world.status.exceptions if e.kind.value == "Held"]
+    assert not any("kubectl -n tenant-1 delete pod web-2" in text for text in told), told

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from staticgroup.api.identifiers import IdScheme
 from staticgroup.core.next_pods.injection import TEMPLATES_MAX
 
 from .operator_world import OperatorWorld, static_group

@@ -1,7 +1,7 @@
-"""Variables that carry an id under a name with dots, which Kubernetes takes and Spring and SmallRye read as they read INSTANCE_ID.
+"""Variables that carry an id under a name with dots, which Kubernetes takes and Spring reads as it reads INSTANCE_ID.
 
-Kubernetes: env names may hold '.', '_', '-' (`IsEnvVarName`: `[-._a-zA-Z][-._a-zA-Z0-9]*`). Spring Boot: SystemEnvironmentPropertySource
-looks for the exact name first. SmallRye Config: the exact name is the first of the three that EnvConfigSource tries.
+Kubernetes: env names may hold '.', '_', '-' (`validation.IsEnvVarName`: `[-._a-zA-Z][-._a-zA-Z0-9]*`). Spring:
+`SystemEnvironmentPropertySource` looks for the original name first, then with underscores.
 """
 
 from __future__ import annotations
