@@ -336,7 +336,7 @@ def restored(installed: Stage) -> Iterator[Stage]:
 # drills ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("replicas", [1, 2], ids=["one-replica", "two-replicas"])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.long)], ids=["one-replica", "two-replicas"])
 def test_api_server_that_lost_its_watch_history_holds_back_only_what_ended_meanwhile(
     new_play: NewPlay, restored: Stage, replicas: int
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import CARRIED
+from .suites import CARRIED, ELSEWHERE
 
 LIVING = (
     mutant(
@@ -59,7 +59,7 @@ LIVING = (
         "carriers of other namespaces not remembered",
         "runtime/ledgers.py",
         CARRIED,
-        ("            if i.namespace == namespace or self._may_be_of(group, i)\n", "            if i.namespace == namespace\n"),
+        ("            if self.may_be_of(group, i, counted)\n", "            if i.namespace == namespace\n"),
     ),
     mutant(
         "carriers of other namespaces hold no position",
@@ -83,7 +83,7 @@ LIVING = (
         "ids without room forgotten in silence",
         "core/status/memory.py",
         CARRIED,
-        ("return (*(i for i in written if len(i.instance_ids) > durable.INSTANCE_IDS_MAX), *left_out)", "return tuple(left_out)"),
+        ("return (*(i for i in written if len(i.instance_ids) > durable.INSTANCE_IDS_MAX), *unproven[len(written) :])", "return tuple(unproven[len(written) :])"),
     ),
     mutant(
         "the living without room forgotten in silence",
@@ -138,5 +138,41 @@ LIVING = (
         "runtime/reconciler.py",
         ("tests/unit/runtime/test_operator.py",),
         ("cluster_uid=lambda: self.cluster_uid,", "cluster_uid=lambda uid=self.cluster_uid: uid,"),
+    ),
+    mutant(
+        "seat with the id of another one says nothing of a gap",
+        "runtime/ledgers.py",
+        ELSEWHERE,
+        ("if naming is not None and any(pod.object_present and naming.strange_ids(pod, namespace) for pod in seats):", "if False:"),
+    ),
+    mutant(
+        "carrier of an id that nobody wants says nothing of a gap",
+        "runtime/ledgers.py",
+        ELSEWHERE,
+        ("carried = self._ids_of(naming, memory) | {(namespace, i) for i in counted}\n        ids", "carried = {(namespace, i) for i in counted}\n        ids"),
+    ),
+    mutant(
+        "ids before the gap taken for those after it",
+        "runtime/ledgers.py",
+        ELSEWHERE,
+        ("(last.naming, last.epoch) == (naming, self.pods.epoch)", "last.naming == naming"),
+    ),
+    mutant(
+        "pod of another group's workload is never a carrier",
+        "runtime/ledgers.py",
+        ELSEWHERE,
+        ("        if not self._is_told(pod):\n            return True\n", ""),
+    ),
+    mutant(
+        "ordinal beyond int32 is never blind",
+        "core/evidence/continuity.py",
+        (*ELSEWHERE, "tests/unit/runtime/test_large_ordinals.py"),
+        ("if min(ordinal, INT32_MAX) in s.ordinals)", "if ordinal in s.ordinals)"),
+    ),
+    mutant(
+        "ledger of any size",
+        "core/status/memory.py",
+        ("tests/unit/runtime/test_status_size.py",),
+        ("        if room < 0:\n", "        if False:\n"),
     ),
 )

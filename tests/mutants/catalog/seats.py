@@ -36,7 +36,7 @@ SEATS = tuple(
         (
             "core/evidence/continuity.py",
             "object at an end of the gap taken for absent",
-            ("return frozenset(unexplained | {s.ordinal for s in view.seats})", "return frozenset()"),
+            ("return frozenset(min(o, INT32_MAX) for o in unexplained | {s.ordinal for s in view.seats})", "return frozenset()"),
         ),
         (
             "core/evidence/continuity.py",

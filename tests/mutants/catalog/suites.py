@@ -58,6 +58,7 @@ ODD = (
 BY_HAND = ("tests/unit/runtime/test_ids_by_hand.py",)
 SAME_IDS = ("tests/unit/runtime/test_same_ids.py",)
 CARRIED = ("tests/unit/runtime/test_carried_by_the_living.py", "tests/unit/kube/pods/test_once_followed.py")
+ELSEWHERE = ("tests/unit/runtime/test_carried_elsewhere.py", "tests/unit/runtime/test_shards.py")
 FULL = ("tests/unit/runtime/test_full_ledger.py",)
 STORE = (
     "tests/unit/kube/pods/test_store.py",

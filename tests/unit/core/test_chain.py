@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.core.evidence.chain import ChainClause, Incarnation, IncarnationState, fold, judge, vanish
+from staticgroup.core.evidence.chain import ChainClause, Incarnation, IncarnationState, fold, judge, predates, vanish
 
 from .builders import NODE, NOW_S, ended, id_of, incarnation, pod_version, terminated
 
@@ -233,3 +234,19 @@ def test_chain_is_proven_exactly_when_continuous_nonempty_and_all_dead_in_any_or
     rng.shuffle(incarnations)
     verdict = judge(id_of(2), incarnations, continuous=continuous)
     assert verdict.is_proven == (continuous and bool(chain) and set(chain) == {DEAD})
+
+
+@pytest.mark.parametrize(
+    ("created_at_s", "gone_since_s", "is_nobodys"),
+    [(800.0, 900.0, True), (800.0, 950.0, False), (1100.0, 200.0, False), (0.0, 900.0, True)],
+    ids=["gone before", "gone about then", "made after it, by an operator's clock that is behind", "of a ledger, which tells no creation"],
+)
+def test_suspect_predates_ids_only_if_it_was_gone_before_anybody_knew_them(
+    created_at_s: float, gone_since_s: float, is_nobodys: bool
+) -> None:
+    """The StaticGroup was made at 1,000 s by the API server's clock, as the pod was; when it was gone tells the operator's."""
+    gone = incarnation(
+        state=IncarnationState.SUSPECT, object_present=False, created_at_s=created_at_s, since_s=gone_since_s,
+        instance_ids=frozenset({"other"}),
+    )
+    assert predates(gone, "web-2.3fa9c1d2", issued_since_s=1000.0) is is_nobodys

@@ -27,16 +27,3 @@ async def test_method_that_changed_while_the_watch_was_silent_and_the_clock_was_
     await departs(world, 4)
     assert LIVING not in dict(world.left)
     assert blind(world) == "0-2147483647"
-
-
-@pytest.mark.parametrize("behind_s", [0.0, 900.0])
-async def test_suspect_that_was_lost_while_the_clock_of_the_operator_was_behind(behind_s: float) -> None:
-    """The clock is a quarter of an hour behind when web-2 is lost, minutes after the StaticGroup was made, and is set right then."""
-    world = await OperatorWorld().started()
-    world.now_s -= behind_s
-    await lost_untold(world)
-    world.now_s += behind_s
-    await world.settled(3)
-    world.now_s += 300
-    await departs(world, 4, "u2c")
-    assert LIVING not in dict(world.left)

@@ -280,7 +280,9 @@ def predates(i: Incarnation, instance_id: str, *, issued_since_s: float) -> bool
     give it another id.
     """
     is_gone = i.state is IncarnationState.SUSPECT and not i.object_present
-    return is_gone and instance_id not in i.instance_ids and i.since_s + CLOCKS_APART_S < issued_since_s
+    # A pod that was made after the StaticGroup, both by the API server's clock, is younger whatever the operator's clock said.
+    is_older = max(i.created_at_s, i.since_s + CLOCKS_APART_S) < issued_since_s
+    return is_gone and instance_id not in i.instance_ids and is_older
 
 
 def way_out(suspect: Incarnation) -> str:

@@ -1,4 +1,4 @@
-"""A pod of another name is seen to carry an id when a gap ends; another one like it came and went in that gap."""
+"""Pods of other names that carry an id: what they say of a gap, and whose members they are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 
 from unit.core.builders import ended, pod_version
 
-from .operator_world import OperatorWorld, guards
-from .stories import LIVING, away, blind, departs, gap, managed
+from .operator_world import OperatorWorld, guards, static_group
+from .stories import LIVING, away, blind, departs, gap, left, managed
+from .test_premises import a_departure_of_unscoped_ids, rival
 
 
 def start_in(world: OperatorWorld, namespace: str, name: str, uid: str, instance_id: str) -> None:
@@ -50,6 +51,19 @@ async def test_copy_in_a_gap_beside_a_copy_that_is_seen_when_it_ends(restarts: b
     await world.settled(2)
     await departs(world, 4)
     assert LIVING not in dict(world.left)
+    assert blind(world) == "0-2147483647"
+
+
+async def test_gap_that_ends_a_moment_after_all_ids_were_looked_at() -> None:
+    """They are not looked at again for each new one; a gap may have brought any."""
+    world = await OperatorWorld().started()
+    world.pods.is_managed = managed
+    start_in(world, "bill", "pay-0", "other", "pay-0")
+    await world.settled(1)
+    away(world)
+    two_copies(world, "bill", world.id_of(2))
+    gap(world)
+    await world.round()
     assert blind(world) == "0-2147483647"
 
 
@@ -111,3 +125,33 @@ async def test_seat_that_is_seen_with_the_id_of_another_seat() -> None:
     await world.settled(5)
     assert LIVING not in dict(world.left)
     assert guards(world) == ["WatchGap"]
+
+
+# a carrier whose workload has a StaticGroup about another group ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_a_staticgroup", [False, True])
+async def test_carrier_elsewhere_whose_staticgroup_is_about_another_group(has_a_staticgroup: bool) -> None:
+    """pay-0 of namespace bill shows the scoped id of web-2, literally copied; its process holds it in group `orders`, beside one in `audit`."""
+    world = await OperatorWorld().started()
+    world.pods.is_managed = managed
+    if has_a_staticgroup:
+        body = static_group("sg-bill", workloadRef={"name": "pay"}, groupId="audit")
+        body["metadata"] |= {"namespace": "bill", "name": "audit"}
+        world.stores.put_group(("bill", "audit"), body)
+    values = {"namespace": "bill", "name": "pay-0", "instance_ids": frozenset({world.id_of(2), "pay-0.audit"}), "ids_are_fixed": True}
+    world._happens(pod_version(0, "living", **values))
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.settled(3)
+    await departs(world, 4)
+    assert (left(world), guards(world)) == ([], ["PodStillRunning"])
+
+
+async def test_leftover_of_a_deleted_staticgroup_whose_statefulset_has_another_one() -> None:
+    """As in test_premises (`Its StaticGroup may have been deleted; the pods live on`), but pay-2 has a second consumer with a StaticGroup."""
+    world = await a_departure_of_unscoped_ids()
+    world.stores.put_group(("bill", "audit"), rival(groupId="audit"))
+    world._happens(pod_version(2, "pay-2", namespace="bill", name="pay-2", instance_ids=frozenset({"app-2", "pay-2.audit"})))
+    world.kafka.join("app-2", LIVING)
+    await world.settled(3)
+    assert LIVING not in dict(world.left)

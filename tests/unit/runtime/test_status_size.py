@@ -1,0 +1,38 @@
+"""What pods of somebody else's namespace cost a StaticGroup without {scope} in its ids: annotations are free to write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from staticgroup.api.resources.durable import INCARNATIONS_MAX, INSTANCE_IDS_MAX
+from unit.core.builders import pod_version
+
+from .operator_world import OperatorWorld
+from .stories import group_body, managed
+
+NAMES: dict[str, Any] = {"identity": {"template": "{podName}", "exclusive": True}}
+ETCD_MAX = 1_500_000
+"""Bytes of one request to etcd (--max-request-bytes), see api/resources/status.py."""
+
+
+def lurker(world: OperatorWorld, n: int, ids: frozenset[str]) -> None:
+    """Start a pod of namespace bill whose annotations staticgroup.io/instance-id.… say ids; it has no consumer."""
+    values = {"namespace": "bill", "name": f"lurker-{n}", "instance_ids": ids, "ids_are_fixed": False}
+    world._happens(pod_version(0, f"lurker-{n}", **values))
+
+
+async def of_pod_names() -> OperatorWorld:
+    world = OperatorWorld(**NAMES)
+    world.template = "web-{ordinal}"
+    await world.started()
+    world.pods.is_managed = managed
+    return world
+
+
+async def test_status_stays_below_what_etcd_takes() -> None:
+    world = await of_pod_names()
+    for n in range(INCARNATIONS_MAX):
+        lurker(world, n, frozenset(f"web-1-{n}-{k}-".ljust(240, "a") for k in range(INSTANCE_IDS_MAX)))
+    await world.settled(3)
+    assert len(json.dumps(group_body(world)["status"])) < ETCD_MAX
