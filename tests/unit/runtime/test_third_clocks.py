@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .operator_world import OperatorWorld, static_group
-from .stories import LIVING, away, blind, departs, gap, lost_stray, lost_untold
+from .stories import LIVING, away, blind, departs, gap, lost_stray
 
 NONE = {"method": "None"}
 
