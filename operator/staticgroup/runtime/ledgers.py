@@ -95,13 +95,10 @@ class Ledgers:
         named = self.pods.of_workload(namespace, workload_name)
         naming = naming_or_none(spec, memory.history)
         counted = memory.counted_ids or frozenset()
-        carried = self._ids_of(naming, memory) | {(namespace, i) for i in counted}
-        strays = self.pods.strays(namespace, workload_name, carried)
+        # The death of a stranger proves something of an id that is wanted or held here, and nothing else.
         others = {
             i.uid: i
-            for i in strays
-            if i.namespace == namespace or self._may_be_of(group, i)
-            # The death of a stranger proves something of an id that is wanted or held here, and nothing else.
+            for i in self._strays(group, spec, naming, memory)
             if i.state is not IncarnationState.DEAD or (i.namespace == namespace and not counted.isdisjoint(i.instance_ids))
         }
         others |= {i.uid: i for i in self._others(memory)}
@@ -121,6 +118,22 @@ class Ledgers:
             ended_s.append(math.ceil(self.now_s() / LIVING_S) * LIVING_S)
         memory.history = replace(memory.history, continuity=forgetting(memory.history.continuity, ended_s, words))
         return known
+
+    def others(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
+        """Return every incarnation that is no seat of the workload, lives or may, and has carried an id of a StaticGroup."""
+        strays = self._strays(group, spec, naming_or_none(spec, memory.history), memory)
+        found = {i.uid: i for i in (*strays, *self._others(memory)) if i.state is not IncarnationState.DEAD}
+        return tuple(found[uid] for uid in sorted(found))
+
+    def _strays(
+        self, group: StaticGroup, spec: StaticGroupSpec, naming: Naming | None, memory: Memory
+    ) -> Iterator[Incarnation]:
+        """Yield whoever is no seat of the workload and has carried an id that is or may become one of a StaticGroup, or counts."""
+        namespace = group.metadata.namespace
+        carried = self._ids_of(naming, memory) | {(namespace, i) for i in memory.counted_ids or frozenset()}
+        for i in self.pods.strays(namespace, spec.workload_ref.name, carried):
+            if i.namespace == namespace or self._may_be_of(group, i):
+                yield i
 
     def _ids_of(self, naming: Naming | None, memory: Memory) -> frozenset[tuple[str, str]]:
         """Return which of all ids that pods ever carried, each with its namespace, are or may become those of a StaticGroup.
