@@ -128,12 +128,14 @@ class Ledgers:
     def _strays(
         self, group: StaticGroup, spec: StaticGroupSpec, naming: Naming | None, memory: Memory
     ) -> Iterator[Incarnation]:
-        """Yield whoever is no seat of the workload and has carried an id that is or may become one of a StaticGroup, or counts."""
+        """Iterate over whoever is no seat of the workload and has carried an id that is or may become one of a StaticGroup, or counts."""
         namespace = group.metadata.namespace
         carried = self._ids_of(naming, memory) | {(namespace, i) for i in memory.counted_ids or frozenset()}
-        for i in self.pods.strays(namespace, spec.workload_ref.name, carried):
-            if i.namespace == namespace or self._may_be_of(group, i):
-                yield i
+        return (
+            i
+            for i in self.pods.strays(namespace, spec.workload_ref.name, carried)
+            if i.namespace == namespace or self._may_be_of(group, i)
+        )
 
     def _ids_of(self, naming: Naming | None, memory: Memory) -> frozenset[tuple[str, str]]:
         """Return which of all ids that pods ever carried, each with its namespace, are or may become those of a StaticGroup.

@@ -294,10 +294,13 @@ def _rank(group: StaticGroup, wanted: Iterable[IdScheme]) -> tuple[int, float, s
     injected = group.status.injected if group.status is not None else None
     ids = (injected.id_template, {i.suffix for i in injected.ids}) if injected is not None else None
     is_as_asked = ids == (_template(group), set(env_suffixes(spec.identity)))
-    if injected is not None and injected.method is InjectedMethod.POLICY:
-        place = 0 if is_as_asked or share_an_id(wanted, _made_of(group, (injected.id_template,))) else 2
+    in_force = injected.id_template if injected is not None and injected.method is InjectedMethod.POLICY else None
+    if in_force is not None and (is_as_asked or share_an_id(wanted, _made_of(group, (in_force,)))):
+        place = 0
+    elif not is_as_asked:
+        place = 2
     else:
-        place = 1 if is_as_asked and (spec.identity.method is InjectionMethod.NONE or spec.mode is Mode.OBSERVE) else 2
+        place = 1 if spec.identity.method is InjectionMethod.NONE or spec.mode is Mode.OBSERVE else 2
     return place, created.timestamp() if created is not None else 0.0, group.metadata.uid
 
 
