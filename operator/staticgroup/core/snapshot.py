@@ -65,13 +65,15 @@ class Snapshot:
     created_at_s: metadata.creationTimestamp of the StaticGroup, seconds since the Unix epoch.
     pods: present incarnations that the workload owns, by ordinal name.
     known: every incarnation that the watch has seen under the workload's name, present or gone.
+    others: of any other name or namespace, those that live or may and have carried an id of this StaticGroup; only looked for while
+        an earlier template is remembered.
     group: the group as described; a KafkaProblem when it could not be read completely.
     evidence: by the key of each departed seat.
     watch_epoch: continuity epoch of the pod watch; "" while the watch is not anchored.
     continuity: for which seats no pod can have come and gone unseen, as of now; None while that is not known.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
-    prior_claims: those of them that make an id which the next pods would get, and whose it was first.
+    prior_claims: why an id that the next pods would get is that of another one of them, each as a sentence without a full stop.
     collisions: what other StaticGroups would write into the same pods too.
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
@@ -88,6 +90,7 @@ class Snapshot:
     bounds: BrokerBounds | None = None
     created_at_s: float = 0.0
     known: tuple[Incarnation, ...] = ()
+    others: tuple[Incarnation, ...] = ()
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     watch_epoch: str = ""
     continuity: Checkpoint | None = None

@@ -95,13 +95,10 @@ class Ledgers:
         named = self.pods.of_workload(namespace, workload_name)
         naming = naming_or_none(spec, memory.history)
         counted = memory.counted_ids or frozenset()
-        carried = self._ids_of(naming, memory) | {(namespace, i) for i in counted}
-        strays = self.pods.strays(namespace, workload_name, carried)
+        # The death of a stranger proves something of an id that is wanted or held here, and nothing else.
         others = {
             i.uid: i
-            for i in strays
-            if self.may_be_of(group, i, counted)
-            # The death of a stranger proves something of an id that is wanted or held here, and nothing else.
+            for i in self._strays(group, spec, naming, memory)
             if i.state is not IncarnationState.DEAD or (i.namespace == namespace and not counted.isdisjoint(i.instance_ids))
         }
         others |= {i.uid: i for i in self._others(memory)}
@@ -121,6 +118,20 @@ class Ledgers:
             ended_s.append(math.ceil(self.now_s() / LIVING_S) * LIVING_S)
         memory.history = replace(memory.history, continuity=forgetting(memory.history.continuity, ended_s, words))
         return known
+
+    def others(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
+        """Return every incarnation that is no seat of the workload, lives or may, and has carried an id of a StaticGroup."""
+        strays = self._strays(group, spec, naming_or_none(spec, memory.history), memory)
+        found = {i.uid: i for i in (*strays, *self._others(memory)) if i.state is not IncarnationState.DEAD}
+        return tuple(found[uid] for uid in sorted(found))
+
+    def _strays(
+        self, group: StaticGroup, spec: StaticGroupSpec, naming: Naming | None, memory: Memory
+    ) -> Iterator[Incarnation]:
+        """Iterate over whoever is no seat of the workload and has carried an id that is or may become one of a StaticGroup, or counts."""
+        namespace, counted = group.metadata.namespace, memory.counted_ids or frozenset()
+        carried = self._ids_of(naming, memory) | {(namespace, i) for i in counted}
+        return (i for i in self.pods.strays(namespace, spec.workload_ref.name, carried) if self.may_be_of(group, i, counted))
 
     def _ids_of(self, naming: Naming | None, memory: Memory) -> frozenset[tuple[str, str]]:
         """Return which of all ids that pods ever carried, each with its namespace, are or may become those of a StaticGroup.
@@ -182,15 +193,13 @@ class Ledgers:
         -----
         It shows that ids are written by hand. A seat with the id of another one shows it, and a pod of any other name.
         """
-        naming, namespace, workload_name = naming_or_none(spec, memory.history), group.metadata.namespace, spec.workload_ref.name
+        naming, namespace = naming_or_none(spec, memory.history), group.metadata.namespace
         counted = memory.counted_ids or frozenset()
-        carried = self._ids_of(naming, memory) | {(namespace, i) for i in counted}
-        ids = frozenset(i for _, i in carried)
-        for pod in self.pods.strays(namespace, workload_name, carried):
+        for pod in self._strays(group, spec, naming, memory):
             told = naming.told_by_name(pod) if naming is not None else frozenset()
-            if pod.object_present and not told >= pod.instance_ids & ids and self.may_be_of(group, pod, counted):
+            if pod.object_present and not {i for i in pod.instance_ids if i in counted or (naming is not None and naming.is_own(i))} <= told:
                 return True
-        seats = self.pods.of_workload(namespace, workload_name) if naming is not None else ()
+        seats = self.pods.of_workload(namespace, spec.workload_ref.name) if naming is not None else ()
         if naming is not None and any(pod.object_present and naming.strange_ids(pod, namespace) for pod in seats):
             return True
         return None if memory.counted_ids is None else False

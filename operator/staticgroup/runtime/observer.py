@@ -97,12 +97,14 @@ class Observer:
             continuity=continuity,
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
-            prior_claims=self.stores.prior_claims((namespace, name)),
+            prior_claims=self.stores.claims((namespace, name)),
             collisions=self.stores.collisions((namespace, name)),
             policy_served=self.policy_served(),
             advice=self._advice(connection_key, spec),
         )
         seen, intent = self._with_chains(group, spec, memory, seen, {})
+        if memory.history.templates:
+            seen = replace(seen, others=self.ledgers.others(group, spec, memory))
         needed = reads_needed(spec, seen, memory.history, self.now_s(), intent) if intent is not None else ()
         if needed:
             workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
@@ -113,7 +115,7 @@ class Observer:
             watch_epoch=self.pods.epoch or "",
             continuity=updated,
             overlaps=self.stores.overlaps((namespace, name)),
-            prior_claims=self.stores.prior_claims((namespace, name)),
+            prior_claims=self.stores.claims((namespace, name)),
             collisions=self.stores.collisions((namespace, name)),
             policy_served=self.policy_served(),
         )

@@ -20,7 +20,7 @@ from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.kafkaconnection import KafkaConnection
 from ..api.resources.staticgroup import Mode, StaticGroup
-from ..core.ids.collisions import Collision, collision
+from ..core.ids.collisions import Collision, claim, collision
 from ..core.ids.naming import Naming, scheme_of
 from ..core.ids.overlap import share_an_id
 from ..core.workload import WorkloadView
@@ -208,7 +208,7 @@ class Stores:
         return _named(k for k in self._rivals(key, mine) if share_an_id(schemes, _schemes(self.groups[k])))
 
     def prior_claims(self, key: Key) -> tuple[str, ...]:
-        """Return the other StaticGroups that make an id which the next pods of this one would get, and whose it was first.
+        """Return the other StaticGroups that make an id which the next pods of this one would get, and that keep it.
 
         Notes
         -----
@@ -217,15 +217,23 @@ class Stores:
         times, which whoever looks sees alike, tell who yields.
         """
         mine = self.groups.get(key)
-        template = _template(mine) if mine is not None else None
-        if mine is None or template is None:
+        if mine is None:
             return ()
-        schemes, rank = _made_of(mine, (template,)), _rank(mine)
+        schemes, rank = _wanted(mine), _rank(mine, ())
         return _named(
             k
             for k in self._rivals(key, mine)
-            if _rank(self.groups[k]) < rank and share_an_id(schemes, _schemes(self.groups[k]))
+            if _rank(self.groups[k], schemes) < rank and share_an_id(schemes, _schemes(self.groups[k]))
         )
+
+    def claims(self, key: Key) -> tuple[str, ...]:
+        """Say of each of `prior_claims` why it keeps the ids, as a sentence without a full stop."""
+        found: list[str] = []
+        for other in self.prior_claims(key):
+            namespace, _, name = other.partition("/")
+            theirs = self.groups[namespace, name]
+            found.append(claim(theirs.spec, other=other, has_issued=_rank(theirs, _wanted(self.groups[key]))[0] == 0))
+        return tuple(found)
 
     def _rivals(self, key: Key, mine: StaticGroup) -> set[Key]:
         """Return the other StaticGroups of what may be the same Kafka group."""
@@ -285,18 +293,31 @@ def _named(keys: Iterable[Key]) -> tuple[str, ...]:
     return tuple(sorted(f"{namespace}/{name}" for namespace, name in keys))
 
 
-def _rank(group: StaticGroup) -> tuple[int, float, str]:
-    """Return the place of a StaticGroup among those that make the same id; the lowest keeps it."""
+def _rank(group: StaticGroup, wanted: Iterable[IdScheme]) -> tuple[int, float, str]:
+    """Return the place of a StaticGroup among those that make the same id; the lowest keeps it.
+
+    Parameters
+    ----------
+    wanted: what another one would issue; whoever injects such ids keeps them, also when its spec asks for others by now.
+    """
     spec, created = group.spec, group.metadata.creation_timestamp
     injected = group.status.injected if group.status is not None else None
     ids = (injected.id_template, {i.suffix for i in injected.ids}) if injected is not None else None
-    if injected is None or ids != (_template(group), set(env_suffixes(spec.identity))):
-        place = 2
-    elif injected.method is InjectedMethod.POLICY:
+    is_as_asked = ids == (_template(group), set(env_suffixes(spec.identity)))
+    in_force = injected.id_template if injected is not None and injected.method is InjectedMethod.POLICY else None
+    if in_force is not None and (is_as_asked or share_an_id(wanted, _made_of(group, (in_force,)))):
         place = 0
+    elif not is_as_asked:
+        place = 2
     else:
         place = 1 if spec.identity.method is InjectionMethod.NONE or spec.mode is Mode.OBSERVE else 2
     return place, created.timestamp() if created is not None else 0.0, group.metadata.uid
+
+
+def _wanted(group: StaticGroup) -> tuple[IdScheme, ...]:
+    """Return the scheme by which the next pods of a StaticGroup would get ids; none while it makes no id that a broker takes."""
+    template = _template(group)
+    return _made_of(group, (template,)) if template is not None else ()
 
 
 def _template(group: StaticGroup) -> str | None:

@@ -59,7 +59,7 @@ LIVING = (
         "carriers of other namespaces not remembered",
         "runtime/ledgers.py",
         CARRIED,
-        ("            if self.may_be_of(group, i, counted)\n", "            if i.namespace == namespace\n"),
+        (" if self.may_be_of(group, i, counted))", " if i.namespace == namespace)"),
     ),
     mutant(
         "carriers of other namespaces hold no position",
@@ -149,7 +149,7 @@ LIVING = (
         "carrier of an id that nobody wants says nothing of a gap",
         "runtime/ledgers.py",
         ELSEWHERE,
-        ("carried = self._ids_of(naming, memory) | {(namespace, i) for i in counted}\n        ids", "carried = {(namespace, i) for i in counted}\n        ids"),
+        ("carried = self._ids_of(naming, memory) | {(namespace, i) for i in counted}", "carried = {(namespace, i) for i in counted}"),
     ),
     mutant(
         "ids before the gap taken for those after it",

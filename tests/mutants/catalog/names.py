@@ -92,7 +92,7 @@ NAMES = tuple(
             STORES,
             SAME_IDS,
             "ids given that another StaticGroup issued first",
-            ("if _rank(self.groups[k]) < rank and", "if False and"),
+            ("if _rank(self.groups[k], schemes) < rank and", "if False and"),
         ),
         (
             STORES,
@@ -116,7 +116,13 @@ NAMES = tuple(
             STORES,
             SAME_IDS,
             "ids silenced for those of an earlier template",
-            ("schemes, rank = _made_of(mine, (template,)), _rank(mine)", "schemes, rank = _schemes(mine), _rank(mine)"),
+            ("schemes, rank = _wanted(mine), _rank(mine, ())", "schemes, rank = _schemes(mine), _rank(mine, ())"),
+        ),
+        (
+            STORES,
+            SAME_IDS,
+            "ids that are injected given up by an edit that is not in force",
+            ("(is_as_asked or share_an_id(wanted, _made_of(group, (in_force,))))", "is_as_asked"),
         ),
         (
             "core/next_pods/injection.py",

@@ -11,6 +11,7 @@ PLAN = (
 MEMORY = ("tests/unit/core/test_memory.py",)
 EARLIER_TEMPLATES = (
     "tests/unit/runtime/test_earlier_templates.py",
+    "tests/unit/runtime/test_colliding_templates.py",
     "tests/unit/runtime/test_suffixes.py",
     "tests/unit/core/test_overlap.py",
 )

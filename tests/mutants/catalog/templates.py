@@ -48,7 +48,7 @@ TEMPLATES = (
     *(
         mutant(name, "core/next_pods/injection.py", EARLIER_TEMPLATES, change)
         for name, change in (
-            ("template that gives a pod the id of another injected", ("    if ambiguous:\n", "    if False:\n")),
+            ("template that gives a pod the id of another injected", ("_ambiguous(spec, history, template) or _one", "_one")),
             (
                 "ambiguous template that is in force injected further",
                 (" or bool(_ambiguous(spec, history, kept.id_template))", ""),
@@ -61,6 +61,19 @@ TEMPLATES = (
                 ),
             ),
         )
+    ),
+    mutant(
+        "earlier template forgotten because there is no room",
+        "core/next_pods/injection.py",
+        EARLIER_TEMPLATES,
+        (" or _one_too_many(template, templates)", ""),
+        ("templates=templates, verdict=verdict", "templates=templates[:TEMPLATES_MAX], verdict=verdict"),
+    ),
+    mutant(
+        "what clients append beyond the spec left out where templates are compared",
+        "core/ids/overlap.py",
+        EARLIER_TEMPLATES,
+        ("        suffixes |= {_ANY}\n", "        pass\n"),
     ),
     mutant(
         "numbers that begin together taken for one ordinal",
@@ -78,6 +91,7 @@ TEMPLATES = (
         mutant(name, "core/ids/retired.py", EARLIER_TEMPLATES, change)
         for name, change in (
             ("template forgotten while a member holds its id", ("for i in held | carried)", "for i in carried)")),
+            ("template forgotten while a pod of another name has its id", ("(*snapshot.known, *snapshot.others)", "snapshot.known")),
             ("template forgotten while a pod lacks the ids of the present one", ("all(naming.gives(p) for p in", "all(True for p in")),
             (
                 "template forgotten while copies of pods may keep its ids",

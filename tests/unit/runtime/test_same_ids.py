@@ -45,6 +45,7 @@ BY_HAND: Json = {"identity": {"template": TEMPLATE, "exclusive": True, "method":
         (group("a", EARLIER), group("b", LATER), {"b"}),
         (group("a", LATER), group("b", EARLIER), {"a"}),
         (group("a", LATER, method=None), group("b", LATER, method=None), {"b"}),
+        (group("a", EARLIER, method=None), group("b", LATER, identity={"template": "new-{ordinal}", "exclusive": True}), {"a"}),
         (group("a", EARLIER, template="old-{ordinal}"), group("b", LATER), {"a"}),
         (group("a", EARLIER, method="None"), group("b", LATER), {"a"}),
         (group("a", EARLIER, method=None), group("b", LATER, method="None", **BY_HAND), {"a"}),
@@ -57,6 +58,7 @@ BY_HAND: Json = {"identity": {"template": TEMPLATE, "exclusive": True, "method":
         "the older one keeps",
         "whatever their names are",
         "of one second the uid decides",
+        "an edit that is not in force gives up nothing that is injected",
         "an edited template yields to ids that are injected",
         "who yielded goes on to yield",
         "ids that are set by hand are issued",
@@ -163,3 +165,27 @@ async def test_new_staticgroup_issues_nothing_while_its_ids_are_anothers() -> No
     await world.settled(2)
     assert world.status.injected is None
     assert world.condition("Injected")[:2] == ("False", "ConflictingStaticGroups")
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({}, "is the older one and issues the same ids"),
+        ({"suspend": True}, "is the older one and issues the same ids once its spec.suspend is false"),
+        ({"mode": "Observe"}, "watches pods that may have the same ids (its mode is Observe)"),
+        (BY_HAND, "has the same ids set by hand (its identity.method is None)"),
+        (BY_HAND | {"suspend": True}, "has the same ids set by hand (its identity.method is None)"),
+    ],
+    ids=["about to begin", "suspended since it was made", "only watching", "by hand", "by hand and suspended"],
+)
+async def test_staticgroup_that_never_issued_an_id_did_not_issue_it_first(spec: Json, why: str) -> None:
+    """It keeps the ids all the same: two that decide at one time, or whose pods have them by hand, would fence each other."""
+    world = OperatorWorld(**IDENTITY)
+    world.template = TEMPLATE
+    twin = group("twin", "2001-01-01T00:00:00Z", method=None, **({"workloadRef": {"name": "nowhere"}} | spec))
+    world.stores.put_group(("shop", "twin"), twin)
+    world.scale(3)
+    await world.settled(3)
+    told = world.condition("Injected")[2], world.condition("Ready")[2]
+    assert all(f"StaticGroup shop/twin {why}" in text for text in told)
+    assert not any("first" in text for text in told)

@@ -2,26 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from .operator_world import OperatorWorld
 from .stories import start_as
-from .test_same_ids import IDENTITY, TEMPLATE, group
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [{"suspend": True}, {"mode": "Observe"}, {"identity": {"template": TEMPLATE, "method": "None"}, "suspend": True}],
-    ids=["suspended since it was made", "only watching", "by hand and suspended"],
-)
-async def test_staticgroup_that_never_issued_an_id_did_not_issue_it_first(spec: dict[str, object]) -> None:
-    world = OperatorWorld(**IDENTITY)
-    world.template = TEMPLATE
-    world.stores.put_group(("shop", "twin"), group("twin", "2001-01-01T00:00:00Z", method=None, **({"workloadRef": {"name": "nowhere"}} | spec)))
-    world.scale(3)
-    await world.settled(3)
-    assert "issued the same ids first" not in world.condition("Injected")[2]
-    assert "because shop/twin issued it first" not in world.condition("Ready")[2]
 
 
 async def test_restart_gives_no_id_to_a_container_that_is_not_there() -> None:

@@ -1,6 +1,6 @@
-"""What two StaticGroups of one StatefulSet would both write into its pods, where only one of them can be right.
+"""Why ids are another StaticGroup's; and what two of one StatefulSet would both write into its pods, where only one can be right.
 
-They make no id in common, so another template changes nothing: the field to change is one of `spec.identity.env`.
+The latter make no id in common, so another template changes nothing: the field to change is one of `spec.identity.env`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ...api import names
 from ...api.injection import env_entries, env_suffixes
 from ...api.resources.identity import Identity, InjectionMethod
+from ...api.resources.staticgroup import Mode, StaticGroupSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,23 @@ def collision(mine: Identity, theirs: Identity, *, other: str, first_container: 
     fields = [*(["a suffix"] if shared else []), *(["an instanceIdName"] if both else [])]
     remedy = f"give the entries of spec.identity.env of one of them {' and '.join(fields)} of their own"
     return Collision(other=other, sentence=sentence, remedy=remedy)
+
+
+def claim(theirs: StaticGroupSpec, *, other: str, has_issued: bool) -> str:
+    """Say why the ids that two StaticGroups make are those of the other one, without a full stop.
+
+    Parameters
+    ----------
+    other: its namespace/name. has_issued: its status says that pods get the ids of its spec.
+    """
+    if has_issued:
+        return f"StaticGroup {other} issued the same ids first"
+    if theirs.identity.method is InjectionMethod.NONE:
+        return f"StaticGroup {other} has the same ids set by hand (its identity.method is None)"
+    if theirs.mode is Mode.OBSERVE:
+        return f"StaticGroup {other} watches pods that may have the same ids (its mode is Observe)"
+    when = " once its spec.suspend is false" if theirs.suspend else ""
+    return f"StaticGroup {other} is the older one and issues the same ids{when}"
 
 
 def _variables(identity: Identity, first_container: str) -> set[tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 The compare-and-set of a removal cannot tell whose member it takes away. So where two StaticGroups of one Kafka group can
 make an id in common, by any template that either has ever issued, neither removes anything. Two templates of one StaticGroup
-may make an id in common of one ordinal, but not of two: the pod of the one would fence the pod of the other.
+may make an id in common of one ordinal, but not of two: the pod of the one would fence the pod of the other. What a client appends
+is told by nobody who issued the ids, and the spec says it of the present alone: so of two templates whatever it may be is reckoned with.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from functools import lru_cache
 from itertools import product
 from typing import Final
 
-from ...api.identifiers import IdScheme, InvalidInstanceIdError, Ordinal
+from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal
 
 _NUMBER: Final = None
 """Stands for the digits of an ordinal in a pattern, where a character stands for itself."""
+_ANY: Final = "*"
+"""Stands for any character behind the separator of what a client appends; in no id."""
 
 Place = tuple[int, bool, str]
 """(element of the pattern, whether digits of it were read already, what was read of a suffix)."""
@@ -39,21 +42,31 @@ def share_an_id(mine: Iterable[IdScheme], others: Iterable[IdScheme]) -> bool:
 
 @lru_cache(maxsize=1024)
 def shared_by_two_ordinals(mine: IdScheme, earlier: IdScheme) -> str | None:
-    """Tell whether some id is made by both schemes, for two ordinals.
+    """Tell whether clients may make some id of what both schemes give to pods, for two ordinals.
+
+    Parameters
+    ----------
+    mine: of the present spec. earlier: likewise, but neither what its clients have appended nor its env suffixes are known.
 
     Returns
     -------
     An example for people, "" when none was found among small ordinals; None when there is no such id. As with `share_an_id`,
     None is never wrong.
     """
-    if not _have_a_text_in_common(_pattern(mine), _pattern(earlier), of_two_ordinals=True):
+    if not _have_a_text_in_common(_pattern(mine, mine.env_suffixes), _pattern(earlier, ("",)), of_two_ordinals=True):
         return None
     with suppress(InvalidInstanceIdError):  # the broker refuses it, so no member has it
         for n in range(_EXAMPLES_SOUGHT):
             for instance_id in earlier.ids_of(Ordinal(n)):
-                ordinal = mine.ordinal_of(instance_id)
-                if ordinal is not None and ordinal != n:
-                    return f"{instance_id} of {earlier.workload_name}-{n}, which would be {mine.workload_name}-{ordinal}'s"
+                found = mine.appended_to(instance_id)
+                if found is not None and found[0] != n:
+                    added = f" once its client appends {found[1]}" if found[1] not in mine.suffixes else ""
+                    return f"{instance_id} of {earlier.workload_name}-{n}, which would be {mine.workload_name}-{found[0]}'s{added}"
+            for instance_id in mine.ids_of(Ordinal(n)):
+                found = earlier.appended_to(instance_id)
+                if found is not None and found[0] != n:
+                    added = f", whose client may have appended {found[1]}" if found[1] not in earlier.suffixes else ""
+                    return f"{instance_id} of {earlier.workload_name}-{found[0]}{added}, which would be {mine.workload_name}-{n}'s"
     return ""
 
 
@@ -63,7 +76,8 @@ class _Pattern:
 
     Parameters
     ----------
-    suffixes: in full. follows: which characters may follow upon what was read of a suffix.
+    suffixes: in full, with `_ANY` where a separator and anything may stand behind each. follows: which characters may follow upon
+        what was read of a suffix.
     """
 
     base: tuple[str | None, ...]
@@ -71,17 +85,26 @@ class _Pattern:
     follows: Mapping[str, frozenset[str]]
 
 
-def _pattern(scheme: IdScheme) -> _Pattern:
+def _pattern(scheme: IdScheme, given: Iterable[str] | None = None) -> _Pattern:
+    """Write a scheme as a pattern.
+
+    Parameters
+    ----------
+    given: the env suffixes to which clients may append whatever they like; None: those of the scheme, with what it expects.
+    """
     text = scheme.template.replace("{podName}", f"{scheme.workload_name}-{{ordinal}}")
     parts = text.split("{ordinal}")
     base: list[str | None] = list(parts[0])
     for part in parts[1:]:
         base += [_NUMBER, *part]
-    suffixes = frozenset(env + client for env, client in product(scheme.env_suffixes, scheme.suffixes))
+    expected = (env + client for env, client in product(scheme.env_suffixes, scheme.suffixes))
+    suffixes = frozenset(expected if given is None else given)
     follows: dict[str, set[str]] = {}
     for suffix in suffixes:
         for n, character in enumerate(suffix):
             follows.setdefault(suffix[:n], set()).add(character)
+    if given is not None:
+        suffixes |= {_ANY}
     return _Pattern(tuple(base), suffixes, {read: frozenset(found) for read, found in follows.items()})
 
 
@@ -134,11 +157,15 @@ def _steps(pattern: _Pattern, place: Place) -> Sequence[tuple[str | None, Place]
         found.append((element, (index, True, "") if element is _NUMBER else (index + 1, False, "")))
     else:
         found += [(character, (index, False, read + character)) for character in pattern.follows.get(read, ())]
+        if _ANY in pattern.suffixes and read in pattern.suffixes:
+            found += [(character, (index, False, _ANY)) for character in (_ANY if read == _ANY else SEPARATORS)]
     return found
 
 
 def _agree(a: str | None, b: str | None) -> bool:
     """True when one character fits both elements."""
+    if _ANY in (a, b):
+        return True
     if a is _NUMBER:
         return b is _NUMBER or (b is not None and b.isdigit())
     return a == b or (b is _NUMBER and a.isdigit())

@@ -31,7 +31,7 @@ def without_retired(history: History, naming: Naming, snapshot: Snapshot, group:
     if _is_all_in_sight(naming, snapshot, group):
         held = {m.instance_id for m in group.members if m.instance_id is not None}
         held |= {r.instance_id for r in history.removals if r.settled_at_s is None}
-        living = [p for p in snapshot.known if p.state is not IncarnationState.DEAD]
+        living = [p for p in (*snapshot.known, *snapshot.others) if p.state is not IncarnationState.DEAD]
         carried = {i for p in living for i in p.instance_ids}
         # Where it came from an annotation, a copy of the pod keeps it, also where the present template makes the same.
         copied = {i for p in living if not p.ids_are_fixed for i in p.instance_ids}

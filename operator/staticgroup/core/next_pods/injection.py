@@ -77,9 +77,11 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         )
     except InvalidInstanceIdError as error:
         return _refused(spec, history, method, str(error))
-    ambiguous = _ambiguous(spec, history, template)
-    if ambiguous:
-        return _refused(spec, history, method, ambiguous)
+    templates = (before.id_template, *history.templates) if before is not None else history.templates
+    templates = tuple(t for t in dict.fromkeys(templates) if t != template)
+    unfit = _ambiguous(spec, history, template) or _one_too_many(template, templates)
+    if unfit:
+        return _refused(spec, history, method, unfit)
     if verdict is InjectionVerdict.ACTIVE and snapshot.prior_claims:
         return _silenced(snapshot, history)
     injected = Injected(
@@ -90,10 +92,6 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         session_timeout_ms=_timeout_ms(timeout, before),
         suffix_follows_preset=suffix_follows_preset(spec.identity, before.suffix_follows_preset if before else None),
     )
-    templates = history.templates
-    if before is not None and before.id_template != template:
-        templates = tuple(dict.fromkeys((before.id_template, *templates)))
-    templates = tuple(t for t in templates if t != template)[:TEMPLATES_MAX]
     return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message)
 
 
@@ -109,7 +107,7 @@ def _silenced(snapshot: Snapshot, history: History) -> InjectionPlan:
         injected=before and replace(before, method=InjectionMethod.NONE.value),
         templates=history.templates,
         verdict=InjectionVerdict.CONFLICTING,
-        message=f"StaticGroup {', '.join(snapshot.prior_claims)} issued the same ids first",
+        message=" and ".join(snapshot.prior_claims),
     )
 
 
@@ -142,6 +140,22 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
     except AmbiguousIdentityError:
         return ""  # nothing is decided about such ids
     return ""
+
+
+def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
+    """Say that an earlier template would be forgotten whose ids somebody may hold; "" where all of them are remembered.
+
+    Parameters
+    ----------
+    earlier: the templates that are remembered once this one is in force, newest first; those of which nothing is left are not in it.
+    """
+    if len(earlier) <= TEMPLATES_MAX:
+        return ""
+    return (
+        f"template {template} is one too many, because pods, members or lost pods may still have ids of each of the {TEMPLATES_MAX} "
+        f"templates before {earlier[0]}, which stays; roll the pods that still carry earlier ids, so that all carry those of it, or "
+        "go back to it"
+    )
 
 
 def _own_scope(snapshot: Snapshot) -> str:

@@ -102,8 +102,7 @@ def _silence(snapshot: Snapshot) -> str:
     """Say that the next pods get no id; nothing where the ids were this StaticGroup's first."""
     if not snapshot.prior_claims:
         return ""
-    firsts = ", ".join(snapshot.prior_claims)
-    return f" Until then new pods of this one get no id, because {firsts} issued it first; pods that run keep theirs."
+    return f" Until then new pods of this one get no id, because {' and '.join(snapshot.prior_claims)}; pods that run keep theirs."
 
 
 def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) -> Finding:
