@@ -72,6 +72,8 @@ EXHAUSTIVE = (
     "tests/simulation/test_evidence_mutants.py",
     "tests/simulation/test_continuity_model.py",
 )
+SPARK_JOBS = tuple(f"tests/pipeline/test_{name}.py" for name in ("cli", "exactly_once", "waves"))
+"""Half of the tests on Spark by the time that they take."""
 
 SUITES: dict[str, tuple[Suite, ...]] = {
     "check": (
@@ -137,7 +139,13 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         ),
     ),
     "pipeline": (
-        Suite(name="pipeline, Spark", command=pytest("tests/pipeline", "--timeout=900"), budget_s=360),
+        Suite(name="Spark, jobs", command=pytest(*SPARK_JOBS, "--timeout=900"), budget_s=240, one_core=True),
+        Suite(
+            name="Spark, the rest",
+            command=pytest("tests/pipeline", *(f"--ignore={path}" for path in SPARK_JOBS), "--timeout=900"),
+            budget_s=240,
+            one_core=True,
+        ),
     ),
     "simulate": (
         Suite(
