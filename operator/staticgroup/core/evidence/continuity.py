@@ -247,9 +247,12 @@ def carried_over(before: Checkpoint, view: WatchView, now_s: float) -> Checkpoin
         is_same_timeline = before.timeline == view.timeline
         changed = SpanReason.RESTORED if view.was_restored else SpanReason.MEMORY_LOST
         reason = SpanReason.WATCH_GAP if is_same_timeline else changed
+        ended_at_s = view.ended_at_s.get(before.epoch, before.at_s)
+        # What was so at a time that is still to come was so before the clock was set back, nobody knows when.
+        since_s = ended_at_s if before.at_s > now_s else max(before.at_s, ended_at_s)
         span = BlindSpan(
             ordinals=lost,
-            since_s=math.floor(min(now_s, max(before.at_s, view.ended_at_s.get(before.epoch, before.at_s)))),
+            since_s=math.floor(min(now_s, since_s)),
             until_s=math.ceil(now_s),
             reason=reason.value,
             after_epoch=before.epoch if is_same_timeline else "",
