@@ -237,7 +237,8 @@ async def test_method_that_changed_while_the_watch_was_silent_and_the_clock_was_
     assert blind(world) == EVERY_SEAT
 
 
-async def test_id_of_that_time_may_have_been_carried_by_a_pod_of_any_workload() -> None:
+@pytest.mark.parametrize("is_anchored", [True, False], ids=["", "and some rounds run before its watch is complete"])
+async def test_id_of_that_time_may_have_been_carried_by_a_pod_of_any_workload(is_anchored: bool) -> None:
     """The operator restarts while the watch is silent, and the history of another workload is gone (`Continuity.behind`)."""
     world = await OperatorWorld(identity=NONE).started()
     world.pods.age_s = lambda: 70.0  # type: ignore[method-assign]
@@ -245,6 +246,10 @@ async def test_id_of_that_time_may_have_been_carried_by_a_pod_of_any_workload() 
     await world.settled(4)
     world.restart(epoch="epoch-2")
     world.pods.lineage.since = {"epoch-1": frozenset({("shop", "other")})}
+    if not is_anchored:
+        world.pods.epoch = ""
+        await world.settled(3)
+        world.pods.epoch = "epoch-2"
     await world.settled(2)
     assert blind(world) == EVERY_SEAT
 
