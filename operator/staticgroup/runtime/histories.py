@@ -209,6 +209,7 @@ class Histories:
             workload_name=name,
             # An id that may be carried under any name may have been carried by a pod of whatever workload was out of sight.
             everywhere=self.pods.unbroken_since(namespace, workload="" if may_be_anywhere else name),
+            of_every_workload=self.pods.unbroken_since(namespace),
             unbroken=unbroken,
             seats=tuple(_seat(o, pod, naming) for o, pod in pods if pod.object_present),
             # What a replay has shown before the rest of it was lost was not seen at the end of a gap.

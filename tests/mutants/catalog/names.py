@@ -101,6 +101,12 @@ NAMES = tuple(
             ("since_s = ended_at_s if before.at_s > now_s else max(", "since_s = max("),
         ),
         (
+            "core/evidence/continuity.py",
+            BY_HAND,
+            "blindness of a time in which ids were by hand forgotten beside a blind workload",
+            ("or s.after_epoch not in view.of_every_workload)", "or s.after_epoch not in view.everywhere)"),
+        ),
+        (
             STORES,
             OTHER_BROKERS,
             "cluster of other brokers taken for that of the present spec",

@@ -46,7 +46,8 @@ def view(**changes: Any) -> WatchView:
         "epoch": "e2", "timeline": "t1", "workload_name": "web", "everywhere": frozenset({"e2"}), "seats": SEATS,
         "seen": frozenset(s.uid for s in SEATS), "read": THREE,
     }  # fmt: skip
-    return WatchView(**(values | changes))
+    values |= changes
+    return WatchView(**({"of_every_workload": values["everywhere"]} | values))
 
 
 def blind(checkpoint: Checkpoint) -> str:

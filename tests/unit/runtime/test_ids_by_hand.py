@@ -250,7 +250,7 @@ async def test_id_of_that_time_may_have_been_carried_by_a_pod_of_any_workload(is
         world.pods.epoch = ""
         await world.settled(3)
         world.pods.epoch = "epoch-2"
-    await world.settled(2)
+    await world.settled(5)
     assert blind(world) == EVERY_SEAT
 
 
