@@ -174,7 +174,8 @@ class Roll:
             connections=Connections(kube=self.kube, stores=self.stores, monotonic_s=self.loop.time),
             memories=memories,
             histories=Histories(
-                kube=self.kube, pods=self.pods, policy_served=lambda: True, words=tuple, now_s=self.loop.time
+                kube=self.kube, pods=self.pods, policy_served=lambda: True, words=tuple, now_s=self.loop.time,
+                monotonic_s=self.loop.time,
             ),
             narrator=Narrator(kube=self.kube, metrics=metrics), metrics=metrics,
             cluster_uid="cluster", may_write=may_write, policy_served=lambda: True,

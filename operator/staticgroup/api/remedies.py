@@ -61,8 +61,21 @@ def confirm_end(namespace: str) -> str:
 
 
 def confirm_end_elsewhere(namespace: str) -> str:
-    """Say the same of a pod of another namespace, where no ledger names it, so that `confirm` does not know it."""
-    return f"{_ENDED}: create a PodEndConfirmation of this uid in namespace {namespace}"
+    """Say the same of a pod of another namespace, where no ledger names it, so that `confirm` does not know it.
+
+    Notes
+    -----
+    A suspect outlasts the watching of its namespace, the word is read only where the operator watches (`runtime/words.py`).
+    """
+    return (
+        f"{_ENDED}: create a PodEndConfirmation of this uid in namespace {namespace}, which is read if the operator "
+        "watches it (chart value watchNamespaces)"
+    )
+
+
+def name_container() -> str:
+    """Say what to do where the spec names a container that the pods do not have."""
+    return "correct the name of the container in spec.identity, and roll the StatefulSet"
 
 
 def _delete(namespace: str, pod_name: str) -> str:

@@ -56,12 +56,18 @@ class Premise:
     Attributes
     ----------
     generation: metadata.generation of the StaticGroup at the last look; None before the first.
-    holds_since_s: when the first of the looks was that have all found it so, seconds since the Unix epoch; infinite where
-        the last one did not, minus infinity where none ever did not.
+    holds_since_s: when the first of the looks was that have all found it so, monotonic seconds, because the wall clock may be
+        set while the watch is silent; infinite where the last one did not, minus infinity once all that it did not hold for
+        lies behind what the watch was heard of.
     """
 
     generation: int | None = None
     holds_since_s: float = -math.inf
+
+    @property
+    def is_doubted(self) -> bool:
+        """True while it may not have held for what the watch was not heard of yet."""
+        return self.holds_since_s > -math.inf
 
 
 @dataclass(slots=True)
@@ -72,7 +78,7 @@ class Histories:
     ----------
     policy_served: the admission policy that injects ids is in force.
     words: what people have said about gaps.
-    now_s: seconds since the Unix epoch.
+    now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     """
 
     kube: KubeGateway
@@ -80,6 +86,7 @@ class Histories:
     policy_served: Callable[[], bool]
     words: Callable[[], tuple[GapWord, ...]]
     now_s: Callable[[], float]
+    monotonic_s: Callable[[], float]
 
     def looked(
         self, group: StaticGroup, spec: StaticGroupSpec, history: History, premise: Premise, *,
@@ -114,9 +121,11 @@ class Histories:
         premise.generation = generation
         if is_untold or self._are_by_hand(group, spec, history, shown, elsewhere):
             premise.holds_since_s = math.inf
-        elif math.isinf(premise.holds_since_s) and premise.holds_since_s > 0:
-            premise.holds_since_s = self.now_s()
-        if before is None or before.ids_by_hand or premise.holds_since_s <= before.at_s:
+        elif premise.holds_since_s == math.inf:
+            premise.holds_since_s = self.monotonic_s()
+        elif premise.holds_since_s <= self.monotonic_s() - max(0.0, self.pods.age_s()):
+            premise.holds_since_s = -math.inf
+        if before is None or before.ids_by_hand or not premise.is_doubted:
             return history
         return replace(history, continuity=replace(before, ids_by_hand=True))
 
@@ -189,18 +198,18 @@ class Histories:
         pods = [(o, pod) for o, found in by_ordinal.items() for pod in found]
         naming = naming_or_none(spec, history)
         is_behind = (namespace, name) in self.pods.behind_workloads
-        epoch, silent_s, before = self.pods.epoch, max(0.0, self.pods.age_s()), history.continuity
-        by_hand = premise.holds_since_s > self.now_s() - silent_s
-        may_be_anywhere = by_hand or (before is not None and before.ids_by_hand)
+        epoch, before = self.pods.epoch, history.continuity
+        may_be_anywhere = premise.is_doubted or (before is not None and before.ids_by_hand)
         return WatchView(
             epoch=epoch,
             timeline=self.pods.timeline,
             was_restored=self.pods.saw_restore,
             group_uid=group.metadata.uid,
-            silent_s=silent_s,
+            silent_s=max(0.0, self.pods.age_s()),
             workload_name=name,
             # An id that may be carried under any name may have been carried by a pod of whatever workload was out of sight.
             everywhere=self.pods.unbroken_since(namespace, workload="" if may_be_anywhere else name),
+            of_every_workload=self.pods.unbroken_since(namespace),
             unbroken=unbroken,
             seats=tuple(_seat(o, pod, naming) for o, pod in pods if pod.object_present),
             # What a replay has shown before the rest of it was lost was not seen at the end of a gap.
@@ -213,7 +222,7 @@ class Histories:
             ended_at_s=self.pods.ended_at_s,
             read=read,
             settled=settled.workload if settled is not None and settled.epoch == epoch else None,
-            are_ids_by_hand=by_hand,
+            are_ids_by_hand=premise.is_doubted,
             words=self.words() if words else (),
         )
 

@@ -246,6 +246,7 @@ class Operator:
                 policy_served=lambda: self.policy_served,
                 words=lambda: self.words.gap_words,
                 now_s=self.sources.now_s,
+                monotonic_s=self.sources.monotonic_s,
             ),
             narrator=Narrator(kube=self.kube, metrics=self.metrics),
             metrics=self.metrics,

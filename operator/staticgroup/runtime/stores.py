@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from ..api.identifiers import AmbiguousIdentityError, IdScheme, InvalidInstanceIdError, resolve_template
 from ..api.injection import env_suffixes
+from ..api.reasons import Reason
 from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.kafkaconnection import KafkaConnection
@@ -166,12 +167,17 @@ class Stores:
 
         Returns
         -------
-        None while they were never reached; "" when they were and do not tell.
+        None while they were never reached since the spec was edited, or are of another cluster than it asks for; "" when
+        they were and do not tell.
         """
         connection = self.connections.get(connection_key)
         if connection is None:
             return None
         status = connection.status
+        if status is not None and not connection.is_about_these_brokers(status):
+            status = None
+        if status is not None and any(c.reason == Reason.CLUSTER_ID_MISMATCH for c in status.conditions):
+            return None
         if status is not None and status.cluster_id is None and status.brokers:
             return ""
         return (status.cluster_id if status is not None else None) or connection.spec.cluster_id

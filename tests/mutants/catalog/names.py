@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import BY_HAND, SAME_IDS
+from .suites import BLIND_SINCE, BY_HAND, CARRIED_IDS, OTHER_BROKERS, SAME_IDS
 
 HISTORIES, NAMING, STORES = "runtime/histories.py", "core/ids/naming.py", "runtime/stores.py"
 
@@ -68,7 +68,7 @@ NAMES = tuple(
             HISTORIES,
             BY_HAND,
             "ids by hand forgotten before the watch is heard",
-            ("premise.holds_since_s > self.now_s() - silent_s", "premise.holds_since_s > self.now_s()"),
+            ("elif premise.holds_since_s <= self.monotonic_s() - max(0.0, self.pods.age_s()):", "elif premise.holds_since_s <= self.monotonic_s():"),
         ),
         (
             HISTORIES,
@@ -80,13 +80,55 @@ NAMES = tuple(
             HISTORIES,
             BY_HAND,
             "ids by hand never forgotten",
-            ("            premise.holds_since_s = self.now_s()\n", "            pass\n"),
+            ("            premise.holds_since_s = self.monotonic_s()\n", "            pass\n"),
         ),
         (
             HISTORIES,
             BY_HAND,
             "ids that could be by hand when the watch was heard last trusted beside a blind workload",
-            ("may_be_anywhere = by_hand or (before is not None and before.ids_by_hand)", "may_be_anywhere = by_hand"),
+            ("may_be_anywhere = premise.is_doubted or (before is not None and before.ids_by_hand)", "may_be_anywhere = premise.is_doubted"),
+        ),
+        (
+            HISTORIES,
+            BY_HAND,
+            "clock that may be set asked since when ids are under their names",
+            ("elif premise.holds_since_s <= self.monotonic_s() -", "elif premise.holds_since_s <= self.now_s() -"),
+        ),
+        (
+            "core/evidence/continuity.py",
+            BLIND_SINCE,
+            "time that is still to come taken for the beginning of a gap",
+            ("since_s = ended_at_s if before.at_s > now_s else max(", "since_s = max("),
+        ),
+        (
+            "core/evidence/continuity.py",
+            BY_HAND,
+            "blindness of a time in which ids were by hand forgotten beside a blind workload",
+            ("or s.after_epoch not in view.of_every_workload)", "or s.after_epoch not in view.everywhere)"),
+        ),
+        (
+            STORES,
+            OTHER_BROKERS,
+            "cluster of other brokers taken for that of the present spec",
+            ("not connection.is_about_these_brokers(status)", "False"),
+        ),
+        (
+            STORES,
+            OTHER_BROKERS,
+            "cluster that a spec asks for believed against its brokers",
+            ("if status is not None and any(c.reason == Reason.CLUSTER_ID_MISMATCH for c in status.conditions):", "if False:"),
+        ),
+        (
+            "runtime/connections/reporter.py",
+            OTHER_BROKERS,
+            "cluster of other brokers reported as that of the present spec",
+            ("is_kept = connection.is_about_these_brokers(before)", "is_kept = True"),
+        ),
+        (
+            "kube/translate/carried_ids.py",
+            CARRIED_IDS,
+            "variable with dots in its name carries no id",
+            ('return "INSTANCEID" in _SEPARATORS.sub("", variable.upper())', 'return "INSTANCE_ID" in variable.upper()'),
         ),
         (
             STORES,

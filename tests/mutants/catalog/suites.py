@@ -57,6 +57,9 @@ ODD = (
     "tests/unit/kube/pods/test_odd_watches.py",
 )
 BY_HAND = ("tests/unit/runtime/test_ids_by_hand.py",)
+BLIND_SINCE = ("tests/unit/core/test_continuity.py",)
+CARRIED_IDS = ("tests/unit/kube/test_carried_ids.py",)
+OTHER_BROKERS = ("tests/unit/runtime/connections/test_other_brokers.py",)
 SAME_IDS = ("tests/unit/runtime/test_same_ids.py",)
 CARRIED = ("tests/unit/runtime/test_carried_by_the_living.py", "tests/unit/kube/pods/test_once_followed.py")
 ELSEWHERE = ("tests/unit/runtime/test_carried_elsewhere.py", "tests/unit/runtime/test_shards.py")

@@ -46,7 +46,8 @@ def view(**changes: Any) -> WatchView:
         "epoch": "e2", "timeline": "t1", "workload_name": "web", "everywhere": frozenset({"e2"}), "seats": SEATS,
         "seen": frozenset(s.uid for s in SEATS), "read": THREE,
     }  # fmt: skip
-    return WatchView(**(values | changes))
+    values |= changes
+    return WatchView(**({"of_every_workload": values["everywhere"]} | values))
 
 
 def blind(checkpoint: Checkpoint) -> str:
@@ -121,6 +122,13 @@ def test_span_begins_when_the_watch_ended_and_not_when_the_status_was_written() 
     assert (span.since_s, span.until_s, span.after_epoch) == (NOW_S - 10, NOW_S + 1, "e1")
     (span,) = carried_over(before(), view(read=None, ended_at_s={"e0": NOW_S - 9}), NOW_S).blind
     assert span.since_s == NOW_S - 60
+
+
+def test_span_begins_when_the_watch_ended_though_the_clock_was_set_back_since_the_status_was_written() -> None:
+    """A time that is still to come is none at which the history was complete."""
+    ahead = before(at_s=NOW_S + 900)
+    (span,) = carried_over(ahead, view(read=None, ended_at_s={"e1": NOW_S - 70}), NOW_S).blind
+    assert (span.since_s, span.until_s) == (NOW_S - 70, NOW_S)
 
 
 def test_spans_stay_over_further_gaps_and_go_when_a_better_watch_covers_them() -> None:

@@ -66,6 +66,7 @@ class OperatorWorld:
 
     def __init__(self, **spec: Any) -> None:
         self.now_s = NOW_S
+        self.stepped_s = 0.0
         self.is_holder = True
         self.is_lease_ours = True
         self.holding: Writer | None = None
@@ -118,6 +119,7 @@ class OperatorWorld:
                 policy_served=lambda: self.is_policy_served,
                 words=lambda: self.gap_words,
                 now_s=lambda: self.now_s,
+                monotonic_s=lambda: self.now_s - self.stepped_s,
             ),
             narrator=Narrator(kube=self.kube, metrics=metrics),
             metrics=metrics,
@@ -213,6 +215,11 @@ class OperatorWorld:
         for _ in range(rounds):
             await self.round()
             self.now_s += step_s
+
+    def set_clock(self, by_s: float) -> None:
+        """Set the wall clock forward or back; no time passes."""
+        self.now_s += by_s
+        self.stepped_s += by_s
 
     async def started(self, pods: int = 3) -> OperatorWorld:
         """Let ids be issued, pods start with them and members join."""

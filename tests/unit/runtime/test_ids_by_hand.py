@@ -218,7 +218,27 @@ async def test_method_that_changed_while_the_watch_was_silent_counts_until_it_is
     assert left(world) == []
 
 
-async def test_id_of_that_time_may_have_been_carried_by_a_pod_of_any_workload() -> None:
+@pytest.mark.parametrize("step_s", [100.0, -100.0])
+async def test_method_that_changed_while_the_watch_was_silent_and_the_clock_was_set(step_s: float) -> None:
+    """By the clock that nobody sets, the watch was heard before the edit; by the other one it seems to have been heard since."""
+    world = await OperatorWorld(identity=NONE).started()
+    await world.settled(2)
+    away(world)
+    world.pods.age_s = lambda: 70.0  # type: ignore[method-assign]
+    lost_stray(world)
+    world.declare(static_group(generation=2, identity={"method": "Policy"}))
+    await world.settled(2)
+    world.set_clock(step_s)
+    await world.settled(3)
+    gap(world)
+    await world.settled(3)
+    await departs(world, 4)
+    assert LIVING not in dict(world.left)
+    assert blind(world) == EVERY_SEAT
+
+
+@pytest.mark.parametrize("is_anchored", [True, False], ids=["", "and some rounds run before its watch is complete"])
+async def test_id_of_that_time_may_have_been_carried_by_a_pod_of_any_workload(is_anchored: bool) -> None:
     """The operator restarts while the watch is silent, and the history of another workload is gone (`Continuity.behind`)."""
     world = await OperatorWorld(identity=NONE).started()
     world.pods.age_s = lambda: 70.0  # type: ignore[method-assign]
@@ -226,7 +246,11 @@ async def test_id_of_that_time_may_have_been_carried_by_a_pod_of_any_workload() 
     await world.settled(4)
     world.restart(epoch="epoch-2")
     world.pods.lineage.since = {"epoch-1": frozenset({("shop", "other")})}
-    await world.settled(2)
+    if not is_anchored:
+        world.pods.epoch = ""
+        await world.settled(3)
+        world.pods.epoch = "epoch-2"
+    await world.settled(5)
     assert blind(world) == EVERY_SEAT
 
 

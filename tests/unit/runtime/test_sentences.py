@@ -371,3 +371,11 @@ async def test_session_timeout_of_zookeeper_is_none_of_kafka() -> None:
         world.start(n, session_timeouts_ms=shown)
     await world.settled(2)
     assert world.condition("TimeoutSufficient")[1] == "TimeoutFits"
+
+
+async def test_pods_that_carry_the_id_are_counted_although_their_statefulset_is_gone() -> None:
+    """`kubectl delete sts web --cascade=orphan`."""
+    world = await OperatorWorld().started()
+    world.delete_workload()
+    await world.settled(2)
+    assert "3 pods live on with the id that was issued to them" in world.condition("Injected")[2]

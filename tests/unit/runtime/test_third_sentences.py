@@ -6,28 +6,6 @@ from .operator_world import OperatorWorld
 from .stories import start_as
 
 
-async def test_restart_gives_no_id_to_a_container_that_is_not_there() -> None:
-    """spec.identity.container names no container of the pod template, so the policy writes the annotation and no variable."""
-    world = OperatorWorld(identity={"container": "worker"})
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal, joins=False)
-    world.now_s += 300
-    await world.settled(3)
-    told = [c.message for c in world.status.conditions] + [e.message for e in world.status.exceptions]
-    assert not any("restart its pod" in text for text in told)
-    assert any("worker" in text for text in told)
-
-
-async def test_pods_that_carry_the_id_are_counted_although_their_statefulset_is_gone() -> None:
-    """`kubectl delete sts web --cascade=orphan`."""
-    world = await OperatorWorld().started()
-    world.delete_workload()
-    await world.settled(2)
-    assert "All 0 pods carry the id" not in world.condition("Injected")[2]
-
-
 async def test_member_of_a_pod_that_is_seen_with_its_whole_id_does_not_nearly_match_another_pod() -> None:
     """StatefulSets web and web-2 are in one Kafka group, ids are pod names; the client of web-2 is stuck. web-2-0 is the id of pod web-2-0."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})

@@ -275,3 +275,14 @@ class KafkaConnection(ApiModel):
     metadata: ObjectMeta
     spec: KafkaConnectionSpec = Field(description="How the cluster is reached.")
     status: KafkaConnectionStatus | None = Field(None, description="What the operator sees of the cluster.")
+
+    def is_about_these_brokers(self, status: KafkaConnectionStatus) -> bool:
+        """Tell whether the cluster that a status names is that of the present spec.
+
+        Returns
+        -------
+        False for what was seen of another generation, whose brokers may have been others, unless spec.clusterId asks for
+        the same cluster.
+        """
+        is_pinned = status.cluster_id is not None and status.cluster_id == self.spec.cluster_id
+        return is_pinned or status.observed_generation == self.metadata.generation

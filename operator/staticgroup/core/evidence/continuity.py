@@ -162,7 +162,8 @@ class WatchView:
     timeline: another one since the API server was seen to go back in time; uids compare only within one.
     was_restored: this process saw, or was told, that the API server went back in time.
     silent_s: how long the watch has said nothing; so much of the past is not known yet.
-    everywhere: epochs since which every name of the namespace is unbroken, the present one included.
+    everywhere: epochs since which every name that can carry an id is unbroken, the present one included.
+    of_every_workload: of these, epochs since which every name of the namespace is unbroken.
     unbroken: per ordinal with a known pod, the epochs since which its name is.
     seats: the objects that have the names now.
     seen: uids that this process itself saw, under an epoch since which their name is unbroken.
@@ -177,6 +178,7 @@ class WatchView:
     timeline: str
     workload_name: str
     everywhere: frozenset[str]
+    of_every_workload: frozenset[str]
     group_uid: str = ""
     silent_s: float = 0.0
     was_restored: bool = False
@@ -234,7 +236,8 @@ def carried_over(before: Checkpoint, view: WatchView, now_s: float) -> Checkpoin
     -------
     The checkpoint of now; `before` itself when only time has passed.
     """
-    blind = tuple(s for s in before.blind if not s.after_epoch or s.after_epoch not in view.everywhere)
+    # Ids may have been under any name when it began, so only what shows every name of that time covers it.
+    blind = tuple(s for s in before.blind if not s.after_epoch or s.after_epoch not in view.of_every_workload)
     workload = view.settled
     if view.goes_on(before):
         workload = workload or before.workload
@@ -247,9 +250,12 @@ def carried_over(before: Checkpoint, view: WatchView, now_s: float) -> Checkpoin
         is_same_timeline = before.timeline == view.timeline
         changed = SpanReason.RESTORED if view.was_restored else SpanReason.MEMORY_LOST
         reason = SpanReason.WATCH_GAP if is_same_timeline else changed
+        ended_at_s = view.ended_at_s.get(before.epoch, before.at_s)
+        # What was so at a time that is still to come was so before the clock was set back, nobody knows when.
+        since_s = ended_at_s if before.at_s > now_s else max(before.at_s, ended_at_s)
         span = BlindSpan(
             ordinals=lost,
-            since_s=math.floor(min(now_s, max(before.at_s, view.ended_at_s.get(before.epoch, before.at_s)))),
+            since_s=math.floor(min(now_s, since_s)),
             until_s=math.ceil(now_s),
             reason=reason.value,
             after_epoch=before.epoch if is_same_timeline else "",

@@ -34,7 +34,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
     return (
         _wrong_group(spec, group)
         or _wrong_suffix(plan.suffix)
-        or _misled(snapshot, table)
+        or _misled(snapshot, plan, table)
         or _absent_members(group, table, snapshot.namespace)
         or Finding(kind=_KIND, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
     )
@@ -70,10 +70,11 @@ def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
     )
 
 
-def _misled(snapshot: Snapshot, table: SeatTable) -> Finding | None:
-    """Say that members are missing because their clients got another StaticGroup's ids; None when that cannot be."""
+def _misled(snapshot: Snapshot, plan: Plan, table: SeatTable) -> Finding | None:
+    """Say that members are missing because their clients got another StaticGroup's ids, or none; None when that cannot be."""
     missing = table.of(Standing.MISSING)
-    if not snapshot.collisions or not missing:
+    is_misled = snapshot.collisions or (plan.injection is not None and plan.injection.lacking_container)
+    if not is_misled or not missing:
         return None
     sentence = f"{len(missing)} of {len(table.wanted)} members are not in the group though their pods are Ready: see Injected."
     return Finding(kind=_KIND, reason=Reason.MEMBERS_MISSING, sentence=sentence)

@@ -51,6 +51,8 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         remedy = remedies.take_ids() if has_dynamic else remedies.restart_pod(namespace, seat.pod_name)
         if snapshot.collisions:  # a restart gives its client the same ids again
             remedy = snapshot.collisions[0].remedy
+        if plan.injection is not None and plan.injection.lacking_container:  # a restart gives its client no id
+            remedy = remedies.name_container()
         if near is not None and plan.suffix is not None:
             reason, sentence = UNKNOWN_SUFFIX, f"set {plan.suffix.remedy}"
             remedy = f"a member of its pod holds {near.instance_id}"

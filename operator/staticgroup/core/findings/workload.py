@@ -66,22 +66,27 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         is_early = injection is None or injection.verdict is InjectionVerdict.WAITING
         sentence = "Ids are issued once the pod watch is complete." if is_early else TOO_LARGE
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=sentence)
-    if injection.verdict in (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING):
-        return _not_given(injection)
+    if injection.verdict in (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING) or injection.lacking_container:
+        return _not_given(spec, injection)
     if snapshot.collisions:
         return collided(kind, snapshot.collisions[0])
     if plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY:
         return _pods_without_id(spec, snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
-        wanted = snapshot.workload.ordinals if snapshot.workload is not None else range(0)
-        live = sum(
-            p.state is IncarnationState.LIVE and ordinal_of_pod(spec.workload_ref.name, p.pod_name) in wanted
-            for p in snapshot.pods
-        )
-        sentence = f"All {live} pods carry the id that was issued to them.{_annotation_note(spec, snapshot, plan)}{_suffix_note(spec, plan)}"
+        sentence = f"{_carriers(spec, snapshot, plan)}.{_annotation_note(spec, snapshot, plan)}{_suffix_note(spec, plan)}"
         return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
     sentence = f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}"
     return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
+
+
+def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
+    """Say how many pods carry the ids that were issued to them, where none that is wanted lacks one."""
+    live = [(ordinal_of_pod(spec.workload_ref.name, p.pod_name), p) for p in snapshot.pods if p.state is IncarnationState.LIVE]
+    if snapshot.workload is not None:
+        wanted = snapshot.workload.ordinals
+        return f"All {sum(ordinal in wanted for ordinal, _ in live)} pods carry the id that was issued to them"
+    carrying = sum(plan.naming is not None and plan.naming.gives(p) for _, p in live)
+    return f"No pod is wanted while there is no StatefulSet; {carrying} pods live on with the id that was issued to them"
 
 
 def collided(kind: ConditionType, found: Collision) -> Finding:
@@ -90,9 +95,15 @@ def collided(kind: ConditionType, found: Collision) -> Finding:
     return Finding(kind=kind, reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedy)
 
 
-def _not_given(injection: InjectionPlan) -> Finding:
+def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
     """Say why the next pods get no id although the spec asks for it."""
     kind = ConditionType.INJECTED
+    if injection.lacking_container:
+        sentence = (
+            f"spec.identity names container {injection.lacking_container}, which the pods of StatefulSet "
+            f"{spec.workload_ref.name} do not have, so its variables are written nowhere"
+        )
+        return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedies.name_container())
     if injection.verdict is InjectionVerdict.NOT_SERVED:
         return Finding(kind=kind, reason=Reason.POLICY_NOT_SERVED, sentence=f"{injection.message}.")
     sentence = f"New pods get no id: {injection.message}, and pods with the same id would fence each other; pods that run keep theirs"
@@ -132,6 +143,8 @@ def _whose(plan: Plan) -> set[str]:
 def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
     """Say how a pod that runs without the id it should have comes to it."""
     workload, injection = snapshot.workload, plan.injection
+    if injection is not None and injection.lacking_container:
+        return remedies.name_container()
     if injection is not None and injection.verdict is InjectionVerdict.OFF_BY_USER and injection.injected is not None:
         return remedies.write_ids(injection.injected.id_template)
     if workload is None:

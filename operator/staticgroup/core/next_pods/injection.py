@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ...api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, identity_scope, resolve_template
-from ...api.injection import suffix_follows_preset
+from ...api.injection import env_entries, suffix_follows_preset
 from ...api.resources.identity import InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..group import GroupView
@@ -43,12 +43,14 @@ class InjectionPlan:
     ----------
     injected: what status.injected shall say; None while no id may be issued.
     templates: resolved templates of earlier specs, newest first, whose ids may still be held.
+    lacking_container: the first container that is to receive variables and that the pod template does not have; "" when it has all.
     """
 
     injected: Injected | None
     templates: tuple[str, ...]
     verdict: InjectionVerdict
     message: str = ""
+    lacking_container: str = ""
 
 
 def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, timeout: TimeoutPlan) -> InjectionPlan:
@@ -92,7 +94,15 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         session_timeout_ms=_timeout_ms(timeout, before),
         suffix_follows_preset=suffix_follows_preset(spec.identity, before.suffix_follows_preset if before else None),
     )
-    return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message)
+    lacking = _lacking_container(spec, snapshot) if verdict is InjectionVerdict.ACTIVE else ""
+    return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message, lacking_container=lacking)
+
+
+def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:
+    """Return the first container that is to receive variables and that no pod has; "" when there is none or nobody knows."""
+    present = {c.name for c in snapshot.workload.containers} if snapshot.workload is not None else set()
+    named = (entry.container for entry in env_entries(spec.identity))
+    return next((name for name in named if name and present and name not in present), "")
 
 
 def _silenced(snapshot: Snapshot, history: History) -> InjectionPlan:

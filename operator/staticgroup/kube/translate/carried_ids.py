@@ -17,6 +17,7 @@ _FIXED_FIELDS: Final = ("metadata.name", "metadata.namespace", "metadata.uid")
 _ANNOTATIONS: Final = "metadata.annotations"
 _OF_AN_ID: Final = f"{_ANNOTATIONS}['{INSTANCE_ID_ANNOTATION}"
 KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
+_SEPARATORS: Final = re.compile("[^A-Z0-9]")
 CARRIED_IDS_MAX: Final = 512
 """Ids kept of one pod. A StaticGroup gives a pod at most eight; this bounds what one pod can make us remember."""
 
@@ -47,6 +48,18 @@ def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> tuple[
     return frozenset(legal), are_fixed and (shows_id or not (is_annotated or shows_all))
 
 
+def names_an_id(variable: str) -> bool:
+    """Tell whether a client may take its group.instance.id from a variable of this name, in whatever spelling.
+
+    Notes
+    -----
+    Kubernetes takes names such as `spring.kafka.consumer.properties.group.instance.id` (IsEnvVarName). Spring's
+    SystemEnvironmentPropertySource and SmallRye's EnvConfigSource look for the exact name of a property first, and Camel's
+    option is groupInstanceId.
+    """
+    return "INSTANCEID" in _SEPARATORS.sub("", variable.upper())
+
+
 def _environment_ids(
     metadata: Json, spec: Json, env_names: frozenset[str], annotated: frozenset[str]
 ) -> Iterator[tuple[str, bool]]:
@@ -61,7 +74,7 @@ def _environment_ids(
             reads = {name for name, path in _variables_of_fields(container) if path.startswith(_OF_AN_ID)}
             carries = False
             for name, value, is_fixed in resolved_env(container, metadata):
-                if name in env_names or "INSTANCE_ID" in name.upper() or value in annotated or name in reads:
+                if name in env_names or names_an_id(name) or value in annotated or name in reads:
                     carries = True
                     yield value or "", is_fixed
             if objects_of(container, "envFrom", f"spec.{kind}[]"):

@@ -30,7 +30,7 @@ def pod_version(raw: object, *, env_names: frozenset[str] = frozenset()) -> PodV
 
     Parameters
     ----------
-    env_names: environment variables that carry instance ids in addition to those whose name contains INSTANCE_ID.
+    env_names: environment variables that carry instance ids in addition to those whose name says so (`names_an_id`).
     """
     return translated("Pod", raw, lambda pod: _pod_version(pod, env_names))
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from ...api import names
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.conditions import Condition, set_condition, stated
-from ...api.resources.kafkaconnection import KafkaConnectionStatus, is_cluster_id
+from ...api.resources.kafkaconnection import KafkaConnection, KafkaConnectionStatus, is_cluster_id
 from ...core.findings.kafka import CONNECTION_REASONS
 from ...core.group import KafkaProblem
 from ...kafka.gateway import ClusterFacts, KafkaGateway
@@ -47,7 +47,7 @@ class ConnectionReporter:
         if isinstance(facts, KafkaProblem):
             self.connections.distrust(key)
         before = self._written.get(uid) or connection.status or KafkaConnectionStatus()
-        status = self._status(before, facts, connection.metadata.generation)
+        status = self._status(before, facts, connection)
         if (status != before or uid in self._unsure) and self.may_write():
             self._unsure.add(uid)  # until the answer is there, the API server may hold either
             written = await self.kube.apply_status(
@@ -70,12 +70,14 @@ class ConnectionReporter:
         self._unsure.clear()
 
     def _status(
-        self, before: KafkaConnectionStatus, facts: ClusterFacts | KafkaProblem, generation: int
+        self, before: KafkaConnectionStatus, facts: ClusterFacts | KafkaProblem, connection: KafkaConnection
     ) -> KafkaConnectionStatus:
+        generation = connection.metadata.generation
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         if isinstance(facts, KafkaProblem):
             reason, verdict, message = CONNECTION_REASONS[facts.kind], ConditionStatus.FALSE, facts.message
-            cluster_id, brokers = before.cluster_id, before.brokers
+            is_kept = connection.is_about_these_brokers(before)
+            cluster_id, brokers = (before.cluster_id, before.brokers) if is_kept else (None, None)
         else:
             reason, verdict, message = Reason.BROKERS_REACHABLE, ConditionStatus.TRUE, _answering(facts)
             cluster_id, brokers = _readable(facts.cluster_id), len(facts.brokers)

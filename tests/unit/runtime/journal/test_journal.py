@@ -56,7 +56,7 @@ class Told:
 
     def connected(self, cluster_id: str | None) -> None:
         """Let the KafkaConnection's status say which cluster it is."""
-        status = {"clusterId": cluster_id, "brokers": 3} if cluster_id is not None else {}
+        status = {"observedGeneration": 1, "clusterId": cluster_id, "brokers": 3} if cluster_id is not None else {}
         self.world.stores.put_connection(CONNECTION, kafka_connection() | {"status": status})
 
     @property
@@ -186,7 +186,7 @@ async def test_nothing_is_told_before_the_cluster_has_a_name() -> None:
 
 async def test_brokers_that_do_not_tell_their_cluster_are_told_without_it() -> None:
     told = Told()
-    told.world.stores.put_connection(CONNECTION, kafka_connection() | {"status": {"brokers": 1}})
+    told.world.stores.put_connection(CONNECTION, kafka_connection() | {"status": {"observedGeneration": 1, "brokers": 1}})
     await told.world.started()
     assert {r.partitionkey for r in told.records} == {"/orders"}
 

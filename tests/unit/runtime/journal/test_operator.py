@@ -25,7 +25,8 @@ CONNECTIONS = "kafkaconnections.staticgroup.io"
 async def cluster() -> AsyncIterator[Cluster]:
     async with FakeApiServer().serving() as server:
         cluster = Cluster(server)
-        server.put(kafka_connection() | {"status": {"clusterId": "cluster-k", "brokers": 1}}, CONNECTIONS)
+        status = {"observedGeneration": 1, "clusterId": "cluster-k", "brokers": 1}
+        server.put(kafka_connection() | {"status": status}, CONNECTIONS)
         yield cluster
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ....api.names import INSTANCE_ID_ANNOTATION
+from ...translate.carried_ids import names_an_id
 
 _SEAT_NAME: Final = re.compile(r".+-(?:0|[1-9][0-9]*)")
 
@@ -27,7 +28,7 @@ def may_hold_a_seat(raw: object) -> bool:
         return True
     if isinstance(annotations, dict) and any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations):
         return True
-    return any("INSTANCE_ID" in name.upper() for name in _variables(raw))
+    return any(names_an_id(name) for name in _variables(raw))
 
 
 def uid_in(raw: object) -> str:
