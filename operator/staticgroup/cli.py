@@ -101,7 +101,7 @@ def _add_confirm_gap(commands: argparse._SubParsersAction[argparse.ArgumentParse
         help="say that what ran unseen in a time has ended",
         description="Give your word, with your own rights and for every namespace, that no process of a pod that came and "
         "went, or went, in a time unseen by the operator runs any more: no machine that left the cluster or was cut off in "
-        "that time still runs pods. Members that waited for this are then removed: if you are wrong, a living one.",
+        "that time still runs pods; and that no pod which is still here took another id then. Members that waited for this are then removed: if you are wrong, a living one.",
     )
     gap.add_argument("--since", metavar="TIME", help="beginning of that time, such as 2026-11-21T10:00:00Z")
     gap.add_argument("--until", metavar="TIME", help="its end, not in the future")

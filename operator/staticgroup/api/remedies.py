@@ -27,6 +27,19 @@ def end_pod(namespace: str, pod_name: str) -> str:
     return f"it leaves once that pod has ended, which nothing does now; if it is not needed: {_delete(namespace, pod_name)}"
 
 
+def tell_apart(namespace: str, *, is_scoped: bool) -> str:
+    """Say what to do where a live pod of another namespace carries an id.
+
+    Parameters
+    ----------
+    is_scoped: the id is of this StaticGroup alone, so somebody copied it.
+    """
+    waits = "the member leaves when its session expires"
+    if is_scoped:
+        return f"{waits}; ask in namespace {namespace} why that pod has an id of this StaticGroup"
+    return f"{waits}; so that later ones need not wait, add {{scope}} to the id template, or a StaticGroup of that pod in namespace {namespace}"
+
+
 def take_ids() -> str:
     """Say what to look at where pods carry their ids and members are in the group without any."""
     return (

@@ -234,7 +234,10 @@ def chain_not_proven(c: Candidate) -> Hit | None:
     stays = next((i for i in live if not _is_ending(c, i)), None)
     if stays is None or c.chain.clause is ChainClause.NAMESAKE:  # such a wait ends with the session, not with the pod
         return Hit(guard, c.chain.sentence, c.chain.remedy, 5.0)
-    return Hit(guard, c.chain.sentence, remedies.end_pod(stays.namespace, stays.pod_name), 5.0, is_lasting=True)
+    remedy = remedies.end_pod(stays.namespace, stays.pod_name)
+    if stays.namespace != c.snapshot.namespace:  # perhaps another tenant's, who has a right to it
+        remedy = remedies.tell_apart(stays.namespace, is_scoped=c.is_scoped)
+    return Hit(guard, c.chain.sentence, remedy, 5.0, is_lasting=True)
 
 
 def _is_ending(c: Candidate, pod: Incarnation) -> bool:

@@ -150,7 +150,7 @@ def _about_members(
         actions=actions,
         held=kept,
         table=table,
-        suffix=suffix_mismatch(spec.identity, history.injected, naming, table),
+        suffix=suffix_mismatch(spec.identity, history.injected, naming, table, snapshot.told_elsewhere),
         history=history,
         requeue_after_s=_requeue_after_s(table, kept, history, bool(actions)),
     )

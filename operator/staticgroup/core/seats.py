@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .evidence.chain import ChainVerdict, Incarnation, IncarnationState, judge
+from .evidence.chain import ChainVerdict, Gap, Incarnation, IncarnationState, gap_of, judge
 from .group import GroupType, GroupView, MemberView
 from .ids.naming import Naming
 from .roles import Role
@@ -193,16 +193,10 @@ def is_continuous(snapshot: Snapshot, history: History, ordinal: int | None) -> 
     return known.is_unbroken(ordinal)
 
 
-def unseen_by(snapshot: Snapshot, ordinal: int | None) -> str:
-    """Say when pods of an ordinal's name can have come and gone unseen, the last time; "" when nothing is known of that.
-
-    Notes
-    -----
-    The status has them all; in a message they would push out what to do.
-    """
-    spans = snapshot.continuity.spans_of(ordinal) if snapshot.continuity is not None and ordinal is not None else ()
-    others = f" and {len(spans) - 1} times before" if len(spans) > 1 else ""
-    return f"{spans[-1].words}{others}" if spans else ""
+def unseen_by(snapshot: Snapshot, ordinal: int) -> Gap:
+    """Say when pods of an ordinal's name can have come and gone unseen, the last time, and what to do."""
+    spans = snapshot.continuity.spans_of(ordinal) if snapshot.continuity is not None else ()
+    return gap_of(spans, snapshot.editable)
 
 
 class _Reading:
@@ -288,7 +282,7 @@ class _Reading:
                 key,
                 evidence.chain if evidence is not None else (),
                 continuous=not doubted,
-                unseen=unseen_by(self.snapshot, doubted[0]) if doubted else "",
+                gap=unseen_by(self.snapshot, doubted[0]) if doubted else None,
                 namespace=self.snapshot.namespace,
             ),
         )

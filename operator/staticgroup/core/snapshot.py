@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ..api.ordinals import Ordinals
 from .evidence.chain import Incarnation
-from .evidence.continuity import Checkpoint
+from .evidence.continuity import Checkpoint, EditablePod
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .ids.collisions import Collision
 from .next_pods.advice import Advice
@@ -71,6 +71,8 @@ class Snapshot:
     evidence: by the key of each departed seat.
     watch_epoch: continuity epoch of the pod watch; "" while the watch is not anchored.
     continuity: for which seats no pod can have come and gone unseen, as of now; None while that is not known.
+    told_elsewhere: ids of members that a pod carries as they are, which is no seat of the workload.
+    editable: pods that live, of the workload or with an id of it, whose ids can be edited.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
     prior_claims: why an id that the next pods would get is that of another one of them, each as a sentence without a full stop.
@@ -94,6 +96,8 @@ class Snapshot:
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     watch_epoch: str = ""
     continuity: Checkpoint | None = None
+    told_elsewhere: frozenset[str] = frozenset()
+    editable: tuple[EditablePod, ...] = ()
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
     prior_claims: tuple[str, ...] = ()

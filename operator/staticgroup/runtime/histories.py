@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ..api import names
@@ -19,9 +19,10 @@ from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
-from ..core.evidence.chain import Incarnation
+from ..core.evidence.chain import Incarnation, IncarnationState
 from ..core.evidence.continuity import (
     Checkpoint,
+    EditablePod,
     GapWord,
     SeatedPod,
     SettledWorkload,
@@ -131,13 +132,13 @@ class Histories:
 
     async def checkpoint(
         self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None, premise: Premise, *,
-        words: bool = True,
+        words: bool = True, editable: tuple[EditablePod, ...] = (),
     ) -> Checkpoint | None:
         """Carry what is remembered of a StaticGroup over to now.
 
         Parameters
         ----------
-        history, premise: as of this round's look.
+        history, premise: as of this round's look. editable: see `editable`.
         words: False leaves the spans open that people's words would close.
 
         Returns
@@ -148,7 +149,7 @@ class Histories:
         if not self.pods.epoch:
             return None
         before = history.continuity
-        view = self._view(group, spec, history, settled, premise, words=words)
+        view = self._view(group, spec, history, settled, premise, words=words, editable=editable)
         if before is None:
             first = first_checkpoint(view, self.now_s())
             return first if history.injected is None else self._forgotten(group, first)
@@ -158,7 +159,8 @@ class Histories:
             )
             if isinstance(read, KubeProblem) or not is_as_looked_at or self.pods.epoch != view.epoch:
                 return None
-            view = self._view(group, spec, history, settled, premise, settled_workload(read), words=words)
+            read_view = settled_workload(read)
+            view = self._view(group, spec, history, settled, premise, read_view, words=words, editable=editable)
         return carried_over(before, view, self.now_s())
 
     async def _is_as_looked_at(self, group: StaticGroup) -> bool:
@@ -171,12 +173,25 @@ class Histories:
 
     def updated(
         self, known: Checkpoint | None, group: StaticGroup, spec: StaticGroupSpec, history: History,
-        settled: Settled | None, premise: Premise,
+        settled: Settled | None, premise: Premise, *, editable: tuple[EditablePod, ...] = (),
     ) -> Checkpoint | None:
         """Bring a checkpoint of this round up to date without reading anything; None when the watch had a gap meanwhile."""
         if known is None or self.pods.epoch != known.epoch:
             return None
-        return carried_over(known, self._view(group, spec, history, settled, premise), self.now_s())
+        return carried_over(known, self._view(group, spec, history, settled, premise, editable=editable), self.now_s())
+
+    def editable(self, namespace: str, workload_name: str, others: Iterable[Incarnation]) -> tuple[EditablePod, ...]:
+        """Return the living pods whose ids can be edited: those named after a workload, and those of `others`."""
+        pods = {i.uid: i for i in (*self.pods.of_workload(namespace, workload_name), *others)}
+        return tuple(
+            EditablePod(
+                name=f"{i.namespace}/{i.pod_name}",
+                created_at_s=i.created_at_s,
+                ready_since_s=i.ready_since_s if not i.restarts else None,
+            )
+            for i in pods.values()
+            if i.state is IncarnationState.LIVE and i.object_present and not i.ids_are_fixed
+        )
 
     def _forgotten(self, group: StaticGroup, known: Checkpoint) -> Checkpoint:
         """Return a checkpoint of ids that were issued although nothing is remembered of their history."""
@@ -186,7 +201,7 @@ class Histories:
 
     def _view(
         self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None, premise: Premise,
-        read: SettledWorkload | None = None, *, words: bool = True,
+        read: SettledWorkload | None = None, *, words: bool = True, editable: tuple[EditablePod, ...] = (),
     ) -> WatchView:
         namespace, name = group.metadata.namespace, spec.workload_ref.name
         by_ordinal: dict[int, list[Incarnation]] = {}
@@ -212,6 +227,7 @@ class Histories:
             of_every_workload=self.pods.unbroken_since(namespace),
             unbroken=unbroken,
             seats=tuple(_seat(o, pod, naming) for o, pod in pods if pod.object_present),
+            editable=editable,
             # What a replay has shown before the rest of it was lost was not seen at the end of a gap.
             seen=frozenset(
                 pod.uid

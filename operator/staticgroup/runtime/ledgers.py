@@ -116,7 +116,7 @@ class Ledgers:
         if any(i.state is IncarnationState.LIVE for i in left_out):
             # As long as one of them lives, no word that was said already is about what it does.
             ended_s.append(math.ceil(self.now_s() / LIVING_S) * LIVING_S)
-        memory.history = replace(memory.history, continuity=forgetting(memory.history.continuity, ended_s, words))
+        memory.history = replace(memory.history, continuity=forgetting(memory.history.continuity, ended_s, words, now_s=self.now_s()))
         return known
 
     def others(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
@@ -203,6 +203,10 @@ class Ledgers:
         if naming is not None and any(pod.object_present and naming.strange_ids(pod, namespace) for pod in seats):
             return True
         return None if memory.counted_ids is None else False
+
+    def living_elsewhere(self, memory: Memory) -> tuple[Incarnation, ...]:
+        """Return the living pods of other names that are known to have carried an id of a StaticGroup."""
+        return tuple(i for i in self._others(memory) if i.state is IncarnationState.LIVE and i.object_present)
 
     def mark_durable(self, key: Key, known: Sequence[Incarnation], status: StaticGroupStatus) -> None:
         """Let the stored position pass what the ledger of every StaticGroup of the workload holds, or need not hold."""

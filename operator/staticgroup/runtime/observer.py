@@ -80,7 +80,10 @@ class Observer:
         memory.history = self.histories.looked(
             group, spec, memory.history, memory.premise, status=memory.status, shown=memory.shown, elsewhere=elsewhere
         )
-        continuity = await self.histories.checkpoint(group, spec, memory.history, memory.settled, memory.premise)
+        editable = self.histories.editable(namespace, spec.workload_ref.name, self.ledgers.living_elsewhere(memory))
+        continuity = await self.histories.checkpoint(
+            group, spec, memory.history, memory.settled, memory.premise, editable=editable
+        )
         created_at = group.metadata.creation_timestamp
         seen = Snapshot(
             namespace=namespace,
@@ -95,6 +98,7 @@ class Observer:
             bounds=bounds,
             watch_epoch=self.pods.epoch or "",
             continuity=continuity,
+            editable=editable,
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
             prior_claims=self.stores.claims((namespace, name)),
@@ -109,11 +113,14 @@ class Observer:
         if needed:
             workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
             seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
-        updated = self.histories.updated(continuity, group, spec, memory.history, memory.settled, memory.premise)
+        updated = self.histories.updated(
+            continuity, group, spec, memory.history, memory.settled, memory.premise, editable=editable
+        )
         return replace(
             seen,
             watch_epoch=self.pods.epoch or "",
             continuity=updated,
+            told_elsewhere=self._told_elsewhere(spec, seen),
             overlaps=self.stores.overlaps((namespace, name)),
             prior_claims=self.stores.claims((namespace, name)),
             collisions=self.stores.collisions((namespace, name)),
@@ -146,6 +153,14 @@ class Observer:
         if self.recommendations is None:
             return None
         return self.recommendations.advice(self.stores.kafka_cluster_id(connection_key), spec.group_id)
+
+    def _told_elsewhere(self, spec: StaticGroupSpec, seen: Snapshot) -> frozenset[str]:
+        """Return the ids of members that a pod of the namespace carries as they are, which is no seat of the workload."""
+        members = seen.group.members if isinstance(seen.group, GroupView) else ()
+        own = {i for pod in seen.pods for i in pod.instance_ids}
+        asked = {(seen.namespace, m.instance_id) for m in members if m.instance_id and m.instance_id not in own}
+        strays = self.pods.strays(seen.namespace, spec.workload_ref.name, asked) if asked else ()
+        return frozenset(i for pod in strays if pod.object_present for i in pod.instance_ids)
 
     async def _read_afresh(
         self,

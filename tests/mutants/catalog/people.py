@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import MEMORY, RESTORED, WORD
+from .suites import FULL_LEDGER, MEMORY, OTHER_TENANTS, RESTORED, THE_LIVING, WORD
 
 WORDS_OF_PEOPLE = (
     *(
@@ -53,6 +53,38 @@ WORDS_OF_PEOPLE = (
             'until_s=spec.until.timestamp(),\n        said_at_s=created.timestamp() if created is not None else float("-inf")',
             'until_s=spec.until.timestamp(),\n        said_at_s=created.timestamp() if created is not None else float("inf")',
         ),
+    ),
+    *(
+        mutant(name, "core/evidence/continuity.py", THE_LIVING, change)
+        for name, change in (
+            (
+                "word about a gap counts while a pod lives that may have taken another id in it",
+                (" and not any(p.may_have_taken_ids(span) for p in self.editable)", ""),
+            ),
+            (
+                "pod that restarted in a gap took no other id",
+                ("        return not (is_younger or runs_on)", "        return not (is_younger or runs_on or self.ready_since_s is None)"),
+            ),
+            ("word about a gap waits for pods that ran on", (" or runs_on)", ")")),
+        )
+    ),
+    mutant(
+        "copies of other names took no other id in a gap",
+        "runtime/observer.py",
+        THE_LIVING,
+        ("spec.workload_ref.name, self.ledgers.living_elsewhere(memory))", "spec.workload_ref.name, ())"),
+    ),
+    mutant(
+        "full ledger stays open for words long after there is room",
+        "core/evidence/continuity.py",
+        FULL_LEDGER,
+        ("known = _over_by(known, math.floor(now_s) + 1) if known is not None else None\n", "pass\n"),
+    ),
+    mutant(
+        "another tenant's pod is to be deleted",
+        "core/guards.py",
+        OTHER_TENANTS,
+        ("    if stays.namespace != c.snapshot.namespace:  # perhaps", "    if not stays.namespace:  # perhaps"),
     ),
     mutant(
         "the same word about a restore twice",

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from staticgroup.api.resources.durable import INCARNATIONS_MAX
-from staticgroup.core.evidence.continuity import GapWord
+from staticgroup.core.evidence.continuity import BlindSpan, GapWord
 from staticgroup.core.evidence.words import Word
+from staticgroup.core.status.checkpoints import checkpoint_from
+from staticgroup.runtime.commands.confirm_gap import Cover, OpenSpan, covers
+from unit.core.builders import ended
 
 from .operator_world import OperatorWorld, guards, static_group
-from .stories import (
-    LIVING,
-    blind,
-    left,
-)
+from .stories import LIVING, blind, by_annotations, departs, left, managed, start_as
 
 
 async def lost_pods(world: OperatorWorld, count: int) -> OperatorWorld:
@@ -116,3 +116,61 @@ async def test_new_staticgroup_does_not_inherit_a_full_ledger(was_there: bool) -
     await depart(world, 2, "new-2")
     assert left(world) == [world.id_of(2)]
     assert all(world.pods.book.unwritten.is_durable(f"lost-{n:03}") for n in range(INCARNATIONS_MAX + 1)), "nobody waits for them"
+
+
+# copies that live ------------------------------------------------------------------------------------------------------------
+
+
+async def copies(of: int) -> OperatorWorld:
+    """Return a world with one living copy of a pod more than a ledger holds."""
+    world = await by_annotations()
+    world.pods.is_managed = managed
+    for n in range(INCARNATIONS_MAX + 1):
+        start_as(world, f"canary-{n}", f"stray-{n:03}", {world.id_of(of)}, ids_are_fixed=False)
+    await world.settled(3)
+    return world
+
+
+def listed(world: OperatorWorld, *others: OpenSpan) -> tuple[Cover, ...]:
+    """Return what `staticgroup confirm-gap --list` prints a command for."""
+    known = checkpoint_from(world.status.continuity)
+    assert known is not None
+    return covers([*(OpenSpan(group="shop/orders", span=s) for s in known.blind), *others], world.now_s)
+
+
+async def test_way_out_of_a_ledger_that_living_copies_fill() -> None:
+    """No word helps while they live; once they have ended, the list has a command, and it is not refused as of the future."""
+    world = await copies(of=1)
+    await departs(world, 3)
+    (held,) = (e for e in world.status.exceptions if e.kind.value == "Held")
+    assert "may have come and gone unseen" not in held.message
+    assert "the ledger has no room for every pod that may hold one of these ids" in held.message
+    assert held.message.endswith(
+        "or give the ids a {scope} or end the pods that status.ledger names, then say a word: staticgroup confirm-gap --list"
+    )
+    assert listed(world) == ()
+    for n in range(INCARNATIONS_MAX + 1):
+        world._happens(replace(ended(0, f"stray-{n:03}", instance_ids=frozenset()), name=f"canary-{n}"))
+        world._happens(world.kube.pods["shop", f"canary-{n}"], is_deleted=True)
+    await world.settled(3)
+    assert (left(world), blind(world)) == ([], "0-2147483647")
+    (cover,) = listed(world)
+    assert cover.until_s <= world.now_s
+    world.gap_words = (GapWord(since_s=cover.since_s, until_s=cover.until_s, said_at_s=world.now_s, said_by="anna"),)
+    await world.settled(4)
+    assert (left(world), blind(world)) == ([world.id_of(2)], "")
+
+
+async def test_full_ledger_has_a_command_of_its_own_and_takes_nobody_elses_gap_into_it() -> None:
+    world = await copies(of=2)
+    known = checkpoint_from(world.status.continuity)
+    assert known is not None
+    (full,) = known.blind
+    assert full.reason == "LedgerFull"
+    gap_of_another = BlindSpan(ordinals=full.ordinals, since_s=full.since_s + 1, until_s=full.since_s + 3, reason="WatchGap")
+    other = OpenSpan(group="bill/payments", span=gap_of_another)
+    (alone,) = listed(world, other)
+    assert (alone.until_s, alone.spans) == (gap_of_another.until_s, (other,))
+    world.now_s = full.until_s
+    both = listed(world, other)
+    assert [[s.group for s in c.spans] for c in both] == [["shop/orders", "bill/payments"], ["bill/payments"]]

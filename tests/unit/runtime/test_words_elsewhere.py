@@ -8,14 +8,10 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
-from staticgroup.api.resources.durable import INCARNATIONS_MAX
-from staticgroup.core.evidence.continuity import BlindSpan
-from staticgroup.core.status.checkpoints import checkpoint_from
-from staticgroup.runtime.commands.confirm_gap import OpenSpan, covers
 from staticgroup.runtime.words import Words
 
 from .operator_world import OperatorWorld, guards
-from .stories import by_annotations, by_hand, departs, left, managed, start_as
+from .stories import by_hand, departs, left, managed
 from .test_carried_by_the_living import elsewhere
 
 
@@ -55,33 +51,3 @@ async def test_word_about_a_suspect_of_another_namespace_is_read_once_that_is_wa
     assert left(world) == []
     await reads(world, *scopes)
     assert left(world) == [world.id_of(2)], guards(world)
-
-
-async def test_command_that_the_list_prints_is_not_refused_as_of_the_future() -> None:
-    """More live copies than a ledger holds; `staticgroup confirm-gap --list` prints what to type, also for another StaticGroup's gap."""
-    world = await by_annotations()
-    world.pods.is_managed = managed
-    for n in range(INCARNATIONS_MAX + 1):
-        start_as(world, f"canary-{n}", f"stray-{n}", {world.id_of(2)}, ids_are_fixed=False)
-    await world.settled(3)
-    known = checkpoint_from(world.status.continuity)
-    assert known is not None
-    (full,) = known.blind
-    assert full.reason == "LedgerFull"
-    gap_of_another = BlindSpan(ordinals=full.ordinals, since_s=full.since_s + 60, until_s=full.since_s + 90, reason="WatchGap")
-    listed = covers([OpenSpan(group="shop/orders", span=full), OpenSpan(group="bill/payments", span=gap_of_another)])
-    # `_say` refuses an --until that lies in the future.
-    assert {s.group for c in listed if c.until_s <= world.now_s for s in c.spans} >= {"bill/payments"}
-    assert all(c.until_s <= world.now_s for c in listed)
-
-
-async def test_sentence_of_a_removal_that_waits_for_living_copies_says_so() -> None:
-    """No pod came and went unseen, and no word helps while the copies live: they have to be ended."""
-    world = await by_annotations()
-    world.pods.is_managed = managed
-    for n in range(INCARNATIONS_MAX + 1):
-        start_as(world, f"canary-{n}", f"stray-{n}", {world.id_of(1)}, ids_are_fixed=False)
-    await world.settled(3)
-    await departs(world, 3)
-    (held,) = (e for e in world.status.exceptions if e.kind.value == "Held")
-    assert "may have come and gone unseen" not in held.message

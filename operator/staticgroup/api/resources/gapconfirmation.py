@@ -34,7 +34,8 @@ class WatchGapConfirmationSpec(ApiModel):
     )
     statement: Statement = Field(
         description="Why it is sure that no process of a pod that came and went, or went, between since and until unseen by the "
-        "operator runs any more, 1 to 500 characters. It is written to Events and the audit log.",
+        "operator runs any more, and that no pod that is still here took another id then, 1 to 500 characters. It is written to "
+        "Events and the audit log.",
     )
     by: Author = Field(description=BY_TEXT)
 
@@ -50,7 +51,9 @@ class WatchGapConfirmation(ApiModel):
     """A WatchGapConfirmation is a person's word about a time in which the operator's pod watch was interrupted.
 
     No process of a pod that came and went, or went, between since and until unseen by the operator runs any more: no
-    machine that left the cluster or was cut off in that time still runs pods.
+    machine that left the cluster or was cut off in that time still runs pods. And no pod that is still here took another id in
+    that time, as one does whose annotation is edited while a container starts. It counts once no pod is known to live that may
+    have done so.
     """
 
     api_version: Literal["staticgroup.io/v1alpha1"] = "staticgroup.io/v1alpha1"

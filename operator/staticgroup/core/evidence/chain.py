@@ -11,17 +11,17 @@ incarnations; `judge` gives the verdict over a chain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from ...api import remedies
 from ...api.identifiers import SEPARATORS
 from .certificate import Certificate, RefusalReason, certify, certify_unbound
+from .continuity import CLOCKS_APART_S, BlindSpan, EditablePod, SpanReason
 from .pod import NodeView, PodVersion
 
-CLOCKS_APART_S = 60.0
-"""Operators' clocks and the API server's may differ by this much."""
 UNCERTAIN = "the pod watch is not complete, or the StatefulSet and the StaticGroup could not be read since it is"
 """Why nothing is known of the time before now."""
 _EXPIRES = "the member leaves when its session expires"
@@ -208,8 +208,43 @@ class ChainVerdict:
         return self.clause is ChainClause.PROVEN
 
 
+class Gap(NamedTuple):
+    """What is not known of the history of a pod name, and what a person can do about it."""
+
+    sentence: str
+    remedy: str
+
+
+def gap_of(spans: Sequence[BlindSpan], editable: Iterable[EditablePod] = ()) -> Gap:
+    """Say what is not known over the last of some spans, oldest first; over no span, that nothing is.
+
+    Parameters
+    ----------
+    editable: pods that live and whose ids can be edited.
+
+    Notes
+    -----
+    The status has all spans; in a message they would push out what to do.
+    """
+    last = spans[-1] if spans else None
+    before = f" and {len(spans) - 1} times before" if len(spans) > 1 else ""
+    when = f"{last.words}{before}" if last is not None else UNCERTAIN
+    if last is not None and last.reason == SpanReason.LEDGER_FULL:
+        sentence = f"the ledger has no room for every pod that may hold one of these ids ({when})"
+        way = "give the ids a {scope} or end the pods that status.ledger names, then say a word"
+        return Gap(sentence, f"{_EXPIRES}, or {way}: {remedies.LIST_GAPS}")
+    doubtful = sorted({p.name for p in editable for s in spans if p.may_have_taken_ids(s)})
+    if doubtful:
+        sentence = f"a pod of this name may have come and gone unseen, or a living one such as {doubtful[0]} have taken this id ({when})"
+        way = f"once {len(doubtful)} such pods are replaced"
+    else:
+        sentence = f"a pod of this name may have come and gone unseen ({when})"
+        way = "if all that ran unseen then has ended and no pod still here took another id"
+    return Gap(sentence, f"{_EXPIRES}, or, {way}, by a word: {remedies.LIST_GAPS}")
+
+
 def judge(
-    instance_id: str, incarnations: Iterable[Incarnation], *, continuous: bool, unseen: str = "", namespace: str = ""
+    instance_id: str, incarnations: Iterable[Incarnation], *, continuous: bool, gap: Gap | None = None, namespace: str = ""
 ) -> ChainVerdict:
     """Judge whether every process that can hold an instance id is proven dead.
 
@@ -217,7 +252,7 @@ def judge(
     ----------
     incarnations: all known pod UIDs that ever carried the id *or* have the pod name the id belongs to.
     continuous: True when no pod of the id's name can have come and gone unseen since the id could first be issued.
-    unseen: when one can, in words; "" when that is not known.
+    gap: what is not known otherwise; None when nothing is.
     namespace: of the StaticGroup; "" when it does not matter which way out is told.
 
     Notes
@@ -236,11 +271,7 @@ def judge(
         return ChainVerdict(clause=clause, sentence=sentence, remedy=remedy, incarnations=chain, ruled_out=ruled_out)
 
     if not continuous:
-        return verdict(
-            ChainClause.GAP,
-            f"a pod of this name may have come and gone unseen ({unseen or UNCERTAIN})",
-            f"{_EXPIRES}, or, if whatever ran unseen in that time has surely ended, by a word: {remedies.LIST_GAPS}",
-        )
+        return verdict(ChainClause.GAP, *(gap or gap_of(())))
     namesakes = [i for i in chain if _is_namesake(i, instance_id)]
     if not namesakes and not is_carried:
         return verdict(

@@ -3,7 +3,8 @@
 Names are unique in Kubernetes: at any moment one object has a name, and on one timeline a uid never comes back. So a gap
 says nothing against a name that has the same object afterwards (the uid rule), nor against one outside of the range of a
 StatefulSet that wanted the same before and after, and had no unknown object at either end (the generation rule). Every
-other name is blind over the gap, until a person says that what came and went in that time has ended.
+other name is blind over the gap, until a person says that what came and went in that time has ended, and no pod that may have
+taken another id in it lives on.
 
 Pure: a `Checkpoint` is what the status remembers, a `WatchView` what this process knows now, and `carried_over` makes the
 next checkpoint of them.
@@ -26,6 +27,8 @@ from ...api.schema import INT32_MAX
 from ..workload import WorkloadView
 
 EVERY_ORDINAL: Final = Ordinals.of(range(INT32_MAX + 1))
+CLOCKS_APART_S: Final = 60.0
+"""The clocks of operators, API server and nodes may differ by this much."""
 
 
 class SpanReason(StrEnum):
@@ -62,7 +65,9 @@ class BlindSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapWord:
-    """A person's word that whatever came and went unseen in a time has ended; it closes the spans that lie within.
+    """A person's word that whatever came and went unseen in a time has ended, and that no pod that is still here took another id.
+
+    It closes the spans that lie within, once no pod lives that may have done so (`EditablePod`).
 
     Parameters
     ----------
@@ -96,6 +101,29 @@ class SeatedPod:
     node_name: str = ""
     restarts: int | None = None
     has_other_ids: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditablePod:
+    """A pod that lives, of the workload or with an id of it, whose ids can be edited.
+
+    Parameters
+    ----------
+    name: `<namespace>/<name>`.
+    created_at_s: seconds since the Unix epoch, the API server's clock.
+    ready_since_s: the same by its kubelet's clock, where none of its containers was ever started again; None where one was, or it
+        is not Ready.
+    """
+
+    name: str
+    created_at_s: float
+    ready_since_s: float | None
+
+    def may_have_taken_ids(self, span: BlindSpan) -> bool:
+        """True unless it was made after a span, or every container has run since before it: an id is read when one starts."""
+        is_younger = self.created_at_s - CLOCKS_APART_S > span.until_s
+        runs_on = self.ready_since_s is not None and self.ready_since_s + CLOCKS_APART_S < span.since_s
+        return not (is_younger or runs_on)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +200,7 @@ class WatchView:
     read: the StatefulSet as read consistently after the watch was complete; None when that failed or was not needed.
     settled: the same, with a barrier of the pod watch passed after the read; None when there was none in this round.
     are_ids_by_hand: ids may be carried under any name, so no rule about a name says anything.
+    editable: the pods of which no word can tell what they took unseen.
     """
 
     epoch: str
@@ -191,6 +220,11 @@ class WatchView:
     settled: SettledWorkload | None = None
     are_ids_by_hand: bool = False
     words: tuple[GapWord, ...] = ()
+    editable: tuple[EditablePod, ...] = ()
+
+    def is_closed(self, span: BlindSpan) -> bool:
+        """True when a word closes a span, and no pod lives that may have taken another id in it."""
+        return any(w.closes(span) for w in self.words) and not any(p.may_have_taken_ids(span) for p in self.editable)
 
     def goes_on(self, before: Checkpoint) -> bool:
         """True when no gap lies between a checkpoint and now."""
@@ -261,7 +295,7 @@ def carried_over(before: Checkpoint, view: WatchView, now_s: float) -> Checkpoin
             after_epoch=before.epoch if is_same_timeline else "",
         )
         blind = (*blind, span) if lost else blind
-    open_spans = tuple(s for s in blind if not any(w.closes(s) for w in view.words))
+    open_spans = tuple(s for s in blind if not view.is_closed(s))
     after = _written(view, now_s, blind=_joined(open_spans), workload=workload)
     return before if replace(after, at_s=before.at_s) == before else after
 
@@ -273,15 +307,19 @@ def with_spans_of(known: Checkpoint | None, other: Checkpoint | None) -> Checkpo
     return replace(known, blind=_joined((*known.blind, *other.blind)))
 
 
-def forgetting(known: Checkpoint | None, ended_s: Iterable[float], words: Iterable[GapWord]) -> Checkpoint | None:
+def forgetting(
+    known: Checkpoint | None, ended_s: Iterable[float], words: Iterable[GapWord], *, now_s: float
+) -> Checkpoint | None:
     """Return it with every ordinal blind over the time in which suspects ended that find no room in the ledger.
 
     Parameters
     ----------
-    ended_s: since when each of them is a suspect, seconds since the Unix epoch.
+    ended_s: since when each of them is a suspect, seconds since the Unix epoch; later than now for one that lives.
     words: what people have said; such a time that one of them covers is not blind.
+    now_s: where nothing that lives is left out any more, such a time ends now, so that a word can be said about it.
     """
     ended = sorted(ended_s)
+    known = _over_by(known, math.floor(now_s) + 1) if known is not None else None
     if known is None or not ended:
         return known
     span = BlindSpan(
@@ -293,6 +331,12 @@ def forgetting(known: Checkpoint | None, ended_s: Iterable[float], words: Iterab
     since_s, until_s = min(s.since_s for s in (span, *told)), max(s.until_s for s in (span, *told))
     rest = (s for s in known.blind if s not in told)
     return replace(known, blind=_joined((*rest, replace(span, since_s=since_s, until_s=until_s))))
+
+
+def _over_by(known: Checkpoint, until_s: float) -> Checkpoint:
+    """Return it with no time of a full ledger that ends later."""
+    blind = tuple(replace(s, until_s=min(s.until_s, until_s)) if s.reason == SpanReason.LEDGER_FULL else s for s in known.blind)
+    return known if blind == known.blind else replace(known, blind=blind)
 
 
 def closed_by_words(

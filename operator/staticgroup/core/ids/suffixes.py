@@ -7,7 +7,7 @@ foreign, its seat as missing, and when its pod ends nothing is removed. So it is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,9 +63,13 @@ class SuffixMismatch:
 
 
 def suffix_mismatch(
-    wish: Identity, injected: Injected | None, naming: Naming, table: SeatTable
+    wish: Identity, injected: Injected | None, naming: Naming, table: SeatTable, told_elsewhere: Collection[str] = ()
 ) -> SuffixMismatch | None:
     """Find the foreign members that hold an id of ours but for what their client appends; None when there are none.
+
+    Parameters
+    ----------
+    told_elsewhere: ids that a pod which is no seat carries as they are, so that nothing was appended to them.
 
     Notes
     -----
@@ -76,6 +80,8 @@ def suffix_mismatch(
     nearly: list[NearMatch] = []
     missing = {seat.ordinal for seat in table.of(Standing.MISSING)}
     for member in table.foreign:
+        if member.instance_id in told_elsewhere:
+            continue
         for scheme in naming.schemes:
             found = scheme.appended_to(member.instance_id or "")
             if found is None or found[0] > INT32_MAX:  # no StatefulSet has such an ordinal

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
 from ...api import names
 from ...api.remedies import LIST_GAPS
+from ...api.resources.durable import IncarnationState
 from ...api.resources.gapconfirmation import WatchGapConfirmation
+from ...api.resources.staticgroup import StaticGroup
 from ...core.evidence.continuity import BlindSpan, GapWord, SpanReason
 from ...core.evidence.words import gap_word_of
 from ...core.status.checkpoints import checkpoint_from
@@ -38,12 +40,24 @@ from .as_person import (
 CONFIRMATIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.GAP_CONFIRMATION_PLURAL)
 MEANING = (
     "no process of a pod that came and went, or went, in that time unseen by the operator runs any more: no machine that left "
-    "the cluster or was cut off in that time still runs pods"
+    "the cluster or was cut off in that time still runs pods; and no pod that is still here took another id in that time, as one "
+    "does whose annotation is edited while a container starts"
 )
 BEYOND_THE_TIMES = (
     "this is more than these times show: after a restore it also says that every pod has ended which the API server forgot, those "
     "made since the backup, and after a lost memory that every pod has which is not here any more"
 )
+OF_A_FULL_LEDGER = (
+    "this is about pods that were seen and found no room in status.ledger: it says that every pod has ended which could hold an id of "
+    "the StaticGroup in that time and is not in its ledger"
+)
+TELLS_MORE = {
+    SpanReason.RESTORED: BEYOND_THE_TIMES,
+    SpanReason.MEMORY_LOST: BEYOND_THE_TIMES,
+    SpanReason.LEDGER_FULL: OF_A_FULL_LEDGER,
+}
+NAMED_MAX = 3
+"""Pods that a line names of those that fill a ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +68,18 @@ class OpenSpan:
     ----------
     group: `<namespace>/<name>`.
     said_by: whose word closes it already, which the operator has not taken yet; "" when there is none.
+    fills: the pods whose end is not proven in the ledger, `<namespace>/<name>`.
     """
 
     group: str
     span: BlindSpan
     said_by: str = ""
+    fills: tuple[str, ...] = ()
+
+    @property
+    def is_full(self) -> bool:
+        """True for what a ledger has no room for: it ends when there is room, and is about one StaticGroup."""
+        return self.span.reason == SpanReason.LEDGER_FULL
 
     def __str__(self) -> str:
         return f"{self.group}: ordinals {self.span.ordinals.words} ({self.span.reason})"
@@ -109,16 +130,25 @@ async def confirm_gap(since: str, until: str, statement: str, by: str) -> int:
 
 async def _list(transport: Transport, namespace: str) -> None:
     spans = await _spans(gateway(transport), namespace)
+    now_s = time.time()
     waiting = [s for s in spans if s.said_by]
-    for cover in covers(s for s in spans if not s.said_by):
+    for cover in covers((s for s in spans if not s.said_by), now_s):
         print(f"{_time(cover.since_s)} to {_time(cover.until_s)}")
         for each in cover.spans:
             print(f"  {each}")
-        if any(each.span.reason != SpanReason.WATCH_GAP for each in cover.spans):
-            print(f"  {BEYOND_THE_TIMES}")
+        for text in dict.fromkeys(TELLS_MORE[r] for r in TELLS_MORE if any(each.span.reason == r for each in cover.spans)):
+            print(f"  {text}")
         print(f"    staticgroup confirm-gap {cover.times} --statement '{STATEMENT_TO_FILL}'")
+    for each in spans:
+        if not is_over(each, now_s):
+            print(f"since {_time(each.span.since_s)}, not over yet\n  {each}\n  {_to_make_room(each)}")
     for each in waiting:
         print(f"{each.span.words}: {each}: confirmed by {each.said_by}; the operator has not taken that in yet")
+    if waiting:
+        print(
+            "What it does not take in within a minute waits for pods that live and may have taken another id in that time: the "
+            "departed members in status.exceptions name one; replace them."
+        )
     if not spans:
         where = f"of namespace {namespace} " if namespace else ""
         print(f"no StaticGroup {where}has a time without sight in its status")
@@ -130,10 +160,38 @@ async def _list(transport: Transport, namespace: str) -> None:
         )
 
 
-def covers(spans: Iterable[OpenSpan]) -> tuple[Cover, ...]:
-    """Put spans together that overlap, because one word closes them, in the order of time."""
+def is_over(each: OpenSpan, now_s: float) -> bool:
+    """True when a word can be said about a time: a gap has ended, what a full ledger leaves out goes on."""
+    return not each.is_full or each.span.until_s <= now_s
+
+
+def covers(spans: Iterable[OpenSpan], now_s: float) -> tuple[Cover, ...]:
+    """Put spans together that overlap, because one word closes them, in the order of time.
+
+    Parameters
+    ----------
+    now_s: seconds since the Unix epoch; about a time that is not over yet no word can be said.
+
+    Notes
+    -----
+    What a ledger had no room for has a word of its own: it may last for days, and nobody should have to know of all machines
+    of such a time to close another StaticGroup's gap.
+    """
+    over = sorted((s for s in spans if is_over(s, now_s)), key=lambda s: (s.span.since_s, s.span.until_s, s.group))
+    joined = _joined(s for s in over if not s.is_full)
+    apart = [
+        replace(c, spans=(*c.spans, *(s for s in over if s not in c.spans and s.span.since_s >= c.since_s and s.span.until_s <= c.until_s)))
+        for s in over
+        if s.is_full
+        for c in _joined([s])
+    ]
+    return tuple(sorted((*joined, *apart), key=lambda c: (c.since_s, c.until_s)))
+
+
+def _joined(ordered: Iterable[OpenSpan]) -> list[Cover]:
+    """Put spans that overlap into one cover each."""
     found: list[Cover] = []
-    for each in sorted(spans, key=lambda s: (s.span.since_s, s.span.until_s, s.group)):
+    for each in ordered:
         since_s, until_s = each.span.since_s, max(each.span.until_s, each.span.since_s + 1)
         last = found[-1] if found else None
         if last is not None and since_s < last.until_s:
@@ -142,7 +200,17 @@ def covers(spans: Iterable[OpenSpan]) -> tuple[Cover, ...]:
             )
         else:
             found.append(Cover(since_s=since_s, until_s=until_s, spans=(each,)))
-    return tuple(found)
+    return found
+
+
+def _to_make_room(each: OpenSpan) -> str:
+    """Say what to do about a ledger that is full."""
+    some = ", ".join(each.fills[:NAMED_MAX]) + (" …" if len(each.fills) > NAMED_MAX else "")
+    return (
+        f"its status.ledger has room for no more pods that live with other ids than those of their names, or were lost: it names "
+        f"{len(each.fills)}, such as {some}. Give the ids a {{scope}}, end copies that nobody needs, and confirm the lost ones "
+        "(staticgroup confirm --list); once there is room, this list has the command"
+    )
 
 
 async def _say(transport: Transport, since: str, until: str, statement: str, by: str) -> None:
@@ -207,7 +275,8 @@ def _tell(word: GapWord, name: str, said_by: str, meant: Sequence[OpenSpan], spa
         )
     print(
         "Within half a minute the operator closes them, posts an Event GapConfirmed on each StaticGroup and writes an audit line; "
-        "departed members that waited for this alone are then removed. A suspended StaticGroup hears it when it is resumed."
+        "departed members that waited for this alone are then removed. Where pods live that may have taken another id in that time, it "
+        "does so once they are replaced. A suspended StaticGroup hears it when it is resumed."
     )
 
 
@@ -221,8 +290,18 @@ async def _spans(kube: AioKubeGateway, namespace: str) -> list[OpenSpan]:
         for span in known.blind if known is not None else ():
             said_by = next((w.said_by for w in words if w.closes(span)), "")
             label = f"{group.metadata.namespace}/{group.metadata.name}"
-            found.append(OpenSpan(group=label, span=span, said_by=said_by))
+            found.append(OpenSpan(group=label, span=span, said_by=said_by, fills=_unproven(group)))
     return found
+
+
+def _unproven(group: StaticGroup) -> tuple[str, ...]:
+    """Return the pods of a ledger whose end is not proven."""
+    ledger = group.status.ledger if group.status is not None else None
+    return tuple(
+        f"{i.namespace or group.metadata.namespace}/{i.pod_name}"
+        for i in (ledger.incarnations if ledger is not None else ())
+        if i.state is not IncarnationState.DEAD
+    )
 
 
 async def _words(kube: AioKubeGateway) -> list[GapWord]:

@@ -77,7 +77,7 @@ def _continuity(snapshot: Snapshot) -> str:
     if not known.blind:
         return "no pod of any seat can have come and gone unseen since ids were first issued"
     blind = "; ".join(f"ordinals {s.ordinals.words} from {s.words}" for s in known.blind)
-    return f"pods can have come and gone unseen of {blind}; what to do: {remedies.LIST_GAPS}"
+    return f"it is not known which pods had the ids of {blind}; what to do: {remedies.LIST_GAPS}"
 
 
 def _seats(group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:

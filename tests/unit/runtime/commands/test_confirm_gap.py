@@ -28,11 +28,20 @@ def span(since: float, until: float, ordinals: str = f"2-{REST}", reason: str = 
     return {"ordinals": ordinals, "since": at(since), "until": at(until), "reason": reason}
 
 
-def put(server: FakeApiServer, *spans: dict[str, Any], namespace: str = "shop", name: str = "orders") -> None:
+def entry(n: int, name: str) -> dict[str, Any]:
+    """Return a living pod of a ledger; every other one is of namespace bill."""
+    where = {"namespace": "bill"} if n % 2 else {}
+    return where | {"podName": name, "uid": f"u{n}", "instanceIds": ["web-2"], "nodeName": "n1", "state": "Live", "since": at(0), "resourceVersion": ""}
+
+
+def put(
+    server: FakeApiServer, *spans: dict[str, Any], namespace: str = "shop", name: str = "orders", names: tuple[str, ...] = ()
+) -> None:
     body = static_group(uid=f"{namespace}-{name}")
     known = {"watchEpoch": "e2", "at": at(60), "workloadName": "web", "blind": list(spans)}
     metadata = body["metadata"] | {"namespace": namespace, "name": name}
-    server.put(body | {"metadata": metadata, "status": {"continuity": known}}, GROUPS)
+    status = {"continuity": known, "ledger": {"incarnations": [entry(n, each) for n, each in enumerate(names)]}}
+    server.put(body | {"metadata": metadata, "status": status}, GROUPS)
 
 
 @pytest.fixture
@@ -75,6 +84,26 @@ async def test_spans_that_overlap_are_listed_under_one_command_and_others_under_
     assert "every namespace" in lines[-1]
 
 
+async def test_ledger_that_is_full_still_has_no_command_but_the_pods_that_fill_it(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later = 60 * 24 + 60  # minutes after NOON, which was yesterday
+    put(server, span(-9, later, f"0-{REST}", "LedgerFull"), names=("canary-0", "canary-1", "canary-2", "canary-3"))
+    lines = await listed(capsys)
+    assert not [line for line in lines if "--since" in line]
+    assert lines[:2] == [f"since {at(-9)}, not over yet", "  shop/orders: ordinals 0 and above (LedgerFull)"]
+    assert "it names 4, such as shop/canary-0, bill/canary-1, shop/canary-2 …. Give the ids a {scope}" in lines[2]
+
+
+async def test_ledger_that_was_full_has_its_own_command_and_meaning(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(server, span(-9, 9, f"0-{REST}", "LedgerFull"), namespace="market")
+    lines = await listed(capsys)
+    assert lines[3:5] == [f"  {confirm_gap_command.OF_A_FULL_LEDGER}", command(-9, 9)]
+    assert command(0, 5) in lines
+
+
 async def test_list_of_a_namespace_is_of_that_alone(server: FakeApiServer, capsys: pytest.CaptureFixture[str]) -> None:
     put(server, span(20, 21), namespace="market")
     assert command(0, 5) not in await listed(capsys, "market")
@@ -94,9 +123,10 @@ async def test_every_command_that_is_listed_closes_what_it_lists(
         assert await say(since=words[3], until=words[5]) == 0
     capsys.readouterr()
     lines = await listed(capsys)
-    assert [line.rpartition(": ")[2] for line in lines] == [
+    assert [line.rpartition(": ")[2] for line in lines[:3]] == [
         "confirmed by alice; the operator has not taken that in yet"
     ] * 3
+    assert "waits for pods that live and may have taken another id in that time" in lines[3]
 
 
 async def test_exactly_what_was_typed_is_created_in_the_callers_name_and_in_no_namespace(

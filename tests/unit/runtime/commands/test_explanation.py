@@ -64,7 +64,7 @@ def test_observe_says_would() -> None:
 def test_gap_and_conflict_are_told_before_the_members() -> None:
     known = checkpoint().blinded(SpanReason.WATCH_GAP, since_s=NOW_S - 60, until_s=NOW_S)
     text = words(departure(continuity=known, overlaps=("shop/twin",)))
-    assert "pods can have come and gone unseen of ordinals 0 and above from 20" in text
+    assert "it is not known which pods had the ids of ordinals 0 and above from 20" in text
     assert "(WatchGap); what to do: staticgroup confirm-gap --list" in text
     assert "Ready: False (ConflictingStaticGroups). StaticGroup shop/twin may issue the same ids" in text
 

@@ -1,0 +1,38 @@
+"""What a StaticGroup is told to do about pods of namespaces that may be somebody else's: never to delete them."""
+
+from __future__ import annotations
+
+from staticgroup.core.evidence.pod import PodVersion
+from unit.core.builders import pod_version
+
+from .operator_world import OperatorWorld, guards
+from .stories import by_hand, departs, left, managed
+
+
+def same_app(ordinal: int, instance_id: str) -> PodVersion:
+    """Return a pod of a StatefulSet of the same name in the namespace of another tenant; no StaticGroup there tells its group."""
+    values = {"namespace": "tenant-1", "name": f"web-{ordinal}", "instance_ids": frozenset({instance_id}), "ids_are_fixed": True}
+    return pod_version(ordinal, f"tenant-1-{ordinal}", **values)
+
+
+async def told(world: OperatorWorld) -> str:
+    """Return what is said of web-2, which ends while the other tenant's pod lives."""
+    world._happens(same_app(2, world.id_of(2)))
+    await world.settled(2)
+    await departs(world, 4)
+    assert (left(world), guards(world)) == ([], ["PodStillRunning"])
+    (message,) = (e.message for e in world.status.exceptions if e.kind.value == "Held")
+    assert "delete pod" not in message
+    return message
+
+
+async def test_way_out_where_ids_have_no_scope_is_a_scope_or_a_staticgroup_there() -> None:
+    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
+    world.template = "web-{ordinal}"
+    await world.started()
+    world.pods.is_managed = managed
+    assert (await told(world)).endswith("add {scope} to the id template, or a StaticGroup of that pod in namespace tenant-1")
+
+
+async def test_way_out_where_somebody_copied_a_scoped_id_is_to_ask_there() -> None:
+    assert (await told(await by_hand())).endswith("ask in namespace tenant-1 why that pod has an id of this StaticGroup")
