@@ -126,6 +126,12 @@ CHAINS = (
         ('added = {"", *scheme.suffixes}', 'added = {""}'),
     ),
     mutant(
+        "suffix corrected for a member whose whole id another pod carries",
+        "core/ids/suffixes.py",
+        ("tests/unit/runtime/test_suffixes.py",),
+        ("        if member.instance_id in told_elsewhere:\n            continue\n", ""),
+    ),
+    mutant(
         "default of today in force where ids were issued with that of before",
         "api/injection.py",
         SUFFIXES,

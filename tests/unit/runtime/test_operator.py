@@ -67,13 +67,22 @@ class Cluster:
     def scale(self, replicas: int) -> None:
         self.server.put(stateful_set(replicas, self.server.resource_version), STATEFUL_SETS)
 
+    def injected(self, raw: Json) -> Json:
+        """Return a pod with the id composed of its name, as the policy writes it."""
+        container = raw["spec"]["containers"][0]
+        container["env"] = [
+            {"name": "STATICGROUP_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "KAFKA_GROUP_INSTANCE_ID", "value": f"$(STATICGROUP_POD_NAME).{self.status['injected']['scope']}"},
+        ]
+        return raw
+
     def start(self, *ordinals: int) -> None:
         for n in ordinals:
-            self.server.put(pod(f"web-{n}", uid=f"u{n}", instance_id=self.id_of(n)))
+            self.server.put(self.injected(pod(f"web-{n}", uid=f"u{n}", instance_id=self.id_of(n))))
             self.kafka.join(self.id_of(n))
 
     def end(self, ordinal: int) -> None:
-        self.server.put(finished(f"web-{ordinal}", uid=f"u{ordinal}", instance_id=self.id_of(ordinal)))
+        self.server.put(self.injected(finished(f"web-{ordinal}", uid=f"u{ordinal}", instance_id=self.id_of(ordinal))))
         self.server.remove("shop", f"web-{ordinal}")
 
     @asynccontextmanager
