@@ -14,7 +14,8 @@ from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, To
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import StaticGroupSpec
 from .evidence.chain import ChainVerdict, Incarnation
-from .evidence.continuity import Checkpoint, SpanReason
+from .evidence.continuity import Checkpoint
+from .evidence.spans import SpanReason
 from .findings import Finding
 from .group import GroupView, KafkaProblem, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held, is_kept_for_good

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from ..api.ordinals import Ordinals
 from .evidence.chain import Incarnation
-from .evidence.continuity import Checkpoint, EditablePod
+from .evidence.continuity import Checkpoint
+from .evidence.spans import EditablePod
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .ids.collisions import Collision
 from .next_pods.advice import Advice

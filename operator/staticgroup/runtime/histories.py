@@ -22,16 +22,14 @@ from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation, IncarnationState
 from ..core.evidence.continuity import (
     Checkpoint,
-    EditablePod,
-    GapWord,
     SeatedPod,
     SettledWorkload,
-    SpanReason,
     WatchView,
     carried_over,
     first_checkpoint,
     settled_workload,
 )
+from ..core.evidence.spans import EditablePod, GapWord, SpanReason
 from ..core.ids.naming import Naming, keep_ids_in_copies, naming_or_none, ordinal_of_pod
 from ..core.snapshot import History
 from ..core.workload import WorkloadView

@@ -16,7 +16,8 @@ from typing import Final
 from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation, IncarnationState, predates
-from ..core.evidence.continuity import GapWord, forgetting
+from ..core.evidence.continuity import forgetting
+from ..core.evidence.spans import GapWord
 from ..core.group import GroupView
 from ..core.ids.naming import Naming, issued_since_s, naming_or_none, ordinal_of_pod
 from ..core.plan import Plan

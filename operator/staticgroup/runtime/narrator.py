@@ -17,7 +17,8 @@ from ..api.resources.conditions import Condition
 from ..api.resources.staticgroup import StaticGroup
 from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
-from ..core.evidence.continuity import BlindSpan, Checkpoint, GapWord, closed_by_words
+from ..core.evidence.continuity import Checkpoint, closed_by_words
+from ..core.evidence.spans import BlindSpan, GapWord
 from ..core.group import LeaveOutcome
 from ..core.outcomes import Executed
 from ..core.plan import Plan, Removal

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from ..api import names
 from ..api.resources.confirmation import PodEndConfirmation
 from ..api.resources.gapconfirmation import WatchGapConfirmation
-from ..core.evidence.continuity import GapWord
+from ..core.evidence.spans import GapWord
 from ..core.evidence.words import Word, gap_word_of, word_of
 from ..kube.gateway import KubeGateway
 from ..kube.pods.store import PodStore

@@ -55,17 +55,19 @@ WORDS_OF_PEOPLE = (
         ),
     ),
     *(
-        mutant(name, "core/evidence/continuity.py", THE_LIVING, change)
-        for name, change in (
+        mutant(name, f"core/evidence/{file}.py", THE_LIVING, change)
+        for file, name, change in (
             (
+                "continuity",
                 "word about a gap counts while a pod lives that may have taken another id in it",
                 (" and not any(p.may_have_taken_ids(span) for p in self.editable)", ""),
             ),
             (
+                "spans",
                 "pod that restarted in a gap took no other id",
                 ("        return not (is_younger or runs_on)", "        return not (is_younger or runs_on or self.ready_since_s is None)"),
             ),
-            ("word about a gap waits for pods that ran on", (" or runs_on)", ")")),
+            ("spans", "word about a gap waits for pods that ran on", (" or runs_on)", ")")),
         )
     ),
     mutant(

@@ -59,12 +59,12 @@ SEATS = tuple(
             ("        blind = (*blind, span) if lost else blind\n", "        blind = (span,) if lost else ()\n"),
         ),
         (
-            "core/evidence/continuity.py",
+            "core/evidence/spans.py",
             "word closes a longer span",
             ("int(self.since_s) <= int(span.since_s) and ", ""),
         ),
         (
-            "core/evidence/continuity.py",
+            "core/evidence/spans.py",
             "word said before the span was over",
             ("min(self.until_s, self.said_at_s)", "self.until_s"),
         ),

@@ -12,19 +12,16 @@ from hypothesis import strategies as st
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.resources.continuity import BLIND_SPANS_MAX, SEATS_MAX
 from staticgroup.core.evidence.continuity import (
-    EVERY_ORDINAL,
-    BlindSpan,
     Checkpoint,
-    GapWord,
     SeatedPod,
     SettledWorkload,
-    SpanReason,
     WatchView,
     carried_over,
     closed_by_words,
     first_checkpoint,
     settled_workload,
 )
+from staticgroup.core.evidence.spans import EVERY_ORDINAL, BlindSpan, GapWord, SpanReason
 from staticgroup.core.status.checkpoints import checkpoint_from, wire_continuity
 
 from .builders import NOW_S, workload

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from staticgroup.core.evidence.continuity import SpanReason
+from staticgroup.core.evidence.spans import SpanReason
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.guards import Guard
 from staticgroup.core.plan import Plan

@@ -12,7 +12,7 @@ from staticgroup.api.resources.confirmation import PodEndConfirmation
 from staticgroup.api.resources.gapconfirmation import WatchGapConfirmation
 from staticgroup.core.evidence.certificate import CertificateKind
 from staticgroup.core.evidence.chain import Incarnation, IncarnationState, fold, judge, vanish
-from staticgroup.core.evidence.continuity import EVERY_ORDINAL, BlindSpan, GapWord
+from staticgroup.core.evidence.spans import EVERY_ORDINAL, BlindSpan, GapWord
 from staticgroup.core.evidence.words import (
     STATEMENT_MAX,
     Word,

@@ -8,8 +8,8 @@ from typing import Any
 
 from staticgroup.api import names
 from staticgroup.api.resources.status import StaticGroupStatus, Writer
-from staticgroup.core.evidence.continuity import GapWord
 from staticgroup.core.evidence.pod import PodVersion
+from staticgroup.core.evidence.spans import GapWord
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.status.memory import ledger_from
 from staticgroup.runtime.connections.connections import Connections

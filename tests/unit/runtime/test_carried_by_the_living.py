@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.durable import INCARNATIONS_MAX, INSTANCE_IDS_MAX, IncarnationState
-from staticgroup.core.evidence.continuity import GapWord
 from staticgroup.core.evidence.pod import PodVersion
+from staticgroup.core.evidence.spans import GapWord
 from unit.core.builders import pod_version
 
 from .operator_world import OperatorWorld, guards, static_group

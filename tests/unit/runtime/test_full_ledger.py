@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from staticgroup.api.resources.durable import INCARNATIONS_MAX
-from staticgroup.core.evidence.continuity import BlindSpan, GapWord
+from staticgroup.core.evidence.spans import BlindSpan, GapWord
 from staticgroup.core.evidence.words import Word
 from staticgroup.core.status.checkpoints import checkpoint_from
 from staticgroup.runtime.commands.confirm_gap import Cover, OpenSpan, covers

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.evidence.continuity import GapWord
+from staticgroup.core.evidence.spans import GapWord
 from staticgroup.kube.problem import problem_of
 
 from .operator_world import KEY, OperatorWorld, guards, static_group

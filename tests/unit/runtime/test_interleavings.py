@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from staticgroup.core.evidence.continuity import GapWord
+from staticgroup.core.evidence.spans import GapWord
 
 from .operator_world import KEY, OperatorWorld
 

@@ -11,7 +11,8 @@ from staticgroup.api import names
 from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.cli import main
 from staticgroup.core.evidence.chain import IncarnationState
-from staticgroup.core.evidence.continuity import Checkpoint, GapWord, SeatedPod
+from staticgroup.core.evidence.continuity import Checkpoint, SeatedPod
+from staticgroup.core.evidence.spans import GapWord
 from staticgroup.core.evidence.words import Word
 from staticgroup.core.snapshot import History, Injected
 from staticgroup.kube.pods.behind import Lineage

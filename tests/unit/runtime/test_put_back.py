@@ -9,7 +9,7 @@ import pytest
 
 from staticgroup.api import names
 from staticgroup.api.resources.status import Writer
-from staticgroup.core.evidence.continuity import GapWord
+from staticgroup.core.evidence.spans import GapWord
 
 from .operator_world import UNREACHABLE, OperatorWorld, guards, static_group
 from .stories import (

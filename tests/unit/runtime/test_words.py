@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
-from staticgroup.core.evidence.continuity import GapWord
+from staticgroup.core.evidence.spans import GapWord
 from staticgroup.core.evidence.words import Word
 from staticgroup.kube.problem import problem_of
 from staticgroup.kube.transport import connect

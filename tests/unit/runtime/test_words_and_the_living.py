@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from staticgroup.core.evidence.continuity import GapWord
+from staticgroup.core.evidence.spans import GapWord
 from staticgroup.runtime.commands.confirm_gap import MEANING
 
 from .operator_world import KEY, OperatorWorld, guards

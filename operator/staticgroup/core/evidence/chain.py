@@ -19,8 +19,8 @@ from typing import NamedTuple
 from ...api import remedies
 from ...api.identifiers import SEPARATORS
 from .certificate import Certificate, RefusalReason, certify, certify_unbound
-from .continuity import CLOCKS_APART_S, BlindSpan, EditablePod, SpanReason
 from .pod import NodeView, PodVersion
+from .spans import CLOCKS_APART_S, BlindSpan, EditablePod, SpanReason
 
 UNCERTAIN = "the pod watch is not complete, or the StatefulSet and the StaticGroup could not be read since it is"
 """Why nothing is known of the time before now."""

@@ -16,7 +16,7 @@ from ...api.resources.confirmation import PodEndConfirmation
 from ...api.resources.gapconfirmation import WatchGapConfirmation
 from .certificate import Certificate, CertificateKind, RefusalReason
 from .chain import Incarnation, IncarnationState, died
-from .continuity import GapWord
+from .spans import GapWord
 
 STATEMENT_MAX = 300
 """Bound of the certificate's statement, as that of evidence in a ledger."""

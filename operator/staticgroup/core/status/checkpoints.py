@@ -10,7 +10,8 @@ from ...api.ordinals import Ordinals
 from ...api.resources import continuity as api
 from ...api.resources.status import StaticGroupStatus
 from ..evidence.chain import Incarnation, IncarnationState
-from ..evidence.continuity import BlindSpan, Checkpoint, SeatedPod, SettledWorkload
+from ..evidence.continuity import Checkpoint, SeatedPod, SettledWorkload
+from ..evidence.spans import BlindSpan
 
 _DURABLE = ("continuity", "injected", "issued", "ledger", "settling")
 LISTED = 1

@@ -18,7 +18,7 @@ from ...api.remedies import LIST_GAPS
 from ...api.resources.durable import IncarnationState
 from ...api.resources.gapconfirmation import WatchGapConfirmation
 from ...api.resources.staticgroup import StaticGroup
-from ...core.evidence.continuity import BlindSpan, GapWord, SpanReason
+from ...core.evidence.spans import BlindSpan, GapWord, SpanReason
 from ...core.evidence.words import gap_word_of
 from ...core.status.checkpoints import checkpoint_from
 from ...kube.gateway import AioKubeGateway

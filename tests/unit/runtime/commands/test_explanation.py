@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.evidence.chain import IncarnationState
-from staticgroup.core.evidence.continuity import SpanReason
+from staticgroup.core.evidence.spans import SpanReason
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory, Snapshot
