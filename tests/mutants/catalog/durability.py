@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import CUT, FULL, MEMORY, ODD, OTHER_NAMES, ROUNDS
+from .suites import CUT, ELSEWHERE, FULL, MEMORY, ODD, OTHER_NAMES, ROUNDS
 
 DURABLE = (
     mutant(
@@ -105,7 +105,7 @@ DURABLE = (
     mutant(
         "carrier of another name forgotten over a gap",
         "runtime/histories.py",
-        ODD,
+        ELSEWHERE,
         ("        if elsewhere or (elsewhere is None and", "        if (elsewhere is None and"),
     ),
     mutant(

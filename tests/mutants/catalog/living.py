@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import CARRIED, ELSEWHERE
+from .suites import CARRIED, ELSEWHERE, FULL
 
 LIVING = (
     mutant(
@@ -94,7 +94,7 @@ LIVING = (
     mutant(
         "word about a time before closes what a living pod without room may do",
         "runtime/ledgers.py",
-        CARRIED,
+        FULL,
         ("        if any(i.state is IncarnationState.LIVE for i in left_out):\n", "        if False:\n"),
     ),
     mutant(

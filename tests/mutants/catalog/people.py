@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import FULL_LEDGER, MEMORY, OTHER_TENANTS, RESTORED, THE_LIVING, WORD
+from .suites import FULL, MEMORY, OTHER_TENANTS, RESTORED, THE_LIVING, WORD
 
 WORDS_OF_PEOPLE = (
     *(
@@ -79,7 +79,7 @@ WORDS_OF_PEOPLE = (
     mutant(
         "full ledger stays open for words long after there is room",
         "core/evidence/continuity.py",
-        FULL_LEDGER,
+        FULL,
         ("known = _over_by(known, math.floor(now_s) + 1) if known is not None else None\n", "pass\n"),
     ),
     mutant(

@@ -91,5 +91,4 @@ GATEWAY = (
 WORD = (*WORDS, "tests/unit/kube/pods/test_words.py")
 RESTORED = ("tests/unit/runtime/commands/test_restored.py",)
 THE_LIVING = ("tests/unit/runtime/test_words_and_the_living.py",)
-FULL_LEDGER = ("tests/unit/runtime/test_full_ledger.py",)
 OTHER_TENANTS = ("tests/unit/runtime/test_pods_of_other_tenants.py",)
