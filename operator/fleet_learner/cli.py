@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     missing = [name for name in _EXTRA if find_spec(name) is None]
     if missing:
-        sys.stderr.write(f"fleet-learner needs {', '.join(missing)}: pip install 'staticgroup[pipeline]'\n")
+        sys.stderr.write(f"fleet-learner needs {', '.join(missing)}: in a clone: pip install '.[pipeline]'\n")
         return EXIT_USAGE
     return _run(options)
 

@@ -62,7 +62,7 @@ def test_without_the_extra_one_line_says_what_to_install(
     monkeypatch.setattr(cli, "_EXTRA", ("json", "a_module_that_is_not_there"))
     assert cli.main(["report", "--root", "anywhere"]) == cli.EXIT_USAGE
     assert capsys.readouterr().err == (
-        "fleet-learner needs a_module_that_is_not_there: pip install 'staticgroup[pipeline]'\n"
+        "fleet-learner needs a_module_that_is_not_there: in a clone: pip install '.[pipeline]'\n"
     )
 
 

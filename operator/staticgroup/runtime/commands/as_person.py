@@ -12,7 +12,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from kubernetes.aio.config import ConfigException
 from pydantic import ValidationError
 
 from ...api import names
@@ -52,12 +51,12 @@ async def with_transport(work: Callable[[Transport], Awaitable[None]]) -> int:
     Returns
     -------
     0; or 1 when it was refused, and then the reason is on the standard error output.
+
+    Raises
+    ------
+    SettingsError: there is no cluster to talk to.
     """
-    try:
-        transport = await kube_client.connected()
-    except ConfigException as error:
-        print(f"staticgroup: there is no cluster to talk to: {error}; set KUBECONFIG or pass a kubeconfig", file=sys.stderr)
-        return 1
+    transport = await kube_client.connected()
     try:
         await work(transport)
     except Refused as refusal:

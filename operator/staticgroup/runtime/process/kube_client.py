@@ -6,6 +6,7 @@ from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 
 from ...kube.transport import Transport, connect
+from .settings import SettingsError
 
 
 async def connected() -> Transport:
@@ -13,11 +14,14 @@ async def connected() -> Transport:
 
     Raises
     ------
-    kubernetes.aio.config.ConfigException: neither a service account nor a kubeconfig is there.
+    SettingsError: neither a service account nor a kubeconfig is there.
     """
     configuration = Configuration()
     try:
         config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     except config.ConfigException:
-        await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        try:
+            await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except config.ConfigException as error:
+            raise SettingsError(f"there is no cluster to talk to: {error}; set KUBECONFIG, or run it in a pod") from error
     return connect(configuration)

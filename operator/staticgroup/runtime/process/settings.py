@@ -18,7 +18,7 @@ TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class SettingsError(ValueError):
-    """A setting is malformed; the message names the variable and what it allows."""
+    """A setting is malformed or lacking; the message names the variable and what it allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
