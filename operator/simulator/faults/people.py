@@ -40,5 +40,7 @@ def create_group_again(world: World) -> None:
     identity = world.team.identity
     if not is_sworn and identity.get("exclusive"):
         world.create_group(identity=identity | {"exclusive": False})
-    else:
-        world.create_group()
+        return
+    if identity.get("exclusive"):
+        world.truth.sworn()
+    world.create_group()

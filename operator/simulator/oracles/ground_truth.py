@@ -104,6 +104,17 @@ class GroundTruth:
         }
         observers.append(self._observe)
 
+    def sworn(self) -> None:
+        """Take a user's word that no pod which is gone has a process any more: `identity.exclusive` of a new StaticGroup.
+
+        Notes
+        -----
+        What a StaticGroup of before remembered of such pods goes with it, so nobody is asked for another proof of their ends;
+        whether a process lives is asked of all (S1).
+        """
+        for pod in self.pods.values():
+            pod.has_proof = pod.has_proof or pod.is_gone
+
     # what oracles ask -----------------------------------------------------------------------------------------------
 
     def is_alive(self, member_id: str) -> bool:

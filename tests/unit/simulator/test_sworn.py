@@ -1,0 +1,22 @@
+"""The word of `identity.exclusive`: what a new StaticGroup need not prove, and what it still must."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from simulator.oracles.ground_truth import GroundTruth, PodLife
+
+
+def life(uid: str, **changes: Any) -> PodLife:
+    return PodLife(uid=uid, namespace="shop", name="web-2", created_s=10.0, ids={"web-2"}, shown={"app"}, was_bound=True, **changes)
+
+
+def test_user_swears_for_pods_that_are_gone_and_not_for_one_that_is_there() -> None:
+    processes: Any = SimpleNamespace(creator=lambda member_id: None)
+    loop: Any = SimpleNamespace(time=lambda: 1000.0)
+    truth = GroundTruth(loop, processes, [], "cluster", lambda operator, group: None)
+    truth.pods = {"lost": life("lost", is_gone=True), "there": life("there")}
+    assert sorted(truth.uncertified("web-2", "m")) == ["lost", "there"]
+    truth.sworn()
+    assert truth.uncertified("web-2", "m") == ["there"]
