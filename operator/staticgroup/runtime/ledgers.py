@@ -194,13 +194,14 @@ class Ledgers:
         -----
         It shows that ids are written by hand. A seat with the id of another one shows it, and a pod of any other name.
         """
-        naming, namespace = naming_or_none(spec, memory.history), group.metadata.namespace
-        counted = memory.counted_ids or frozenset()
-        for pod in self._strays(group, spec, naming, memory):
-            told = naming.told_by_name(pod) if naming is not None else frozenset()
-            if pod.object_present and not {i for i in pod.instance_ids if i in counted or (naming is not None and naming.is_own(i))} <= told:
-                return True
-        seats = self.pods.of_workload(namespace, spec.workload_ref.name) if naming is not None else ()
+        naming, counted = naming_or_none(spec, memory.history), memory.counted_ids or frozenset()
+        strays = (pod for pod in self._strays(group, spec, naming, memory) if pod.object_present)
+        if naming is not None:
+            strays = (p for p in strays if any(i in counted or naming.is_own(i) for i in p.instance_ids - naming.told_by_name(p)))
+        if any(strays):
+            return True
+        namespace = group.metadata.namespace
+        seats = self.pods.of_workload(namespace, spec.workload_ref.name)
         if naming is not None and any(pod.object_present and naming.strange_ids(pod, namespace) for pod in seats):
             return True
         return None if memory.counted_ids is None else False

@@ -32,6 +32,16 @@ def two_copies(world: OperatorWorld, namespace: str, instance_id: str) -> None:
     world._happens(world.kube.pods[namespace, "canary-1"], is_deleted=True)
 
 
+def loses_history(world: OperatorWorld, restarts: bool) -> None:
+    """Let the API server lose the history of its watch, while an operator runs or before the next one begins."""
+    if not restarts:
+        gap(world)
+        return
+    world.kube.resource_version += 1
+    world.restart(epoch="epoch-2")
+    world.pods.is_managed = managed
+
+
 @pytest.mark.parametrize("restarts", [False, True], ids=["", "and the operator restarts"])
 @pytest.mark.parametrize("namespace", ["shop", "bill"])
 async def test_copy_in_a_gap_beside_a_copy_that_is_seen_when_it_ends(restarts: bool, namespace: str) -> None:
@@ -40,12 +50,7 @@ async def test_copy_in_a_gap_beside_a_copy_that_is_seen_when_it_ends(restarts: b
     await world.settled(2)
     away(world)
     two_copies(world, namespace, world.id_of(2))
-    if restarts:
-        world.kube.resource_version += 1
-        world.restart(epoch="epoch-2")
-        world.pods.is_managed = managed
-    else:
-        gap(world)
+    loses_history(world, restarts)
     await world.settled(3)
     end_in(world, namespace, "canary-0", "seen", world.id_of(2))
     await world.settled(2)
@@ -78,12 +83,7 @@ async def test_the_same_of_an_id_that_nobody_wants_yet(restarts: bool) -> None:
     away(world)
     start_in(world, "shop", "canary-1", "unseen", world.id_of(3))
     world._happens(world.kube.pods["shop", "canary-1"], is_deleted=True)
-    if restarts:
-        world.kube.resource_version += 1
-        world.restart(epoch="epoch-2")
-        world.pods.is_managed = managed
-    else:
-        gap(world)
+    loses_history(world, restarts)
     await world.settled(3)
     end_in(world, "shop", "canary-0", "seen", world.id_of(3))
     world.scale(4)
