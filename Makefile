@@ -49,7 +49,7 @@ down: $(STAMP) ## Take the development cluster and its broker away, leaving noth
 ##@ Test
 .PHONY: test
 test: $(PIPELINE) ## Everything a change must pass: check, simulate-ci, Spark, then real brokers and a real cluster
-	PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers e2e
+	PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers connect e2e
 
 .PHONY: check
 check: $(PIPELINE) ## Lint, types, rings, unit tests, generated files (no cluster, no broker, no Spark)
@@ -74,6 +74,10 @@ simulate-ci: $(STAMP) ## The models' tests, the exhaustive model, schedules with
 soak: $(STAMP) ## More schedules: make soak N=5000
 	$(BIN)/python -m simulator soak --schedules $(N)
 
+.PHONY: connect
+connect: $(STAMP) ## The Connect agent: its own tests, and real workers that are rolled with and without it
+	PYTHONPATH=tests $(BIN)/python -m support.suites connect
+
 .PHONY: pipeline
 pipeline: $(PIPELINE) ## The tests of the fleet learner, with Spark
 	PYTHONPATH=tests $(BIN)/python -m support.suites learner pipeline
@@ -92,7 +96,7 @@ bench-pipeline: $(PIPELINE) ## Spark, DuckDB and polars at the same work: make b
 
 .PHONY: full
 full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks
-	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers e2e ground pods
+	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers connect e2e ground pods
 	$(BIN)/python -m simulator.evidence --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 

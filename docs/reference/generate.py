@@ -67,6 +67,7 @@ _METRICS_OUTRO: Final = """
 | `class` of `staticgroup_members` | the fields of [`status.members`](staticgroup.md#status): expected, joined, away, missing, departed, foreign, dynamic, conflicting |
 | `guard` of `staticgroup_removals_held` | the guards of [scale-down](../guide/scale-down.md#what-holds-a-removal-back) |
 | `outcome` of `staticgroup_leave_outcomes_total` | Removed, Fenced, UnknownMember, NotAuthorized, Retry |
+| `outcome` of `staticgroup_release_outcomes_total` | Released, Fenced, UnknownMember, NotAuthorized, Retry |
 | `reason` of `staticgroup_certificate_refusals_total` | those in [scale-down](../guide/scale-down.md#when-a-death-is-not-proven) |
 | `reason` of `staticgroup_kafka_problems_total` | the kinds in [troubleshooting](../guide/troubleshooting.md#connected) |
 | `reason` of `staticgroup_status_refused_total` | those in [troubleshooting](../guide/troubleshooting.md#a-status-that-is-refused) |
@@ -222,6 +223,8 @@ def chart_values() -> dict[str, str]:
     values = {variable: f"`operator.{name}`" for variable, name in found.items()}
     found = dict(re.findall(r"- name: (STATICGROUP_JOURNAL_\w+)\n  value: \{\{ \$journal\.([\w.]+) ", text))
     values |= {variable: f"`journal.{name}`" for variable, name in found.items()}
+    found = dict(re.findall(r"- name: (STATICGROUP_\w+)\n  value: \{\{ \.Values\.([\w.]+) ", text))
+    values |= {variable: f"`{name}`" for variable, name in found.items()}
     if re.search(r'STATICGROUP_WATCH_NAMESPACES\n  value: \{\{ join "," \.Values\.watchNamespaces', text):
         values[f"{PREFIX}WATCH_NAMESPACES"] = "`watchNamespaces`"
     return values

@@ -48,8 +48,11 @@ class BrokerBounds(_Section):
     classic_maximum_ms: PositiveInt = 1_800_000
     consumer_minimum_ms: PositiveInt = 45_000
     consumer_maximum_ms: PositiveInt = 60_000
+    streams_minimum_ms: PositiveInt = 45_000
+    streams_maximum_ms: PositiveInt = 60_000
     classic_heartbeat_ms: PositiveInt = 3_000
     consumer_heartbeat_ms: PositiveInt = 5_000
+    streams_heartbeat_ms: PositiveInt = 5_000
 
 
 class Configuration(_Section):

@@ -38,24 +38,28 @@ _ADVISED: Final = "kafka_cluster_id string, group_id string, group_key bigint, a
 class Bounds:
     """What brokers and clients allow, in milliseconds; Kafka's defaults.
 
-    Source: `GroupCoordinatorConfig` (group.min/max.session.timeout.ms, group.consumer.min/max.session.timeout.ms).
+    Source: `GroupCoordinatorConfig` (group.min/max.session.timeout.ms, group.consumer.… and group.streams.min/max.session.timeout.ms).
     """
 
     classic_minimum_ms: int = 6_000
     classic_maximum_ms: int = 1_800_000
     consumer_minimum_ms: int = 45_000
     consumer_maximum_ms: int = 60_000
+    streams_minimum_ms: int = 45_000
+    streams_maximum_ms: int = 60_000
     classic_heartbeat_ms: int = 3_000
     consumer_heartbeat_ms: int = 5_000
+    streams_heartbeat_ms: int = 5_000
 
     def of(self, protocol: str) -> TimeoutBounds:
         """Return the bounds of one protocol."""
-        is_consumer = protocol == "Consumer"
-        return TimeoutBounds(
-            broker_minimum_ms=self.consumer_minimum_ms if is_consumer else self.classic_minimum_ms,
-            broker_maximum_ms=self.consumer_maximum_ms if is_consumer else self.classic_maximum_ms,
-            heartbeat_interval_ms=self.consumer_heartbeat_ms if is_consumer else self.classic_heartbeat_ms,
-        )
+        if protocol == "Consumer":
+            found = self.consumer_minimum_ms, self.consumer_maximum_ms, self.consumer_heartbeat_ms
+        elif protocol == "Streams":
+            found = self.streams_minimum_ms, self.streams_maximum_ms, self.streams_heartbeat_ms
+        else:
+            found = self.classic_minimum_ms, self.classic_maximum_ms, self.classic_heartbeat_ms
+        return TimeoutBounds(broker_minimum_ms=found[0], broker_maximum_ms=found[1], heartbeat_interval_ms=found[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

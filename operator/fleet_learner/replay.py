@@ -70,14 +70,14 @@ def rebalances_of_day(row: Mapping[str, Any], durations: StopDurations) -> int:
     """
     stops = _stops(row["stops"])
     members = max(row["members"] or 0, max(stop.member for stop in stops) + 1)
-    is_consumer = row["protocol"] == "Consumer"
+    has_epochs = row["protocol"] in {"Consumer", "Streams"}
     classic = Rebalancing.COOPERATIVE if durations.classic_is_cooperative else Rebalancing.EAGER
     setup = GroupSetup(
         members=members,
         partitions=row["partitions"] or members,
-        rebalancing=Rebalancing.CONSUMER if is_consumer else classic,
+        rebalancing=Rebalancing.CONSUMER if has_epochs else classic,
         session_timeout_ms=DYNAMIC_SESSION_TIMEOUT_MS,
-        heartbeat_interval_ms=5_000 if is_consumer else 3_000,
+        heartbeat_interval_ms=5_000 if has_epochs else 3_000,
     )
     return replay(setup, stops, Membership.DYNAMIC).rebalances
 

@@ -31,6 +31,7 @@ REQUIRED: Final = {
     "member.departed": ("instance_id", "pod_uid", "certificate"),
     "member.removed": ("instance_id", "member_id", "outcome"),
     "member.fenced": ("instance_id", "member_id"),
+    "member.released": ("instance_id", "member_id", "pod_uid", "outcome"),
     "group.rebalanced": (),
     "rollout.started": ("rollout_id", "replicas"),
     "rollout.finished": ("rollout_id", "replicas", "rebalances"),

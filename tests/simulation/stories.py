@@ -1,4 +1,4 @@
-"""Ten short histories that show what StaticGroup does and what it leaves alone; their traces are documentation.
+"""Twelve short histories that show what StaticGroup does and what it leaves alone; their traces are documentation.
 
 Each is one world from its own seed. What the StaticGroup's status says is told beside what everybody did.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from simulator.engine.log_capture import captured_logs
@@ -15,6 +15,7 @@ from simulator.engine.loop import run as run_simulation
 from simulator.kafka.requests import AppliedLeave
 from simulator.kubernetes.objects import PODS, STATIC_GROUPS, is_true, uid_of
 from simulator.kubernetes.watch_log import Event
+from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
 
 SESSION_S = 30
@@ -32,7 +33,8 @@ class Story:
 
     Parameters
     ----------
-    removals: members that the operator removed.
+    removals: members that the operator removed. releases: those that it let go for a while.
+    crash_release: as in the spec of the StaticGroup.
     rebalances: rounds of the group after everything was up.
     """
 
@@ -43,6 +45,8 @@ class Story:
     rebalances: int
     protocol: str = "classic"
     replicas: int = 2
+    releases: int = 0
+    crash_release: str = "Report"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ class Told:
 
     text: str
     removals: int
+    releases: int
     rebalances: int
     violations: tuple[str, ...]
 
@@ -107,6 +112,14 @@ async def _crash_in_place(world: World) -> None:
     world.processes.signal(uid_of(pod), "app", "KILL")
     await asyncio.sleep(12.0)
     await world.until(world.is_settled, WITHIN_S, "all pods are members")
+
+
+async def _crash_with_release(world: World) -> None:
+    """The pod has run for a minute before, as pods mostly have when they crash."""
+    await asyncio.sleep(60.0)
+    ghost = world.members()[world.id_of(1)]
+    await _crash_in_place(world)
+    await world.until(lambda: world.members().get(world.id_of(1), ghost) != ghost, WITHIN_S, "the restart has joined")
 
 
 async def _force_delete(world: World) -> None:
@@ -227,6 +240,24 @@ STORIES: tuple[Story, ...] = (
         removals=0,
         rebalances=1,
     ),
+    Story(
+        name="11-crash-release-kip848",
+        title="A process of a KIP-848 group crashes: its ghost is released before the restart asks for the seat.",
+        tell=_crash_with_release,
+        removals=0,
+        rebalances=0,
+        protocol="consumer",
+        releases=1,
+        crash_release="Release",
+    ),
+    Story(
+        name="12-crash-report-kip848",
+        title="The same where it is only reported: the restart is refused until the session of the ghost has expired.",
+        tell=_crash_with_release,
+        removals=0,
+        rebalances=2,
+        protocol="consumer",
+    ),
 )
 
 
@@ -273,6 +304,8 @@ class _Run:
             heartbeat_s=3.0,
             nodes=("n1", "n2", "n3"),
         )
+        team = plain_team(settings)
+        settings = replace(settings, team=replace(team, spec=team.spec | {"crashRelease": self.story.crash_release}))
         world = self.world = World(settings, seed=self.story.name)
         world.server.observers.append(_Chronicle(world).observe)
         await world.populate()
@@ -297,6 +330,7 @@ def told(story: Story) -> Told:
     return Told(
         text=f"{story.title}\n\n{world.trace.text()}",
         removals=world.safety.removals,
+        releases=world.safety.releases,
         rebalances=len(world.meter.rounds) - run.rounds,
         violations=tuple(str(v) for v in world.violations),
     )

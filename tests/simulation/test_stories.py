@@ -1,4 +1,4 @@
-"""The ten main stories come out as their golden traces tell them.
+"""The main stories come out as their golden traces tell them.
 
 A golden trace is documentation: read its difference before you accept it with
 `pytest tests/simulation/test_stories.py --update-golden`.
@@ -24,6 +24,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     "07-force-delete": ("force-deletes pod", "DeathNotProven", "kubelet thawed", "process ended", "joined "),
     "08-node-partition": ("scales", "PodStillRunning", "process ended", "phase=Succeeded", "sends LeaveGroup"),
     "09-fail-over": ("sends LeaveGroup", "coordinator changes", "coordinator loaded", "sends LeaveGroup"),
+    "11-crash-release-kip848": ("exit_code=137", "sends a temporary leave", "result=NONE", "joined "),
+    "12-crash-report-kip848": ("exit_code=137", "LockedOut", "UNRELEASED_INSTANCE_ID", "joined "),
     "10-watch-gap": ("operator killed", "pod object deleted", "operator starts", "WatchGap", "joined "),
 }
 """What must follow upon what; a golden trace that was accepted unread cannot lose it."""
@@ -51,6 +53,7 @@ def test_a_story_costs_what_it_claims(story: Story) -> None:
     result = tell(story)
     assert result.violations == ()
     assert result.removals == story.removals
+    assert result.releases == story.releases
     assert result.rebalances == story.rebalances
 
 

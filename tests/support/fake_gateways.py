@@ -19,10 +19,15 @@ from staticgroup.core.group import (
     GroupType,
     GroupView,
     KafkaProblem,
+    LeaveCall,
     LeaveEntry,
     LeaveOutcome,
     LeaveResult,
     MemberView,
+    ReleaseEntry,
+    ReleaseOutcome,
+    ReleaseResult,
+    WorkerView,
 )
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kafka.credentials import ConnectionSettings
@@ -75,6 +80,11 @@ class FakeKafka(Hooks):
     stored: the members of the last generation that was written to the offsets topic; a fail-over goes back to it.
     problems: answered instead of describe, bounds, leave or probe while set.
     outcome: answered for every entry of a leave while set.
+    epoch: of the members of a group that has epochs. away: member ids that have left for a while.
+    lagging: member ids that are an epoch behind.
+    called: by which call each leave and temporary leave was sent.
+    workers: what members of a Connect cluster tell, by member id.
+    releases: every temporary leave with its outcome. release_outcome: answered to each while set.
     """
 
     members: dict[str, str] = field(default_factory=dict)
@@ -91,6 +101,13 @@ class FakeKafka(Hooks):
     outcome: LeaveOutcome | None = None
     settings_seen: list[ConnectionSettings] = field(default_factory=list)
     leaves: list[tuple[LeaveEntry, LeaveOutcome]] = field(default_factory=list)
+    epoch: int = 5
+    away: set[str] = field(default_factory=set)
+    lagging: set[str] = field(default_factory=set)
+    releases: list[tuple[ReleaseEntry, ReleaseOutcome]] = field(default_factory=list)
+    release_outcome: ReleaseOutcome | None = None
+    called: list[LeaveCall] = field(default_factory=list)
+    workers: dict[str, WorkerView] = field(default_factory=dict)
     _joined: int = 0
 
     def join(self, instance_id: str, member_id: str = "") -> str:
@@ -121,8 +138,44 @@ class FakeKafka(Hooks):
             state=self.state,
             coordinator=self.coordinator,
             protocol_type=self.protocol_type,
-            members=tuple(MemberView(member_id=m, instance_id=i or None) for i, m in self.members.items()),
+            members=tuple(
+                MemberView(
+                    member_id=m, instance_id=i or None, member_epoch=self._epoch_of(m), worker=self.workers.get(m)
+                )
+                for i, m in self.members.items()
+            ),
+            group_epoch=self._epoch_of(""),
+            assignment_epoch=self._epoch_of(""),
         )
+
+    def _epoch_of(self, member_id: str) -> int | None:
+        if self.group_type not in (GroupType.CONSUMER, GroupType.STREAMS):
+            return None
+        return -2 if member_id in self.away else self.epoch - (member_id in self.lagging)
+
+    async def release(
+        self,
+        settings: ConnectionSettings,
+        group_id: str,
+        entry: ReleaseEntry,
+        by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT,
+    ) -> ReleaseResult | KafkaProblem:
+        """Compare both ids and let the member leave for a while (GroupMetadataManager.consumerGroupLeave, streamsGroupLeave)."""
+        await self.reached("release", group_id, f"{entry.member_id}/{entry.instance_id}")
+        self.called.append(by)
+        if "release" in self.problems:
+            return self.problems["release"]
+        if self.release_outcome is not None:
+            return ReleaseResult(coordinator=self.coordinator, outcome=self.release_outcome)
+        is_served = (by is LeaveCall.STREAMS_HEARTBEAT) is (self.group_type is GroupType.STREAMS)
+        holder = self.members.get(entry.instance_id) if is_served else None
+        outcome = ReleaseOutcome.RELEASED if holder == entry.member_id else ReleaseOutcome.FENCED
+        if holder is None:
+            outcome = ReleaseOutcome.UNKNOWN
+        if outcome is ReleaseOutcome.RELEASED:
+            self.away.add(entry.member_id)
+        self.releases.append((entry, outcome))
+        return ReleaseResult(coordinator=self.coordinator, outcome=outcome)
 
     async def bounds(self, settings: ConnectionSettings, group_id: str) -> BrokerBounds | KafkaProblem:
         """Read the bounds."""
@@ -130,14 +183,20 @@ class FakeKafka(Hooks):
         return self.problems.get("bounds", self.broker_bounds)
 
     async def leave(
-        self, settings: ConnectionSettings, group_id: str, entries: Sequence[LeaveEntry]
+        self,
+        settings: ConnectionSettings,
+        group_id: str,
+        entries: Sequence[LeaveEntry],
+        by: LeaveCall = LeaveCall.LEAVE_GROUP,
     ) -> LeaveResult | KafkaProblem:
-        """Compare and set, entry by entry (GroupMetadataManager.classicGroupLeave)."""
+        """Compare and set, entry by entry (GroupMetadataManager.classicGroupLeave, streamsGroupLeave)."""
         await self.reached("leave", group_id, *(f"{e.member_id}/{e.instance_id}" for e in entries))
+        self.called.append(by)
         assert entries, "an empty LeaveGroup"
         if "leave" in self.problems:
             return self.problems["leave"]
-        outcomes = tuple(self.outcome or self._leave(e) for e in entries)
+        is_served = (by is LeaveCall.STREAMS_HEARTBEAT) is (self.group_type is GroupType.STREAMS)
+        outcomes = tuple(self.outcome or (self._leave(e) if is_served else LeaveOutcome.UNKNOWN) for e in entries)
         self.leaves.extend(zip(entries, outcomes, strict=True))
         return LeaveResult(coordinator=self.coordinator, outcomes=outcomes)
 

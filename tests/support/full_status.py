@@ -50,6 +50,10 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
             at=T0, instance_id=ids[0], member_id=MEMBER_ID, confirmed_by="b" * 256, reason="scaled 5→4"
         ),
         timeout=_timeout(),
+        connect=api.Connect(
+            connectors=3, tasks=12, unknown=1, rebalance_delay_ms=60_000, waiting=4,
+            workers=[api.ConnectWorker(instance_id=i, connectors=1, tasks=4) for i in ids[: so_many(api.CONNECT_WORKERS_MAX)]],
+        ),
         continuity=_continuity(so_many(continuity.SEATS_MAX), so_many(continuity.BLIND_SPANS_MAX)),
         writer=api.Writer(lease_uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11", lease_transitions=7),
     )

@@ -158,6 +158,15 @@ SUITES: dict[str, tuple[Suite, ...]] = {
     "brokers": (
         Suite(name="conformance", command=pytest("tests/conformance", "--timeout=600", only="broker"), budget_s=130),
     ),
+    "connect": (
+        Suite(
+            name="Connect agent",
+            command=(PYTHON, "-m", "support.connect.builds"),
+            budget_s=40,
+            one_core=True,
+        ),
+        Suite(name="Connect", command=pytest("tests/connect", "--timeout=600"), budget_s=150),
+    ),
     "e2e": (
         Suite(name="ground up", command=(PYTHON, "-m", "support.scene", "up", E2E_CLUSTER), budget_s=70),
         Suite(
@@ -177,7 +186,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 ),
                 "--ignore=tests/e2e/pipeline",
             ),
-            budget_s=1140,
+            budget_s=1230,
         ),
         Suite(name="audit", command=pytest("tests/e2e/pipeline/test_audit.py", "--timeout=900"), budget_s=240),
         Suite(name="ground down", command=(PYTHON, "-m", "support.scene", "down", E2E_CLUSTER), budget_s=20),
@@ -185,11 +194,13 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             name="resources and chart",
             command=with_cluster(RESOURCES_CLUSTER, *pytest("tests/operator", "--timeout=300")),
             budget_s=150,
+            one_core=True,
         ),
         Suite(
             name="install",
             command=with_cluster(INSTALL_CLUSTER, *pytest("tests/e2e/test_install.py", "--timeout=600")),
             budget_s=140,
+            one_core=True,
         ),
         Suite(
             name="kind", command=pytest("tests/e2e/test_ground.py", "-k", "pytest_kind", "--timeout=300"), budget_s=30

@@ -23,8 +23,9 @@ from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
 from staticgroup.api.resources.identity import Preset
 from staticgroup.api.resources.kafkaconnection import KafkaConnection
 from staticgroup.api.resources.staticgroup import StaticGroup
-from staticgroup.core.group import KafkaProblemKind, LeaveOutcome
+from staticgroup.core.group import KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from staticgroup.core.guards import Guard
+from staticgroup.core.releases import RELEASE_GUARDS, ReleaseGuard
 from staticgroup.runtime.process.settings import PREFIX, from_environment
 
 REPOSITORY = Path(__file__).parents[2]
@@ -161,6 +162,17 @@ def test_guard_is_documented_with_its_remedy(guard: Guard) -> None:
     assert all(len(text) >= 7 for text in row[1:])
 
 
+def test_guards_of_a_release_are_documented_in_their_order() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| (.+?) \| (.+?) \|$",
+        section(read("guide", "crash-release.md"), "## What holds a release back"),
+        re.MULTILINE,
+    )
+    known = {**Guard.__members__, **ReleaseGuard.__members__}
+    assert [row[0] for row in rows] == [known[rule.__name__.upper()].value for rule in RELEASE_GUARDS]
+    assert all(len(text) >= 7 for row in rows for text in row[1:])
+
+
 @pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.value)
 def test_reason_is_documented_below_its_condition(reason: Reason) -> None:
     page = read("guide", "troubleshooting.md")
@@ -204,6 +216,9 @@ def test_outcomes_of_a_leave_are_documented() -> None:
     for outcome in LeaveOutcome:
         assert outcome.value in section(metrics, "## What the labels hold")
         assert f"`{outcome.value}`" in audit_log
+    for released in ReleaseOutcome:
+        assert released.value in section(metrics, "## What the labels hold")
+        assert f"`{released.value}`" in audit_log
 
 
 def strings(node: ast.AST) -> set[str]:
@@ -249,7 +264,10 @@ def test_metrics_settings_and_values_that_a_page_names_exist(page: Path) -> None
     text = page.read_text(encoding="utf-8")
     known = {row[0].strip("`") for row in generator().metric_rows()}
     assert set(re.findall(r"\bstaticgroup_[a-z_]+\b", text)) <= known
-    for variable in set(re.findall(rf"`({PREFIX}[A-Z_]+)`", text)) - {names.POD_NAME_VARIABLE}:
+    agent = env_names(Preset.CONNECT)
+    assert agent is not None
+    of_agent = {agent.instance_id, agent.session_timeout, names.REBALANCE_DELAY_VARIABLE}
+    for variable in set(re.findall(rf"`({PREFIX}[A-Z_]+)`", text)) - {names.POD_NAME_VARIABLE} - of_agent:
         assert variable in {row[0].strip("`") for row in generator().setting_rows()}
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     roots = "operator|crds|injection|rbac|metrics|networkPolicy|image"
@@ -310,7 +328,7 @@ def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
         case None:
             example = {"spec": example} if "identity" in example else example
         case other:
-            assert other in ("StatefulSet", "Kustomization")
+            assert other in ("StatefulSet", "Kustomization", "KafkaConnect")
             return
     assert unknown_fields(example["spec"], schema) == []
 

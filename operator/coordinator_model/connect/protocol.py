@@ -181,7 +181,11 @@ def encode_assignment(assignment: Assignment) -> bytes:
 
 def decode_assignment(data: bytes) -> Assignment:
     """Decode a MemberAssignment; raises SchemaError for bytes that are none."""
-    reader = Reader(data)
+    return read_assignment(Reader(data))
+
+
+def read_assignment(reader: Reader) -> Assignment:
+    """Take a MemberAssignment; what follows its fields stays, as Connect ignores it."""
     version = reader.version()
     return Assignment(
         version=version,

@@ -17,6 +17,7 @@ from .protocol import (
     encode_assignment,
     encode_metadata,
 )
+from .static import StaticMembership
 from .work import NOTHING, ClusterConfig, ConnectorsAndTasks
 
 
@@ -44,6 +45,8 @@ class ConnectWorker:
     scheduled_rebalance_ms: int | None = None
     revocations: list[ConnectorsAndTasks] = field(default_factory=list)
     """Everything it was made to stop, in order (calls of WorkerRebalanceListener.onRevoked)."""
+    static: StaticMembership | None = None
+    """Set when the agent gives it a static identity; None is Connect as it comes."""
 
     def protocols(self) -> tuple[tuple[str, bytes], ...]:
         """Return name and metadata of the protocols to offer in JoinGroup, most preferred first.
@@ -103,6 +106,11 @@ class ConnectWorker:
         another than the assignment's; it rejoins when the delay of the assignment has passed.
         Source: WorkerCoordinator.onJoinComplete, DistributedHerder.handleRebalanceCompleted.
         """
+        round_wanted = False
+        if self.static is not None:
+            running = self.assignment.assigned if self.assignment else NOTHING
+            received = self.static.received(data, self.member_id, self.url, self.config.offset, running)
+            data, round_wanted = received.shown, received.round_wanted
         told = decode_assignment(data)
         self.protocol = ConnectProtocolCompatibility.from_protocol(protocol)
         held = NOTHING
@@ -123,7 +131,7 @@ class ConnectWorker:
             self.rejoin_requested = True
             return
         self.running = self.assignment.assigned
-        self.rejoin_requested = bool(told.revoked)
+        self.rejoin_requested = bool(told.revoked) or round_wanted
 
     def wants_to_join(self, now_ms: int) -> bool:
         """Whether it asks for a new round at this time (WorkerCoordinator.rejoinNeededOrPending)."""

@@ -111,7 +111,7 @@ class ClassicConsumer(Consumer):
                 generation_id=self.generation_id,
                 member_id=self.member_id,
                 group_instance_id=self.instance_id,
-                protocol_type="consumer",
+                protocol_type=self.settings.protocol_type,
                 protocol_name=joined.protocol_name,
                 assignments=assignments,
             )
@@ -153,6 +153,7 @@ class ClassicConsumer(Consumer):
             group_instance_id=self.instance_id,
             session_timeout_ms=self.session_timeout_ms,
             rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            protocol_type=settings.protocol_type,
             protocols=(Protocol(settings.assignor, encoded_topics(settings.topics)),),
         )
 

@@ -76,6 +76,7 @@ class ConsumerSettings:
     Parameters
     ----------
     protocol: group.protocol.
+    protocol_type: of the classic group that it joins; a worker of a Connect cluster is one of "connect" to its coordinator.
     instance_id: group.instance.id; None: the value of the environment variable, and dynamic when that is not set.
     threads: 1: the id as it is, unless `always_numbers`; more: `{id}-{n}` for n from `first_thread` (Streams 1, Spring 0).
     session_timeout_ms: classic only, unless the environment variable says otherwise.
@@ -89,6 +90,7 @@ class ConsumerSettings:
     group_id: str
     topics: tuple[str, ...]
     protocol: Literal["classic", "consumer"] = "classic"
+    protocol_type: Literal["consumer", "connect"] = "consumer"
     library: Library = JAVA
     instance_id: str | None = None
     instance_id_variable: str = "KAFKA_GROUP_INSTANCE_ID"

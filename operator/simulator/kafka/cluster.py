@@ -16,9 +16,10 @@ from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    EpochHeartbeatRequest,
+    EpochHeartbeatResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     ListGroupsRequest,
@@ -28,6 +29,11 @@ from coordinator_model.base.messages import (
 )
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
+from coordinator_model.streams.messages import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupHeartbeatRequest,
+)
 
 from ..engine.loop import SimulationLoop
 from ..engine.trace import Trace
@@ -37,6 +43,8 @@ from .shard import Shard, refusal
 
 __all__ = ["AppliedLeave", "ModelKafkaCluster"]
 
+LEAVE, LEAVE_FOR_A_WHILE = -1, -2
+"""LEAVE_GROUP_MEMBER_EPOCH and LEAVE_GROUP_STATIC_MEMBER_EPOCH of ConsumerGroupHeartbeatRequest and StreamsGroupHeartbeatRequest."""
 OFFSETS_PARTITIONS = 50
 """offsets.topic.num.partitions."""
 _MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -52,8 +60,9 @@ class ModelKafkaCluster:
 
     Attributes
     ----------
-    applied: every entry of every LeaveGroup that a coordinator decided on, in order.
+    applied: every entry of every LeaveGroup, and every leave from a streams group, that a coordinator decided on, in order.
     on_applied: called with each of them at once, before its answer leaves the broker.
+    on_released: called likewise with each temporary leave of a static member, whoever sent it.
     denied: (principal, operation) pairs that the authorizer refuses on every group; operations: READ, DESCRIBE,
         DESCRIBE_CONFIGS, DESCRIBE_TOPIC.
     """
@@ -74,6 +83,7 @@ class ModelKafkaCluster:
         self.brokers = tuple(brokers)
         self.applied: list[AppliedLeave] = []
         self.on_applied: list[Callable[[AppliedLeave], None]] = []
+        self.on_released: list[Callable[[AppliedLeave], None]] = []
         self.denied: set[tuple[str, str]] = set()
         self.group_configs: dict[str, dict[str, str]] = {}
         self._image = image or TopicImage()
@@ -307,10 +317,15 @@ class ModelKafkaCluster:
         if isinstance(request, ConsumerGroupDescribeRequest):
             single = (replace(request, group_ids=(group_id,)) for group_id in request.group_ids)
             return ConsumerGroupDescribeResponse(groups=self._described(single, exchange))
+        if isinstance(request, StreamsGroupDescribeRequest):
+            each = (replace(request, group_ids=(group_id,)) for group_id in request.group_ids)
+            return StreamsGroupDescribeResponse(groups=self._described(each, exchange))
         holders = self._holders(request.group_id) if isinstance(request, LeaveGroupRequest) else {}
         response = self.shard(group_of(request)).handle(request, exchange)
         if isinstance(request, LeaveGroupRequest) and isinstance(response, LeaveGroupResponse):
             self._note_leave(request, response, exchange, holders)
+        if isinstance(request, EpochHeartbeatRequest) and isinstance(response, EpochHeartbeatResponse):
+            self._note_heartbeat(request, response, exchange)
         return response
 
     def _described(self, requests: Iterable[Request], exchange: Exchange) -> tuple[Any, ...]:
@@ -350,21 +365,45 @@ class ModelKafkaCluster:
                 instance_id=member.group_instance_id,
                 error_code=member.error_code,
             )
-            self.applied.append(applied)
-            self._tell(
-                "leave applied",
-                group=request.group_id,
-                by=applied.client,
-                member=applied.member_id,
-                instance=applied.instance_id,
-                result=applied.error_code.name,
-            )
-            for hook in self.on_applied:
-                hook(applied)
+            self._note_applied(applied)
+
+    def _note_applied(self, applied: AppliedLeave) -> None:
+        self.applied.append(applied)
+        self._tell(
+            "leave applied",
+            group=applied.group_id,
+            by=applied.client,
+            member=applied.member_id,
+            instance=applied.instance_id,
+            result=applied.error_code.name,
+        )
+        for hook in self.on_applied:
+            hook(applied)
+
+    def _note_heartbeat(
+        self, request: EpochHeartbeatRequest, response: EpochHeartbeatResponse, exchange: Exchange
+    ) -> None:
+        """Note a heartbeat by which somebody leaves for a while, or a member of a streams group for good."""
+        is_streams = isinstance(request, StreamsGroupHeartbeatRequest)
+        if request.member_epoch != LEAVE_FOR_A_WHILE and not (is_streams and request.member_epoch == LEAVE):
+            return
+        applied = AppliedLeave(
+            at_s=self.loop.time(),
+            client=exchange.link.name,
+            group_id=request.group_id,
+            member_id=request.member_id,
+            instance_id=getattr(request, "group_instance_id", None),
+            error_code=response.error_code,
+        )
+        if request.member_epoch == LEAVE:
+            self._note_applied(applied)
+            return
+        for hook in self.on_released:
+            hook(applied)
 
     def _asked_by(self, exchange: Exchange | None, request: Request) -> None:
         self._requester = exchange
-        if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == 0 and exchange is not None:
+        if isinstance(request, EpochHeartbeatRequest) and request.member_epoch == 0 and exchange is not None:
             self._creators.setdefault(request.member_id, exchange.link)
 
     def _new_uuid(self) -> str:

@@ -1,4 +1,4 @@
-"""What a broker reads off a request before its coordinator sees it, and what it notes of a LeaveGroup."""
+"""What a broker reads off a request before its coordinator sees it, and what it notes of a removal."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
     AlterGroupConfigRequest,
-    ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
+    EpochDescribeRequest,
     Request,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedLeave:
-    """One entry of a LeaveGroup at the moment in which the coordinator decided on it.
+    """One member of a LeaveGroup or a leaving heartbeat at the moment in which the coordinator decided on it.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ def group_of(request: Any) -> str:
     """Return the group that a request concerns; of a describe the first."""
     if isinstance(request, DescribeGroupsRequest):
         return request.groups[0]
-    if isinstance(request, ConsumerGroupDescribeRequest):
+    if isinstance(request, EpochDescribeRequest):
         return request.group_ids[0]
     return str(getattr(request, "group_id", ""))
 
 
 def operation(request: Request) -> str:
     """Return the right on the group that a request needs (KafkaApis)."""
-    if isinstance(request, DescribeGroupsRequest | ConsumerGroupDescribeRequest):
+    if isinstance(request, DescribeGroupsRequest | EpochDescribeRequest):
         return "DESCRIBE"
     return "ALTER_CONFIGS" if isinstance(request, AlterGroupConfigRequest) else "READ"
 

@@ -20,6 +20,7 @@ from coordinator_model.base.broker_config import group_defaults, properties
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
     ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
     LeaveGroupRequest,
@@ -27,6 +28,7 @@ from coordinator_model.base.messages import (
     MemberIdentity,
     Request,
 )
+from coordinator_model.streams.messages import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
 from staticgroup.kafka.addresses import HostPort
 from staticgroup.kafka.answers import ClusterAnswer
 from staticgroup.kafka.connection import BrokerConnection, problem_of_failure, too_old
@@ -37,7 +39,7 @@ from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.pool import ClusterPool
 from staticgroup.kafka.wire import BROKER_RESOURCE, GROUP_RESOURCE, Api, Call, VersionRanges, metadata, negotiate
 
-from ..kafka.cluster import ModelKafkaCluster
+from ..kafka.cluster import LEAVE, ModelKafkaCluster
 from ..kafka.network import ConnectionLost, Exchange, KafkaLink
 
 T = TypeVar("T")
@@ -51,14 +53,17 @@ API_VERSIONS: Mapping[int, tuple[int, int]] = {
     Api.DESCRIBE_GROUPS: (0, 6),
     Api.LIST_GROUPS: (0, 5),
     Api.DESCRIBE_CONFIGS: (1, 4),
+    Api.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
+    Api.STREAMS_GROUP_HEARTBEAT: (0, 1),
+    Api.STREAMS_GROUP_DESCRIBE: (0, 1),
 }
 """What a 4.4 broker offers of the calls that the operator makes."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class WireLeave:
-    """One LeaveGroup request as it was put on the wire.
+    """One LeaveGroup request, or one leave from a streams group, as it was put on the wire.
 
     Parameters
     ----------
@@ -78,6 +83,18 @@ class WireLeave:
     codes: tuple[int, ...] = ()
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
+class WireRelease:
+    """One temporary leave as it was put on the wire; error_code None: no answer came, or its sender was dead by then."""
+
+    operator: str
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    member_epoch: int
+    error_code: int | None = None
+
+
 class ModelKafkaGateway(KioGateway):
     """`KioGateway` without sockets.
 
@@ -89,8 +106,9 @@ class ModelKafkaGateway(KioGateway):
     Attributes
     ----------
     link: the way to the brokers, with its faults.
-    leaves: every LeaveGroup that was sent, in order.
+    leaves: every LeaveGroup, and every leave from a streams group, that was sent, in order.
     on_leave: called when one is put on the wire.
+    releases, on_release: the same of heartbeats that the operator sends on behalf of members.
     """
 
     def __init__(self, cluster: ModelKafkaCluster, *, name: str, rng: random.Random) -> None:
@@ -98,6 +116,8 @@ class ModelKafkaGateway(KioGateway):
         self.link = KafkaLink(name=name, principal="User:operator", host="/10.0.0.9")
         self.leaves: list[WireLeave] = []
         self.on_leave: list[Callable[[WireLeave], None]] = []
+        self.releases: list[WireRelease] = []
+        self.on_release: list[Callable[[WireRelease], None]] = []
         self._cluster = cluster
 
     def kill(self) -> None:
@@ -193,8 +213,12 @@ class _ModelConnection:
             )
         if api is Api.LEAVE_GROUP:
             return await self._leave(request, timeout_s)
+        if api is Api.STREAMS_GROUP_HEARTBEAT and request.member_epoch == LEAVE:
+            return await self._leave_alone(request, timeout_s)
+        if api in (Api.CONSUMER_GROUP_HEARTBEAT, Api.STREAMS_GROUP_HEARTBEAT):
+            return await self._release(api, request, timeout_s)
         response = await self._to_coordinator(_to_model(api, request), timeout_s)
-        return self._shown(response) if api is Api.CONSUMER_GROUP_DESCRIBE else response
+        return self._shown(api, response) if api in _SHOWN_MEMBERS else response
 
     async def _to_coordinator(self, request: Request, timeout_s: float) -> Any:
         return await self._kafka.request(
@@ -214,17 +238,52 @@ class _ModelConnection:
             reasons=tuple(e.reason for e in entries),
             invoked_s=self._kafka.loop.time(),
         )
-        if not self._gateway.link.is_dead:
-            self._gateway.leaves.append(sent)
-            for hook in self._gateway.on_leave:
-                hook(sent)
+        self._note_leave(sent)
         response = await self._to_coordinator(LeaveGroupRequest(group_id=request.group_id, members=entries), timeout_s)
         sent.returned_s, sent.error_code = self._kafka.loop.time(), int(response.error_code)
         sent.codes = tuple(int(m.error_code) for m in response.members)
         return response
 
-    def _shown(self, response: Any) -> Any:
-        """Shape a ConsumerGroupDescribe answer; without DESCRIBE on the topics it has no members and error 29."""
+    async def _leave_alone(self, request: Any, timeout_s: float) -> Any:
+        """Send a heartbeat by which one member leaves a streams group."""
+        sent = WireLeave(
+            operator=self._gateway.link.name,
+            principal=self._principal,
+            group_id=request.group_id,
+            members=((request.member_id, request.instance_id),),
+            reasons=(None,),
+            invoked_s=self._kafka.loop.time(),
+        )
+        self._note_leave(sent)
+        response = await self._to_coordinator(_heartbeat(Api.STREAMS_GROUP_HEARTBEAT, request), timeout_s)
+        sent.returned_s, sent.error_code = self._kafka.loop.time(), int(response.error_code)
+        sent.codes = (int(response.error_code),)
+        return response
+
+    def _note_leave(self, sent: WireLeave) -> None:
+        if not self._gateway.link.is_dead:
+            self._gateway.leaves.append(sent)
+            for hook in self._gateway.on_leave:
+                hook(sent)
+
+    async def _release(self, api: Api, request: Any, timeout_s: float) -> Any:
+        sent = WireRelease(
+            operator=self._gateway.link.name,
+            group_id=request.group_id,
+            member_id=request.member_id,
+            instance_id=request.instance_id,
+            member_epoch=request.member_epoch,
+        )
+        if not self._gateway.link.is_dead:
+            self._gateway.releases.append(sent)
+            for hook in self._gateway.on_release:
+                hook(sent)
+        response = await self._to_coordinator(_heartbeat(api, request), timeout_s)
+        sent.error_code = int(response.error_code)
+        return response
+
+    def _shown(self, api: Api, response: Any) -> Any:
+        """Shape the description of a group that has epochs; without DESCRIBE on the topics it has no members and error 29."""
         is_hidden = (self._principal, "DESCRIBE_TOPIC") in self._kafka.denied
         groups = tuple(
             SimpleNamespace(
@@ -233,7 +292,7 @@ class _ModelConnection:
                 group_state=group.group_state,
                 group_epoch=group.group_epoch,
                 assignment_epoch=group.assignment_epoch,
-                members=() if is_hidden else tuple(_shown_member(member) for member in group.members),
+                members=() if is_hidden else tuple(_SHOWN_MEMBERS[api](member) for member in group.members),
             )
             for group in response.groups
         )
@@ -309,6 +368,8 @@ def _to_model(api: Api, request: Any) -> Request:
         return DescribeGroupsRequest(groups=tuple(request.groups))
     if api is Api.CONSUMER_GROUP_DESCRIBE:
         return ConsumerGroupDescribeRequest(group_ids=tuple(request.group_ids))
+    if api is Api.STREAMS_GROUP_DESCRIBE:
+        return StreamsGroupDescribeRequest(group_ids=tuple(request.group_ids))
     assert api is Api.HEARTBEAT, f"the model does not answer {api.name}"
     return HeartbeatRequest(
         group_id=request.group_id,
@@ -318,15 +379,40 @@ def _to_model(api: Api, request: Any) -> Request:
     )
 
 
-def _shown_member(member: Any) -> Any:
+def _heartbeat(api: Api, request: Any) -> Request:
+    """Return a heartbeat by which somebody leaves, for good or for a while."""
+    told = {"group_id": request.group_id, "member_id": request.member_id, "member_epoch": request.member_epoch}
+    if api is Api.CONSUMER_GROUP_HEARTBEAT:
+        return ConsumerGroupHeartbeatRequest(**told, group_instance_id=request.instance_id)
+    return StreamsGroupHeartbeatRequest(
+        **told, group_instance_id=request.instance_id, shutdown_application=request.shutdown_application
+    )
+
+
+def _shown_consumer(member: Any) -> Any:
     topics = tuple(SimpleNamespace(partitions=partitions) for _, partitions in member.assignment)
+    return _shown_member(member, SimpleNamespace(topic_partitions=topics))
+
+
+def _shown_thread(member: Any) -> Any:
+    tasks = tuple(SimpleNamespace(partitions=partitions) for _, partitions in member.assignment.active_tasks)
+    return _shown_member(member, SimpleNamespace(active_tasks=tasks))
+
+
+_SHOWN_MEMBERS: Mapping[Api, Callable[[Any], Any]] = {
+    Api.CONSUMER_GROUP_DESCRIBE: _shown_consumer,
+    Api.STREAMS_GROUP_DESCRIBE: _shown_thread,
+}
+
+
+def _shown_member(member: Any, assignment: Any) -> Any:
     return SimpleNamespace(
         member_id=member.member_id,
         instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
         member_epoch=member.member_epoch,
-        assignment=SimpleNamespace(topic_partitions=topics),
+        assignment=assignment,
     )
 
 

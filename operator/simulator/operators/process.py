@@ -28,6 +28,7 @@ class RunningOperator:
     transport: ModelTransport
     gateway: ModelKafkaGateway
     told_to_stop_s: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
+    told_to_report_s: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
 
     @property
     def is_alive(self) -> bool:
@@ -68,6 +69,11 @@ def says_stop(spec: Json) -> bool:
     return bool(spec.get("suspend")) or spec.get("mode") == "Observe" or removal.get("policy") == "Never" or is_unsworn
 
 
+def says_report(spec: Json) -> bool:
+    """Whether a StaticGroup says that no crashed member may be released."""
+    return spec.get("crashRelease") != "Release" or says_stop({**spec, "removal": {}})
+
+
 def note_orders(running: RunningOperator, loop: SimulationLoop) -> None:
     """Note since when an operator has known that it may not write to a group."""
     operator = running.operator
@@ -78,10 +84,12 @@ def note_orders(running: RunningOperator, loop: SimulationLoop) -> None:
         known = operator.stores.groups.get((namespace, name))
         group_id = known.spec.group_id if is_deleted and known is not None else (raw.get("spec") or {}).get("groupId", "")
         key = (group_id, namespace, name)
-        if not (is_deleted or operator.settings.force_observe or says_stop(raw["spec"])):
-            running.told_to_stop_s[key] = None
-        elif running.told_to_stop_s.get(key) is None:
-            running.told_to_stop_s[key] = loop.time()
+        is_over = is_deleted or operator.settings.force_observe
+        for told_s, says in ((running.told_to_stop_s, says_stop), (running.told_to_report_s, says_report)):
+            if not (is_over or says(raw["spec"])):
+                told_s[key] = None
+            elif told_s.get(key) is None:
+                told_s[key] = loop.time()
         heard(raw, is_deleted=is_deleted)
 
     for stream in operator.group_streams:

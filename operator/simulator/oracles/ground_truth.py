@@ -78,6 +78,7 @@ class GroundTruth:
     ----------
     cluster_uid: of the cluster, which every scope depends on.
     stopped_since_s: (operator, group id) → when the operator was told to stop writing; None: it was not.
+    reporting_since_s: likewise when it was told not to release anybody.
     """
 
     def __init__(
@@ -87,11 +88,13 @@ class GroundTruth:
         observers: list[Callable[[str, Event], None]],
         cluster_uid: str,
         stopped_since_s: Callable[[str, str], float | None],
+        reporting_since_s: Callable[[str, str], float | None],
     ) -> None:
         self._loop = loop
         self._processes = processes
         self._cluster_uid = cluster_uid
         self._stopped_since_s = stopped_since_s
+        self._reporting_since_s = reporting_since_s
         self.pods: dict[str, PodLife] = {}
         self.groups: dict[str, GroupLife] = {}
         self.renewals: dict[str, float] = {}
@@ -120,6 +123,15 @@ class GroundTruth:
     def is_alive(self, member_id: str) -> bool:
         """Whether any process of the pod that created this member runs, frozen or not."""
         return self._processes.pod_alive(member_id)
+
+    def is_running(self, member_id: str) -> bool:
+        """Whether the very process that created this member runs, frozen or not; True for one outside the table."""
+        return self._processes.alive(member_id)
+
+    def is_told_to_report(self, operator: str, group_id: str) -> bool:
+        """Whether this operator was told not to release so long ago that nothing of its may be under way any more."""
+        since_s = self._reporting_since_s(operator, group_id)
+        return since_s is not None and self._loop.time() - since_s > TOLD_SLACK_S
 
     def whereabouts(self, member_id: str) -> str:
         """Say whose process created a member."""

@@ -2,7 +2,7 @@
 
 The rules are restated here on purpose: an operator that computed other ids would be found out.
 
-Sources: the descriptions of `spec.identity` in the resource; KIP-345.
+Sources: the descriptions of `spec.identity` and `spec.role` in the resource; KIP-345.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class GroupLife:
     scope: str
     versions: list[tuple[float, dict[str, Issue]]] = field(default_factory=list)
     is_gone: bool = False
-    _identity: Json | None = None
+    _told: tuple[Json, str] | None = None
 
     def take(self, spec: Json, at_s: float) -> None:
-        """Note a spec; a new identity begins a new version."""
-        identity = spec.get("identity") or {}
-        if identity != self._identity:
-            self._identity = identity
-            self.versions.append((at_s, self._issues(identity)))
+        """Note a spec; a new identity or role begins a new version."""
+        told = spec.get("identity") or {}, spec.get("role") or "Consumer"
+        if told != self._told:
+            self._told = told
+            self.versions.append((at_s, self._issues(*told)))
 
     def issued(self, instance_id: str) -> list[Issue]:
         """Return how this StaticGroup ever made an id; empty: it never did."""
@@ -64,7 +64,7 @@ class GroupLife:
         """Return every id that the members of these ordinals use now."""
         return {i for i, issue in self.versions[-1][1].items() if issue.ordinal in ordinals}
 
-    def _issues(self, identity: Json) -> dict[str, Issue]:
+    def _issues(self, identity: Json, role: str) -> dict[str, Issue]:
         template = str(identity.get("template") or "{podName}.{scope}")
         known = {
             "namespace": self.namespace,
@@ -75,7 +75,7 @@ class GroupLife:
         for name, value in known.items():
             template = template.replace(f"{{{name}}}", value)
         own = [str(entry.get("suffix") or "") for entry in identity.get("env") or ()] or [""]
-        added = client_suffixes(identity)
+        added = client_suffixes(identity, role)
         found: dict[str, Issue] = {}
         for ordinal in range(ORDINALS_MAX):
             made = template.replace("{podName}", f"{self.workload}-{ordinal}").replace("{ordinal}", str(ordinal))
@@ -84,10 +84,12 @@ class GroupLife:
         return found
 
 
-def client_suffixes(identity: Json) -> list[str]:
-    """Return what the client appends, by `identity.suffix` and its companions, to ids that were not issued before."""
+def client_suffixes(identity: Json, role: str = "Consumer") -> list[str]:
+    """Return what the client appends, by `identity.suffix`, its companions and the role, to ids that were not issued before."""
     count = int(identity.get("membersPerPod") or 1)
     style = identity.get("suffix") or "Auto"
+    if style == "Auto" and role == "Streams":
+        style = "Streams"
     if style == "Auto":
         style = {"SpringBoot": "Spring", "KafkaStreams": "Streams"}.get(identity.get("preset") or "Generic", "None")
     if style == "Streams":

@@ -14,6 +14,8 @@ from coordinator_model.base.errors import ErrorCode
 
 ROUND_MAX_S = 30.0
 """What was so all this time before a leave was already so when its round read it."""
+RELEASE_EPOCH = -2
+"""Member epoch of a static member's temporary leave (KIP-848)."""
 LEASE_SLACK_S = 20.0
 """A leave may wait so long for a connection after the Lease was asked."""
 
@@ -63,11 +65,29 @@ class Effect:
     coordinator_epoch: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentRelease:
+    """One heartbeat that an operator put on the wire on behalf of a member."""
+
+    at_s: float
+    operator: str
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    member_epoch: int
+
+
 class Truth(Protocol):
     """What is really so, now; only oracles ask."""
 
     def is_alive(self, member_id: str) -> bool:
         """Whether any process of the pod that created this member runs, frozen or not."""
+
+    def is_running(self, member_id: str) -> bool:
+        """Whether the very process that created this member runs, frozen or not."""
+
+    def is_told_to_report(self, operator: str, group_id: str) -> bool:
+        """Whether this operator has observed, in each StaticGroup of the group, that no crashed member may be released."""
 
     def whereabouts(self, member_id: str) -> str:
         """Say whose process created this member."""
@@ -110,6 +130,38 @@ class Safety:
     on_violation: Callable[[Violation], None]
     effects: dict[tuple[str, str | None, str, int], int] = field(default_factory=dict)
     removals: int = 0
+    releases: int = 0
+    released: set[str] = field(default_factory=set)
+
+    def release_sent(self, sent: SentRelease) -> None:
+        """Judge a heartbeat on behalf of a member at the moment it is put on the wire: S1, S3, S5, S10, S14 and the Lease.
+
+        A live process is a broken promise whatever the coordinator answers; a member is released once.
+        """
+        who = f"{sent.operator} released {sent.member_id} ({sent.instance_id})"
+        if not sent.member_id or not sent.instance_id or sent.member_epoch != RELEASE_EPOCH:
+            self._broken("S5", sent.at_s, f"{who} with epoch {sent.member_epoch}")
+            return
+        if self.truth.is_running(sent.member_id):
+            self._broken("S1", sent.at_s, f"{who}, which lives, of {self.truth.whereabouts(sent.member_id)}")
+        if self.truth.owner_of(sent.group_id, sent.instance_id) is None:
+            self._broken("S3", sent.at_s, f"{who}, which nobody issued")
+        if sent.member_id in self.released:
+            self._broken("S10", sent.at_s, f"{who} again")
+        if self.truth.is_told_to_report(sent.operator, sent.group_id):
+            self._broken("S14", sent.at_s, f"{who} after it was told not to")
+        if sent.at_s > self.truth.lease_renewed_s(sent.operator) + self.lease_duration_s + LEASE_SLACK_S:
+            self._broken("S14", sent.at_s, f"{who} long after its Lease")
+
+    def release_applied(self, effect: Effect) -> None:
+        """Count what the coordinator let go, and judge it again: S1."""
+        if effect.error_code is not ErrorCode.NONE:
+            return
+        self.releases += 1
+        self.released.add(effect.member_id)
+        if self.truth.is_running(effect.member_id):
+            whose = self.truth.whereabouts(effect.member_id)
+            self._broken("S1", effect.at_s, f"{effect.operator} let live member {effect.member_id} of {whose} leave")
 
     def leave_sent(self, leave: Leave) -> None:
         """Judge a LeaveGroup at the moment it is put on the wire: S3, S4, S5, S9, S14 and the Lease."""

@@ -15,7 +15,8 @@ from coordinator_model.base.settings import BrokerSettings
 from staticgroup.api.identifiers import SuffixStyle
 from staticgroup.api.protocols import ProtocolChoice
 from staticgroup.api.resources.identity import IMPLIED_SUFFIXES, InjectionMethod, Preset
-from staticgroup.api.resources.staticgroup import Mode, RemovalPolicy, TimeoutMode
+from staticgroup.api.resources.staticgroup import SUFFIXES_OF_STREAMS, CrashRelease, Mode, RemovalPolicy, TimeoutMode
+from staticgroup.api.roles import RoleChoice
 
 from ..kubernetes.objects import Json
 from ..world.teams import GROUP, WORKLOAD, Team
@@ -31,6 +32,7 @@ PRESETS = {
     Preset.SPRING_BOOT: 1.0,
     Preset.QUARKUS: 1.0,
     Preset.KAFKA_STREAMS: 1.0,
+    Preset.CONNECT: 1.0,
     Preset.CUSTOM: 1.0,
 }
 SUFFIXES = {
@@ -40,8 +42,9 @@ SUFFIXES = {
     SuffixStyle.SPRING: 0.7,
     SuffixStyle.CUSTOM: 0.5,
 }
-PROTOCOLS = {ProtocolChoice.AUTO: 1.0, ProtocolChoice.CLASSIC: 2.0, ProtocolChoice.CONSUMER: 1.0}
+PROTOCOLS = {ProtocolChoice.AUTO: 1.0, ProtocolChoice.CLASSIC: 2.0, ProtocolChoice.CONSUMER: 1.0, ProtocolChoice.STREAMS: 1.0}
 TIMEOUTS = {TimeoutMode.FIXED: 3.0, TimeoutMode.AUTO: 1.0}
+CRASH_RELEASES = {CrashRelease.RELEASE: 6.0, CrashRelease.REPORT: 2.0, CrashRelease.OFF: 1.0}
 POLICIES = {RemovalPolicy.WHEN_DEAD: 19.0, RemovalPolicy.NEVER: 1.0}
 SCOPED = (
     "{podName}.{scope}",
@@ -140,6 +143,8 @@ def draw_team(rng: Random, *, protocol: str, session_s: int, has_policy: bool, h
     """Draw what the first team writes."""
     suffix = pick(rng, SUFFIXES)
     method, preset = pick(rng, METHODS), pick(rng, PRESETS)
+    if preset is Preset.CONNECT:
+        preset, suffix = (preset, SuffixStyle.AUTO) if protocol == "classic" else (Preset.GENERIC, suffix)
     threads = _threads(rng, suffix, preset)
     mode = pick(rng, MODES)
     if method is InjectionMethod.NONE or not has_policy:
@@ -175,6 +180,11 @@ def draw_team(rng: Random, *, protocol: str, session_s: int, has_policy: bool, h
         "identity": identity,
         "removal": _removal(rng),
     }
+    if preset is Preset.CONNECT:
+        spec |= {"role": RoleChoice.CONNECT.value, "protocol": ProtocolChoice.CLASSIC.value}
+    spec["crashRelease"] = _crash_release(rng, spec["protocol"]).value
+    if protocol == "classic" and preset is Preset.KAFKA_STREAMS and suffix in SUFFIXES_OF_STREAMS:
+        _take_role_of_streams(rng, spec)
     if protocol == "classic":
         spec["sessionTimeout"] = _timeout(rng, session_s)
     return Team(
@@ -194,10 +204,19 @@ def _threads(rng: Random, suffix: SuffixStyle, preset: Preset) -> int:
     return 1 if suffix is SuffixStyle.NONE else 2
 
 
+def _take_role_of_streams(rng: Random, spec: Json) -> None:
+    """Say of most applications of Kafka Streams that they are; of half of these only that. From a source of its own."""
+    source = Random(f"role/{rng.getstate()[1][:4]}")
+    if source.random() < 0.7:
+        spec["role"] = RoleChoice.STREAMS.value
+        if source.random() < 0.5:
+            del spec["identity"]["preset"], spec["identity"]["suffix"]
+
+
 def _protocol(rng: Random, protocol: str) -> ProtocolChoice:
-    """Name the protocol that is in use, or leave it to the brokers."""
-    other = ProtocolChoice.CONSUMER if protocol == "classic" else ProtocolChoice.CLASSIC
-    return pick(rng, {choice: weight for choice, weight in PROTOCOLS.items() if choice is not other})
+    """Name the protocol that is in use, or leave it to the brokers; no client here speaks that of streams groups."""
+    used = ProtocolChoice.CLASSIC if protocol == "classic" else ProtocolChoice.CONSUMER
+    return pick(rng, {choice: weight for choice, weight in PROTOCOLS.items() if choice in (ProtocolChoice.AUTO, used)})
 
 
 def _timeout(rng: Random, session_s: int) -> Json:
@@ -209,6 +228,12 @@ def _timeout(rng: Random, session_s: int) -> Json:
         "maxSeconds": session_s,
         "headroomPercent": rng.choice((0, 50, 100)),
     }
+
+
+def _crash_release(rng: Random, protocol: str) -> CrashRelease:
+    """Draw what a crash comes to, from a source of its own; Release is refused of classic groups."""
+    allowed = {c: w for c, w in CRASH_RELEASES.items() if protocol != ProtocolChoice.CLASSIC or c is not CrashRelease.RELEASE}
+    return pick(Random(f"crash release/{rng.getstate()[1][:4]}"), allowed)
 
 
 def _removal(rng: Random) -> Json:
@@ -251,17 +276,20 @@ def draw_others(rng: Random, team: Team) -> tuple[Team, ...]:
     if rivalry is Rivalry.NOBODY:
         return ()
     base: dict[str, Any] = {"container": "pay", "replicas": rng.randint(1, 3)}
-    plain: Json = {k: v for k, v in team.spec.items() if k != "identity"} | {"mode": "Manage", "suspend": False}
+    is_of_workers = team.spec.get("role") == RoleChoice.CONNECT
+    left_out = ("identity",) if is_of_workers else ("identity", "role")
+    plain: Json = {k: v for k, v in team.spec.items() if k not in left_out} | {"mode": "Manage", "suspend": False}
+    preset: Json = {"preset": team.identity["preset"]} if is_of_workers else {}
     if rivalry is Rivalry.APART:
-        return (Team(namespace="bill", workload="pay", name="payments", spec=plain | {"identity": {}}, **base),)
+        return (Team(namespace="bill", workload="pay", name="payments", spec=plain | {"identity": preset}, **base),)
     if rivalry is Rivalry.SAME_WORKLOAD:
-        identity: Json = {"template": "{podName}.{scope}"}
+        identity: Json = {"template": "{podName}.{scope}", **preset}
         return (Team(name=f"{GROUP}-2", spec=plain | {"identity": identity}, replicas=0, container="none"),)
     if team.is_scoped or not team.identity["exclusive"] or team.threads > 1:
         return ()
     template = team.identity["template"]
     workload = WORKLOAD if template in SAME_POD_NAMES else "pay"
-    identity = {"template": SAME_POD_NAMES.get(template, template), "exclusive": True, "method": "Auto"}
+    identity = {"template": SAME_POD_NAMES.get(template, template), "exclusive": True, "method": "Auto", **preset}
     start = team.set_spec.get("ordinals", {}).get("start", 0) + rng.randint(0, team.replicas - 1)
     return (
         Team(

@@ -138,6 +138,7 @@ def kinds(seed: int) -> set[str]:
 COUNTED = {
     "staticgroup_rounds_total": "round",
     "staticgroup_leave_outcomes_total": "leave answered",
+    "staticgroup_release_outcomes_total": "release answered",
     "staticgroup_kafka_problems_total": "Kafka problem",
     "staticgroup_watch_gaps_total": "watch gap",
 }

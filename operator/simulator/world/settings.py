@@ -78,6 +78,7 @@ def program(team: Team, settings: WorldSettings) -> ContainerSettings:
         group_id=GROUP,
         topics=(TOPIC,),
         protocol="classic" if settings.protocol == "classic" else "consumer",
+        protocol_type=(settings.team or team).protocol_type,
         library=LIBRARIES[settings.library],
         instance_id_variable=entry.instance_id_name,
         session_timeout_variable=entry.session_timeout_name,

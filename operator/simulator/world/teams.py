@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from staticgroup.api import names
-from staticgroup.api.injection import env_entries
-from staticgroup.api.resources.identity import EnvEntry, Identity
+from staticgroup.api.injection import env_entries, identity_of
+from staticgroup.api.resources.identity import EnvEntry
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.api.roles import RoleChoice
 
 from ..kubernetes.objects import Json
 from ..kubernetes.users import stateful_set
@@ -58,12 +60,17 @@ class Team:
     @cached_property
     def variables(self) -> EnvEntry:
         """Return the variables that the application reads."""
-        return env_entries(Identity.model_validate(self.identity))[0]
+        return env_entries(identity_of(StaticGroupSpec.model_validate(static_group(self)["spec"])))[0]
 
     @cached_property
     def suffixes(self) -> list[str]:
         """Return what the client appends to the id of a pod."""
-        return client_suffixes(self.identity)
+        return client_suffixes(self.identity, self.spec.get("role") or "Consumer")
+
+    @property
+    def protocol_type(self) -> Literal["consumer", "connect"]:
+        """Return of which type the group is that its pods join."""
+        return "connect" if self.spec.get("role") == RoleChoice.CONNECT else "consumer"
 
     @property
     def is_scoped(self) -> bool:

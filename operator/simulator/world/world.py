@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import prometheus_client
@@ -42,11 +42,21 @@ from ..kubernetes.objects import (
     uid_of,
 )
 from ..kubernetes.watch_log import Event
-from ..operators.gateway import WireLeave
+from ..operators.gateway import WireLeave, WireRelease
 from ..operators.process import RunningOperator, make_operator, note_orders
 from ..oracles.ground_truth import GroundTruth
 from ..oracles.issued_ids import Issue
-from ..oracles.promises import Effect, Leave, Rest, Safety, StatusHistory, Violation, judge_rest, secrets_shown
+from ..oracles.promises import (
+    Effect,
+    Leave,
+    Rest,
+    Safety,
+    SentRelease,
+    StatusHistory,
+    Violation,
+    judge_rest,
+    secrets_shown,
+)
 from . import teams
 from .settings import WorldSettings, plain_team, program
 from .teams import GROUP, NAMESPACE, TOPIC, WORKLOAD, Team
@@ -114,13 +124,19 @@ class World:
         cluster = self.server.get(NAMESPACES, "", "kube-system")
         assert cluster is not None
         self.truth = GroundTruth(
-            self.loop, self.processes, self.server.observers, uid_of(cluster), self._stopped_since_s
+            self.loop,
+            self.processes,
+            self.server.observers,
+            uid_of(cluster),
+            self._stopped_since_s,
+            self._reporting_since_s,
         )
         self.failure_recovery = FailureRecovery(self.server, self.loop, trace=self.trace)
         self.failure_recovery.switch(settings.has_failure_recovery)
         self.safety = Safety(self.truth, Settings().lease_duration_s, self._violated)
         self.statuses = StatusHistory(self._violated)
         self.kafka.on_applied.append(self._applied)
+        self.kafka.on_released.append(self._released)
         self.server.observers.append(self._observe)
         for namespace in dict.fromkeys(team.namespace for team in self.teams):
             self._create_connection(namespace)
@@ -190,6 +206,7 @@ class World:
         for hook in self.on_start:
             hook(running)
         running.gateway.on_leave.append(lambda sent: self._sent(running, sent))
+        running.gateway.on_release.append(lambda sent: self._sent_release(running, sent))
         self._trace(name, "operator starts")
         note_orders(running, self.loop)
         task = running.process.start(running.operator.run())
@@ -234,19 +251,40 @@ class World:
         leave = Leave(at_s=self.loop.time(), operator=running.name, group_id=sent.group_id, members=sent.members)
         self.safety.leave_sent(leave)
 
-    def _applied(self, applied: AppliedLeave) -> None:
-        if not any(o.gateway.link.name == applied.client for o in self.operators):
-            return
-        self.safety.leave_applied(
-            Effect(
-                at_s=applied.at_s,
-                operator=applied.client,
-                group_id=applied.group_id,
-                member_id=applied.member_id,
-                instance_id=applied.instance_id,
-                error_code=applied.error_code,
-                coordinator_epoch=self.coordinator_epoch,
+    def _sent_release(self, running: RunningOperator, sent: WireRelease) -> None:
+        self._trace(running.name, "sends a temporary leave", group=sent.group_id, id=sent.instance_id)
+        self.safety.release_sent(
+            SentRelease(
+                at_s=self.loop.time(),
+                operator=running.name,
+                group_id=sent.group_id,
+                member_id=sent.member_id,
+                instance_id=sent.instance_id,
+                member_epoch=sent.member_epoch,
             )
+        )
+
+    def _applied(self, applied: AppliedLeave) -> None:
+        if self._is_operators(applied):
+            self.safety.leave_applied(self._effect(applied))
+
+    def _released(self, applied: AppliedLeave) -> None:
+        if self._is_operators(applied):
+            self._trace(applied.client, "temporary leave applied", id=applied.instance_id, result=applied.error_code.name)
+            self.safety.release_applied(self._effect(applied))
+
+    def _is_operators(self, applied: AppliedLeave) -> bool:
+        return any(o.gateway.link.name == applied.client for o in self.operators)
+
+    def _effect(self, applied: AppliedLeave) -> Effect:
+        return Effect(
+            at_s=applied.at_s,
+            operator=applied.client,
+            group_id=applied.group_id,
+            member_id=applied.member_id,
+            instance_id=applied.instance_id,
+            error_code=applied.error_code,
+            coordinator_epoch=self.coordinator_epoch,
         )
 
     def _observe(self, resource: str, event: Event) -> None:
@@ -260,9 +298,12 @@ class World:
     def _stopped_since_s(self, operator: str, group_id: str) -> float | None:
         """Return since when an operator may write nothing to a group, by any of its StaticGroups."""
         running = next((o for o in reversed(self.operators) if o.name == operator), None)
-        told = [s for key, s in running.told_to_stop_s.items() if key[0] == group_id] if running is not None else []
-        stopped = [s for s in told if s is not None]
-        return max(stopped) if stopped and len(stopped) == len(told) else None
+        return _told_since_s(running.told_to_stop_s, group_id) if running is not None else None
+
+    def _reporting_since_s(self, operator: str, group_id: str) -> float | None:
+        """Return since when an operator may release nobody from a group, by any of its StaticGroups."""
+        running = next((o for o in reversed(self.operators) if o.name == operator), None)
+        return _told_since_s(running.told_to_report_s, group_id) if running is not None else None
 
     # looking ----------------------------------------------------------------------------------------------------------
 
@@ -391,11 +432,18 @@ class World:
 
     @property
     def leaves_sent(self) -> int:
-        """LeaveGroups that operators have put on the wire."""
-        return sum(len(o.gateway.leaves) for o in self.operators)
+        """LeaveGroups and temporary leaves that operators have put on the wire."""
+        return sum(len(o.gateway.leaves) + len(o.gateway.releases) for o in self.operators)
 
     def _rng(self, name: str) -> random.Random:
         return random.Random(f"{self.seed}/{name}/{len(self.operators)}")
 
     def _trace(self, who: str, what: str, **facts: object) -> None:
         self.trace.add(self.loop.time(), who, what, **facts)
+
+
+def _told_since_s(told_s: Mapping[tuple[str, str, str], float | None], group_id: str) -> float | None:
+    """Return since when every StaticGroup of a group has said so; None: one has not."""
+    told = [s for key, s in told_s.items() if key[0] == group_id]
+    since = [s for s in told if s is not None]
+    return max(since) if since and len(since) == len(told) else None

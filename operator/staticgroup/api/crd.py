@@ -38,7 +38,7 @@ Schema = dict[str, Any]
 Column = tuple[str, str, str, str, int]
 
 _GROUP_COLUMNS: Final[tuple[Column, ...]] = (
-    ("Group", "string", ".spec.groupId", "Consumer group.", 0),
+    ("Group", "string", ".spec.groupId", "Kafka's group.", 0),
     ("Protocol", "string", ".status.protocol", "Group protocol.", 0),
     ("Workload", "string", ".spec.workloadRef.name", "StatefulSet.", 0),
     ("Expected", "integer", ".status.members.expected", "Members that the replicas call for.", 0),

@@ -16,6 +16,8 @@ from . import names
 from .identifiers import SuffixStyle
 from .resources.durable import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod
 from .resources.identity import IMPLIED_SUFFIXES, EnvEntry, Identity, Preset
+from .resources.staticgroup import StaticGroupSpec
+from .roles import RoleChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,33 @@ _POD_NAME: Final = "{podName}"
 _CONSTANT: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
+def identity_of(spec: StaticGroupSpec) -> Identity:
+    """Return the identity that a spec asks for, with what its role implies in the place of defaults.
+
+    Notes
+    -----
+    Every function here takes this one. An application of Kafka Streams gives each thread the id that it was given and -1 to
+    -N (StreamsConfig.getMainConsumerConfigs), whatever names its variables.
+    """
+    wish = spec.identity
+    if spec.role is RoleChoice.CONNECT and wish.preset is Preset.GENERIC and not wish.env:
+        return wish.model_copy(update={"preset": Preset.CONNECT})
+    if spec.role is not RoleChoice.STREAMS:
+        return wish
+    implied: dict[str, object] = {}
+    if wish.preset is Preset.GENERIC and not wish.env:
+        implied["preset"] = Preset.KAFKA_STREAMS
+    if wish.suffix is SuffixStyle.AUTO:
+        implied["suffix"] = SuffixStyle.STREAMS
+    return wish.model_copy(update=implied)
+
+
+def implied_preset(spec: StaticGroupSpec) -> Preset | None:
+    """Return the preset that a spec asks for by its role alone; None where it says itself which."""
+    preset = identity_of(spec).preset
+    return preset if preset is not spec.identity.preset else None
+
+
 def env_names(preset: Preset) -> EnvNames | None:
     """Name the variables that a framework reads; None for Custom: then `identity.env` names them.
 
@@ -54,6 +83,10 @@ def env_names(preset: Preset) -> EnvNames | None:
             return _names_of("SPRING_KAFKA_CONSUMER_PROPERTIES")
         case Preset.KAFKA_STREAMS:
             return _names_of("KAFKA_STREAMS")
+        case Preset.CONNECT:  # Settings of connect_agent
+            return EnvNames(
+                instance_id="STATICGROUP_CONNECT_INSTANCE_ID", session_timeout="STATICGROUP_CONNECT_SESSION_TIMEOUT_MS"
+            )
         case Preset.CUSTOM:
             return None
 

@@ -27,6 +27,9 @@ SESSION_TIMEOUT_ANNOTATION: Final = f"{GROUP}/session-timeout-ms"
 # Environment variable with metadata.name, injected in front of the ids that the kubelet composes of it.
 POD_NAME_VARIABLE: Final = "STATICGROUP_POD_NAME"
 
+# Read by the agent in a Connect worker, in place of the worker's own scheduled.rebalance.max.delay.ms; set by users.
+REBALANCE_DELAY_VARIABLE: Final = "STATICGROUP_CONNECT_REBALANCE_DELAY_MS"
+
 # Set by the StatefulSet controller: always since 1.28 (KEP-4017).
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"

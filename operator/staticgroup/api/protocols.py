@@ -12,6 +12,7 @@ class ProtocolChoice(StrEnum):
     AUTO = "Auto"
     CLASSIC = "Classic"
     CONSUMER = "Consumer"
+    STREAMS = "Streams"
 
 
 class GroupProtocol(StrEnum):
@@ -19,4 +20,5 @@ class GroupProtocol(StrEnum):
 
     CLASSIC = "Classic"
     CONSUMER = "Consumer"
+    STREAMS = "Streams"
     UNKNOWN = "Unknown"

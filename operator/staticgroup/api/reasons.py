@@ -75,6 +75,7 @@ class Reason(StrEnum):
     ALL_MEMBERS_JOINED = "AllMembersJoined"
     MEMBERS_AWAY = "MembersAway"
     MEMBERS_MISSING = "MembersMissing"
+    WORKERS_WITHOUT_AGENT = "WorkersWithoutAgent"
     GROUP_NOT_FOUND = "GroupNotFound"
     SUFFIX_MISMATCH = "SuffixMismatch"
     PROTOCOL_MISMATCH = "ProtocolMismatch"
@@ -163,6 +164,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.ALL_MEMBERS_JOINED: _yes(_T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERS_AWAY: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERS_MISSING: _no(_T.MEMBERSHIP_COMPLETE),
+        Reason.WORKERS_WITHOUT_AGENT: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.GROUP_NOT_FOUND: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.SUFFIX_MISMATCH: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.PROTOCOL_MISMATCH: _no(_T.READY, _T.MEMBERSHIP_COMPLETE),

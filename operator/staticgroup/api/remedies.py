@@ -22,6 +22,16 @@ def restart_pod(namespace: str, pod_name: str) -> str:
     return f"a fenced client does not come back by itself, restart its pod: {_delete(namespace, pod_name)}"
 
 
+def wait_for_session(namespace: str, pod_name: str) -> str:
+    """Say what to do about a pod whose client is refused because the member of its crashed process is still in the group."""
+    return f"{_SESSION_OVER} {_delete(namespace, pod_name)}"
+
+
+def let_in(namespace: str, pod_name: str) -> str:
+    """Say the same where the operator is only asked to report it."""
+    return f"set spec.crashRelease to Release, or {_SESSION_OVER} {_delete(namespace, pod_name)}"
+
+
 def end_pod(namespace: str, pod_name: str) -> str:
     """Say how the member of a live pod that nothing ends comes to leave."""
     return f"it leaves once that pod has ended, which nothing does now; if it is not needed: {_delete(namespace, pod_name)}"
@@ -46,6 +56,21 @@ def take_ids() -> str:
         "members without group.instance.id are in the group, so look whether the clients take theirs from the variable that "
         "spec.identity names"
     )
+
+
+def run_agent() -> str:
+    """Say what to do where Connect workers are in the group without the ids that their pods carry."""
+    return "start the workers with the agent and read its first line in their log, see docs/guide/kafka-connect.md"
+
+
+def restart_worker(namespace: str, pod_name: str) -> str:
+    """Say what brings back a Connect worker whose pod is Ready but which is not in the group; a fenced one ends by itself."""
+    return f"read the log of its worker, and restart its pod: {_delete(namespace, pod_name)}"
+
+
+def name_worker(pod_name: str) -> str:
+    """Say which field gives a Connect worker an address that outlives its pod."""
+    return f"set rest.advertised.host.name to {pod_name}.<headless service>, see docs/guide/kafka-connect.md"
 
 
 def give_ids(namespace: str, workload_name: str) -> str:
@@ -95,4 +120,5 @@ def _delete(namespace: str, pod_name: str) -> str:
     return f"kubectl -n {namespace} delete pod {pod_name}"
 
 
+_SESSION_OVER: Final = "once the session has expired, for a client that stays Ready and does not ask again (librdkafka):"
 _ENDED: Final = "if its process has surely ended"

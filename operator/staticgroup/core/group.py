@@ -1,7 +1,7 @@
-"""What Kafka says about one group, in one shape for both membership protocols.
+"""What Kafka says about one group, in one shape for all membership protocols.
 
-Classic groups (DescribeGroups) and KIP-848 groups (ConsumerGroupDescribe) are read by different calls;
-the decisions need the same few facts of both. A `GroupView` exists only for a group that was read
+Classic groups (DescribeGroups), KIP-848 groups (ConsumerGroupDescribe) and streams groups (StreamsGroupDescribe) are read by
+different calls; the decisions need the same few facts of each. A `GroupView` exists only for a group that was read
 completely: an answer that hides members (for example error 29 of ConsumerGroupDescribe) is a problem
 value, never an empty group.
 """
@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+LEAVE_EPOCH = -1
 STATIC_MEMBER_AWAY_EPOCH = -2
+"""LEAVE_GROUP_MEMBER_EPOCH and LEAVE_GROUP_STATIC_MEMBER_EPOCH of the requests of KIP-848 and KIP-1071."""
 
 
 class GroupType(StrEnum):
@@ -26,14 +28,35 @@ class GroupType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerView:
+    """What a Kafka Connect worker has said of itself and was told, as far as that can be read.
+
+    Parameters
+    ----------
+    host: of its advertised REST URL; "" when unknown.
+    connectors, tasks: that it holds; None when unknown, as during a rebalance.
+    delay_ms: at the last rebalance, how long the leader went on keeping the work of a lost worker for its return; 0: not at all.
+    is_whole: all of its work is stored with the group, so that a new process with the same id is given all of it back.
+    """
+
+    host: str = ""
+    connectors: int | None = None
+    tasks: int | None = None
+    delay_ms: int = 0
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
     """One member as the coordinator described it.
 
     Parameters
     ----------
     instance_id: group.instance.id; None for a dynamic member.
-    member_epoch: KIP-848 only; -2 while a static member is away on purpose; None for classic groups.
+    member_epoch: KIP-848 and KIP-1071 only; -2 while a static member is away on purpose; None for classic groups.
     client_id, client_host: of the member's first incarnation in a classic group; never a link to a pod.
+    assigned_partitions: what it works on, in a streams group its active tasks; None when that cannot be read.
+    worker: of a member of a Connect cluster; None of others.
     """
 
     member_id: str
@@ -42,10 +65,11 @@ class MemberView:
     client_host: str = ""
     member_epoch: int | None = None
     assigned_partitions: int | None = None
+    worker: WorkerView | None = None
 
     @property
     def is_away(self) -> bool:
-        """True for a KIP-848 static member that is away on purpose (LEAVE_GROUP_STATIC_MEMBER_EPOCH)."""
+        """True for a static member that is away on purpose (LEAVE_GROUP_STATIC_MEMBER_EPOCH)."""
         return self.member_epoch == STATIC_MEMBER_AWAY_EPOCH
 
 
@@ -55,10 +79,11 @@ class GroupView:
 
     Parameters
     ----------
-    state: as Kafka spells it (Stable, PreparingRebalance, CompletingRebalance, Empty, Dead, Assigning, Reconciling).
-    protocol_type: "consumer", "connect", ... of a classic group; "" when the group has none yet.
+    state: as Kafka spells it (Stable, PreparingRebalance, CompletingRebalance, Empty, Dead, Assigning, Reconciling, NotReady).
+    protocol_type: "consumer", "connect", ... of a classic group, "consumer" or "streams" of the others; "" when the group has
+        none yet.
     coordinator: "<node id>@<host>:<port>" of the broker that answered.
-    group_epoch, assignment_epoch: KIP-848 only; None for classic groups.
+    group_epoch, assignment_epoch: KIP-848 and KIP-1071 only; None for classic groups.
     """
 
     group_id: str
@@ -75,7 +100,7 @@ class GroupView:
         """True when no rebalance or reconciliation is in flight.
 
         Without epochs: Stable or Empty. With epochs: group epoch = assignment epoch = all member epochs, where a static
-        member that is away on purpose (-2) does not count (GroupMetadataManager.consumerGroupLeave).
+        member that is away on purpose (-2) does not count (GroupMetadataManager.consumerGroupLeave, streamsGroupLeave).
         """
         if self.group_epoch is None:
             return self.state in ("Stable", "Empty")
@@ -148,8 +173,19 @@ class KafkaProblem:
     missing_acl: str = ""
 
 
+class LeaveCall(StrEnum):
+    """By which call a static member leaves on behalf of its dead process; each compares both of its ids first.
+
+    Sources: GroupMetadataManager.classicGroupLeave and consumerGroupLeave; for the last one streamsGroupLeave (Kafka 4.4).
+    """
+
+    LEAVE_GROUP = "LeaveGroup"
+    CONSUMER_HEARTBEAT = "ConsumerGroupHeartbeat"
+    STREAMS_HEARTBEAT = "StreamsGroupHeartbeat"
+
+
 class LeaveOutcome(StrEnum):
-    """What the coordinator answered for one entry of a LeaveGroup request."""
+    """What the coordinator answered for one member that was to be removed."""
 
     REMOVED = "Removed"
     FENCED = "Fenced"
@@ -160,9 +196,9 @@ class LeaveOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveEntry:
-    """A compare-and-set removal of one static member (KIP-345; LeaveGroup v3+).
+    """A compare-and-set removal of one static member (KIP-345; LeaveGroup v3+, StreamsGroupHeartbeat with member epoch -1).
 
-    Both ids are mandatory: with the instance id alone the broker removes whoever holds it.
+    Both ids are mandatory: with one of them alone the broker removes whoever holds it.
     """
 
     member_id: str
@@ -176,7 +212,7 @@ class LeaveEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveResult:
-    """What one LeaveGroup request brought.
+    """What one batch of removals brought.
 
     Parameters
     ----------
@@ -187,3 +223,43 @@ class LeaveResult:
 
     coordinator: str
     outcomes: tuple[LeaveOutcome, ...]
+
+
+class ReleaseOutcome(StrEnum):
+    """What the coordinator answered to a temporary leave."""
+
+    RELEASED = "Released"
+    FENCED = "Fenced"
+    UNKNOWN = "UnknownMember"
+    NOT_AUTHORIZED = "NotAuthorized"
+    RETRY = "Retry"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseEntry:
+    """A compare-and-set temporary leave of one static member (KIP-848, KIP-1071; a heartbeat with member epoch -2).
+
+    Both ids are mandatory: the coordinator refuses the instance id of one member with the member id of another
+    (GroupMetadataManager.consumerGroupLeave, streamsGroupLeave).
+    """
+
+    member_id: str
+    instance_id: str
+
+    def __post_init__(self) -> None:
+        if not (self.member_id and self.instance_id):
+            raise ValueError("a temporary leave needs both member.id and group.instance.id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseResult:
+    """What one temporary leave brought.
+
+    Parameters
+    ----------
+    coordinator: "<node id>@<host>:<port>" of the broker that was asked.
+    outcome: RETRY means that the broker may or may not have acted.
+    """
+
+    coordinator: str
+    outcome: ReleaseOutcome

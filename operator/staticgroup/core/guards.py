@@ -20,7 +20,8 @@ from .evidence.chain import ChainClause, ChainVerdict, Incarnation, IncarnationS
 from .findings import Finding, Subject
 from .group import GroupView, MemberView
 from .ids.naming import ordinal_of_pod
-from .protocols import can_leave
+from .protocols import leaves_by
+from .roles import role_of
 from .seats import OVERDUE_AFTER_S, Seat
 from .snapshot import Snapshot
 
@@ -106,7 +107,7 @@ class Candidate:
 class Hit(NamedTuple):
     """Why a guard holds a candidate back; see `Finding`."""
 
-    guard: Guard
+    guard: StrEnum
     sentence: str
     remedy: str = ""
     requeue_after_s: float | None = None
@@ -130,9 +131,10 @@ def policy_never(c: Candidate) -> Hit | None:
 
 
 def unsupported_group(c: Candidate) -> Hit | None:
-    """Hold for groups LeaveGroup does not serve (it answers UNKNOWN_MEMBER_ID for Streams and share groups)."""
-    if not can_leave(c.group):
-        return Hit(Guard.UNSUPPORTED_GROUP, f"the group is of type {c.group.group_type.value}")
+    """Hold for groups from which nobody can be removed, and for those that pods of this role cannot be in."""
+    if leaves_by(c.group) is None or not role_of(c.spec).may_be_in(c.group):
+        kind = f" and protocol type {c.group.protocol_type}" if c.group.protocol_type else ""
+        return Hit(Guard.UNSUPPORTED_GROUP, f"the group is of type {c.group.group_type.value}{kind}, and spec.role is {c.spec.role.value}")
     return None
 
 
@@ -334,7 +336,7 @@ def held(candidate: Candidate, hit: Hit) -> Finding:
     """Word why a removal is held back."""
     seat = candidate.seat
     return Finding(
-        kind=_KINDS.get(hit.guard, ExceptionKind.HELD),
+        kind=next((kind for guard, kind in _KINDS.items() if guard is hit.guard), ExceptionKind.HELD),
         reason=hit.guard.value,
         sentence=hit.sentence,
         remedy=hit.remedy,

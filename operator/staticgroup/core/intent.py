@@ -14,6 +14,7 @@ from .ids.naming import Naming, naming_of
 from .next_pods.injection import InjectionPlan, plan_injection
 from .next_pods.timeouts import TimeoutPlan, plan_timeout
 from .protocols import protocol_in_force
+from .roles import protocol_asked_for
 from .snapshot import History, Snapshot
 from .workload import WorkloadView
 
@@ -60,7 +61,7 @@ def next_pods(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> tu
     timeout = plan_timeout(
         spec.session_timeout,
         snapshot.workload,
-        protocol_in_force(spec.protocol, snapshot.group),
+        protocol_in_force(protocol_asked_for(spec), snapshot.group),
         snapshot.bounds,
         advice=snapshot.advice,
         kept_ms=history.fleet_timeout_ms,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .group import KafkaProblem, LeaveOutcome
+from .group import KafkaProblem, LeaveOutcome, ReleaseOutcome
 from .plan import Removal
-from .snapshot import NOTHING_REMEMBERED, History, RemovalRecord, SeatMemory
+from .releases import Release
+from .snapshot import NOTHING_REMEMBERED, History, ReleaseRecord, RemovalRecord, SeatMemory
 
 REMOVALS_MAX = 100
 """Most removals remembered for zombie detection; the oldest settled ones go first."""
@@ -19,14 +20,19 @@ class Executed:
 
     Parameters
     ----------
-    removals, outcomes: entries of the batch LeaveGroup and the coordinator's answer to each, in order.
+    removals, outcomes: entries of the batch and the coordinator's answer to each, in order.
     problem: why nothing could be sent; None when it was sent or nothing was to be sent.
+    releases, release_outcomes: temporary leaves, and the coordinator's answer to each, in order.
+    release_problem: why one could not be sent.
     observe_only: the plan was not executed because the operator may only observe.
     """
 
     removals: tuple[Removal, ...] = ()
     outcomes: tuple[LeaveOutcome, ...] = ()
     problem: KafkaProblem | None = None
+    releases: tuple[Release, ...] = ()
+    release_outcomes: tuple[ReleaseOutcome, ...] = ()
+    release_problem: KafkaProblem | None = None
     observe_only: bool = False
 
     @property
@@ -38,7 +44,7 @@ class Executed:
 def with_outcomes(
     history: History, removals: Sequence[Removal], outcomes: Sequence[LeaveOutcome], coordinator: str, now_s: float
 ) -> History:
-    """Return the history after one batch LeaveGroup.
+    """Return the history after one batch of removals.
 
     Parameters
     ----------
@@ -65,6 +71,23 @@ def with_outcomes(
             )
             seats[key] = replace(seats.get(key, NOTHING_REMEMBERED), removal=record)
     return replace(history, seats=_bounded(seats))
+
+
+def with_release(history: History, release: Release, outcome: ReleaseOutcome, coordinator: str, now_s: float) -> History:
+    """Return the history after one temporary leave.
+
+    Notes
+    -----
+    Whatever may have been carried out is remembered, so that no member is released twice: one that comes back after it lives.
+    """
+    if outcome not in (ReleaseOutcome.RELEASED, ReleaseOutcome.RETRY):
+        return history
+    key, seats = release.entry.instance_id, dict(history.seats)
+    record = ReleaseRecord(
+        member_id=release.entry.member_id, coordinator=coordinator, sent_at_s=now_s, pod_uid=release.pod.uid
+    )
+    seats[key] = replace(seats.get(key, NOTHING_REMEMBERED), release=record)
+    return replace(history, seats=seats)
 
 
 def _bounded(seats: Mapping[str, SeatMemory]) -> Mapping[str, SeatMemory]:

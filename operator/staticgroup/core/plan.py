@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, TooManyIdsError
 from ..api.resources.identity import InjectionMethod
-from ..api.resources.staticgroup import StaticGroupSpec
+from ..api.resources.staticgroup import CrashRelease, StaticGroupSpec
+from .connect import ConnectLoad, load_of, work_after
 from .evidence.chain import ChainVerdict, Incarnation
 from .evidence.continuity import Checkpoint
 from .evidence.spans import SpanReason
 from .findings import Finding
-from .group import GroupView, KafkaProblem, LeaveEntry
+from .group import GroupView, KafkaProblem, LeaveCall, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held, is_kept_for_good
 from .ids.naming import Naming, naming_of
 from .ids.retired import without_retired
@@ -26,8 +27,9 @@ from .intent import Intent, expected_ids, intent_of, next_pods
 from .next_pods.in_force import judged
 from .next_pods.injection import InjectionPlan, InjectionVerdict
 from .next_pods.timeouts import TimeoutPlan
-from .protocols import can_leave, protocol_in_force
-from .roles import role_of
+from .protocols import leaves_by, protocol_in_force
+from .releases import Release, ReleaseGuard, crashed_seats, crashes_of, may_be_read, plan_releases
+from .roles import CONNECT, protocol_asked_for, role_of
 from .seats import Seat, SeatTable, Standing, departed_seats, lay, pods_without_id
 from .snapshot import EPOCH_UNKNOWN, History, Snapshot
 
@@ -54,9 +56,10 @@ class Removal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveMembers:
-    """Remove members in one batch LeaveGroup, each by its pair of ids."""
+    """Remove members in one batch, each by its pair of ids; `by` is the call that removes members of such a group."""
 
     group_id: str
+    by: LeaveCall
     removals: tuple[Removal, ...]
 
 
@@ -69,18 +72,24 @@ class Plan:
     actions: writes to Kafka; the shell executes them unless it may only observe.
     held: removals that were not planned, each with the guard that holds it as its reason.
     history: what is remembered after this round, before the outcomes of the actions.
+    releases: crashed members to let go for a while, each by its pair of ids; executed or not likewise.
+    locked_out: crashed members that are not released, each with why.
     table: None when the group could not be read.
     too_large: why nothing is decided about a workload that calls for too many ids; "" when it does not.
     pods_without_id: pods that run without the id of their ordinal, known whether or not the group could be read.
+    load: what the workers of a Connect cluster hold; None of other groups, and where it is not known.
     suffix: foreign members that hold an id of ours but for what their client appends; None when there are none.
     requeue_after_s: when to look again if nothing happens before.
     """
 
     actions: tuple[RemoveMembers, ...] = ()
     held: tuple[Finding, ...] = ()
+    releases: tuple[Release, ...] = ()
+    locked_out: tuple[Finding, ...] = ()
     table: SeatTable | None = None
     pods_without_id: tuple[Incarnation, ...] = ()
     suffix: SuffixMismatch | None = None
+    load: ConnectLoad | None = None
     naming: Naming | None = None
     identity_error: str = ""
     too_large: str = ""
@@ -106,7 +115,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided
         return Plan(history=history)
     timeout, injection = next_pods(spec, snapshot, history)
-    timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(spec.protocol, snapshot.group))
+    timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(protocol_asked_for(spec), snapshot.group))
     base = Plan(
         timeout=timeout,
         injection=injection,
@@ -143,17 +152,29 @@ def _about_members(
     if isinstance(group, KafkaProblem):
         return base
     table = lay(role_of(spec), naming, expected, snapshot, group, base.history, now_s)
-    history = without_retired(replace(base.history, seats=table.memories()), naming, snapshot, group, now_s)
+    load = load_of(group, base.history.connect_work) if table.role is CONNECT else None
+    history = replace(
+        base.history, seats=table.memories(), connect_work=work_after(load, base.history.connect_work)
+    )
+    history = without_retired(history, naming, snapshot, group, now_s)
     removals, kept = _plan_removals(spec, snapshot, group, table, naming, now_s)
-    actions = (RemoveMembers(group_id=group.group_id, removals=removals),) if removals else ()
+    intent = Intent(naming=naming, expected=expected)
+    crashes = crashes_of(spec, snapshot, group, crashed(spec, snapshot, base.history, intent), naming, now_s)
+    releases, locked_out = plan_releases(crashes)
+    table = table.with_locked_out({f.subject.instance_id or "" for f in locked_out if f.reason == ReleaseGuard.REPORT_ONLY})
+    by = leaves_by(group)
+    actions = (RemoveMembers(group_id=group.group_id, by=by, removals=removals),) if removals and by is not None else ()
     return replace(
         base,
         actions=actions,
         held=kept,
+        releases=releases,
+        locked_out=locked_out,
         table=table,
-        suffix=suffix_mismatch(spec.identity, history.injected, naming, table, snapshot.told_elsewhere),
+        load=load,
+        suffix=suffix_mismatch(spec, history.injected, naming, table, snapshot.told_elsewhere),
         history=history,
-        requeue_after_s=_requeue_after_s(table, kept, history, bool(actions)),
+        requeue_after_s=_requeue_after_s(table, (*kept, *locked_out), history, bool(actions or releases)),
     )
 
 
@@ -173,7 +194,7 @@ def _silenced(before: History, history: History) -> History:
 def reads_needed(
     spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float, intent: Intent | None = None
 ) -> tuple[Seat, ...]:
-    """Return the departed seats to read afresh before a removal can be planned: those whose chain proves the end already.
+    """Return the seats to read afresh before anything can be planned: departed and crashed ones whose evidence is there already.
 
     Parameters
     ----------
@@ -182,19 +203,33 @@ def reads_needed(
 
     Returns
     -------
-    At most `READS_MAX`; those that a guard keeps whatever is read come last.
+    At most `READS_MAX`; crashed ones first, those that a guard keeps whatever is read last.
     """
     intent = intent or intent_of(spec, snapshot, history)
     group = snapshot.group
-    if intent is None or not isinstance(group, GroupView) or not can_leave(group):
+    if intent is None or not isinstance(group, GroupView) or leaves_by(group) is None:
         return ()
+    seats = crashed(spec, snapshot, history, intent)
+    crashes = crashes_of(spec, snapshot, group, seats, intent.naming, now_s)
+    urgent = tuple(crash.seat for crash in crashes if may_be_read(crash))[:READS_MAX]
     found = departed(spec, snapshot, history, now_s, intent)
     ripe = [seat for seat in found if seat.verdict is not None and seat.verdict.is_proven]
     if len(ripe) > READS_MAX:
         candidates = _candidates(spec, snapshot, group, ripe, intent.naming, now_s)
         kept = {candidate.seat.key for candidate in candidates if is_kept_for_good(candidate)}
         ripe.sort(key=lambda seat: (seat.key in kept, seat.key))
-    return tuple(ripe[:READS_MAX])
+    return (*urgent, *ripe[: READS_MAX - len(urgent)])
+
+
+def crashed(
+    spec: StaticGroupSpec, snapshot: Snapshot, history: History, intent: Intent | None = None
+) -> tuple[Seat, ...]:
+    """Return the wanted seats that `plan` will find crashed; none while it decides nothing. `intent` as for `reads_needed`."""
+    intent = intent or intent_of(spec, snapshot, history)
+    group = snapshot.group
+    if intent is None or not isinstance(group, GroupView) or spec.crash_release is CrashRelease.OFF:
+        return ()
+    return crashed_seats(role_of(spec), intent.naming, intent.expected, snapshot, group, history)
 
 
 def departed(
@@ -300,7 +335,8 @@ def _why(c: Candidate) -> str:
 def _requeue_after_s(table: SeatTable, kept: tuple[Finding, ...], history: History, acting: bool) -> float:
     """Return the earliest moment at which looking again without an event can help."""
     waits = [finding.requeue_after_s for finding in kept if finding.requeue_after_s is not None]
-    if acting or any(r.settled_at_s is None for r in history.removals):
+    are_open = any(m.release is not None and m.release.settled_at_s is None for m in history.seats.values())
+    if acting or are_open or any(r.settled_at_s is None for r in history.removals):
         waits.append(VERIFY_REQUEUE_S)
     if any(seat.standing not in (Standing.JOINED, Standing.VACATED) for seat in table.seats):
         waits.append(ACTIVE_REQUEUE_S)

@@ -1,4 +1,4 @@
-"""The membership protocols, one object each: how their session timeout is set, and whether a static member can be removed.
+"""The membership protocols, one object each: how their session timeout is set, and by which call a static member is removed.
 
 Whoever adds one says here what it is; how it is described stands in `kafka.describe`. What a group of a protocol looks like
 needs no protocol: a group that has epochs is settled when they are equal, see `GroupView.is_settled`.
@@ -13,7 +13,7 @@ from typing import Final
 
 from ..api.protocols import GroupProtocol, ProtocolChoice
 from ..api.recommendation import Setting
-from .group import GroupType, GroupView, KafkaProblem
+from .group import GroupType, GroupView, KafkaProblem, LeaveCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,10 @@ class Protocol:
     Parameters
     ----------
     group_type: as ListGroups v5 names it.
-    can_leave: LeaveGroup removes its static members (it answers UNKNOWN_MEMBER_ID for Streams and share groups).
+    leaves_by: the call that removes its static members; None: there is none (LeaveGroup answers UNKNOWN_MEMBER_ID for streams
+        and share groups).
+    released_by: the call by which a static member leaves for a while. Until it has left its successor is refused
+        (UNRELEASED_INSTANCE_ID). None in a classic group, where the successor replaces it.
     told_as: in statuses and journals; None: it is not told.
     chosen_by: what `spec.protocol` calls it; None: it cannot be asked for.
     prefix: of the brokers' settings `<prefix>min.session.timeout.ms` and `<prefix>max.session.timeout.ms`; "" without such.
@@ -34,7 +37,8 @@ class Protocol:
     """
 
     group_type: GroupType
-    can_leave: bool = False
+    leaves_by: LeaveCall | None = None
+    released_by: LeaveCall | None = None
     told_as: GroupProtocol | None = None
     chosen_by: ProtocolChoice | None = None
     prefix: str = ""
@@ -45,7 +49,7 @@ class Protocol:
 
 CLASSIC: Final = Protocol(
     group_type=GroupType.CLASSIC,
-    can_leave=True,
+    leaves_by=LeaveCall.LEAVE_GROUP,
     told_as=GroupProtocol.CLASSIC,
     chosen_by=ProtocolChoice.CLASSIC,
     prefix="group.",
@@ -54,7 +58,8 @@ CLASSIC: Final = Protocol(
 )
 CONSUMER: Final = Protocol(
     group_type=GroupType.CONSUMER,
-    can_leave=True,
+    leaves_by=LeaveCall.LEAVE_GROUP,
+    released_by=LeaveCall.CONSUMER_HEARTBEAT,
     told_as=GroupProtocol.CONSUMER,
     chosen_by=ProtocolChoice.CONSUMER,
     prefix="group.consumer.",
@@ -62,7 +67,14 @@ CONSUMER: Final = Protocol(
     recommended_as=Setting.CONSUMER_SESSION_TIMEOUT,
 )
 STREAMS: Final = Protocol(
-    group_type=GroupType.STREAMS, prefix="group.streams.", group_setting="streams.session.timeout.ms"
+    group_type=GroupType.STREAMS,
+    leaves_by=LeaveCall.STREAMS_HEARTBEAT,
+    released_by=LeaveCall.STREAMS_HEARTBEAT,
+    told_as=GroupProtocol.STREAMS,
+    chosen_by=ProtocolChoice.STREAMS,
+    prefix="group.streams.",
+    group_setting="streams.session.timeout.ms",
+    recommended_as=Setting.STREAMS_SESSION_TIMEOUT,
 )
 SHARE: Final = Protocol(group_type=GroupType.SHARE)
 
@@ -90,10 +102,16 @@ def chosen_by(choice: ProtocolChoice) -> Protocol | None:
     return next((p for p in PROTOCOLS.values() if p.chosen_by is choice), None)
 
 
-def can_leave(group: GroupView | KafkaProblem) -> bool:
-    """True when LeaveGroup removes static members of a group as described."""
+def leaves_by(group: GroupView | KafkaProblem) -> LeaveCall | None:
+    """Return the call that removes static members of a group as described; None when none does."""
     protocol = PROTOCOLS.get(group.group_type) if isinstance(group, GroupView) else None
-    return protocol is not None and protocol.can_leave
+    return protocol.leaves_by if protocol is not None else None
+
+
+def released_by(group: GroupView | KafkaProblem) -> LeaveCall | None:
+    """Return the call by which a static member of a group as described leaves for a while; None when it need not or cannot."""
+    protocol = PROTOCOLS.get(group.group_type) if isinstance(group, GroupView) else None
+    return protocol.released_by if protocol is not None else None
 
 
 def told_as(group: GroupView | KafkaProblem) -> GroupProtocol | None:

@@ -8,15 +8,25 @@ that was fenced and never says so). Members without a seat are foreign (static, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from .evidence.chain import ChainVerdict, Gap, Incarnation, IncarnationState, gap_of, judge
 from .group import GroupType, GroupView, MemberView
 from .ids.naming import Naming
-from .roles import Role
-from .snapshot import NOTHING_REMEMBERED, Evidence, FreshRead, History, RemovalRecord, SeatMemory, Snapshot
+from .protocols import released_by
+from .roles import CONSUMER, Role
+from .snapshot import (
+    NOTHING_REMEMBERED,
+    Evidence,
+    FreshRead,
+    History,
+    ReleaseRecord,
+    RemovalRecord,
+    SeatMemory,
+    Snapshot,
+)
 
 MISSING_AFTER_READY_S = 30.0
 """A Ready pod gets this long to join before its member counts as missing: librdkafka joins within 1-3 s, and a
@@ -41,6 +51,8 @@ class Standing(StrEnum):
     WITHOUT_POD = "WithoutPod"
     """Away likewise, and there is no pod of its name."""
     MISSING = "Missing"
+    LOCKED_OUT = "LockedOut"
+    """Its holder has crashed, and until that one has left nobody else is let in."""
     UNISSUED = "Unissued"
     """Its pod runs without the id, so that nobody can hold it yet; whatever other ids it has."""
     DEPARTED = "Departed"
@@ -56,10 +68,11 @@ class Seat:
     ----------
     key: the id that its holder shows. ordinal: -1 for the memory of an id that no template makes any more.
     pod_name: of the pod that would carry the id; "" likewise.
-    pod_names: of a departed seat, all the pods that may hold the id by one template or another; `pod_name` is the first.
+    pod_names: of a departed or crashed seat, all the pods that may hold the id by one template or another; `pod_name` is the first.
     holders: described members that hold it; the broker allows one, more is a reading on which nothing is decided.
     memory: as of this reading.
-    verdict: of a departed seat, whether every process that can hold it is proven dead; None for others.
+    verdict: of a departed seat, whether every process that can hold it is proven dead; of a crashed one, whether every other
+        than that of its pod is; None for others.
     """
 
     key: str
@@ -96,11 +109,13 @@ class SeatTable:
     ----------
     seats: wanted ones by ordinal, then departed and vacated ones by key.
     foreign: static members whose id this StaticGroup never issued. dynamic: members without an id.
+    role: of the members.
     """
 
     seats: tuple[Seat, ...] = ()
     foreign: tuple[MemberView, ...] = ()
     dynamic: tuple[MemberView, ...] = ()
+    role: Role = CONSUMER
 
     def of(self, *standings: Standing) -> tuple[Seat, ...]:
         """Return the seats that stand in one of these ways."""
@@ -121,6 +136,13 @@ class SeatTable:
         """Keys that more than one described member holds."""
         return frozenset(seat.key for seat in self.seats if len(seat.holders) > 1)
 
+    def with_locked_out(self, keys: Collection[str]) -> SeatTable:
+        """Return the table in which the holders of these seats are known to have crashed."""
+        if not keys:
+            return self
+        told = (replace(seat, standing=Standing.LOCKED_OUT) if seat.key in keys else seat for seat in self.seats)
+        return replace(self, seats=tuple(told))
+
     def memories(self) -> Mapping[str, SeatMemory]:
         """Return what is to be remembered of the seats."""
         return {seat.key: seat.memory for seat in self.seats if seat.memory != NOTHING_REMEMBERED}
@@ -136,7 +158,7 @@ def lay(
     ----------
     expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds. now_s: seconds since the Unix epoch.
     """
-    held = _held(role, group)
+    held = holders_of(role, group)
     reading = _Reading(group, snapshot, history, now_s)
     seats = [
         reading.wanted(key, ordinal, f"{naming.schemes[0].workload_name}-{ordinal}", held.get(key, ()))
@@ -146,7 +168,7 @@ def lay(
     seats += _vacated(naming, expected, held, reading)
     foreign = (m for key in sorted(held) if key not in expected and naming.ordinal_of(key) is None for m in _sorted(held[key]))
     dynamic = sorted((m for m in group.members if role.key_of(m) is None), key=lambda m: m.member_id)
-    return SeatTable(seats=tuple(seats), foreign=tuple(foreign), dynamic=tuple(dynamic))
+    return SeatTable(seats=tuple(seats), foreign=tuple(foreign), dynamic=tuple(dynamic), role=role)
 
 
 def departed_seats(
@@ -154,11 +176,11 @@ def departed_seats(
     now_s: float,
 ) -> tuple[Seat, ...]:
     """Return only the departed seats of `lay`, judged by the evidence that is there so far; parameters as there."""
-    held = {key: holders for key, holders in _held(role, group).items() if key not in expected}
+    held = {key: holders for key, holders in holders_of(role, group).items() if key not in expected}
     return tuple(_departed(naming, expected, held, _Reading(group, snapshot, history, now_s)))
 
 
-def _held(role: Role, group: GroupView) -> dict[str, list[MemberView]]:
+def holders_of(role: Role, group: GroupView) -> dict[str, list[MemberView]]:
     """Return who holds each key, in the order of the reading."""
     held: dict[str, list[MemberView]] = {}
     for member in group.members:
@@ -204,6 +226,7 @@ class _Reading:
 
     def __init__(self, group: GroupView, snapshot: Snapshot, history: History, now_s: float) -> None:
         self.group, self.snapshot, self.history, self.now_s = group, snapshot, history, now_s
+        self._can_release = released_by(group) is not None
         self._member_ids = {m.member_id for m in group.members}
         live = [pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE]
         self._by_name = {pod.pod_name: pod for pod in live}
@@ -221,22 +244,31 @@ class _Reading:
         before = self.history.seats.get(key, NOTHING_REMEMBERED)
         sightings = self._sightings(key, before, holders)
         absent_since_s = None if holders else self.now_s if before.absent_since_s is None else before.absent_since_s
-        memory = SeatMemory(sightings=sightings, absent_since_s=absent_since_s)
-        standing = self._standing(key, pod_name, holders, absent_since_s)
+        memory = SeatMemory(
+            sightings=sightings,
+            absent_since_s=absent_since_s,
+            described=self._described(before, holders, pod_name),
+            release=self._settled(before.release, holders),
+        )
+        standing = self._standing(key, pod_name, holders, memory)
         return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=standing, holders=tuple(holders), memory=memory)
 
     def _standing(
-        self, key: str, pod_name: str, holders: Sequence[MemberView], absent_since_s: float | None
+        self, key: str, pod_name: str, holders: Sequence[MemberView], memory: SeatMemory
     ) -> Standing:
         """Tell how a wanted seat stands.
 
         Notes
         -----
-        Where pods are made one after the other, a seat waits for its pod as long as others become Ready.
+        Where pods are made one after the other, a seat waits for its pod as long as others become Ready. A client that was
+        refused before its predecessor was released may never ask again (librdkafka).
         """
+        pod, absent_since_s = self._by_name.get(pod_name), memory.absent_since_s
         if holders:
+            is_refused = memory.release is not None and memory.release.member_id == holders[0].member_id
+            if holders[0].is_away and is_refused and pod is not None and self._ready_for_s(pod) >= MISSING_AFTER_READY_S:
+                return Standing.MISSING
             return Standing.AWAY if holders[0].is_away else Standing.JOINED
-        pod = self._by_name.get(pod_name)
         absent_for_s = self.now_s - (self.now_s if absent_since_s is None else absent_since_s)
         if pod is None:
             is_stuck = min(absent_for_s, self.now_s - self._news_s) >= OVERDUE_AFTER_S
@@ -291,6 +323,22 @@ class _Reading:
         """Return a seat that was removed and is not wanted again."""
         memory = SeatMemory(removal=self._verified(record))
         return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=Standing.VACATED, memory=memory)
+
+    def _described(
+        self, before: SeatMemory, holders: Iterable[MemberView], pod_name: str
+    ) -> tuple[tuple[str, float], ...]:
+        """Note since when each holder is described, where that matters: after all ends that are heard of, whatever the clock tells."""
+        known, pod = dict(before.described), self._by_name.get(pod_name)
+        heard_s = (run.end.received_at_s for run in (pod.runs_seen if pod is not None else ()) if run.end is not None)
+        since_s = max((self.now_s, *heard_s))
+        return tuple((m.member_id, known.get(m.member_id, since_s)) for m in holders if self._can_release)
+
+    def _settled(self, record: ReleaseRecord | None, holders: Iterable[MemberView]) -> ReleaseRecord | None:
+        """Advance the verification of a release by one reading: the member has left, or another one holds the seat."""
+        if record is None or record.settled_at_s is not None:
+            return record
+        is_there = any(m.member_id == record.member_id and not m.is_away for m in holders)
+        return record if is_there else replace(record, settled_at_s=self.now_s)
 
     def _sightings(
         self, key: str, before: SeatMemory, holders: Iterable[MemberView]

@@ -8,7 +8,7 @@ then the watch barrier); `plan` reads nothing else. A Snapshot can be written to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..api.ordinals import Ordinals
 from .evidence.chain import Incarnation
@@ -25,7 +25,7 @@ EPOCH_UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshRead:
-    """What the API server said about one departed seat *after* the group was described.
+    """What the API server said about one departed or crashed seat *after* the group was described.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class FreshRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What was gathered about one departed seat after the group was described.
+    """What was gathered about one departed or crashed seat after the group was described.
 
     Parameters
     ----------
@@ -69,7 +69,8 @@ class Snapshot:
     others: of any other name or namespace, those that live or may and have carried an id of this StaticGroup; only looked for while
         an earlier template is remembered.
     group: the group as described; a KafkaProblem when it could not be read completely.
-    evidence: by the key of each departed seat.
+    evidence: by the key of each departed seat, and of each whose pod has had a crash.
+    described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch; 0.0 when it does not matter.
     watch_epoch: continuity epoch of the pod watch; "" while the watch is not anchored.
     continuity: for which seats no pod can have come and gone unseen, as of now; None while that is not known.
     told_elsewhere: ids of members that a pod carries as they are, which is no seat of the workload.
@@ -95,6 +96,7 @@ class Snapshot:
     known: tuple[Incarnation, ...] = ()
     others: tuple[Incarnation, ...] = ()
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
+    described_at_s: float = 0.0
     watch_epoch: str = ""
     continuity: Checkpoint | None = None
     told_elsewhere: frozenset[str] = frozenset()
@@ -148,6 +150,23 @@ class RemovalRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRecord:
+    """One temporary leave that was sent on behalf of a crashed member, acknowledged or with its answer lost.
+
+    Parameters
+    ----------
+    pod_uid: of the pod in which it ran.
+    settled_at_s: when it was seen that the member has left, or another one holds its seat; None while it is not.
+    """
+
+    member_id: str
+    coordinator: str
+    sent_at_s: float
+    pod_uid: str
+    settled_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeatMemory:
     """What is remembered of one seat.
 
@@ -159,12 +178,17 @@ class SeatMemory:
         restart, which only puts off what is said of it.
     sightings: (member_id, uid of the newest incarnation, since_s) in order of first sight; lost at a restart.
     removal: its acknowledged removal; durable; None when there is none.
+    described: (member_id, when this process had it described first) of its present holders, in a group whose members can be
+        released; lost at a restart, and then nothing is concluded of members that are older.
+    release: of the last member that was released from it; lost at a restart.
     """
 
     departed_since_s: float | None = None
     absent_since_s: float | None = None
     sightings: tuple[tuple[str, str, float], ...] = ()
     removal: RemovalRecord | None = None
+    described: tuple[tuple[str, float], ...] = ()
+    release: ReleaseRecord | None = None
 
 
 NOTHING_REMEMBERED = SeatMemory()
@@ -180,6 +204,8 @@ class History:
     continuity: the same as of the last round; durable; None before the first id was issued, or when it was lost.
     fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
     seats: by key, of those of which there is something to remember.
+    connect_work: how many connectors and tasks the workers of a Connect cluster held together when they were last read and none
+        was kept back for the return of a lost worker; lost at a restart, which only loses how many are; None: not known.
     templates_idle_since_s: since when nothing is known to have an id of an earlier template, seconds since the Unix epoch.
     """
 
@@ -190,6 +216,11 @@ class History:
     fleet_timeout_ms: int | None = None
     seats: Mapping[str, SeatMemory] = field(default_factory=dict)
     templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
+    connect_work: int | None = None
+
+    def without_ages(self) -> History:
+        """Return it without since when members are described, as after a restart: of them nothing is concluded by the clock."""
+        return replace(self, seats={key: replace(memory, described=()) for key, memory in self.seats.items()})
 
     @property
     def removals(self) -> tuple[RemovalRecord, ...]:

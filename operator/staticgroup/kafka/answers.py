@@ -64,7 +64,7 @@ class ListGroupsAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
-    """One group of DescribeGroups (epochs None) or ConsumerGroupDescribe (epochs set)."""
+    """One group of DescribeGroups (epochs None), ConsumerGroupDescribe or StreamsGroupDescribe (epochs set)."""
 
     group_id: str
     error_code: int

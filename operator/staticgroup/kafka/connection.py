@@ -317,7 +317,7 @@ def problem_of_failure(target: HostPort, error: BaseException) -> KafkaProblem:
 def too_old(target: HostPort, api: Api) -> KafkaProblem:
     """Say which call a broker cannot serve."""
     text = f"broker {target} does not serve {api.name} in a version that tells instance ids"
-    need = "run Kafka 2.4 or newer (for KIP-848 groups 3.8)"
+    need = "run Kafka 2.4 or newer (for KIP-848 groups 3.8, for streams groups 4.4)"
     return KafkaProblem(kind=KafkaProblemKind.BROKER_TOO_OLD, message=f"{text}; {need}")
 
 

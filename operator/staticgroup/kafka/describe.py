@@ -3,7 +3,7 @@
 Why: DescribeGroups answers "Dead, no error" for a KIP-848 group, ConsumerGroupDescribe hides members without DESCRIBE
 on topics, ListGroups silently omits groups. One idea: a type is believed only when the describe of that type confirms
 it; absence only when ListGroups omits the group *and* DescribeGroups, which checks rights, knows none either.
-Source: KIP-848, KIP-1043 (DescribeGroups v6), KafkaApis.handleDescribeGroupsRequest,
+Source: KIP-848, KIP-1071, KIP-1043 (DescribeGroups v6), KafkaApis.handleDescribeGroupsRequest,
 GroupCoordinatorService.listGroups.
 """
 
@@ -20,7 +20,7 @@ from .answers import BrokerNode, DescribedGroup, ListGroupsAnswer
 from .connection import FRAME_MAX_MIB, BrokerConnection
 from .errors import Code, Recovery, Refusal, problem_of, refusal, verdict_of
 from .pool import GROUPS_PER_REQUEST, REMEMBERED_GROUPS_MAX, ClusterPool
-from .wire import Api, Call, consumer_group_describe, describe_groups, list_groups
+from .wire import Api, Call, consumer_group_describe, describe_groups, list_groups, streams_group_describe
 
 WINDOW_S = 0.005
 """Calls that begin within this time share requests."""
@@ -29,7 +29,7 @@ BACK_OFF_MAX_S = 1.0
 BATCH_GROWTH = 1.02
 """By which a batch that was too large may grow each time it was read: 35 readings from half to whole."""
 
-_NEEDS_MEMBERS = frozenset({"CompletingRebalance", "Stable", "Assigning", "Reconciling"})
+_NEEDS_MEMBERS = frozenset({"CompletingRebalance", "Stable", "Assigning", "Reconciling", "NotReady"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,11 @@ _HOW: Final[Mapping[GroupType, _How]] = {
         Api.CONSUMER_GROUP_DESCRIBE,
         consumer_group_describe,
         frozenset({"Assigning", "Reconciling", "Stable", "Empty"}),
+    ),
+    GroupType.STREAMS: _How(
+        Api.STREAMS_GROUP_DESCRIBE,
+        streams_group_describe,
+        frozenset({"NotReady", "Assigning", "Reconciling", "Stable", "Empty"}),
     ),
 }
 
@@ -230,6 +235,10 @@ class GroupReader:
             for group_id in changed:
                 self._pool.types.pop(group_id, None)
             readings |= await self._ask_once(node, changed, deadline_s)
+        for group_id, reading in readings.items():
+            # A call that is not served any more tells nothing of a group that has another type by now.
+            if isinstance(reading, Refusal) and reading.problem.kind is KafkaProblemKind.BROKER_TOO_OLD:
+                self._pool.types.pop(group_id, None)
         return {group_id: _without_read_type(reading) for group_id, reading in readings.items()}
 
     async def _ask_once(self, node: BrokerNode, group_ids: Sequence[str], deadline_s: float) -> dict[str, Reading]:
@@ -287,6 +296,8 @@ class GroupReader:
         try:
             answers = {a.group_id: a for a in await connection.call(how.make(group_ids), deadline_s)}
         except Refusal as refused:
+            if refused.problem.kind is KafkaProblemKind.BROKER_TOO_OLD:  # to describe this type; other types it does
+                return dict.fromkeys(group_ids, refused)
             is_too_large = refused.problem.kind is KafkaProblemKind.ANSWER_TOO_LARGE
             if not is_too_large and refused.problem.kind is not KafkaProblemKind.UNEXPECTED_ANSWER:
                 raise
@@ -374,12 +385,12 @@ def _unexpected(group_id: str, text: str) -> Refusal:
 def _too_large(group_id: str) -> Refusal:
     text = (
         f"the description of group {group_id!r} takes more than {FRAME_MAX_MIB} MiB, which is not read, so nothing is decided "
-        "about it; divide its consumers among several groups, or let them subscribe to fewer topics"
+        "about it; divide its members among several groups, or let consumers subscribe to fewer topics"
     )
     return refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text)
 
 
 def _unsupported(group_id: str, group_type: GroupType | None) -> Refusal:
     kind = f"a {group_type} group" if group_type else "of a type that this operator does not know"
-    text = f"group {group_id!r} is {kind}; only classic and KIP-848 consumer groups are supported"
+    text = f"group {group_id!r} is {kind}; only classic groups, KIP-848 consumer groups and streams groups are supported"
     return refusal(KafkaProblemKind.UNSUPPORTED_GROUP, text)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ..api.remedies import GRANT_BY_ACL
-from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
+from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from .wire import Api
 
 
@@ -50,6 +50,7 @@ class Code:
     SASL_AUTHENTICATION_FAILED = 58
     GROUP_ID_NOT_FOUND = 69
     FENCED_INSTANCE_ID = 82
+    UNRELEASED_INSTANCE_ID = 111
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,7 @@ COMMON: Mapping[int, Verdict] = {
     Code.UNSUPPORTED_VERSION: Verdict(
         kind=KafkaProblemKind.BROKER_TOO_OLD,
         recovery=Recovery.NONE,
-        text="the broker does not serve this version of {api}; StaticGroup needs Kafka 2.4, for KIP-848 groups 3.8",
+        text="the broker does not serve this version of {api}; StaticGroup needs Kafka 2.4, for KIP-848 groups 3.8, for streams groups 4.4",
     ),
     Code.INVALID_REQUEST: _unexpected("the broker calls our {api} invalid (INVALID_REQUEST); please report this"),
 }
@@ -135,8 +136,23 @@ BY_API: Mapping[Api, Mapping[int, Verdict]] = {
             ", so the broker hides its members (they are not gone)",
         ),
     },
+    Api.STREAMS_GROUP_DESCRIBE: {
+        Code.GROUP_ID_NOT_FOUND: _retry(Recovery.READ_TYPE, "group {group!r} is not a streams group (any more)"),
+        Code.TOPIC_AUTHORIZATION_FAILED: _denied(
+            "DESCRIBE on the Topics that group '{group}' reads and writes",
+            ", so the broker hides its members (they are not gone)",
+        ),
+    },
     Api.LEAVE_GROUP: {
         Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'", ", so departed members are not removed"),
+    },
+    Api.CONSUMER_GROUP_HEARTBEAT: {
+        Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'", ", so crashed members are not released"),
+    },
+    Api.STREAMS_GROUP_HEARTBEAT: {
+        Code.GROUP_AUTHORIZATION_FAILED: _denied(
+            "READ on Group '{group}'", ", so departed members are not removed and crashed ones not released"
+        ),
     },
     Api.HEARTBEAT: {
         Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'"),
@@ -160,6 +176,29 @@ LEAVE_OUTCOMES: Mapping[int, LeaveOutcome] = {
     Code.GROUP_AUTHORIZATION_FAILED: LeaveOutcome.NOT_AUTHORIZED,
 }
 """Meaning of the code of one entry of LeaveGroup; any other is RETRY (describe again, then decide)."""
+
+STREAMS_LEAVE_OUTCOMES: Mapping[int, LeaveOutcome] = {
+    Code.NONE: LeaveOutcome.REMOVED,
+    Code.UNKNOWN_MEMBER_ID: LeaveOutcome.UNKNOWN,
+    Code.GROUP_ID_NOT_FOUND: LeaveOutcome.UNKNOWN,
+    Code.FENCED_INSTANCE_ID: LeaveOutcome.FENCED,
+}
+"""Meaning of the code of a member's leave from a streams group, where it is about the member."""
+
+RELEASE_OUTCOMES: Mapping[int, ReleaseOutcome] = {
+    Code.NONE: ReleaseOutcome.RELEASED,
+    Code.UNKNOWN_MEMBER_ID: ReleaseOutcome.UNKNOWN,
+    Code.GROUP_ID_NOT_FOUND: ReleaseOutcome.UNKNOWN,
+    Code.FENCED_INSTANCE_ID: ReleaseOutcome.FENCED,
+    Code.UNRELEASED_INSTANCE_ID: ReleaseOutcome.FENCED,
+    Code.GROUP_AUTHORIZATION_FAILED: ReleaseOutcome.NOT_AUTHORIZED,
+}
+"""Meaning of the code of a temporary leave, where it is about the member or the right."""
+
+
+ACTED_MAYBE = frozenset({Code.REQUEST_TIMED_OUT, Code.NETWORK_EXCEPTION, Code.COORDINATOR_NOT_AVAILABLE})
+"""A coordinator maps failed or late writes to these (CoordinatorOperationExceptionHelper): it may have acted."""
+DID_NOTHING = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS})
 
 
 def verdict_of(api: Api, code: int) -> Verdict:

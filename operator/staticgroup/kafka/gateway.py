@@ -2,7 +2,7 @@
 
 Why: everything above decides on values; here alone are sockets, deadlines and retries. One idea: reads are repeated
 until their deadline where repeating can help; a removal is never repeated once the broker may have acted on it.
-Source: KIP-345 (LeaveGroup v3), KIP-848, KIP-1043; design of the removal order.
+Source: KIP-345 (LeaveGroup v3), KIP-848, KIP-1071, KIP-1043; design of the removal order.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from ..core.group import (
     GroupView,
     KafkaProblem,
     KafkaProblemKind,
+    LeaveCall,
     LeaveEntry,
     LeaveOutcome,
     LeaveResult,
+    ReleaseEntry,
+    ReleaseOutcome,
+    ReleaseResult,
 )
 from . import wire
 from .addresses import Resolver, SystemResolver
@@ -30,7 +34,18 @@ from .bounds import read_bounds
 from .connection import BrokerConnection, silence_library_loggers, too_old
 from .credentials import ConnectionSettings
 from .describe import GroupReader, back_off_s, may_retry
-from .errors import Code, Recovery, Refusal, leave_outcome, problem_of, verdict_of
+from .errors import (
+    ACTED_MAYBE,
+    DID_NOTHING,
+    RELEASE_OUTCOMES,
+    Code,
+    Recovery,
+    Refusal,
+    leave_outcome,
+    problem_of,
+    verdict_of,
+)
+from .leaves import one_by_one
 from .pool import ClusterPool, TokenProviderFactory
 from .rights import GroupRights, try_rights, with_topic_right
 from .wire import Api
@@ -40,10 +55,6 @@ POOL_UNUSED_MAX_S = 15 * 60.0
 JOIN_GROUP_FLOOR = 5
 """JoinGroup v5 carries group.instance.id (Kafka 2.3)."""
 REPORTED_APIS = (Api.JOIN_GROUP, Api.LEAVE_GROUP, Api.DESCRIBE_GROUPS, Api.LIST_GROUPS, Api.DESCRIBE_CONFIGS)
-
-_ACTED_MAYBE = frozenset({Code.REQUEST_TIMED_OUT, Code.NETWORK_EXCEPTION, Code.COORDINATOR_NOT_AVAILABLE})
-"""A coordinator maps failed or late writes to these (CoordinatorOperationExceptionHelper): it may have removed."""
-_DID_NOTHING = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS})
 
 T = TypeVar("T")
 
@@ -72,9 +83,22 @@ class KafkaGateway(Protocol):
         """Read the session timeout bounds of the group's coordinator and the group's own setting."""
 
     async def leave(
-        self, settings: ConnectionSettings, group_id: str, entries: Sequence[LeaveEntry]
+        self,
+        settings: ConnectionSettings,
+        group_id: str,
+        entries: Sequence[LeaveEntry],
+        by: LeaveCall = LeaveCall.LEAVE_GROUP,
     ) -> LeaveResult | KafkaProblem:
-        """Remove static members by compare-and-set, in one request."""
+        """Remove static members at once, each by compare-and-set."""
+
+    async def release(
+        self,
+        settings: ConnectionSettings,
+        group_id: str,
+        entry: ReleaseEntry,
+        by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT,
+    ) -> ReleaseResult | KafkaProblem:
+        """Let a static member leave for a while, by compare-and-set."""
 
     async def probe(self, settings: ConnectionSettings) -> ClusterFacts | KafkaProblem:
         """Connect, log in, and tell what the cluster is."""
@@ -136,9 +160,13 @@ class KioGateway:
         return await self._retried(settings, group_id, read)
 
     async def leave(
-        self, settings: ConnectionSettings, group_id: str, entries: Sequence[LeaveEntry]
+        self,
+        settings: ConnectionSettings,
+        group_id: str,
+        entries: Sequence[LeaveEntry],
+        by: LeaveCall = LeaveCall.LEAVE_GROUP,
     ) -> LeaveResult | KafkaProblem:
-        """Remove static members by compare-and-set, in one request.
+        """Remove static members by compare-and-set: in one request, or in a streams group by one for each, all at once.
 
         Returns
         -------
@@ -154,6 +182,8 @@ class KioGateway:
         -----
         Repeated only after NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS, when the broker did nothing.
         """
+        if by is LeaveCall.STREAMS_HEARTBEAT:
+            return await self._retried(settings, group_id, one_by_one(group_id, entries))
         call = wire.leave_group(group_id, entries)
 
         async def attempt(pool: ClusterPool, deadline_s: float) -> LeaveResult:
@@ -168,17 +198,60 @@ class KioGateway:
                 if refusal.sent:
                     return unknown
                 raise
-            if answer.error_code in _ACTED_MAYBE:
+            if answer.error_code in ACTED_MAYBE:
                 pool.forget_coordinators((group_id,))
                 return unknown
             if answer.error_code != Code.NONE:
                 verdict = verdict_of(Api.LEAVE_GROUP, answer.error_code)
-                recovery = verdict.recovery if answer.error_code in _DID_NOTHING else Recovery.NONE
+                recovery = verdict.recovery if answer.error_code in DID_NOTHING else Recovery.NONE
                 problem = problem_of(
                     Api.LEAVE_GROUP, answer.error_code, group_id=group_id, principal=settings.principal
                 )
                 raise Refusal(problem, recovery=recovery)
             return LeaveResult(coordinator=str(node), outcomes=_outcomes(entries, answer))
+
+        return await self._retried(settings, group_id, attempt)
+
+    async def release(
+        self,
+        settings: ConnectionSettings,
+        group_id: str,
+        entry: ReleaseEntry,
+        by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT,
+    ) -> ReleaseResult | KafkaProblem:
+        """Let a static member leave for a while, by compare-and-set.
+
+        Returns
+        -------
+        ReleaseResult: RETRY when the request may have reached the broker and no answer came.
+        KafkaProblem: nothing was done.
+
+        Notes
+        -----
+        Repeated only after NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS, when the broker did nothing.
+        """
+        call = wire.temporary_leave(group_id, entry, by)
+
+        async def attempt(pool: ClusterPool, deadline_s: float) -> ReleaseResult:
+            node = await pool.coordinator(group_id, deadline_s)
+            connection = await pool.connection_to(node, deadline_s)
+            unknown = ReleaseResult(coordinator=str(node), outcome=ReleaseOutcome.RETRY)
+            try:
+                code = await connection.call(call, deadline_s)
+            except Refusal as refusal:
+                pool.forget_broker(node)
+                if refusal.sent:
+                    return unknown
+                raise
+            if code in ACTED_MAYBE:
+                pool.forget_coordinators((group_id,))
+                return unknown
+            outcome = RELEASE_OUTCOMES.get(code)
+            if outcome is None:
+                recovery = verdict_of(call.api, code).recovery if code in DID_NOTHING else Recovery.NONE
+                problem = problem_of(call.api, code, group_id=group_id, principal=settings.principal)
+                raise Refusal(problem, recovery=recovery)
+            return ReleaseResult(coordinator=str(node), outcome=outcome)
 
         return await self._retried(settings, group_id, attempt)
 
@@ -189,7 +262,7 @@ class KioGateway:
             connection = await pool.any_connection(deadline_s)
             cluster = await connection.call(wire.metadata(), deadline_s)
             _refuse_old_broker(connection)
-            keys = (*REPORTED_APIS, Api.CONSUMER_GROUP_DESCRIBE)
+            keys = (*REPORTED_APIS, Api.CONSUMER_GROUP_DESCRIBE, Api.STREAMS_GROUP_HEARTBEAT)
             versions = {int(key): connection.versions[key] for key in keys if key in connection.versions}
             return ClusterFacts(cluster_id=cluster.cluster_id, brokers=cluster.brokers, api_versions=versions)
 

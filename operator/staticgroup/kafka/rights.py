@@ -30,7 +30,7 @@ class GroupRights:
     Parameters
     ----------
     describe_group: without it the others are not told: nobody may know who coordinates the group.
-    describe_topics: only told for a KIP-848 group.
+    describe_topics: only told for a KIP-848 or streams group.
     missing: the rights that are missing, in Kafka's words.
     """
 
@@ -89,7 +89,7 @@ _PROVES_NOTHING = frozenset(
 
 
 def with_topic_right(rights: GroupRights, view: GroupView | KafkaProblem) -> GroupRights:
-    """Add what a describe tells about DESCRIBE on the topics; only a KIP-848 group needs that right."""
+    """Add what a describe tells about DESCRIBE on the topics; only a KIP-848 or streams group needs that right."""
     topics: bool | None = None
     missing = rights.missing
     if isinstance(view, KafkaProblem) and view.kind is KafkaProblemKind.NOT_AUTHORIZED:

@@ -3,7 +3,8 @@
 Why: version differences, kio's classes and the adapter to aiokafka's connection must not leak. One idea: a `Call`
 offers exactly what `AIOKafkaConnection.send` touches, hands the raw answer back undecoded (so that a bad answer fails
 its own request only, not the connection), and `decode` turns it into a value of `answers`.
-Source: Kafka protocol guide; KIP-345 (LeaveGroup v3), KIP-800 (reason), KIP-848 (ConsumerGroupDescribe).
+Source: Kafka protocol guide; KIP-345 (LeaveGroup v3), KIP-800 (reason), KIP-848 (ConsumerGroupDescribe, ConsumerGroupHeartbeat),
+KIP-1071 (StreamsGroupDescribe, StreamsGroupHeartbeat).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kio.serial import entity_reader, entity_writer
 
 from kafka_frames import BadFrame, check_frame
 
-from ..core.group import LeaveEntry, MemberView
+from ..core.group import LEAVE_EPOCH, STATIC_MEMBER_AWAY_EPOCH, LeaveCall, LeaveEntry, MemberView, ReleaseEntry
 from .answers import (
     BrokerNode,
     ClusterAnswer,
@@ -32,6 +33,8 @@ from .answers import (
     LeaveMemberAnswer,
     ListGroupsAnswer,
 )
+from .connect_protocol import PROTOCOL_TYPE as CONNECT
+from .connect_protocol import worker_of
 
 REASON_MAX_CHARS = 255
 """The Java client cuts the reason here (KIP-800, JoinGroupRequest.maybeTruncateReason)."""
@@ -57,7 +60,10 @@ class Api(IntEnum):
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
     DESCRIBE_CONFIGS = 32
+    CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
 
 
 PINNED: Mapping[Api, tuple[int, int]] = {
@@ -68,7 +74,10 @@ PINNED: Mapping[Api, tuple[int, int]] = {
     Api.DESCRIBE_GROUPS: (4, 6),  # 4: instance ids (2.4); 6: GROUP_ID_NOT_FOUND (4.0)
     Api.LIST_GROUPS: (0, 5),  # 5: group type (3.8)
     Api.DESCRIBE_CONFIGS: (1, 4),
+    Api.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
+    Api.STREAMS_GROUP_HEARTBEAT: (0, 0),  # 0: Kafka 4.1; instance ids are taken since 4.4, in 0 too
+    Api.STREAMS_GROUP_DESCRIBE: (0, 0),
 }
 """Lowest and highest version of each call that this module reads and writes."""
 
@@ -292,6 +301,26 @@ def consumer_group_describe(group_ids: Sequence[str]) -> Call[tuple[DescribedGro
     )
 
 
+def streams_group_describe(group_ids: Sequence[str]) -> Call[tuple[DescribedGroup, ...]]:
+    """Describe streams groups; what their topologies are made of is not read."""
+
+    def read(response: Any, _version: int) -> tuple[DescribedGroup, ...]:
+        return tuple(
+            replace(
+                _described(g, (_streams_member(m) for m in g.members), protocol_type="streams"),
+                group_epoch=g.group_epoch,
+                assignment_epoch=g.assignment_epoch,
+            )
+            for g in response.groups
+        )
+
+    return Call(
+        api=Api.STREAMS_GROUP_DESCRIBE,
+        build=lambda cls, _version: cls(group_ids=tuple(group_ids), include_authorized_operations=False),
+        read=read,
+    )
+
+
 def _described(group: Any, members: Iterable[MemberView], *, protocol_type: str) -> DescribedGroup:
     return DescribedGroup(
         group_id=group.group_id,
@@ -330,6 +359,60 @@ def leave_group(group_id: str, entries: Sequence[LeaveEntry]) -> Call[LeaveAnswe
         return LeaveAnswer(error_code=int(response.error_code), members=members)
 
     return Call(api=Api.LEAVE_GROUP, build=build, read=read)
+
+
+def streams_leave(group_id: str, entry: LeaveEntry) -> Call[int]:
+    """Remove a static member of a streams group, by compare-and-set (GroupMetadataManager.streamsGroupLeave, Kafka 4.4).
+
+    Nothing of the member is said but who it is: with one of the ids alone the coordinator would not compare.
+
+    Raises
+    ------
+    ValueError: on an entry without both ids.
+    """
+    return _leaving(Api.STREAMS_GROUP_HEARTBEAT, group_id, entry, LEAVE_EPOCH)
+
+
+def temporary_leave(group_id: str, entry: ReleaseEntry, by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT) -> Call[int]:
+    """Let a static member leave for a while, by compare-and-set (GroupMetadataManager.consumerGroupLeave, streamsGroupLeave).
+
+    Nothing of the member is said but who it is; its seat, its partitions and its session's timer stay as they are.
+
+    Raises
+    ------
+    ValueError: on an entry without both ids, or a call that lets nobody leave for a while.
+    """
+    if by not in _HEARTBEATS:
+        raise ValueError(f"a temporary leave by {by.value} is refused")
+    return _leaving(_HEARTBEATS[by], group_id, entry, STATIC_MEMBER_AWAY_EPOCH)
+
+
+_HEARTBEATS: Mapping[LeaveCall, Api] = {
+    LeaveCall.CONSUMER_HEARTBEAT: Api.CONSUMER_GROUP_HEARTBEAT,
+    LeaveCall.STREAMS_HEARTBEAT: Api.STREAMS_GROUP_HEARTBEAT,
+}
+_UNTOLD = ("topic_partitions", "active_tasks", "standby_tasks", "warmup_tasks", "client_tags", "task_offsets", "task_end_offsets")
+"""What a heartbeat tells of its sender and has no default; null: as it was."""
+
+
+def _leaving(api: Api, group_id: str, entry: LeaveEntry | ReleaseEntry, epoch: int) -> Call[int]:
+    """Say in a heartbeat that a member leaves, and nothing else; the answer is its error code."""
+    _refuse_half_of_an_identity(entry)
+
+    def build(cls: Any, _version: int) -> Any:
+        _refuse_half_of_an_identity(entry)
+        return _fill(
+            cls,
+            group_id=group_id,
+            member_id=entry.member_id,
+            member_epoch=epoch,
+            instance_id=entry.instance_id,
+            endpoint_information_epoch=-1,
+            shutdown_application=False,
+            **dict.fromkeys(_UNTOLD),
+        )
+
+    return Call(api=api, build=build, read=lambda response, _version: int(response.error_code))
 
 
 def heartbeat(group_id: str, member_id: str) -> Call[int]:
@@ -374,6 +457,11 @@ def _refuse_without_both_ids(entries: Sequence[LeaveEntry]) -> None:
             raise ValueError("LeaveGroup without both member.id and group.instance.id is refused")
 
 
+def _refuse_half_of_an_identity(entry: LeaveEntry | ReleaseEntry) -> None:
+    if not (entry.member_id and entry.instance_id):
+        raise ValueError("a leave by heartbeat without both member.id and group.instance.id is refused")
+
+
 def _classic_member(member: Any, protocol_type: str) -> MemberView:
     return MemberView(
         member_id=member.member_id,
@@ -381,6 +469,7 @@ def _classic_member(member: Any, protocol_type: str) -> MemberView:
         client_id=member.client_id,
         client_host=member.client_host,
         assigned_partitions=_count_assignment(member.member_assignment) if protocol_type == "consumer" else None,
+        worker=worker_of(member.member_metadata, member.member_assignment) if protocol_type == CONNECT else None,
     )
 
 
@@ -392,6 +481,17 @@ def _consumer_member(member: Any) -> MemberView:
         client_host=member.client_host,
         member_epoch=member.member_epoch,
         assigned_partitions=sum(len(t.partitions) for t in member.assignment.topic_partitions),
+    )
+
+
+def _streams_member(member: Any) -> MemberView:
+    return MemberView(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_epoch=member.member_epoch,
+        assigned_partitions=sum(len(t.partitions) for t in member.assignment.active_tasks),
     )
 
 

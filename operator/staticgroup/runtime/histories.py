@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ..api import names
-from ..api.injection import follows_annotation
+from ..api.injection import follows_annotation, identity_of
 from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
@@ -260,7 +260,7 @@ class Histories:
             return True
         # What was decided is in force once it is written; until then the policy reads what the API server has.
         in_force = [(i.method, i.id_template) for i in (history.injected, injected) if i is not None]
-        if any(method != InjectedMethod.POLICY or follows_annotation(spec.identity, t) for method, t in in_force):
+        if any(method != InjectedMethod.POLICY or follows_annotation(identity_of(spec), t) for method, t in in_force):
             return True
         pods = self.pods.of_workload(group.metadata.namespace, spec.workload_ref.name)
         return bool(keep_ids_in_copies(spec, history, (p for p in pods if p.object_present)))

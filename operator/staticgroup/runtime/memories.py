@@ -34,6 +34,8 @@ from .work_queue import Key
 
 log = logging.getLogger(__name__)
 
+CLOCK_SET_S = 1.0
+"""A clock that goes on by itself does not differ so much from the monotonic one between two rounds; one that is slewed does not either."""
 ATTEMPTS_MAX = 3
 """Writes of one round: edits of the spec in between are usual, more of them come back with the next round."""
 
@@ -72,6 +74,7 @@ class Memory:
     premise: what each round has found of the names that ids can be under.
     refusal: why the status cannot be written; None once it was.
     turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
+    clock_ahead_s: of the monotonic one, the clock when the last round began; None before the first.
     """
 
     uid: str
@@ -92,6 +95,13 @@ class Memory:
     premise: Premise = field(default_factory=Premise)
     refusal: Refusal | None = None
     turn_s: float = float("-inf")
+    clock_ahead_s: float | None = None
+
+    def compare_clocks(self, ahead_s: float) -> None:
+        """Forget what was dated by a clock that has been set since, where it is compared with the clocks of nodes."""
+        if self.clock_ahead_s is not None and abs(ahead_s - self.clock_ahead_s) > CLOCK_SET_S:
+            self.history = self.history.without_ages()
+        self.clock_ahead_s = ahead_s
 
     def waits_until_s(self, now_s: float) -> float | None:
         """Return when the status is to be written that is held up for now; None when none is. Monotonic seconds."""

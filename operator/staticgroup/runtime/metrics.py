@@ -37,6 +37,17 @@ class Metrics:
             "From the last death certificate of a chain to the acknowledged leave.",
             buckets=(0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60),
         )
+        self.released = counter(
+            "staticgroup_members_released_total", "Crashed members that were let go for a while.", group
+        )
+        self.release_outcomes = counter(
+            "staticgroup_release_outcomes_total", "Answers to temporary leaves of crashed members.", ("outcome",)
+        )
+        self.end_to_release_seconds = histogram(
+            "staticgroup_end_to_release_seconds",
+            "From when the end of a crashed process was heard of to its acknowledged release.",
+            buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30),
+        )
         self.members = gauge("staticgroup_members", "Members by class.", (*group, "class"))
         self.held = gauge("staticgroup_removals_held", "Departed members that a guard holds back.", (*group, "guard"))
         self.ready = gauge("staticgroup_ready", "1 when the Ready condition is True.", group)
@@ -80,5 +91,5 @@ class Metrics:
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a StaticGroup that is gone."""
-        for metric in (self.members, self.held, self.ready, self.removed):
+        for metric in (self.members, self.held, self.ready, self.removed, self.released):
             metric.remove_by_labels({"namespace": namespace, "staticgroup": name})

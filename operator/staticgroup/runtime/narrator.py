@@ -19,9 +19,10 @@ from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
 from ..core.evidence.continuity import Checkpoint, closed_by_words
 from ..core.evidence.spans import BlindSpan, GapWord
-from ..core.group import LeaveOutcome
+from ..core.group import LeaveOutcome, ReleaseOutcome
 from ..core.outcomes import Executed
 from ..core.plan import Plan, Removal
+from ..core.releases import Release
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
 from .metrics import Metrics
@@ -97,6 +98,34 @@ class Narrator:
                     "RemovalRefused",
                     f"LeaveGroup for {removal.entry.instance_id} was refused: READ on Group '{group.spec.group_id}' is missing",
                 )
+
+    def released(self, group: StaticGroup, release: Release, outcome: ReleaseOutcome, now_s: float) -> None:
+        """Count and audit the coordinator's answer to a temporary leave, with the evidence that allowed it."""
+        ended_at_s = max(end.received_at_s for end in release.ends)
+        self.metrics.release_outcomes.labels(outcome.value).inc()
+        _audit(
+            group,
+            "member release",
+            outcome=outcome.value,
+            instance_id=release.entry.instance_id,
+            member_id=release.entry.member_id,
+            ordinal=release.ordinal,
+            evidence=release.evidence,
+            seconds_after_end=round(now_s - ended_at_s, 3),
+        )
+        if outcome is ReleaseOutcome.RELEASED:
+            self.metrics.released.labels(group.metadata.namespace, group.metadata.name).inc()
+            self.metrics.end_to_release_seconds.observe(max(0.0, now_s - ended_at_s))
+
+    async def release(self, group: StaticGroup, release: Release, outcome: ReleaseOutcome) -> None:
+        """Tell users of a release that was acknowledged or refused."""
+        i, group_id = release.entry.instance_id, group.spec.group_id
+        if outcome is ReleaseOutcome.RELEASED:
+            message = f"let the crashed member of {i} leave group {group_id} for a while: {release.evidence}"
+            await self._post(group, "Normal", "MemberReleased", message)
+        elif outcome is ReleaseOutcome.NOT_AUTHORIZED:
+            message = f"{release.by.value} for {i} was refused: READ on Group '{group_id}' is missing"
+            await self._post(group, "Warning", "ReleaseRefused", message)
 
     async def held(self, group: StaticGroup, decided: Plan) -> None:
         """Tell a held removal when its guard is new for that id."""

@@ -16,7 +16,7 @@ from ..core.group import BrokerBounds, GroupView, KafkaProblem
 from ..core.ids.naming import Naming, issued_since_s, ordinal_of_pod
 from ..core.intent import Intent, intent_of
 from ..core.next_pods.advice import Advice
-from ..core.plan import departed, reads_needed
+from ..core.plan import crashed, departed, reads_needed
 from ..core.seats import Seat, is_departed
 from ..core.snapshot import Evidence, FreshRead, Snapshot
 from ..core.workload import WorkloadView
@@ -67,6 +67,7 @@ class Observer:
         namespace, name = group.metadata.namespace, group.metadata.name
         connection_key = (namespace, spec.connection_ref.name)
         settings = await self.connections.settings(connection_key)
+        described_at_s = self.now_s()
         described: GroupView | KafkaProblem = (
             settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
         )  # step 1
@@ -95,6 +96,7 @@ class Observer:
             workload_problem=found.message if isinstance(found, KubeProblem) else "",
             pods=(),
             group=described,
+            described_at_s=described_at_s,
             bounds=bounds,
             watch_epoch=self.pods.epoch or "",
             continuity=continuity,
@@ -135,16 +137,17 @@ class Observer:
         snapshot: Snapshot,
         fresh: Mapping[str, FreshRead],
     ) -> tuple[Snapshot, Intent | None]:
-        """Add the pods as the watch shows them now, and the chain of each departed seat with what was read of it."""
+        """Add the pods as the watch shows them now, and the chain of each departed or crashed seat with what was read of it."""
         snapshot = replace(snapshot, known=self.pods.of_workload(snapshot.namespace, spec.workload_ref.name))
         intent = intent_of(spec, snapshot, memory.history)
         naming = intent.naming if intent is not None else None
         snapshot = replace(snapshot, pods=_present(spec.workload_ref.name, naming, snapshot.known))
         if naming is None:
             return snapshot, None
+        seats = departed(spec, snapshot, memory.history, self.now_s(), intent)
         evidence = {
             seat.key: Evidence(chain=self._chain(naming, group, seat), fresh=fresh.get(seat.key))
-            for seat in departed(spec, snapshot, memory.history, self.now_s(), intent)
+            for seat in (*seats, *crashed(spec, snapshot, memory.history, intent))
         }
         return replace(snapshot, evidence=evidence), intent
 

@@ -1,7 +1,7 @@
 """One round of one StaticGroup: observe, plan, execute, report.
 
 The plan is made on the frozen picture that `observe` took in the order that makes a removal safe (`observer`), and the
-LeaveGroup carries the member.id of step 1, so whatever happens in between is answered FENCED_INSTANCE_ID.
+removal carries the member.id of step 1, so whatever happens in between is answered FENCED_INSTANCE_ID.
 Every round starts at *observe*: crash anywhere, start again, reach the same end. A round may also be cut at any await,
 when its deadline has passed: what it remembers is replaced right after the answer that it rests on, and an answer that
 did not come counts as unknown.
@@ -18,10 +18,11 @@ from datetime import UTC, datetime
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
-from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
+from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome, ReleaseResult
 from ..core.ids.naming import naming_or_none
-from ..core.outcomes import Executed, with_outcomes
+from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers, plan
+from ..core.releases import Release
 from ..core.snapshot import Snapshot
 from ..core.status.checkpoints import sealed, wire_continuity
 from ..core.status.memory import history_from, wire_ledger
@@ -114,6 +115,7 @@ class Reconciler:
 
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
+        memory.compare_clocks(began_s - self.monotonic_s())
         snapshot = await self.observe(group, spec, memory)
         decided = plan(spec, snapshot, memory.history, self.now_s())
         self.narrator.spans_closed(
@@ -209,7 +211,7 @@ class Reconciler:
         self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan, memory: Memory
     ) -> tuple[Executed, Plan]:
         """Carry out the plan's actions, or none of them in mode Observe; returns what became of them."""
-        if not decided.actions:
+        if not decided.actions and not decided.releases:
             return Executed(), decided
         if spec.mode is Mode.OBSERVE:
             return Executed(observe_only=True), decided
@@ -217,8 +219,43 @@ class Reconciler:
         if isinstance(settings, KafkaProblem):
             return Executed(problem=settings), decided
         executed = Executed()
+        for release in decided.releases:  # a restart waits for them
+            executed, decided = await self._release(group, settings, release, executed, decided, memory)
         for action in decided.actions:
-            executed, decided = await self._leave(group, settings, action, decided, memory)
+            left, decided = await self._leave(group, settings, action, decided, memory)
+            executed = replace(executed, removals=left.removals, outcomes=left.outcomes, problem=left.problem)
+        return executed, decided
+
+    async def _release(
+        self,
+        group: StaticGroup,
+        settings: ConnectionSettings,
+        release: Release,
+        executed: Executed,
+        decided: Plan,
+        memory: Memory,
+    ) -> tuple[Executed, Plan]:
+        """Send one temporary leave and remember that it may have been carried out."""
+        if not self.may_write() or not self._is_current(group):
+            return executed, decided
+
+        def remember(outcome: ReleaseOutcome, coordinator: str) -> Executed:
+            memory.history = with_release(decided.history, release, outcome, coordinator, self.now_s())
+            self.narrator.released(group, release, outcome, self.now_s())
+            outcomes = (*executed.release_outcomes, outcome)
+            return replace(executed, releases=(*executed.releases, release), release_outcomes=outcomes)
+
+        try:
+            answer = await self.kafka.release(settings, group.spec.group_id, release.entry, release.by)
+        except asyncio.CancelledError:
+            remember(ReleaseOutcome.RETRY, "")
+            raise
+        if not isinstance(answer, ReleaseResult):
+            self._note_problem((group.metadata.namespace, group.spec.connection_ref.name), answer)
+            return replace(executed, release_problem=answer), decided
+        executed = remember(answer.outcome, answer.coordinator)
+        decided = replace(decided, history=memory.history)
+        await self.narrator.release(group, release, answer.outcome)
         return executed, decided
 
     async def _leave(
@@ -229,7 +266,7 @@ class Reconciler:
         decided: Plan,
         memory: Memory,
     ) -> tuple[Executed, Plan]:
-        """Send one batch LeaveGroup and remember what was acknowledged."""
+        """Remove one batch of members and remember what was acknowledged."""
         if not self.may_write():
             return Executed(
                 problem=KafkaProblem(
@@ -240,7 +277,7 @@ class Reconciler:
         if not self._is_current(group):
             return Executed(), decided
         try:
-            answer = await self.kafka.leave(settings, action.group_id, [r.entry for r in action.removals])
+            answer = await self.kafka.leave(settings, action.group_id, [r.entry for r in action.removals], action.by)
         except asyncio.CancelledError:
             # the coordinator may have acted; the next round describes the group again, as after every lost answer
             lost = Executed(removals=action.removals, outcomes=(LeaveOutcome.RETRY,) * len(action.removals))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from ..api.identifiers import AmbiguousIdentityError, IdScheme, InvalidInstanceIdError, resolve_template
-from ..api.injection import env_suffixes
+from ..api.injection import env_suffixes, identity_of
 from ..api.reasons import Reason
 from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
@@ -255,7 +255,9 @@ class Stores:
         first = workload.containers[0].name if workload is not None and workload.containers else ""
         others = sorted(k for k in self.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key and k in self.groups)
         found = (
-            collision(mine.spec.identity, self.groups[k].spec.identity, other=f"{k[0]}/{k[1]}", first_container=first)
+            collision(
+                identity_of(mine.spec), identity_of(self.groups[k].spec), other=f"{k[0]}/{k[1]}", first_container=first
+            )
             for k in others
         )
         return tuple(c for c in found if c is not None)
@@ -309,7 +311,7 @@ def _rank(group: StaticGroup, wanted: Iterable[IdScheme]) -> tuple[int, float, s
     spec, created = group.spec, group.metadata.creation_timestamp
     injected = group.status.injected if group.status is not None else None
     ids = (injected.id_template, {i.suffix for i in injected.ids}) if injected is not None else None
-    is_as_asked = ids == (_template(group), set(env_suffixes(spec.identity)))
+    is_as_asked = ids == (_template(group), set(env_suffixes(identity_of(spec))))
     in_force = injected.id_template if injected is not None and injected.method is InjectedMethod.POLICY else None
     if in_force is not None and (is_as_asked or share_an_id(wanted, _made_of(group, (in_force,)))):
         place = 0

@@ -8,6 +8,7 @@ can open it again unseen. Each file holds one theme.
 from __future__ import annotations
 
 from .chains import CHAINS
+from .connect import CONNECT
 from .durability import DURABLE, REMEMBERED
 from .edges import EDGES
 from .evidence import CERTIFICATES, FACTS, FIXED_IDS
@@ -16,9 +17,11 @@ from .mutant import Mutant, MutantNotApplicable
 from .names import NAMES
 from .next_pods import IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .people import WORDS_OF_PEOPLE
+from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .seats import SEATS
 from .shell import SHELL
+from .streams import ROLE_OF_STREAMS, THREADS_THAT_LEAVE
 from .templates import TEMPLATES
 
 __all__ = ["MUTANTS", "Mutant", "MutantNotApplicable"]
@@ -44,4 +47,11 @@ MUTANTS: tuple[Mutant, ...] = (
     *NAMES,
     *WORDS_OF_PEOPLE,
     *TEMPLATES,
+    *RUN_ENDS,
+    *GHOSTS,
+    *SHARED_GUARDS,
+    *ON_ITS_WAY,
+    *THREADS_THAT_LEAVE,
+    *ROLE_OF_STREAMS,
+    *CONNECT,
 )

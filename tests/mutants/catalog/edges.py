@@ -176,7 +176,10 @@ EDGES = (
         "lost answer of a leave tried again blindly",
         "kafka/gateway.py",
         GATEWAY,
-        ("                if refusal.sent:\n                    return unknown\n", ""),
+        (
+            "                if refusal.sent:\n                    return unknown\n                raise\n            if answer.error_code",
+            "                raise\n            if answer.error_code",
+        ),
     ),
     mutant(
         "answers matched to other entries",

@@ -14,7 +14,7 @@ NAMES = tuple(
             HISTORIES,
             BY_HAND,
             "ids that follow an annotation stay under their names",
-            ("method != InjectedMethod.POLICY or follows_annotation(spec.identity, t) for", "method != InjectedMethod.POLICY for"),
+            ("method != InjectedMethod.POLICY or follows_annotation(identity_of(spec), t) for", "method != InjectedMethod.POLICY for"),
         ),
         (
             HISTORIES,

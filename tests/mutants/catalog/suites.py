@@ -88,6 +88,15 @@ GATEWAY = (
     "tests/unit/kafka/test_gateway_leaves.py",
     "tests/unit/kafka/test_gateway_sizes.py",
 )
+RUNS = ("tests/unit/core/test_run.py",)
+RELEASES = ("tests/unit/core/test_releases.py",)
+SEEN_RUNS = ("tests/unit/kube/pods/test_runs_seen.py",)
+TOLD_RUNS = ("tests/unit/kube/test_translate_runs.py",)
+CRASHES = ("tests/unit/runtime/test_crash_release.py",)
+LEAVES_FOR_A_WHILE = ("tests/unit/kafka/test_gateway_releases.py",)
+LEAVES_ALONE = ("tests/unit/kafka/test_gateway_streams.py",)
+THREADS = ("tests/unit/core/test_streams.py",)
+APPLICATIONS = ("tests/unit/runtime/test_streams.py",)
 WORD = (*WORDS, "tests/unit/kube/pods/test_words.py")
 RESTORED = ("tests/unit/runtime/commands/test_restored.py",)
 THE_LIVING = ("tests/unit/runtime/test_words_and_the_living.py",)

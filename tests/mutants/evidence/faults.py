@@ -124,7 +124,7 @@ memory_to_remember = memory.to_remember
 shows_a_run = pods._shows_a_run
 phase_rule, kubelet_rule, containers_rule = (
     certificate._phase_refusal,
-    certificate._kubelet_refusal,
+    certificate.kubelet_refusal,
     certificate._container_refusal,
 )
 narrow: dict[str, Any] = {"lags": True, "pods": 2}
@@ -143,7 +143,7 @@ def kubelet_seen_as(**changes: Any) -> Patch:
     def refusal(version: PodVersion, node: Any) -> Any:
         return kubelet_rule(replace(version, host_pid=False), node and replace(node, **changes))
 
-    return certificate, "_kubelet_refusal", refusal
+    return certificate, "kubelet_refusal", refusal
 
 
 def required(change: Callable[[PodVersion], PodVersion]) -> Patch:

@@ -124,6 +124,19 @@ def class_path(jars: Path) -> str:
     return f"{jars}/*"
 
 
+def made_once(target: Path, make: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache; when it is not there, `make` fills an empty one, which becomes it by a rename."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.with_name(f".{target.name}.lock")):
+        if not target.is_dir():
+            for leftover in target.parent.glob(f".{target.name}.tmp-*"):  # of a killed run; we hold the lock
+                shutil.rmtree(leftover)
+            scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.tmp-", dir=target.parent))
+            make(scratch)
+            scratch.rename(target)
+    return target
+
+
 def _fetch(version: str, target: Path, report: Report) -> None:
     for leftover in target.parent.glob(f".kafka-{version}.tmp-*"):  # of a killed run; we hold the lock
         shutil.rmtree(leftover)

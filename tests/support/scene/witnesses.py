@@ -23,7 +23,7 @@ from support.devcluster.apiserver_client import ApiServerClient
 from support.devcluster.kafka_log import GroupLog
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 
-VARIABLE = b"KAFKA_GROUP_INSTANCE_ID="
+VARIABLES = (b"KAFKA_GROUP_INSTANCE_ID=", b"KAFKA_STREAMS_GROUP_INSTANCE_ID=")
 POLL_S = 0.05
 OPERATOR_REASON = "staticgroup "
 """Every removal of the operator begins its reason with this."""
@@ -98,7 +98,7 @@ class ProcessTable:
         """Read a new process' environment; None when it carries no id, False when it has not called exec yet."""
         environment = (entry / "environ").read_bytes().split(b"\0")
         started_at_ms = self._boot_ms + key[1] * 10
-        value = next((e[len(VARIABLE) :] for e in environment if e.startswith(VARIABLE)), b"")
+        value = next((e.partition(b"=")[2] for e in environment if e.startswith(VARIABLES)), b"")
         if not value:
             # A container's process gets its environment only with the exec that follows some milliseconds later.
             return None if now_ms - started_at_ms > 5_000 else False

@@ -1,8 +1,13 @@
 """What a pod receives, resolved from the spec for the admission policy."""
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
+from staticgroup.api import injection
 from staticgroup.api.identifiers import SuffixStyle
 from staticgroup.api.injection import (
     EnvNames,
@@ -14,10 +19,12 @@ from staticgroup.api.injection import (
     suffix_follows_preset,
     suffix_in_force,
 )
-from staticgroup.api.names import instance_id_annotation
+from staticgroup.api.names import REBALANCE_DELAY_VARIABLE, instance_id_annotation
 from staticgroup.api.resources.durable import Injected, InjectedEnv, InjectedId, InjectedMethod
 from staticgroup.api.resources.identity import EnvEntry, Identity, Preset
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
 
+REPOSITORY = Path(__file__).parents[3]
 ID = "staticgroup.io/instance-id"
 TIMEOUT = "staticgroup.io/session-timeout-ms"
 
@@ -94,8 +101,15 @@ def test_a_preset_is_one_consumer_in_the_named_container(preset: Preset) -> None
     named = env_names(preset)
     assert named == EnvNames(instance_id=entry.instance_id_name, session_timeout=entry.session_timeout_name)
     assert (entry.container, entry.suffix) == ("app", "")
-    assert entry.instance_id_name.endswith("GROUP_INSTANCE_ID")
+    assert entry.instance_id_name.endswith("_INSTANCE_ID")
     assert entry.session_timeout_name.endswith("SESSION_TIMEOUT_MS")
+
+
+def test_the_variables_of_a_connect_worker_are_those_that_the_agent_reads() -> None:
+    agent = (REPOSITORY / "operator/connect_agent/src/main/java/io/staticgroup/connect/agent/Settings.java").read_text("utf-8")
+    read = dict(re.findall(r'static final String (\w+) = "(\w+)";', agent))
+    assert env_names(Preset.CONNECT) == EnvNames(instance_id=read["INSTANCE_ID"], session_timeout=read["SESSION_TIMEOUT_MS"])
+    assert read["REBALANCE_DELAY_MS"] == REBALANCE_DELAY_VARIABLE
 
 
 def test_the_custom_preset_has_no_names_of_its_own() -> None:
@@ -216,3 +230,43 @@ def test_that_auto_follows_the_preset_is_written_only_where_it_does() -> None:
 
     assert wire(True) == wire(False) | {"suffixFollowsPreset": True}
     assert "suffixFollowsPreset" not in wire(False)
+
+
+def raw_identities(source: str) -> list[int]:
+    """Return the lines that take spec.identity as it was written for what is in force: whole, or one of the implied fields."""
+    tree = ast.parse(source)
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "identity" and _name(node.value) in ("spec", "theirs"):
+            parent = parents[node]
+            if not isinstance(parent, ast.Attribute) or parent.attr in ("preset", "suffix", "env"):
+                found.append(node.lineno)
+    return found
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def test_role_connect_implies_the_variables_of_the_agent_and_nothing_that_was_said() -> None:
+    def of(**identity: object) -> Identity:
+        body = {"workloadRef": {"name": "w"}, "connectionRef": {"name": "k"}, "groupId": "g", "role": "Connect", "identity": identity}
+        return injection.identity_of(StaticGroupSpec.model_validate(body))
+
+    (entry,) = env_entries(of(container="connect"))
+    assert (entry.container, entry.instance_id_name) == ("connect", "STATICGROUP_CONNECT_INSTANCE_ID")
+    named = [{"instanceIdName": "WORKER_INSTANCE_ID"}]
+    assert env_entries(of(preset="Custom", env=named))[0].instance_id_name == "WORKER_INSTANCE_ID"
+
+
+def test_nobody_but_identity_of_takes_what_a_role_implies_from_the_spec() -> None:
+    """A role that was forgotten in one place would issue ids that another place does not expect."""
+    assert raw_identities("f(group.spec.identity)\ng(spec.identity.template)\nh(spec.identity.env)") == [1, 3]
+    package = Path(injection.__file__).parents[1]
+    found = {
+        str(path.relative_to(package)): lines
+        for path in sorted(package.rglob("*.py"))
+        if (lines := raw_identities(path.read_text(encoding="utf-8")))
+    }
+    assert list(found) == ["api/injection.py"]

@@ -35,6 +35,7 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
         "suspend": False,
         "workloadRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"},
         "connectionRef": {"kind": "KafkaConnection", "name": "kafka"},
+        "role": "Consumer",
         "protocol": "Auto",
         "identity": {
             "template": "{podName}.{scope}",
@@ -52,6 +53,7 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
             "headroomPercent": 50,
         },
         "removal": {"policy": "WhenDead", "holdSeconds": 0, "maxPercentOfGroup": 100},
+        "crashRelease": "Report",
     }
 
 

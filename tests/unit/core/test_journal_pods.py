@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
 from staticgroup.core.journal.runs import RETOLD_MS, ContainerRuns, PodRuns, Run, RunChange
 from support.bounds import broker_bounds
 
@@ -69,6 +70,19 @@ def test_timeout_of_a_kip848_member_is_the_groups() -> None:
     bounds = broker_bounds(consumer_session_ms=50_000)
     (fact,) = Observer().look(running(group=kip848(3), bounds=bounds), runs=[change()], spec=consumer)
     assert fact.data.model_dump()["session_timeout_ms"] == 50_000
+
+
+def test_thread_of_a_streams_group_has_the_timeout_of_its_group_and_its_protocol() -> None:
+    """KIP-1071: as with KIP-848; one record for each thread of the process."""
+    wish = spec(role="Streams", protocol="Auto", identity={"membersPerPod": 2})
+    threads = tuple(f"{id_of(n)}-{t}" for n in range(3) for t in (1, 2))
+    members = tuple(MemberView(member_id=f"m-{i}", instance_id=i, member_epoch=3) for i in threads)
+    of_streams = kip848(3, *members, group_type=GroupType.STREAMS, protocol_type="streams")
+    bounds = BrokerBounds(sessions={GroupType.STREAMS: SessionBounds(min_ms=45_000, max_ms=60_000, group_ms=55_000)})
+    facts = Observer().look(running(group=of_streams, bounds=bounds), runs=[change()], spec=wish)
+    downs = [f.data.model_dump() for f in facts if f.data.noun == "member.down"]
+    assert [d["instance_id"] for d in downs] == [f"{id_of(1)}-1", f"{id_of(1)}-2"]
+    assert {(d["session_timeout_ms"], d["protocol"]) for d in downs} == {(55_000, "Streams")}
 
 
 def test_timeout_of_a_classic_member_that_shows_none_is_not_known() -> None:

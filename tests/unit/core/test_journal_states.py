@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from staticgroup.core.evidence.chain import ChainVerdict, IncarnationState, judge
-from staticgroup.core.group import LeaveEntry, LeaveOutcome
+from staticgroup.core.evidence.run import RunEnd
+from staticgroup.core.group import LeaveCall, LeaveEntry, LeaveOutcome, ReleaseEntry, ReleaseOutcome
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Removal
+from staticgroup.core.releases import Release
 from staticgroup.core.snapshot import RemovalRecord, Snapshot
 
 from .builders import NOW_S, departure, group, history, id_of, incarnation, member, spec, workload
@@ -36,6 +38,36 @@ def record(attempt: int = 1) -> RemovalRecord:
     return RemovalRecord(
         instance_id=id_of(2), member_id="m2", coordinator="1@b:1", acknowledged_at_s=NOW_S + 19.5, attempts=attempt
     )
+
+
+def releasing(outcome: ReleaseOutcome) -> dict[str, Any]:
+    """What a round executed for a crashed member."""
+    release = Release(
+        entry=ReleaseEntry(member_id="m0", instance_id=id_of(0)),
+        by=LeaveCall.CONSUMER_HEARTBEAT,
+        ordinal=0,
+        pod=incarnation(0, "u0"),
+        ends=(RunEnd(container_id="containerd://a", finished_at_s=NOW_S - 2, received_at_s=NOW_S - 1),),
+        chain=judge(id_of(0), (incarnation(0, "u0", IncarnationState.DEAD),), continuous=True),
+        evidence="its run ended",
+    )
+    return {"executed": Executed(releases=(release,), release_outcomes=(outcome,))}
+
+
+@pytest.mark.parametrize("outcome", [ReleaseOutcome.RELEASED, ReleaseOutcome.RETRY])
+def test_release_that_was_carried_out_or_may_have_been_is_told_once(outcome: ReleaseOutcome) -> None:
+    observer = Observer()
+    (fact,) = (f for f in observer.look(departure(), **releasing(outcome)) if f.data.noun == "member.released")
+    told = fact.data.model_dump()
+    assert (told["instance_id"], told["member_id"], told["pod_uid"]) == (id_of(0), "m0", "u0")
+    assert told["outcome"] == outcome.value
+    assert fact.id.endswith("/m0/released")
+    assert "member.released" not in kinds(observer.look(departure()))
+
+
+@pytest.mark.parametrize("outcome", [ReleaseOutcome.FENCED, ReleaseOutcome.UNKNOWN, ReleaseOutcome.NOT_AUTHORIZED])
+def test_release_that_did_nothing_is_not_told(outcome: ReleaseOutcome) -> None:
+    assert "member.released" not in kinds(Observer().look(departure(), **releasing(outcome)))
 
 
 def test_departed_names_the_newest_end_once_every_end_is_proven() -> None:

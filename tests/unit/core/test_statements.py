@@ -122,7 +122,14 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
         departure(group=group(member(0), protocol_type="connect")),
         "MembershipComplete",
         "ProtocolMismatch",
-        "Correct spec.groupId",
+        "Set spec.role to Connect, or correct spec.groupId",
+    ),
+    (
+        "a Kafka Streams application's group",
+        departure(group=group(member(0), group_type=GroupType.STREAMS, protocol_type="streams")),
+        "MembershipComplete",
+        "ProtocolMismatch",
+        "spec.protocol expects Classic",
     ),
     ("two StaticGroups", replace(WELL, overlaps=("shop/twin",)), "Ready", "ConflictingStaticGroups", "shop/twin"),
     (

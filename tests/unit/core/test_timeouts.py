@@ -342,6 +342,17 @@ def test_kip_848_group_is_told_which_setting_to_make_and_is_content_when_it_is_m
     assert (reason_of(content)[0], content.verdict) == (Reason.RECOMMENDATION_USED, TimeoutVerdict.SUFFICIENT)
 
 
+def test_streams_group_is_told_its_own_setting_and_no_other_recommendation_is_taken_for_it() -> None:
+    held = broker_bounds(streams_session_ms=45_000, streams_min_ms=45_000, streams_max_ms=60_000)
+    told = advice(setting=Setting.STREAMS_SESSION_TIMEOUT, recommended_ms=52_000)
+    short = plan_timeout(AUTO, workload(2), protocols.STREAMS, held, advice=told)
+    assert reason_of(short) == (Reason.RECOMMENDATION_SHOWN, "set streams.session.timeout.ms=55000 on the group")
+    assert short.inject_ms is None
+    other = plan_timeout(AUTO, workload(2), protocols.STREAMS, held, advice=advice(setting=Setting.CONSUMER_SESSION_TIMEOUT))
+    assert other.advice_verdict is not None
+    assert other.advice_verdict.fleet_ms is None
+
+
 def test_recommendation_waits_while_the_protocol_is_unknown_and_the_value_in_use_is_remembered() -> None:
     chosen = plan_timeout(AUTO, workload(2), None, WIDE, advice=advice(), kept_ms=45_000)
     assert (chosen.inject_ms, chosen.fleet_ms) == (None, 60_000)

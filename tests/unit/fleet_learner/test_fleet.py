@@ -58,10 +58,11 @@ def test_every_line_is_a_record_as_the_operator_writes_it(lines: list[tuple[str,
 
 
 def test_all_kinds_of_facts_are_told(events: list[dict[str, Any]]) -> None:
-    """But those that need a living zombie or a blocked operator."""
+    """But those that need a living zombie, a blocked operator or a crash release."""
     told = {event["type"] for event in events}
     missing = {journal.type_of(each) for each in journal.DATA_TYPES} - told
-    assert missing == {"io.staticgroup.member.fenced.v1", "io.staticgroup.removal.held.v1"}
+    rare = ("member.fenced", "member.released", "removal.held")
+    assert missing == {f"io.staticgroup.{noun}.v1" for noun in rare}
     assert {event["data"].get("protocol") for event in events} == {"Classic", "Consumer", None}
 
 

@@ -110,10 +110,14 @@ def test_an_image_is_new_until_a_process_of_it_has_stopped() -> None:
 
 
 def test_brokers_bounds_depend_on_protocol_and_cluster() -> None:
-    """GroupCoordinatorConfig: 6 s to 30 min, and for KIP-848 groups 45 s to 60 s."""
+    """GroupCoordinatorConfig: 6 s to 30 min, and for KIP-848 and streams groups 45 s to 60 s, each by settings of their own."""
     assert (made().bounds.minimum_ms, made().bounds.maximum_ms) == (9_000, 1_800_000)
     consumer = made(protocol="Consumer").bounds
     assert (consumer.minimum_ms, consumer.maximum_ms) == (45_000, 60_000)
+    streams = made(protocol="Streams").bounds
+    assert (streams.minimum_ms, streams.maximum_ms, streams.heartbeat_interval_ms) == (45_000, 60_000, 5_000)
+    wide = Terms(durations=StopDurations(), bounds={"": Bounds(streams_maximum_ms=300_000)}, valid_ms=1)
+    assert (wide.bounds_of("k", "Streams").maximum_ms, wide.bounds_of("k", "Consumer").maximum_ms) == (300_000, 60_000)
     terms = Terms(durations=StopDurations(), bounds={"kafka-1": Bounds(classic_maximum_ms=300_000)}, valid_ms=1)
     assert terms.bounds_of("kafka-1", "Classic").maximum_ms == 300_000
     assert terms.bounds_of("kafka-2", "Classic").maximum_ms == 1_800_000

@@ -51,5 +51,6 @@ def test_a_member_that_is_away_cannot_stop_again() -> None:
     assert twice == counted((0, 1000, None, "Deleted"))
 
 
-def test_every_step_of_a_kip_848_group_is_counted() -> None:
-    assert counted((0, 1000, 1020, "Deleted"), protocol="Consumer") == 2
+@pytest.mark.parametrize("protocol", ["Consumer", "Streams"])
+def test_every_step_of_a_group_that_has_epochs_is_counted(protocol: str) -> None:
+    assert counted((0, 1000, 1020, "Deleted"), protocol=protocol) == 2

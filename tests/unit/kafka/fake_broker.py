@@ -30,7 +30,10 @@ MODERN = SASL | {
     15: (0, 6),
     16: (0, 5),
     32: (1, 4),
+    68: (0, 1),
     69: (0, 1),
+    88: (0, 1),
+    89: (0, 1),
 }
 """API versions of Kafka 4.4."""
 KAFKA_3_7 = MODERN | {15: (0, 5), 16: (0, 4), 69: (0, 0)}
@@ -46,12 +49,13 @@ Handler = Callable[[Any, int], Any]
 
 @dataclass
 class Group:
-    """What the coordinator holds of one group; `members` are (member_id, instance_id) or with a member epoch."""
+    """What the coordinator holds of one group; `members` are (member_id, instance_id), `away` who left for a while."""
 
     type: str = "classic"
     state: str = "Stable"
     members: list[tuple[str, str | None]] = field(default_factory=list)
     epoch: int = 7
+    away: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -170,6 +174,10 @@ class FakeBroker:
 
     def respond(self, api: Api, version: int, **values: Any) -> Any:
         return respond(api, version, **values)
+
+    def _consumer_group_heartbeat(self, request: Any, version: int) -> Any:
+        """Let whoever asks leave for a while."""
+        return released(version, 0, request.member_id)
 
     def _metadata(self, _request: Any, version: int) -> Any:
         brokers = []
@@ -298,6 +306,71 @@ class FakeBroker:
             members=members,
         )
 
+    def _streams_group_describe(self, request: Any, version: int) -> Any:
+        rows = tuple(self.describe_streams(g, version) for g in request.group_ids)
+        return respond(Api.STREAMS_GROUP_DESCRIBE, version, groups=rows)
+
+    def describe_streams(self, group_id: str, version: int, error_code: int = 0) -> Any:
+        """Describe with a topology; each member has two active tasks and a standby one."""
+        api, path = Api.STREAMS_GROUP_DESCRIBE, ("groups", "members")
+        group = self.cluster.groups.get(group_id)
+        error_code = error_code or self._coordinator_error()
+        known = group is not None and group.type == "streams" and not error_code
+        if not known and not error_code:
+            error_code = 69
+
+        def tasks(role: str, *partitions: int) -> Any:
+            held = nested_element(api, version, (*path, "assignment", role), subtopology_id="0", partitions=partitions)
+            return {role: (held,) if partitions else ()}
+
+        held = {**tasks("active_tasks", 0, 1), **tasks("standby_tasks", 2), **tasks("warmup_tasks")}
+        held_now = nested_element(api, version, (*path, "assignment"), **held)
+        members = tuple(
+            nested_element(
+                api, version, path, member_id=member_id, instance_id=instance_id, client_id="app", client_host="/10.0.0.7",
+                member_epoch=-2 if member_id in group.away else group.epoch, topology_epoch=1, process_id="p", client_tags=(),
+                task_offsets=(), task_end_offsets=(), assignment=held_now, target_assignment=held_now, is_classic=False,
+            )
+            for member_id, instance_id in (group.members if known and group else ())
+        )
+        part = nested_element(
+            api, version, ("groups", "topology", "subtopologies"), subtopology_id="0", source_topics=("orders",),
+            repartition_sink_topics=(), state_changelog_topics=(), repartition_source_topics=(),
+        )
+        return element(
+            api,
+            version,
+            "groups",
+            error_code=error_code,
+            group_id=group_id,
+            group_state=group.state if known and group else "",
+            group_epoch=group.epoch if known and group else -1,
+            assignment_epoch=group.epoch if known and group else -1,
+            topology=nested_element(api, version, ("groups", "topology"), epoch=1, subtopologies=(part,)) if known else None,
+            members=members,
+        )
+
+    def _streams_group_heartbeat(self, request: Any, version: int) -> Any:
+        """Compare both ids of whoever leaves (GroupMetadataManager.streamsGroupLeave)."""
+        return streams_left(version, self._coordinator_error() or self._leave_streams(request), request.member_id)
+
+    def _leave_streams(self, request: Any) -> int:
+        group = self.cluster.groups.get(request.group_id)
+        if group is None or group.type != "streams":
+            return 69
+        holders = {i: m for m, i in group.members}
+        if request.instance_id is None:
+            raise AssertionError("a leave without instance id would remove whoever has this member id")
+        if request.instance_id not in holders:
+            return 25
+        if holders[request.instance_id] != request.member_id:
+            return 82
+        if request.member_epoch == -2:
+            group.away.add(request.member_id)
+        else:
+            group.members.remove((request.member_id, request.instance_id))
+        return 0
+
     def _leave_group(self, request: Any, version: int) -> Any:
         top = self._coordinator_error()
         return leave_answer(
@@ -383,6 +456,24 @@ def respond(api: Api, version: int, **values: Any) -> Any:
     return fill(load_response_schema(int(api), version), throttle_time=timedelta(0), **values)
 
 
+def released(version: int, code: int, member_id: str = "m-0") -> Any:
+    """The answer to a temporary leave."""
+    return respond(
+        Api.CONSUMER_GROUP_HEARTBEAT, version, error_code=code, error_message=None, member_id=member_id, member_epoch=-2,
+        heartbeat_interval=timedelta(0), assignment=None,
+    )
+
+
+def streams_left(version: int, code: int, member_id: str = "m-0") -> Any:
+    """The answer to a leave from a streams group."""
+    return respond(
+        Api.STREAMS_GROUP_HEARTBEAT, version, error_code=code, error_message=None, member_id=member_id, member_epoch=-1,
+        heartbeat_interval=timedelta(0), acceptable_recovery_lag=0, task_offset_interval=timedelta(0), status=None,
+        active_tasks=None, standby_tasks=None, warmup_tasks=None, endpoint_information_epoch=0,
+        partitions_by_user_endpoint=None,
+    )
+
+
 def element(api: Api, version: int, field_name: str, **values: Any) -> Any:
     return nested_element(api, version, (field_name,), **values)
 
@@ -390,8 +481,9 @@ def element(api: Api, version: int, field_name: str, **values: Any) -> Any:
 def nested_element(api: Api, version: int, path: tuple[str, ...], **values: Any) -> Any:
     current: Any = load_response_schema(int(api), version)
     for name in path:
-        annotation = current.__dataclass_fields__[name].type
-        current = annotation.__args__[0] if hasattr(annotation, "__args__") else annotation
+        current = current.__dataclass_fields__[name].type
+        while hasattr(current, "__args__"):  # X | None, tuple[X, ...], tuple[X, ...] | None
+            current = current.__args__[0]
     return fill(current, **values)
 
 

@@ -207,7 +207,7 @@ async def test_empty_group_with_members_is_unexpected(
     assert isinstance(await gateway.describe(settings, "orders"), GroupView)
 
 
-@pytest.mark.parametrize("group_type", ["streams", "share", "quantum"])
+@pytest.mark.parametrize("group_type", ["share", "quantum"])
 async def test_other_group_types_are_named_as_unsupported(
     cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings, group_type: str
 ) -> None:

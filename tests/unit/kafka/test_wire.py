@@ -11,10 +11,10 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 
 from kafka_frames import BadFrame
-from staticgroup.core.group import LeaveEntry
+from staticgroup.core.group import LeaveEntry, MemberView, ReleaseEntry, WorkerView
 from staticgroup.kafka import wire
 from staticgroup.kafka.wire import PINNED, Api, Call, negotiate
-from unit.kafka.fake_broker import Cluster, FakeBroker, Group, encode, leave_answer
+from unit.kafka.fake_broker import Cluster, FakeBroker, Group, element, encode, leave_answer, nested_element, respond
 
 CALLS: dict[Api, Call[Any]] = {
     Api.METADATA: wire.metadata(),
@@ -24,8 +24,16 @@ CALLS: dict[Api, Call[Any]] = {
     Api.DESCRIBE_GROUPS: wire.describe_groups(["orders"]),
     Api.LIST_GROUPS: wire.list_groups(),
     Api.DESCRIBE_CONFIGS: wire.describe_configs({(4, "1"): ["group.min.session.timeout.ms"]}),
+    Api.CONSUMER_GROUP_HEARTBEAT: wire.temporary_leave("orders", ReleaseEntry(member_id="m-0", instance_id="orders-0")),
     Api.CONSUMER_GROUP_DESCRIBE: wire.consumer_group_describe(["orders"]),
+    Api.STREAMS_GROUP_HEARTBEAT: wire.streams_leave("orders", LeaveEntry(member_id="m-0", instance_id="orders-0")),
+    Api.STREAMS_GROUP_DESCRIBE: wire.streams_group_describe(["orders"]),
 }
+TYPES = {Api.CONSUMER_GROUP_DESCRIBE: "consumer", Api.STREAMS_GROUP_DESCRIBE: "streams", Api.STREAMS_GROUP_HEARTBEAT: "streams"}
+WITHOUT_NAME = (
+    Api.METADATA, Api.HEARTBEAT, Api.DESCRIBE_CONFIGS, Api.CONSUMER_GROUP_HEARTBEAT, Api.STREAMS_GROUP_HEARTBEAT,
+)  # fmt: skip
+"""Calls whose answers name no group."""
 EVERY_VERSION = [(api, version) for api, (lowest, highest) in PINNED.items() for version in range(lowest, highest + 1)]
 
 
@@ -45,7 +53,7 @@ def sent(call: Call[Any], api: Api, version: int) -> Any:
 
 
 def answer_of(api: Api, version: int) -> bytes:
-    cluster = Cluster(groups={"orders": Group(type="consumer" if api is Api.CONSUMER_GROUP_DESCRIBE else "classic")})
+    cluster = Cluster(groups={"orders": Group(type=TYPES.get(api, "classic"))})
     cluster.groups["orders"].members = [("m-0", "orders-0"), ("m-1", None)]
     broker = FakeBroker(cluster)
     broker.port = 9092
@@ -118,7 +126,7 @@ def test_version_is_the_highest_that_both_sides_speak(offered: tuple[int, int] |
 @pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
 def test_every_version_is_written_and_read(api: Api, version: int) -> None:
     answer = CALLS[api].decode(version, answer_of(api, version))
-    assert "orders" in repr(answer) or api in (Api.METADATA, Api.HEARTBEAT, Api.DESCRIBE_CONFIGS)
+    assert "orders" in repr(answer) or api in WITHOUT_NAME
     if api is Api.DESCRIBE_CONFIGS:
         assert answer[0].values == {"group.min.session.timeout.ms": "6000"}
     if api is Api.METADATA:
@@ -187,3 +195,37 @@ def test_assignment_that_a_member_made_up_only_loses_a_number(content: bytes) ->
 def test_partitions_of_a_classic_assignment_are_counted() -> None:
     topic = b"\0\6orders" + b"\0\0\0\2" + b"\0\0\0\0" + b"\0\0\0\1"
     assert wire._count_assignment(b"\0\1" + b"\0\0\0\1" + topic + b"\xff\xff\xff\xff") == 2
+
+
+def described(protocol_type: str, metadata: bytes, assignment: bytes) -> MemberView:
+    members = nested_element(
+        Api.DESCRIBE_GROUPS, 5, ("groups", "members"),
+        member_id="m", group_instance_id="web-0", client_id="c", client_host="/10.0.0.7",
+        member_metadata=metadata, member_assignment=assignment,
+    )
+    group = element(
+        Api.DESCRIBE_GROUPS, 5, "groups",
+        error_code=0, group_id="orders", group_state="Stable", protocol_type=protocol_type, protocol_data="", members=(members,),
+    )
+    answer = encode(respond(Api.DESCRIBE_GROUPS, 5, groups=(group,)))
+    (found,) = CALLS[Api.DESCRIBE_GROUPS].decode(5, answer)
+    (member,) = found.members
+    assert isinstance(member, MemberView)
+    return member
+
+
+METADATA = bytes.fromhex("00020010687474703a2f2f772d313a383038332f0000000000000008ffffffff")
+ASSIGNMENT = bytes.fromhex("0002000000000000000000000000000700000001000161000000020000000000000001" + "00" * 8)
+
+
+def test_of_a_connect_clusters_members_it_is_known_what_they_hold() -> None:
+    found = described("connect", METADATA, ASSIGNMENT)
+    assert found.worker == WorkerView(host="w-1", connectors=0, tasks=2)
+    assert found.assigned_partitions is None
+    assert described("consumer", METADATA, ASSIGNMENT).worker is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\2", b"\0\2" + b"\x7f\xff\xff\xff" * 4, b"not an assignment"])
+def test_odd_bytes_of_a_worker_cost_what_it_holds_and_not_who_is_in_the_group(content: bytes) -> None:
+    found = described("connect", content, content)
+    assert (found.member_id, found.instance_id, found.worker) == ("m", "web-0", WorkerView())

@@ -1,6 +1,7 @@
 """Raw API objects as a real API server sends them, for the tests of the Kubernetes edge."""
 
 import asyncio
+import contextlib
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -91,8 +92,19 @@ def at(raw: Json, resource_version: int) -> Json:
     return raw
 
 
-async def eventually(condition: Callable[[], object], deadline_s: float = 5.0) -> None:
-    """Wait for a condition on a real loopback server, with a deadline."""
+async def eventually(condition: Callable[[], object], deadline_s: float = 30.0) -> None:
+    """Wait for a condition on a real loopback server; what it looks up and does not find is not there *yet*.
+
+    Raises
+    ------
+    TimeoutError: the condition did not hold by the deadline, which is long because it costs a test that passes nothing.
+    """
+
+    def holds() -> bool:
+        with contextlib.suppress(LookupError):
+            return bool(condition())
+        return False
+
     async with asyncio.timeout(deadline_s):
-        while not condition():  # noqa: ASYNC110 - the condition is on a real connection
+        while not holds():  # noqa: ASYNC110 - the condition is on a real connection
             await asyncio.sleep(0.002)

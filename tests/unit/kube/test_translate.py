@@ -141,6 +141,15 @@ INJECTED = {"name": "KAFKA_SESSION_TIMEOUT_MS", **read(f"metadata.annotations['{
         ([[{"name": "APP_ZK_SESSION_TIMEOUT_MS", "value": "6000"}]], "125000", (125_000,)),
         ([[INJECTED], [{"name": "A_SESSION_TIMEOUT_MS", "value": "60000"}]], "125000", (60_000, 125_000)),
         ([[INJECTED], [INJECTED], []], "125000", (125_000,)),
+        (
+            [[
+                {"name": "CONNECT_SESSION_TIMEOUT_MS", "value": "10000"},
+                {"name": "STATICGROUP_CONNECT_SESSION_TIMEOUT_MS", "value": "90000"},
+                {"name": "CONNECT_CONSUMER_SESSION_TIMEOUT_MS", "value": "45000"},
+            ]],
+            None,
+            (90_000,),
+        ),
         ([[INJECTED]], None, ()),
         ([[INJECTED]], "soon", ()),
         ([[]], "125000", (125_000,)),
@@ -518,7 +527,12 @@ def test_statefulset_becomes_a_view_with_kubernetes_defaults() -> None:
         "metadata": {"name": "web", "namespace": "shop", "uid": "u", "generation": 3},
         "spec": {"template": {"spec": {"containers": [{
             "name": "app", "image": "img",
-            "env": [{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "45000"}, {"name": "PASSWORD", "value": "canary"}],
+            "env": [
+                {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "45000"},
+                {"name": "PASSWORD", "value": "canary"},
+                {"name": "STATICGROUP_CONNECT_REBALANCE_DELAY_MS", "value": "0"},
+                {"name": "CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS", "value": "60000"},
+            ],
             "startupProbe": {"failureThreshold": 30, "periodSeconds": 2, "initialDelaySeconds": 5},
         }]}}},
         "status": {"observedGeneration": 2, "currentRevision": "a", "updateRevision": "b"},
@@ -528,8 +542,12 @@ def test_statefulset_becomes_a_view_with_kubernetes_defaults() -> None:
     assert (found.replicas, found.start, found.termination_grace_s, found.update_strategy) == (1, 0, 30, "RollingUpdate")
     assert found.is_rolling
     assert found.containers[0].startup_budget_s == 65
-    assert found.containers[0].env_names == ("KAFKA_SESSION_TIMEOUT_MS", "PASSWORD")
-    assert found.containers[0].env_values == (("KAFKA_SESSION_TIMEOUT_MS", "45000"),)
+    assert found.containers[0].env_names[:2] == ("KAFKA_SESSION_TIMEOUT_MS", "PASSWORD")
+    assert found.containers[0].env_values == (
+        ("KAFKA_SESSION_TIMEOUT_MS", "45000"),
+        ("STATICGROUP_CONNECT_REBALANCE_DELAY_MS", "0"),
+        ("CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS", "60000"),
+    )
     assert "canary" not in repr(found)
 
 

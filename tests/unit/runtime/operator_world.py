@@ -127,7 +127,7 @@ class OperatorWorld:
             may_write=lambda: self.is_holder,
             policy_served=lambda: self.is_policy_served,
             now_s=lambda: self.now_s,
-            monotonic_s=lambda: self.now_s,
+            monotonic_s=lambda: self.now_s - self.stepped_s,
             force_observe=self.force_observe,
         )
 

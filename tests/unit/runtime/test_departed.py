@@ -99,7 +99,7 @@ async def test_first_round_reads_nothing_afresh_since_its_ids_are_not_acknowledg
 
 async def test_departed_members_of_a_group_that_nobody_can_leave_have_their_pods_but_cost_no_read() -> None:
     world = await scaled_down()
-    world.kafka.group_type = GroupType.STREAMS
+    world.kafka.group_type = GroupType.SHARE
     await world.round()
     assert guards(world) == ["UnsupportedGroupType"]
     group = StaticGroup.model_validate(world.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)])

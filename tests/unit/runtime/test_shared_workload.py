@@ -9,7 +9,7 @@ import pytest
 
 from staticgroup.api import names
 from staticgroup.api.resources.status import StaticGroupStatus
-from staticgroup.core.group import BrokerBounds, GroupView, KafkaProblem, LeaveEntry, LeaveResult
+from staticgroup.core.group import BrokerBounds, GroupView, KafkaProblem, LeaveCall, LeaveEntry, LeaveResult
 from staticgroup.core.status.memory import ledger_from
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.runtime.stores import Stores
@@ -35,9 +35,9 @@ class KafkaOfGroups:
         return await self.groups[group_id].bounds(settings, group_id)
 
     async def leave(
-        self, settings: ConnectionSettings, group_id: str, entries: Sequence[LeaveEntry]
+        self, settings: ConnectionSettings, group_id: str, entries: Sequence[LeaveEntry], by: LeaveCall
     ) -> LeaveResult | KafkaProblem:
-        return await self.groups[group_id].leave(settings, group_id, entries)
+        return await self.groups[group_id].leave(settings, group_id, entries, by)
 
 
 class SharedWorld(OperatorWorld):

@@ -9,6 +9,7 @@ import pytest
 
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.settings import BrokerSettings
+from coordinator_model.streams import messages as streams
 from simulator.engine.loop import Process
 from simulator.kafka.network import KafkaLink
 from simulator.operators.gateway import ModelKafkaGateway, WireLeave, broker_address
@@ -17,9 +18,13 @@ from staticgroup.core.group import (
     GroupView,
     KafkaProblem,
     KafkaProblemKind,
+    LeaveCall,
     LeaveEntry,
     LeaveOutcome,
     LeaveResult,
+    ReleaseEntry,
+    ReleaseOutcome,
+    ReleaseResult,
 )
 from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts
@@ -29,6 +34,7 @@ from support.bounds import broker_bounds
 from .kafka_world import CONNECTION, GROUP, KafkaWorld, simulate
 
 PRINCIPAL = CONNECTION.principal
+TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
 
 
 async def _world(protocol: str = "classic", **options: object) -> KafkaWorld:
@@ -87,6 +93,112 @@ def test_a_leave_is_a_compare_and_set_and_is_recorded(protocol: str) -> None:
         assert before_s <= sent.invoked_s < (sent.returned_s or 0)
         assert [ErrorCode(c).name for c in sent.codes] == ["FENCED_INSTANCE_ID", "UNKNOWN_MEMBER_ID", "NONE"]
         assert {m.instance_id for m in (await world.view()).members} == {"web-0", "web-1"}
+
+    simulate(story)
+
+
+async def _application(world: KafkaWorld, pods: int = 3, threads: int = 2) -> dict[str, str]:
+    """Start a streams application whose threads are members `web-<pod>-<thread>`; returns the member id of each."""
+    topology = streams.Topology(1, (streams.Subtopology("0", ("orders",)),))
+    link, held = KafkaLink(name="app", principal="User:app", host="/10.1.0.1"), dict.fromkeys(TASKS, ())
+    members = {f"web-{pod}-{thread}": f"m-{pod}-{thread}" for pod in range(pods) for thread in range(1, threads + 1)}
+    epochs = dict.fromkeys(members, 0)
+
+    async def beat(instance_id: str) -> None:
+        joins = {"topology": topology, **held, "rebalance_timeout_ms": 30_000, "process_id": instance_id[:5]}
+        request = streams.StreamsGroupHeartbeatRequest(
+            group_id=GROUP, member_id=members[instance_id], group_instance_id=instance_id, member_epoch=epochs[instance_id],
+            **(joins if not epochs[instance_id] else {}),
+        )  # fmt: skip
+        answer = await world.cluster.request(link, request, node_id=world.cluster.locate(GROUP) or 0, timeout_s=5.0)
+        assert answer.error_code is ErrorCode.NONE, answer
+        epochs[instance_id] = answer.member_epoch
+
+    for _ in range(8):
+        for instance_id in members:
+            await beat(instance_id)
+        await asyncio.sleep(3)
+    return members
+
+
+def test_a_streams_group_is_read_completely_and_its_departed_threads_leave_by_compare_and_set() -> None:
+    """StreamsGroupDescribe and StreamsGroupHeartbeat on the model of Kafka 4.4."""
+
+    async def story() -> None:
+        world = KafkaWorld()
+        members = await _application(world)
+        before = await world.view()
+        assert (before.group_type, before.state, before.is_settled) == (GroupType.STREAMS, "Stable", True)
+        assert {m.instance_id: m.member_id for m in before.members} == members
+        assert [m.assigned_partitions for m in before.members] == [2] * 6
+        entries = [LeaveEntry(member_id=members[i], instance_id=i) for i in ("web-2-1", "web-2-2")]
+        by_the_other = await world.gateway.leave(CONNECTION, GROUP, entries)
+        assert isinstance(by_the_other, LeaveResult)
+        assert by_the_other.outcomes == (LeaveOutcome.UNKNOWN,) * 2, "LeaveGroup serves no streams group"
+        wrong = LeaveEntry(member_id=members["web-2-1"], instance_id="web-1-1")
+        result = await world.gateway.leave(CONNECTION, GROUP, [wrong, *entries], LeaveCall.STREAMS_HEARTBEAT)
+        assert isinstance(result, LeaveResult)
+        assert result.outcomes == (LeaveOutcome.FENCED, LeaveOutcome.REMOVED, LeaveOutcome.REMOVED)
+        after = await world.view()
+        assert {m.instance_id for m in after.members} == {f"web-{pod}-{thread}" for pod in range(2) for thread in (1, 2)}
+        sent = {w.members: w.codes for w in world.gateway.leaves[1:]}
+        codes = {"web-1-1": 82, "web-2-1": 0, "web-2-2": 0}
+        assert sent == {((e.member_id, e.instance_id),): (codes[e.instance_id],) for e in (wrong, *entries)}
+        assert {a.instance_id: int(a.error_code) for a in world.cluster.applied[2:]} == codes
+
+    simulate(story)
+
+
+def test_a_crashed_thread_of_a_streams_group_leaves_for_a_while_and_keeps_its_tasks() -> None:
+    async def story() -> None:
+        world = KafkaWorld()
+        members = await _application(world)
+        before = await world.view()
+        ghost = ReleaseEntry(member_id=members["web-2-1"], instance_id="web-2-1")
+        result = await world.gateway.release(CONNECTION, GROUP, ghost, LeaveCall.STREAMS_HEARTBEAT)
+        assert isinstance(result, ReleaseResult)
+        assert result.outcome is ReleaseOutcome.RELEASED
+        after = await world.view()
+        (away,) = (m for m in after.members if m.is_away)
+        assert (away.instance_id, away.assigned_partitions) == ("web-2-1", 2)
+        assert (after.group_epoch, len(after.members)) == (before.group_epoch, 6)
+        other = ReleaseEntry(member_id="m-9", instance_id="web-2-2")
+        fenced = await world.gateway.release(CONNECTION, GROUP, other, LeaveCall.STREAMS_HEARTBEAT)
+        assert isinstance(fenced, ReleaseResult)
+        assert fenced.outcome is ReleaseOutcome.FENCED
+
+    simulate(story)
+
+
+def test_a_temporary_leave_is_a_compare_and_set_and_lets_the_successor_in() -> None:
+    """GroupMetadataManager.consumerGroupLeave; the session's timer and the partitions stay."""
+
+    async def story() -> None:
+        world = await _world("consumer")
+        ghost = await world.member_of("web-2")
+        world.kill("uid-2")
+        before = await world.view()
+
+        async def released(member_id: str, instance_id: str) -> ReleaseOutcome:
+            entry = ReleaseEntry(member_id=member_id, instance_id=instance_id)
+            result = await world.gateway.release(CONNECTION, GROUP, entry)
+            assert isinstance(result, ReleaseResult)
+            return result.outcome
+
+        assert await released(ghost, "web-1") is ReleaseOutcome.FENCED
+        assert await released(ghost, "web-9") is ReleaseOutcome.UNKNOWN
+        assert await released(ghost, "web-2") is ReleaseOutcome.RELEASED
+        assert [s.error_code for s in world.gateway.releases] == [82, 25, 0]
+        view = await world.view()
+        (away,) = (m for m in view.members if m.instance_id == "web-2")
+        assert (away.member_id, away.is_away) == (ghost, True)
+        assert view.group_epoch == before.group_epoch
+        world.start(2, uid="uid-2b")
+        await asyncio.sleep(5)
+        successor = await world.member_of("web-2")
+        assert successor not in ("", ghost)
+        assert (await world.view()).group_epoch == before.group_epoch
+        assert await released(ghost, "web-2") is ReleaseOutcome.FENCED
 
     simulate(story)
 

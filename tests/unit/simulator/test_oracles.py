@@ -14,6 +14,7 @@ from simulator.oracles.promises import (
     Leave,
     Rest,
     Safety,
+    SentRelease,
     StatusHistory,
     Violation,
     judge_rest,
@@ -34,6 +35,12 @@ class Told:
 
     def is_alive(self, member_id: str) -> bool:
         return member_id in self.alive
+
+    def is_running(self, member_id: str) -> bool:
+        return member_id in self.alive
+
+    def is_told_to_report(self, operator: str, group_id: str) -> bool:
+        return self.stopped
 
     def whereabouts(self, member_id: str) -> str:
         return "pod shop/web-2 (uid-7) on n1"
@@ -115,6 +122,53 @@ def test_removal_without_a_written_proof_breaks_s2() -> None:
 def test_second_effect_on_one_member_breaks_s10_unless_a_fail_over_brought_it_back() -> None:
     assert judged(Told(), effects=[EFFECT, EFFECT]) == ["S10"]
     assert judged(Told(), effects=[EFFECT, replace(EFFECT, coordinator_epoch=1)]) == []
+
+
+RELEASE = SentRelease(
+    at_s=100.0, operator="operator-a", group_id="orders", member_id="m-1", instance_id="web-2", member_epoch=-2
+)
+
+
+def judged_release(truth: Told, *sent: SentRelease, applied: Effect | None = None) -> list[str]:
+    found: list[Violation] = []
+    safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append)
+    for release in sent:
+        safety.release_sent(release)
+        safety.release_applied(applied or EFFECT)
+    return [violation.oracle for violation in found]
+
+
+def test_a_proper_release_breaks_nothing_and_is_counted() -> None:
+    found: list[Violation] = []
+    safety = Safety(Told(), lease_duration_s=15.0, on_violation=found.append)
+    safety.release_sent(RELEASE)
+    safety.release_applied(EFFECT)
+    assert (found, safety.releases) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "truth", "release"),
+    [
+        ("S3", Told(owner=None), RELEASE),
+        ("S5", Told(), replace(RELEASE, member_id="")),
+        ("S5", Told(), replace(RELEASE, instance_id=None)),
+        ("S5", Told(), replace(RELEASE, member_epoch=-1)),
+        ("S14", Told(stopped=True), RELEASE),
+        ("S14", Told(renewed_s=100.0 - 15.0 - LEASE_SLACK_S - 1), RELEASE),
+    ],
+)
+def test_release_that_must_not_be_sent(oracle: str, truth: Told, release: SentRelease) -> None:
+    assert judged_release(truth, release) == [oracle]
+
+
+def test_release_for_a_live_process_breaks_s1_whatever_the_coordinator_answers() -> None:
+    refused = replace(EFFECT, error_code=ErrorCode.FENCED_INSTANCE_ID)
+    assert judged_release(Told(alive={"m-1"}), RELEASE, applied=refused) == ["S1"]
+    assert judged_release(Told(alive={"m-1"}), RELEASE) == ["S1", "S1"]
+
+
+def test_member_that_is_released_twice_breaks_s10() -> None:
+    assert judged_release(Told(), RELEASE, RELEASE) == ["S10"]
 
 
 def versions(*statuses: dict[str, object], generation: int = 2) -> list[str]:

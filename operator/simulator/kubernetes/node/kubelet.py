@@ -44,11 +44,13 @@ class Kubelet(Machine):
     ----------
     rejections: so many next pods are refused admission, without any container status.
     missing_images: images that cannot be pulled; containers that need them wait for the rest of their pod's life.
+    clock_off_s: the node's clock is ahead by so much; it dates the beginnings and ends of containers.
     """
 
     def __init__(self, server: ApiServer, loop: SimulationLoop, processes: Processes, **parts: Any) -> None:
         super().__init__(server, loop, processes, **parts)
         self.rejections = 0
+        self.clock_off_s = 0.0
         self.missing_images: set[str] = set()
         self._workers: dict[str, PodWorker] = {}
         self._runtime: dict[str, list[ContainerRecord]] = {}
@@ -57,8 +59,12 @@ class Kubelet(Machine):
         server.observers.append(self._observe)
         self._launch()
 
+    def _clock_s(self) -> float:
+        """Tell the time by the node's clock."""
+        return self._loop.time() + self.clock_off_s
+
     def _lose_processes(self) -> None:
-        now_s = self._loop.time()
+        now_s = self._clock_s()
         for records in self._runtime.values():
             for record in records:
                 if record.is_running:
@@ -198,7 +204,7 @@ class Kubelet(Machine):
         """Start the containers in order; one that ends by itself holds up those after it."""
         if worker.stage is not Stage.STARTING or self._workers.get(worker.uid) is not worker:
             return
-        now_s = self._loop.time()
+        now_s = self._clock_s()
         for position in range(index, len(worker.records)):
             record = worker.records[position]
             if record.run and position != index:
@@ -221,7 +227,7 @@ class Kubelet(Machine):
     def _init_done(self, worker: PodWorker, position: int) -> None:
         record = worker.records[position]
         if record.is_running:
-            record.end(self._loop.time(), 0)
+            record.end(self._clock_s(), 0)
             self._start(worker, position + 1)
 
     def _run(self, worker: PodWorker, record: ContainerRecord) -> None:
@@ -260,7 +266,7 @@ class Kubelet(Machine):
 
     def container_exited(self, pod_uid: str, container: str, exit_code: int) -> None:
         """Take from the runtime that a process ended; the kubelet notices a little later."""
-        self._exits[pod_uid, container] = (self._loop.time(), exit_code)
+        self._exits[pod_uid, container] = (self._clock_s(), exit_code)
         worker = self._workers.get(pod_uid)
         if worker is not None:
             self._later(self._draw(self.timings.notice_s), self._relist, worker)
@@ -300,7 +306,7 @@ class Kubelet(Machine):
 
     def _restart(self, worker: PodWorker, record: ContainerRecord) -> None:
         if worker.stage is Stage.RUNNING and not record.is_running:
-            record.begin(self._loop.time())
+            record.begin(self._clock_s())
             self._run(worker, record)
             self._post(worker)
 
@@ -332,7 +338,7 @@ class Kubelet(Machine):
         self._post(worker)
         for record in worker.records:
             if record.is_oneshot and record.is_running:
-                record.end(now_s, 143, "Error")
+                record.end(self._clock_s(), 143, "Error")
             elif record.kind == "containerStatuses":
                 self._processes.signal(worker.uid, record.name, "TERM")
         self._later(self._draw(self.timings.notice_s), self._relist, worker)

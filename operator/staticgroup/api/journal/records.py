@@ -85,7 +85,7 @@ class GroupData(Data):
     namespace: Name = Field(description="Namespace of the StaticGroup.")
     static_group: Name = Field(description="Name of the StaticGroup.")
     workload: Name = Field(description="Name of the StatefulSet.")
-    protocol: Name = Field(description="Classic, Consumer or Unknown.")
+    protocol: Name = Field(description="Classic, Consumer, Streams or Unknown.")
 
 
 class _ContainerChange(GroupData):
@@ -98,7 +98,7 @@ class _ContainerChange(GroupData):
     rollout_id: Text = Field("", description="controller-revision-hash of the pod.")
     reason: Text = Field("", description="Reason of the container state, or Deleted, Evicted or Unknown.")
     session_timeout_ms: DurationMs | None = Field(
-        None, description="Session timeout that this process was started with, or its group's (KIP-848), in milliseconds; null while unknown."
+        None, description="Session timeout that this process was started with, or its group's (KIP-848, KIP-1071), in milliseconds; null while unknown."
     )
 
 
@@ -124,7 +124,7 @@ class MemberRejoined(GroupData):
     previous_member_id: Text | None = Field(
         None, description="The member.id seen before; null when this id was not seen in the group before."
     )
-    group_epoch: Count | None = Field(None, description="Epoch of a KIP-848 group; null for a classic one.")
+    group_epoch: Count | None = Field(None, description="Epoch of a KIP-848 or streams group; null for a classic one.")
     absorbed: bool = Field(description="No rebalance was seen since the former holder was: static membership worked.")
 
 
@@ -164,8 +164,19 @@ class MemberFenced(GroupData):
     member_id: Name = Field(description="The member.id that does not hold it any more.")
 
 
+class MemberReleased(GroupData):
+    """Say that the coordinator let a crashed member go for a while, so that its restart may join (KIP-848, KIP-1071)."""
+
+    noun = "member.released"
+
+    instance_id: Name = Field(description="The group.instance.id.")
+    member_id: Name = Field(description="The member.id of the compare-and-set.")
+    pod_uid: Name = Field(description="UID of the pod, one of whose containers has ended and is started again.")
+    outcome: Name = Field(description="Released, or Retry when the answer was lost.")
+
+
 class GroupRebalanced(GroupData):
-    """Say that a rebalance was seen; a KIP-848 group has one record for each epoch."""
+    """Say that a rebalance was seen; a KIP-848 or streams group has one record for each epoch."""
 
     noun = "group.rebalanced"
 
@@ -210,7 +221,7 @@ class WorkloadScaled(GroupData):
 
 
 class TimeoutChanged(GroupData):
-    """Say that the next pods get another session timeout (classic), or that the group has another one (KIP-848)."""
+    """Say that the next pods get another session timeout (classic), or that the group has another one (KIP-848, KIP-1071)."""
 
     noun = "timeout.changed"
 
@@ -275,6 +286,7 @@ DATA_TYPES: Final[tuple[type[Data], ...]] = (
     MemberDeparted,
     MemberRemoved,
     MemberFenced,
+    MemberReleased,
     GroupRebalanced,
     RolloutStarted,
     RolloutFinished,

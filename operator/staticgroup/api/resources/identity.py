@@ -31,6 +31,7 @@ class Preset(StrEnum):
     SPRING_BOOT = "SpringBoot"
     QUARKUS = "Quarkus"
     KAFKA_STREAMS = "KafkaStreams"
+    CONNECT = "Connect"
     CUSTOM = "Custom"
 
 
@@ -77,7 +78,13 @@ class EnvEntry(ApiModel):
     )
 
 
-_HAS_IMPLIED_SUFFIX: Final = f"self.preset in [{', '.join(repr(preset.value) for preset in IMPLIED_SUFFIXES)}]"
+_PRESETS_WITH_SUFFIX: Final = f"[{', '.join(repr(preset.value) for preset in IMPLIED_SUFFIXES)}]"
+_HAS_IMPLIED_SUFFIX: Final = f"self.preset in {_PRESETS_WITH_SUFFIX}"
+TELLS_MEMBERS_APART: Final = (
+    "self.identity.suffix != 'Auto' || self.identity.membersPerPod == 1 || self.role == 'Streams' || "
+    f"self.identity.preset in {_PRESETS_WITH_SUFFIX}"
+)
+"""CEL over the whole spec: whatever appends nothing has one member in a pod."""
 _SAME_CONTAINER = "(has(e.container) ? e.container : '') == (has(f.container) ? f.container : '')"
 
 
@@ -101,13 +108,6 @@ class Identity(ApiModel):
             "self.suffix != 'None' || self.membersPerPod == 1",
             "spec.identity.membersPerPod must be 1 while suffix is None, or the members of a pod would share one "
             "id: set spec.identity.suffix to what the client appends, or list the consumers in spec.identity.env",
-            field_path=".membersPerPod",
-        ),
-        rule(
-            f"self.suffix != 'Auto' || self.membersPerPod == 1 || {_HAS_IMPLIED_SUFFIX}",
-            "spec.identity.membersPerPod must be 1 while suffix is Auto and the preset's client appends nothing, or the "
-            "members of a pod would share one id: set spec.identity.suffix to what the client appends (Streams or Spring "
-            "where it numbers its members), or list the consumers in spec.identity.env",
             field_path=".membersPerPod",
         ),
         rule(
@@ -136,6 +136,13 @@ class Identity(ApiModel):
             f"size(self.env) == 0 || !({_HAS_IMPLIED_SUFFIX})",
             "spec.identity.env replaces the preset's variables, and its default names are not those of this "
             "preset: name the variables in full and set spec.identity.preset to Custom",
+            field_path=".env",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            f"size(self.env) == 0 || self.preset != '{Preset.CONNECT.value}'",
+            "spec.identity.env replaces the variables of preset Connect, which are those that the agent in a worker reads: remove "
+            "it and name the container in spec.identity.container, or set spec.identity.preset to Custom",
             field_path=".env",
             reason="FieldValueForbidden",
         ),
@@ -189,12 +196,13 @@ class Identity(ApiModel):
     members_per_pod: Annotated[int, Field(ge=1, le=MEMBERS_PER_POD_MAX)] = Field(
         1,
         description="Group members that one injected id becomes, 1 to 64: Kafka Streams' num.stream.threads or "
-        "Spring's concurrency. Default 1. Must match the client, or its extra members count as foreign.",
+        "Spring's concurrency. Default 1. Must match the client, or its extra members count as foreign. More than 1 needs a "
+        "suffix, given or implied by preset or role.",
     )
     suffix: SuffixStyle = Field(
         SuffixStyle.AUTO,
-        description="What the client itself appends to the id. Auto (default): what the client of preset appends, Spring for "
-        "SpringBoot, Streams for KafkaStreams, else nothing; None: nothing; Streams: -1 to -N; Spring: -0 to -(N-1); Custom: "
+        description="What the client itself appends to the id. Auto (default): Streams where spec.role is Streams, else what "
+        "the client of preset appends, Spring for SpringBoot, Streams for KafkaStreams, else nothing; None: nothing; Streams: -1 to -N; Spring: -0 to -(N-1); Custom: "
         "customSuffixes. N is membersPerPod. A StaticGroup that issued its ids with None keeps to it under Auto, see "
         "status.injected.suffixFollowsPreset.",
     )
@@ -212,9 +220,10 @@ class Identity(ApiModel):
     )
     preset: Preset = Field(
         Preset.GENERIC,
-        description="Whose variables are injected while env is empty. Generic (default), Librdkafka and Quarkus: "
-        "KAFKA_GROUP_INSTANCE_ID and KAFKA_SESSION_TIMEOUT_MS; SpringBoot: SPRING_KAFKA_CONSUMER_PROPERTIES_...; "
-        "KafkaStreams: KAFKA_STREAMS_...; Custom: those of env.",
+        description="Whose variables are injected while env is empty. Generic (default; KafkaStreams or Connect where that is "
+        "spec.role), Librdkafka and Quarkus: KAFKA_GROUP_INSTANCE_ID and KAFKA_SESSION_TIMEOUT_MS; SpringBoot: SPRING_KAFKA_CONSUMER_PROPERTIES_...; "
+        "KafkaStreams: KAFKA_STREAMS_...; Connect: STATICGROUP_CONNECT_..., which the agent in a Connect worker reads; Custom: "
+        "those of env.",
     )
     container: DnsLabel | None = Field(
         None, description="Container that receives the preset's variables. Default: the first container of the pod."

@@ -5,14 +5,17 @@ default that is safe for a stranger's cluster, so the shortest useful object nam
 Sources: KIP-345 and KIP-848 (static membership), KIP-1071 and Spring Kafka (client suffixes).
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
+from ..identifiers import SuffixStyle
 from ..protocols import ProtocolChoice
+from ..roles import RoleChoice
 from ..schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, ruled, rules
-from .identity import Identity
+from .identity import TELLS_MEMBERS_APART, Identity, Preset
 from .status import StaticGroupStatus
 
 SESSION_TIMEOUT_SECONDS_MAX: Final = 1800  # group.max.session.timeout.ms of a stock broker: 30 min
@@ -37,6 +40,14 @@ class RemovalPolicy(StrEnum):
 
     WHEN_DEAD = "WhenDead"
     NEVER = "Never"
+
+
+class CrashRelease(StrEnum):
+    """Say what is done for a pod whose crashed process locks its successor out (KIP-848)."""
+
+    OFF = "Off"
+    REPORT = "Report"
+    RELEASE = "Release"
 
 
 class WorkloadRef(ApiModel):
@@ -134,7 +145,7 @@ class SessionTimeout(ApiModel):
     max_seconds: Annotated[int, Field(ge=1, le=SESSION_TIMEOUT_SECONDS_MAX)] = Field(
         1800,
         description="Highest timeout that Auto chooses, in seconds, 1 to 1800. Default 1800. Lower it to bound how "
-        "long the partitions of a crashed pod may stand still.",
+        "long the partitions or tasks of a crashed pod may stand still.",
     )
     headroom_percent: Annotated[int, Field(ge=0, le=400)] = Field(
         50,
@@ -163,8 +174,97 @@ class Removal(ApiModel):
     )
 
 
+PRESETS_OF_STREAMS: Final = (Preset.GENERIC, Preset.KAFKA_STREAMS, Preset.CUSTOM)
+SUFFIXES_OF_STREAMS: Final = (SuffixStyle.AUTO, SuffixStyle.STREAMS)
+"""What may be asked for with role Streams; `injection.identity_of` says what the first of each stands for."""
+
+
+def _names(values: Sequence[StrEnum]) -> str:
+    """Write values as a list of CEL."""
+    return f"[{', '.join(repr(value.value) for value in values)}]"
+_IS_CONNECT: Final = f"self.role == '{RoleChoice.CONNECT.value}'"
+_CONNECT_RULES: Final = (
+    rule(
+        f"!({_IS_CONNECT}) || self.protocol != 'Consumer'",
+        "spec.protocol Consumer is KIP-848, which Connect workers do not speak, and spec.role is Connect: set spec.protocol to "
+        "Auto or Classic",
+        field_path=".protocol",
+    ),
+    rule(
+        f"!({_IS_CONNECT}) || self.crashRelease != 'Release'",
+        "spec.crashRelease Release is for KIP-848 groups, and Connect workers are in classic ones: set spec.crashRelease to Report",
+        field_path=".crashRelease",
+    ),
+    rule(
+        f"!({_IS_CONNECT}) || self.identity.preset in ['Connect', 'Custom'] || "
+        "(self.identity.preset == 'Generic' && size(self.identity.env) == 0)",
+        "spec.identity.preset names variables that no Connect worker reads, and spec.role is Connect: leave it out, which means "
+        "Connect, for the agent, or set it to Custom and name the variables in spec.identity.env",
+        field_path=".identity",
+    ),
+    rule(
+        f"{_IS_CONNECT} || self.identity.preset != 'Connect'",
+        "spec.role must be Connect while spec.identity.preset is Connect, whose variables only the agent in a Connect worker reads: "
+        "set spec.role to Connect, or choose another preset",
+        field_path=".role",
+    ),
+    rule(
+        f"!({_IS_CONNECT}) || (self.identity.membersPerPod == 1 && self.identity.suffix in ['Auto', 'None'])",
+        "spec.identity must be of one member without suffix while spec.role is Connect, because a Connect worker is one member and "
+        "appends nothing: set spec.identity.membersPerPod to 1 and spec.identity.suffix to Auto",
+        field_path=".identity",
+    ),
+)
+
+
 class StaticGroupSpec(ApiModel):
     """Say what the user wants."""
+
+    model_config = ruled(
+        rule(
+            "self.crashRelease != 'Release' || self.protocol != 'Classic'",
+            "spec.crashRelease Release is for KIP-848 groups, and spec.protocol is Classic: set spec.crashRelease to Report, or "
+            "spec.protocol to Auto or Consumer",
+            field_path=".crashRelease",
+        ),
+        rule(
+            TELLS_MEMBERS_APART,
+            "spec.identity.membersPerPod must be 1 while suffix is Auto and the preset's client appends nothing, or the "
+            "members of a pod would share one id: set spec.identity.suffix to what the client appends (Streams or Spring "
+            "where it numbers its members), or spec.role to Streams, or list the consumers in spec.identity.env",
+            field_path=".identity.membersPerPod",
+        ),
+        rule(
+            f"self.role != 'Streams' || self.identity.preset in {_names(PRESETS_OF_STREAMS)}",
+            "spec.identity.preset must be KafkaStreams or Custom while spec.role is Streams: leave it out, which means "
+            "KafkaStreams, or set it to Custom and name the variables that the application reads in spec.identity.env",
+            field_path=".identity.preset",
+        ),
+        rule(
+            "self.role != 'Streams' || self.identity.preset != 'Generic' || size(self.identity.env) == 0",
+            "spec.identity.env replaces the variables of Kafka Streams that spec.role Streams implies, and its default names are "
+            "not theirs: name the variables in full and set spec.identity.preset to Custom",
+            field_path=".identity.env",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            f"self.role != 'Streams' || self.identity.suffix in {_names(SUFFIXES_OF_STREAMS)}",
+            "spec.identity.suffix must be Streams while spec.role is Streams, because a Kafka Streams client appends -1 to -N to "
+            "the id that it is given: remove spec.identity.suffix, or set spec.role to Consumer",
+            field_path=".identity.suffix",
+        ),
+        rule(
+            "self.protocol != 'Streams' || self.role == 'Streams'",
+            "spec.protocol Streams (KIP-1071) is spoken by Kafka Streams only: set spec.role to Streams, or spec.protocol to Auto",
+            field_path=".protocol",
+        ),
+        rule(
+            "self.role != 'Streams' || self.protocol != 'Consumer'",
+            "spec.protocol Consumer (KIP-848) is not spoken by Kafka Streams: set spec.protocol to Auto, Classic or Streams",
+            field_path=".protocol",
+        ),
+        *_CONNECT_RULES,
+    )
 
     mode: Mode = Field(
         Mode.MANAGE,
@@ -179,15 +279,23 @@ class StaticGroupSpec(ApiModel):
     workload_ref: WorkloadRef = Field(description="The StatefulSet whose pods are the members of the group.")
     connection_ref: ConnectionRef = Field(description="The KafkaConnection through which the group is reached.")
     group_id: Annotated[str, StringConstraints(min_length=1, max_length=249)] = Field(
-        description="group.id of the consumers (application.id for Kafka Streams), 1 to 249 characters. Immutable.",
+        description="group.id of the consumers or Connect workers (application.id for Kafka Streams), 1 to 249 characters. "
+        "Immutable.",
         json_schema_extra=rules(
             immutable("spec.groupId", "delete this StaticGroup and create one for the other group")
         ),
     )
+    role: RoleChoice = Field(
+        RoleChoice.CONSUMER,
+        description="What the pods are. Consumer (default): consumers of the group. Streams: instances of a Kafka Streams "
+        "application, each thread a member: implies preset KafkaStreams and suffix Streams. Connect: workers of a Kafka Connect "
+        "cluster, with the agent that keeps their ids (docs/guide/kafka-connect.md): implies preset Connect.",
+    )
     protocol: ProtocolChoice = Field(
         ProtocolChoice.AUTO,
         description="Group protocol. Auto (default): whatever the brokers report. Classic: the protocol before "
-        "KIP-848. Consumer: KIP-848, group.protocol=consumer. Set it to be told when the consumers use the other one.",
+        "KIP-848. Consumer: KIP-848, group.protocol=consumer. Streams: KIP-1071, group.protocol=streams, with static members "
+        "from Kafka 4.4 on; only with role Streams. Set it to be told when the members use another one.",
     )
     identity: Identity = Field(
         Identity(),
@@ -195,12 +303,20 @@ class StaticGroupSpec(ApiModel):
     )
     session_timeout: SessionTimeout = Field(
         SessionTimeout(),
-        description="How long a member may be silent before the coordinator gives its partitions away.",
+        description="How long a member may be silent before the coordinator gives its partitions, or its connectors and tasks, away.",
     )
     removal: Removal = Field(
         Removal(),
         description="What is done with members whose pod is gone for good, after a scale-down. Only members whose "
         "process is proven dead are ever removed, whatever is set here.",
+    )
+    crash_release: CrashRelease = Field(
+        CrashRelease.REPORT,
+        description="What is done when a process of a KIP-848 group crashes: its member stays until its session expires, and "
+        "the restarted process is refused meanwhile (UNRELEASED_INSTANCE_ID). Report (default): say which pod is locked "
+        "out, since when, and what to do. Release: let the crashed member leave for a while, once its kubelet has said "
+        "that the very process has ended; the restart joins at once with the same partitions. Off: neither. "
+        "Classic groups need none of it: there the restart takes its seat over.",
     )
 
 

@@ -38,6 +38,7 @@ from .durable import (
 )
 
 EXCEPTIONS_MAX: Final = 50
+CONNECT_WORKERS_MAX: Final = 50
 RECOMMENDATION_REASONS_MAX: Final = 20
 # No enum: a status with a word that an older schema does not list would be refused as a whole.
 CamelCaseWord = Annotated[str, StringConstraints(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")]
@@ -54,6 +55,7 @@ class ExceptionKind(StrEnum):
     FOREIGN = "Foreign"
     DYNAMIC = "Dynamic"
     ZOMBIE = "Zombie"
+    MISADDRESSED = "Misaddressed"
 
 
 class TimeoutSource(StrEnum):
@@ -196,6 +198,35 @@ class Timeout(ApiModel):
     )
 
 
+class ConnectWorker(ApiModel):
+    """Report what one static worker of a Connect cluster holds."""
+
+    instance_id: InstanceIdText = Field(description="The group.instance.id of the worker.")
+    connectors: Count = Field(description="Connectors that it holds.")
+    tasks: Count = Field(description="Tasks that it holds.")
+
+
+class Connect(ApiModel):
+    """Report what the workers of a Connect cluster hold, as the group itself tells it."""
+
+    connectors: Count = Field(description="Connectors that the workers hold together, dynamic and foreign ones included.")
+    tasks: Count = Field(description="Tasks that they hold together.")
+    unknown: Count = Field(0, description="Workers of which it cannot be read what they hold.")
+    rebalance_delay_ms: TimeoutMs = Field(
+        0,
+        description="How long, as of the last rebalance, the leader keeps the work of a lost worker back for its return, in "
+        "milliseconds (scheduled.rebalance.max.delay.ms, or what was left of it); 0: it keeps none back.",
+    )
+    waiting: Count | None = Field(
+        None,
+        description="Connectors and tasks that are kept back, by what was held before; null when that is not known.",
+        json_schema_extra=NULLABLE,
+    )
+    workers: Annotated[list[ConnectWorker], Field(max_length=CONNECT_WORKERS_MAX)] = Field(
+        [], description="The expected workers, by ordinal, the first 50.", json_schema_extra=list_map("instanceId")
+    )
+
+
 class Writer(ApiModel):
     """Tell under which holding of the operator's Lease this status was written, so that an outdated replica desists."""
 
@@ -246,6 +277,9 @@ class StaticGroupStatus(ApiModel):
         None, description="The latest removal that rests on a person's word."
     )
     timeout: Timeout | None = Field(None, description="The session timeouts: in force, to come, needed, allowed.")
+    connect: Connect | None = Field(
+        None, description="What the workers of a Connect cluster hold; absent for other roles and before it was seen."
+    )
     continuity: Continuity | None = Field(
         None, description="For which seats no pod can have come and gone unseen; absent before ids are issued."
     )

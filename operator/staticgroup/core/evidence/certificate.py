@@ -118,7 +118,7 @@ def _phase_refusal(version: PodVersion) -> Refusal | None:
     return None
 
 
-def _kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | None:
+def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | None:
     """Refuse the word of kubelets whose terminal phase does not imply stopped containers."""
     if version.host_pid:
         return Refusal(
@@ -220,7 +220,7 @@ def certify(
     ever = started | version.started_containers
     refusal = (
         _phase_refusal(version)
-        or _kubelet_refusal(version, node)
+        or kubelet_refusal(version, node)
         or _container_refusal(version, ever if runs_known else None)
     )
     if refusal is not None:

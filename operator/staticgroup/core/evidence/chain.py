@@ -20,6 +20,7 @@ from ...api import remedies
 from ...api.identifiers import SEPARATORS
 from .certificate import Certificate, RefusalReason, certify, certify_unbound
 from .pod import NodeView, PodVersion
+from .run import ContainerRun, followed
 from .spans import CLOCKS_APART_S, BlindSpan, EditablePod, SpanReason
 
 UNCERTAIN = "the pod watch is not complete, or the StatefulSet and the StaticGroup could not be read since it is"
@@ -53,6 +54,7 @@ class Incarnation:
     ids_are_fixed: in every version that was folded; see `PodVersion`.
     started_containers: names of the containers of which any version showed a run; they only accumulate.
     session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
+    runs_seen: of each container that may hold an id; forgotten at a restart.
     """
 
     namespace: str
@@ -77,6 +79,7 @@ class Incarnation:
     restarts: int = 0
     ids_are_fixed: bool = False
     session_timeouts_ms: tuple[int, ...] = ()
+    runs_seen: tuple[ContainerRun, ...] = ()
 
 
 def fold(
@@ -113,6 +116,7 @@ def fold(
         restarts=version.restart_count,
         runs_known=base.runs_known or base.from_birth or runs_known,
         ids_are_fixed=base.ids_are_fixed and version.ids_are_fixed,
+        runs_seen=followed(base.runs_seen, version, node, now_s=now_s),
     )
     if seen.certificate is not None and not seen.certificate.is_word:
         return seen

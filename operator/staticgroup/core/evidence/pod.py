@@ -20,6 +20,22 @@ class ContainerPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndView:
+    """The newest end of a run that a status entry shows, of the present state or else of `lastState`.
+
+    Parameters
+    ----------
+    container_id: runtime id of the run that ended; "" when the entry shows none.
+    finished_at_s: `terminated.finishedAt` by the node's clock, seconds since the Unix epoch; None when the entry shows none.
+    reason: of that end, such as OOMKilled.
+    """
+
+    container_id: str
+    finished_at_s: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerView:
     """One container named in the pod's spec, with the status entry of the same name.
 
@@ -30,6 +46,10 @@ class ContainerView:
     container_id: runtime id of the run that the state is about; "" when the status shows none.
     finished_at: RFC 3339 text of `terminated.finishedAt`; "" when the status shows none.
     reason: reason of the current state; "" when none.
+    may_hold_id: something in it shows an instance id, or may: a variable, an argument, `envFrom`, a file of an annotation.
+    restart_count: as its entry says.
+    started_at_s: when the running one started by the node's clock, seconds since the Unix epoch; None unless it runs.
+    last_end: None when the entry shows no end of any run.
     """
 
     name: str
@@ -37,6 +57,10 @@ class ContainerView:
     container_id: str = ""
     finished_at: str = ""
     reason: str = ""
+    may_hold_id: bool = False
+    restart_count: int = 0
+    started_at_s: float | None = None
+    last_end: EndView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +80,9 @@ class PodVersion:
         of the present or the last run, a running state, the end of an earlier run, a restart.
     phase_manager: field manager that wrote the phase (metadata.managedFields); "" when the object does not tell.
     phase_has_statuses: whoever wrote the phase wrote every list of container statuses too, as only a kubelet does.
+    phase_written_at_s: when the phase was written by the API server's clock, whole seconds since the Unix epoch; None when the
+        object does not tell.
+    shares_processes: its containers see each other's processes, which may outlive their own container.
     disruption_reason: reason of the DisruptionTarget condition with status True; "" when there is none.
     ready_since_s: lastTransitionTime of Ready=True; None when not ready.
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
@@ -75,10 +102,12 @@ class PodVersion:
     phase: str = ""
     phase_manager: str = ""
     phase_has_statuses: bool = False
+    phase_written_at_s: float | None = None
     created_at_s: float = 0.0
     is_deleting: bool = False
     deletion_grace_s: int | None = None
     host_pid: bool = False
+    shares_processes: bool = False
     disruption_reason: str = ""
     required: tuple[ContainerView, ...] = ()
     inits: tuple[ContainerView, ...] = ()

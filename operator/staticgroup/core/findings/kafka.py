@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.remedies import GRANT_BY_ACL
-from ..group import KafkaProblem, KafkaProblemKind, LeaveOutcome
+from ..group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from ..outcomes import Executed
 from ..snapshot import Snapshot
 from . import Finding
@@ -30,7 +30,7 @@ _ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_G
 
 def connected(snapshot: Snapshot, executed: Executed) -> Finding:
     """Say whether the brokers answer."""
-    problem = snapshot.group if isinstance(snapshot.group, KafkaProblem) else executed.problem
+    problem = snapshot.group if isinstance(snapshot.group, KafkaProblem) else executed.problem or executed.release_problem
     kind = ConditionType.CONNECTED
     if problem is not None and problem.kind not in _ABOUT_RIGHTS:
         return Finding(kind=kind, reason=CONNECTION_REASONS[problem.kind], sentence=problem.message)
@@ -52,7 +52,7 @@ def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
         is_topic = "topic" in group.missing_acl.lower()
         reason = Reason.DESCRIBE_TOPIC_DENIED if is_topic else Reason.DESCRIBE_GROUP_DENIED
         return Finding(kind=kind, reason=reason, sentence=group.message)
-    problem = executed.problem
+    problem = executed.problem or executed.release_problem
     if problem is not None and problem.kind is KafkaProblemKind.NOT_AUTHORIZED:
         return Finding(kind=kind, reason=Reason.READ_GROUP_DENIED, sentence=problem.message)
     if LeaveOutcome.NOT_AUTHORIZED in executed.outcomes and not isinstance(group, KafkaProblem):
@@ -61,6 +61,14 @@ def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
             reason=Reason.READ_GROUP_DENIED,
             sentence=f"LeaveGroup was refused: the connection's principal lacks READ on Group '{group.group_id}'",
             remedy=f"{GRANT_BY_ACL}, or set spec.mode to Observe.",
+        )
+    if ReleaseOutcome.NOT_AUTHORIZED in executed.release_outcomes and not isinstance(group, KafkaProblem):
+        call = executed.releases[executed.release_outcomes.index(ReleaseOutcome.NOT_AUTHORIZED)].by
+        return Finding(
+            kind=kind,
+            reason=Reason.READ_GROUP_DENIED,
+            sentence=f"{call.value} was refused: the connection's principal lacks READ on Group '{group.group_id}'",
+            remedy=f"{GRANT_BY_ACL}, or set spec.crashRelease to Report.",
         )
     return Finding(
         kind=kind,

@@ -12,10 +12,10 @@ from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from ..ids.suffixes import SuffixMismatch
 from ..plan import Plan
 from ..protocols import chosen_by
-from ..roles import role_of
+from ..roles import CONNECT, ROLES, Role, role_of
 from ..seats import Seat, SeatTable, Standing
 from ..snapshot import Snapshot
-from . import Finding
+from . import Finding, connect
 from .workload import TOO_LARGE, UNREAD
 
 _KIND = ConditionType.MEMBERSHIP_COMPLETE
@@ -30,11 +30,12 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         sentence = TOO_LARGE if plan.too_large else "The members cannot be listed: see the conditions Connected and Authorized."
         sentence = UNREAD if snapshot.workload_problem else sentence
         return Finding(kind=_KIND, reason=Reason.MEMBERSHIP_UNKNOWN, status=ConditionStatus.UNKNOWN, sentence=sentence)
-    sentence = f"All {len(table.wanted)} expected members are in the group."
+    sentence = f"All {len(table.wanted)} expected members are in the group.{connect.notes(snapshot, plan)}"
     return (
         _wrong_group(spec, group)
         or _wrong_suffix(plan.suffix)
         or _misled(snapshot, plan, table)
+        or connect.without_agent(table)
         or _absent_members(group, table, snapshot.namespace)
         or Finding(kind=_KIND, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
     )
@@ -44,7 +45,7 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
     """Say that the group is not the one the spec speaks of; None when it may be."""
     role = role_of(spec)
     wanted = chosen_by(spec.protocol)
-    if wanted is not None and group.members and group.group_type is not wanted.group_type:
+    if wanted is not None and role.protocol is None and group.members and group.group_type is not wanted.group_type:
         return Finding(
             kind=_KIND,
             reason=Reason.PROTOCOL_MISMATCH,
@@ -52,9 +53,21 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
             remedy=f"Set spec.protocol to Auto or to what the {role.plural} use.",
         )
     if not role.may_be_in(group):
-        sentence = f"Group {group.group_id} is a group of protocol type {group.protocol_type}, not of {role.plural}."
-        return Finding(kind=_KIND, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy="Correct spec.groupId.")
+        what = f"of protocol type {group.protocol_type}"
+        if group.group_type not in role.group_types:
+            what = f"of type {group.group_type.value}"
+        sentence = f"Group {group.group_id} is a group {what}, not of {role.plural}."
+        return Finding(kind=_KIND, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy=_right_group(role, group))
     return None
+
+
+def _right_group(role: Role, group: GroupView) -> str:
+    """Say how the spec comes to speak of the right group."""
+    others = sorted(choice.value for choice, other in ROLES.items() if other.may_be_in(group))
+    remedy = f"Set spec.role to {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
+    if role is not CONNECT:
+        return remedy
+    return f"{remedy} That of workers is their group.id, not connect-<connector>, the group of a sink connector's tasks."
 
 
 def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
@@ -87,7 +100,8 @@ def _absent_members(group: GroupView, table: SeatTable, namespace: str) -> Findi
             kind=_KIND,
             reason=Reason.GROUP_NOT_FOUND,
             sentence=f"The brokers know no group {group.group_id}.",
-            remedy="It appears when the first consumer joins; if consumers run, compare their group.id with spec.groupId.",
+            remedy=f"It appears when the first {table.role.singular} joins; if {table.role.plural} run, compare their group.id with "
+            "spec.groupId.",
         )
     found = ((standing, table.of(standing)) for standing in _LASTING)
     lasting = next(((standing, seats) for standing, seats in found if seats), None)
@@ -105,7 +119,14 @@ def _absent_members(group: GroupView, table: SeatTable, namespace: str) -> Findi
     return None
 
 
-_LASTING: Final = (Standing.UNISSUED, Standing.MISSING, Standing.OVERDUE, Standing.WITHOUT_POD)
+def absent_remedy(table: SeatTable, namespace: str, pod_name: str) -> str:
+    """Say what brings back a member whose pod is Ready but which is not in the group."""
+    if table.role is CONNECT:
+        return remedies.run_agent() if table.dynamic else remedies.restart_worker(namespace, pod_name)
+    return remedies.take_ids() if table.dynamic else remedies.restart_pod(namespace, pod_name)
+
+
+_LASTING: Final = (Standing.UNISSUED, Standing.LOCKED_OUT, Standing.MISSING, Standing.OVERDUE, Standing.WITHOUT_POD)
 
 
 def _lasting(standing: Standing, seats: Sequence[Seat], table: SeatTable, namespace: str) -> Finding:
@@ -116,9 +137,13 @@ def _lasting(standing: Standing, seats: Sequence[Seat], table: SeatTable, namesp
         Standing.UNISSUED: (
             f"{many} cannot be told apart, because their pods run without the id they should have: see Injected.", ""
         ),
+        Standing.LOCKED_OUT: (
+            f"{many} are held by processes that have crashed, so their successors are refused, such as that of pod {pod}",
+            remedies.wait_for_session(namespace, pod),
+        ),
         Standing.MISSING: (
             f"{many} are not in the group though their pods are Ready, such as {pod}",
-            remedies.take_ids() if table.dynamic else remedies.restart_pod(namespace, pod),
+            absent_remedy(table, namespace, pod),
         ),
         Standing.OVERDUE: (
             f"{many} have been away for longer than a restart takes, such as that of pod {pod}.",

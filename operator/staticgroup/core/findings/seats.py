@@ -10,9 +10,12 @@ from ...api.resources.status import ExceptionKind
 from ..evidence.chain import Incarnation, IncarnationState, way_out
 from ..next_pods.injection import InjectionVerdict
 from ..plan import Plan
+from ..roles import CONNECT
 from ..seats import Standing
 from ..snapshot import Snapshot
 from . import Finding, Subject
+from .connect import misaddressed
+from .membership import absent_remedy
 from .workload import way_to_id
 
 UNKNOWN_SUFFIX: Final = "UnknownSuffix"
@@ -26,6 +29,7 @@ def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnati
     ledger: incarnations whose fate is remembered; the suspects among them are told.
     """
     yield from _pods_to_restart(plan, snapshot)
+    yield from (finding for finding in plan.locked_out if not finding.is_transient)
     yield from plan.held
     for suspect in ledger:
         if suspect.state is IncarnationState.SUSPECT:
@@ -38,6 +42,8 @@ def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnati
                 remedy=way_out(suspect) if is_near else remedies.confirm_end_elsewhere(suspect.namespace),
                 subject=Subject(pod_name=suspect.pod_name),
             )
+    if plan.table is not None:
+        yield from misaddressed(plan.table)
     yield from _outsiders(plan)
 
 
@@ -47,8 +53,7 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     for seat in plan.table.of(Standing.MISSING) if plan.table is not None else ():
         near = plan.suffix.for_pod(seat.pod_name) if plan.suffix is not None else None
         reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
-        has_dynamic = plan.table is not None and bool(plan.table.dynamic)
-        remedy = remedies.take_ids() if has_dynamic else remedies.restart_pod(namespace, seat.pod_name)
+        remedy = absent_remedy(plan.table, namespace, seat.pod_name) if plan.table is not None else ""
         if snapshot.collisions:  # a restart gives its client the same ids again
             remedy = snapshot.collisions[0].remedy
         if plan.injection is not None and plan.injection.lacking_container:  # a restart gives its client no id
@@ -81,10 +86,13 @@ def _outsiders(plan: Plan) -> Iterator[Finding]:
         pod_name = near.pod_name if near is not None else None
         subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)
         yield Finding(kind=ExceptionKind.FOREIGN, reason=reason, sentence=sentence, subject=subject)
+    is_connect = plan.table is not None and plan.table.role is CONNECT
     for member in plan.table.dynamic if plan.table is not None else ():
+        dropped = ", which Kafka Connect drops unless the agent keeps it" if is_connect else ""
         yield Finding(
             kind=ExceptionKind.DYNAMIC,
             reason="NoInstanceId",
-            sentence=f"member {member.member_id[:120]} has no group.instance.id; never touched",
+            sentence=f"member {member.member_id[:120]} has no group.instance.id{dropped}; never touched",
+            remedy=remedies.run_agent() if is_connect else "",
             subject=Subject(member_id=member.member_id),
         )

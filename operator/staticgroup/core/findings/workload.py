@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...api import names, remedies
-from ...api.injection import follows_annotation
+from ...api.injection import follows_annotation, identity_of
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.staticgroup import StaticGroupSpec
 from ..evidence.chain import IncarnationState
@@ -15,6 +15,7 @@ from ..ids.suffixes import unheeded_suffix
 from ..next_pods.injection import InjectionPlan, InjectionVerdict
 from ..next_pods.timeouts import TimeoutPlan, TimeoutVerdict, seconds
 from ..plan import Plan
+from ..roles import role_of
 from ..seats import Standing
 from ..snapshot import Snapshot
 from . import Finding, ended
@@ -43,8 +44,8 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
             kind=kind,
             reason=Reason.WORKLOAD_TOO_LARGE,
             sentence=f"StatefulSet {plan.too_large}. Nothing is decided about it: departed members leave when their session expires.",
-            remedy="Lower spec.replicas of the StatefulSet or spec.identity.membersPerPod, or divide the consumers among several "
-            "StatefulSets with a StaticGroup each.",
+            remedy="Lower spec.replicas of the StatefulSet or spec.identity.membersPerPod, or divide the "
+            f"{role_of(spec).plural} among several StatefulSets with a StaticGroup each.",
         )
     sentence = f"{name} exists and wants {snapshot.workload.replicas} pods."
     if snapshot.workload.is_deleting:
@@ -170,7 +171,7 @@ def _earlier_pods(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
 def _annotation_note(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
     """Say that the ids can be edited where they can; nothing where they are composed of the pod's name."""
     injected = plan.history.injected
-    if injected is None or not follows_annotation(spec.identity, injected.id_template):
+    if injected is None or not follows_annotation(identity_of(spec), injected.id_template):
         earlier = _earlier_pods(spec, snapshot, plan)
         return f" {earlier}." if earlier else ""
     return (
@@ -183,7 +184,7 @@ def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:
     """Say that the preset's client appends what nobody expects; nothing where members show that it does not."""
     if plan.table is not None and plan.table.of(Standing.JOINED):
         return ""
-    note = unheeded_suffix(spec.identity, plan.history.injected)
+    note = unheeded_suffix(identity_of(spec), plan.history.injected)
     return f" {note}" if note else ""
 
 

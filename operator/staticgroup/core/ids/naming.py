@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
-from ...api.injection import env_suffixes, follows_annotation, suffix_in_force
+from ...api.injection import env_suffixes, follows_annotation, identity_of, suffix_in_force
 from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from ...api.schema import INT32_MAX
 from ..evidence.chain import Incarnation
@@ -193,7 +193,7 @@ def keep_ids_in_copies(spec: StaticGroupSpec, history: History, pods: Iterable[I
     A pod that carries the ids of the present template and none of those templates is one of the present, also where it reads
     variables that nobody sees (`envFrom`).
     """
-    templates = [t for t in history.templates if follows_annotation(spec.identity, t)]
+    templates = [t for t in history.templates if follows_annotation(identity_of(spec), t)]
     naming = naming_or_none(spec, history) if templates else None
     if naming is None:
         return tuple(p for p in pods if templates and not p.ids_are_fixed)
@@ -230,15 +230,14 @@ def scheme_of(spec: StaticGroupSpec, template: str, suffix_follows_preset: bool 
     ------
     AmbiguousIdentityError: two members of a pod would carry the same id.
     """
+    identity = identity_of(spec)
     suffixes = client_suffixes(
-        suffix_in_force(spec.identity, suffix_follows_preset),
-        spec.identity.members_per_pod,
-        tuple(spec.identity.custom_suffixes or ()),
+        suffix_in_force(identity, suffix_follows_preset), identity.members_per_pod, tuple(identity.custom_suffixes or ())
     )
     return IdScheme(
         template=template,
         workload_name=spec.workload_ref.name,
-        env_suffixes=env_suffixes(spec.identity),
+        env_suffixes=env_suffixes(identity),
         suffixes=suffixes,
     )
 

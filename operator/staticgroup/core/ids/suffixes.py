@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...api.identifiers import SuffixStyle, client_suffixes
-from ...api.injection import suffix_in_force
+from ...api.injection import identity_of, implied_preset, suffix_in_force
 from ...api.resources.identity import IMPLIED_SUFFIXES, MEMBERS_PER_POD_MAX, Identity
+from ...api.resources.staticgroup import StaticGroupSpec
+from ...api.roles import RoleChoice
 from ...api.schema import INT32_MAX
 from ..seats import SeatTable, Standing
 from ..snapshot import Injected
@@ -63,7 +65,7 @@ class SuffixMismatch:
 
 
 def suffix_mismatch(
-    wish: Identity, injected: Injected | None, naming: Naming, table: SeatTable, told_elsewhere: Collection[str] = ()
+    spec: StaticGroupSpec, injected: Injected | None, naming: Naming, table: SeatTable, told_elsewhere: Collection[str] = ()
 ) -> SuffixMismatch | None:
     """Find the foreign members that hold an id of ours but for what their client appends; None when there are none.
 
@@ -93,6 +95,7 @@ def suffix_mismatch(
                 break
     if not nearly:
         return None
+    wish = identity_of(spec)
     style = suffix_in_force(wish, injected.suffix_follows_preset if injected is not None else None)
     expected = client_suffixes(style, wish.members_per_pod, tuple(wish.custom_suffixes or ()))
     near = {n.appended for n in nearly}
@@ -102,7 +105,7 @@ def suffix_mismatch(
     return SuffixMismatch(
         nearly=tuple(nearly),
         cause=f"their client appends {_listed(near)} to the id that it is given, and spec.identity expects {_listed(expected)}",
-        remedy=_ONE_WAY if near == {""} and is_both else _remedy(wish, style, near, known),
+        remedy=_ONE_WAY if near == {""} and is_both else _remedy(spec, style, near, known),
     )
 
 
@@ -123,18 +126,18 @@ def unheeded_suffix(wish: Identity, injected: Injected | None) -> str:
     )
 
 
-def _remedy(wish: Identity, style: SuffixStyle, near: set[str], known: set[str]) -> str:
+def _remedy(spec: StaticGroupSpec, style: SuffixStyle, near: set[str], known: set[str]) -> str:
     """Return which field to set to what.
 
     Parameters
     ----------
     near: what the members that nearly match have appended. known: what those that match have.
     """
-    rests = sorted(near - {""})
+    wish, rests = identity_of(spec), sorted(near - {""})
     if not rests:
         fields = {"suffix": SuffixStyle.NONE.value} | ({"membersPerPod": "1"} if wish.members_per_pod > 1 else {})
         since = "or roll the StatefulSet if spec.identity was changed since its pods started"
-        return f"{_fields(fields)}, {since} (what they leave behind ends with its session)"
+        return f"{_fields(fields, spec)}, {since} (what they leave behind ends with its session)"
     seen = near | known
     numbers = [int(found[1]) for rest in seen if (found := _NUMBER.fullmatch(rest))]
     counted = SuffixStyle.SPRING if 0 in numbers else SuffixStyle.STREAMS
@@ -143,18 +146,29 @@ def _remedy(wish: Identity, style: SuffixStyle, near: set[str], known: set[str])
     count = max(numbers, default=0) + (counted is SuffixStyle.SPRING)
     if all(_NUMBER.fullmatch(rest) for rest in rests) and count <= MEMBERS_PER_POD_MAX:
         if counted is style:
-            return f"{_fields({'membersPerPod': str(count)})}, or wait for their sessions to end if the pods run fewer since"
-        return _fields({"suffix": counted.value} | ({"membersPerPod": str(count)} if count != wish.members_per_pod else {}))
+            return f"{_fields({'membersPerPod': str(count)}, spec)}, or wait for their sessions to end if the pods run fewer since"
+        fields = {"suffix": counted.value} | ({"membersPerPod": str(count)} if count != wish.members_per_pod else {})
+        return _fields(fields, spec)
     every = sorted(seen - {""})
     if len(every) > MEMBERS_PER_POD_MAX or any(len(rest) > _NAMED_LENGTH_MAX for rest in every):
         return "the client to use the id as it is: what it appends is more than spec.identity.customSuffixes can list"
     listed = f"[{', '.join(every)}]" if len(every) <= _NAMED_MAX else f"these {len(every)}"
     fields = {"suffix": SuffixStyle.CUSTOM.value, "customSuffixes": listed, "membersPerPod": str(len(every))}
-    return f"{_fields(fields)} if it appends the same at every start; if not, let it use the id as it is"
+    return f"{_fields(fields, spec)} if it appends the same at every start; if not, let it use the id as it is"
 
 
-def _fields(fields: Mapping[str, str]) -> str:
-    return " and ".join(f"spec.identity.{name} to {value}" for name, value in fields.items())
+def _fields(fields: Mapping[str, str], spec: StaticGroupSpec) -> str:
+    """Say which fields to set to what; another suffix than role Streams implies goes with another role and the same variables."""
+    if spec.role is RoleChoice.STREAMS and "suffix" in fields:
+        preset = implied_preset(spec)
+        kept = {"preset": preset.value} if preset is not None else {}
+        return " and ".join((f"spec.role to {RoleChoice.CONSUMER.value}", *_settings({**kept, **fields})))
+    return " and ".join(_settings(fields))
+
+
+def _settings(fields: Mapping[str, str]) -> list[str]:
+    """Write fields of an identity as what to set."""
+    return [f"spec.identity.{name} to {value}" for name, value in fields.items()]
 
 
 def _listed(appended: Iterable[str]) -> str:

@@ -14,10 +14,11 @@ from dataclasses import replace
 from ...api.protocols import GroupProtocol
 from ..group import GroupView
 from ..protocols import chosen_by, told_as
+from ..roles import protocol_asked_for
 from .group import tell_holders, tell_rebalances
 from .look import Collector, Fact, Look, Remembered, RememberedGroup, Rollout
 from .pods import tell_runs
-from .states import tell_states
+from .states import tell_releases, tell_states
 from .workload import tell_timeout, tell_workload
 
 __all__ = ["Fact", "Look", "Remembered", "RememberedGroup", "Rollout", "facts_of_round"]
@@ -45,6 +46,7 @@ def facts_of_round(before: Remembered | None, look: Look) -> tuple[Remembered, t
         tell_rebalances(collector, group)
         tell_holders(collector, group)
         tell_states(collector, group)
+        tell_releases(collector)
     tell_workload(collector)
     tell_timeout(collector)
     return replace(collector.remembered, seen_ms=look.began_ms), tuple(collector.facts)
@@ -52,7 +54,7 @@ def facts_of_round(before: Remembered | None, look: Look) -> tuple[Remembered, t
 
 def _protocol(remembered: Remembered, look: Look) -> str:
     """Return the protocol in force; an absent group says nothing, so what was known stays."""
-    seen, chosen = told_as(look.snapshot.group), chosen_by(look.spec.protocol)
+    seen, chosen = told_as(look.snapshot.group), chosen_by(protocol_asked_for(look.spec))
     if seen is not None:
         return seen.value
     if remembered.protocol != GroupProtocol.UNKNOWN.value or chosen is None or chosen.told_as is None:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Final
 
 from ...api import journal as api
-from ..group import GroupType, GroupView
+from ..group import GroupType, GroupView, MemberView
 from .look import Collector, Epoch, RememberedGroup, short
 
 EPOCHS_MAX: Final = 50
@@ -113,8 +113,8 @@ def _tell_classic_rebalance(
         time_hi_ms=collector.look.ended_ms,
         state_before=before.state,
         members=len(group.members),
-        partitions_total=_total(shares),
-        partitions_moved=_moved(before.shares, shares) if before.settled_ms is not None else None,
+        partitions_total=_total(shares) if _holds_partitions(group) else None,
+        partitions_moved=_moved(before.shares, shares) if before.settled_ms is not None and _holds_partitions(group) else None,
     )
 
 
@@ -164,13 +164,25 @@ def _is_settled(group: GroupView) -> bool:
 
 
 def _shares(group: GroupView) -> dict[str, int | None]:
-    """Return the partitions of each member; an instance id cannot be a member.id of another member in practice."""
-    return {m.instance_id or m.member_id: m.assigned_partitions for m in group.members}
+    """Return how much each member holds; an instance id cannot be a member.id of another member in practice."""
+    return {m.instance_id or m.member_id: _held_by(m) for m in group.members}
 
 
 def _digest(group: GroupView) -> str:
-    members = sorted((m.instance_id or "", m.member_id, str(m.assigned_partitions)) for m in group.members)
+    members = sorted((m.instance_id or "", m.member_id, str(_held_by(m))) for m in group.members)
     return sha256(repr(members).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _held_by(member: MemberView) -> int | None:
+    """Return the partitions of a member, or the connectors and tasks of a Connect worker."""
+    worker = member.worker
+    if worker is None:
+        return member.assigned_partitions
+    return None if worker.connectors is None or worker.tasks is None else worker.connectors + worker.tasks
+
+
+def _holds_partitions(group: GroupView) -> bool:
+    return all(member.worker is None for member in group.members)
 
 
 def _total(shares: Mapping[str, int | None]) -> int | None:

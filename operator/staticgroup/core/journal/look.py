@@ -60,8 +60,9 @@ class RememberedGroup:
     ----------
     seen_ms: began_ms of that look.
     settled_ms: began_ms of the last look that saw it settled; None: none did.
-    shares: partitions by member, static ones by instance id; None values are unknown. Of the last settled look.
-    digest: of these members with their member ids and partitions; "" when no look saw it settled.
+    shares: partitions, or connectors and tasks, by member, static ones by instance id; None values are unknown. Of the last settled
+        look.
+    digest: of these members with their member ids and shares; "" when no look saw it settled.
     was_unsettled: a rebalance was in flight at a look since.
     untold: epochs whose rebalance has not settled.
     """

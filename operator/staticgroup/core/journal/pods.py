@@ -7,12 +7,15 @@ from contextlib import suppress
 
 from ...api import journal as api
 from ...api.identifiers import InvalidInstanceIdError, Ordinal
-from ...api.injection import env_entries
-from ...api.protocols import GroupProtocol
+from ...api.injection import env_entries, identity_of
 from ...api.resources.staticgroup import StaticGroupSpec
 from ..ids.naming import Naming
+from ..protocols import PROTOCOLS
 from .look import Collector, short
 from .runs import RETOLD_MS, RunChange
+
+_OF_THE_GROUP = frozenset(p.told_as.value for p in PROTOCOLS.values() if p.group_setting and p.told_as is not None)
+"""Protocols whose members hold a setting of their group, whatever their pods show."""
 
 
 def tell_runs(collector: Collector) -> None:
@@ -28,7 +31,7 @@ def tell_runs(collector: Collector) -> None:
 def _tell_run(collector: Collector, change: RunChange, instance_id: str) -> None:
     pod, timeout = change.pod, collector.look.plan.timeout
     group_ms = timeout.group_ms if timeout is not None else None
-    own_ms = pod.session_timeout_ms if collector.remembered.protocol != GroupProtocol.CONSUMER.value else None
+    own_ms = pod.session_timeout_ms if collector.remembered.protocol not in _OF_THE_GROUP else None
     collector.tell(
         f"{pod.uid}/{change.restart_count}/{instance_id}/{'up' if change.is_up else 'down'}",
         api.MemberUp if change.is_up else api.MemberDown,
@@ -54,7 +57,7 @@ def _ids_of(change: RunChange, naming: Naming, spec: StaticGroupSpec) -> Iterato
     if not (index.isascii() and index.isdigit()):
         return
     seen: set[str] = set()
-    for entry in env_entries(spec.identity):
+    for entry in env_entries(identity_of(spec)):
         if entry.container != change.container.name and not (entry.container is None and change.container.is_first):
             continue
         for scheme in naming.schemes:

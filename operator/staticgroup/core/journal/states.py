@@ -8,7 +8,7 @@ from typing import Any
 
 from ...api import journal as api
 from ..evidence.chain import IncarnationState
-from ..group import GroupView, LeaveOutcome
+from ..group import GroupView, LeaveOutcome, ReleaseOutcome
 from ..plan import Removal
 from ..snapshot import RemovalRecord
 from .look import Collector, short
@@ -35,6 +35,24 @@ def tell_states(collector: Collector, group: GroupView) -> None:
                 time_hi_ms=collector.look.ended_ms,
                 instance_id=removal.entry.instance_id,
                 member_id=member_id,
+            )
+
+
+def tell_releases(collector: Collector) -> None:
+    """Tell whom the coordinator let go for a while in this round, or may have."""
+    executed, look = collector.look.executed, collector.look
+    for release, outcome in zip(executed.releases, executed.release_outcomes, strict=True):
+        if outcome in (ReleaseOutcome.RELEASED, ReleaseOutcome.RETRY):
+            member_id = short(release.entry.member_id)
+            collector.tell(
+                f"{collector.group_key}/{member_id}/released",
+                api.MemberReleased,
+                time_lo_ms=look.began_ms,
+                time_hi_ms=look.ended_ms,
+                instance_id=release.entry.instance_id,
+                member_id=member_id,
+                pod_uid=release.pod.uid,
+                outcome=outcome.value,
             )
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...api.injection import env_entries
+from ...api.injection import env_entries, identity_of
 from ...api.resources.identity import InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.schema import TIMEOUT_MS_MAX
 from ..evidence.chain import IncarnationState
 from ..ids.naming import ordinal_of_pod
 from ..protocols import Protocol
+from ..roles import role_of
 from ..snapshot import Snapshot
 from .injection import InjectionPlan, InjectionVerdict
 from .timeouts import InForce, TimeoutPlan, TimeoutVerdict, need_words
@@ -58,7 +59,7 @@ def _in_force(
             return InForce(pods=len(live) + unseen, unknown=len(live) + unseen)
         held = {timeout.group_ms} | (shown if _of_template(spec, snapshot) is None else set())
         return InForce(shortest_ms=min(held), longest_ms=max(held), pods=len(live) + unseen)
-    is_told = all(entry.session_timeout_name for entry in env_entries(spec.identity))
+    is_told = all(entry.session_timeout_name for entry in env_entries(identity_of(spec)))
     silent = [pod.pod_name for pod in live if not pod.session_timeouts_ms or not is_told]
     return InForce(
         shortest_ms=min(shown, default=None),
@@ -99,7 +100,7 @@ def _next_ms(
     """Return what the next pods get; an injected variable takes the place of one that the template sets."""
     if _is_of_the_group(protocol):
         return timeout.group_ms
-    names = {entry.session_timeout_name for entry in env_entries(spec.identity)}
+    names = {entry.session_timeout_name for entry in env_entries(identity_of(spec))}
     if "" in names:
         return None
     injected = injection.injected
@@ -110,7 +111,7 @@ def _next_ms(
 
 def _of_template(spec: StaticGroupSpec, snapshot: Snapshot) -> int | None:
     """Return the session timeout that the pod template sets itself; None when none, or none that a client takes."""
-    names = {entry.session_timeout_name for entry in env_entries(spec.identity)} - {""}
+    names = {entry.session_timeout_name for entry in env_entries(identity_of(spec))} - {""}
     containers = snapshot.workload.containers if snapshot.workload is not None else ()
     texts = [value for c in containers for name, value in c.env_values if name in names]
     numbers = [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 10]
@@ -125,7 +126,7 @@ def _injects(injection: InjectionPlan) -> bool:
 def _is_left_to_the_template(spec: StaticGroupSpec, injection: InjectionPlan) -> bool:
     """True where the operator sets the session timeout of no pod, so that what it would choose is nobody's."""
     is_off = injection.verdict in (InjectionVerdict.OFF_BY_USER, InjectionVerdict.OBSERVE_ONLY, InjectionVerdict.NOT_SERVED)
-    return is_off or not any(entry.session_timeout_name for entry in env_entries(spec.identity))
+    return is_off or not any(entry.session_timeout_name for entry in env_entries(identity_of(spec)))
 
 
 def _verdict(
@@ -144,7 +145,7 @@ def _verdict(
         elif t.next_ms is not None and t.next_ms >= t.need_ms:
             way = f"restart them, and they get {t.next_ms} ms"
         else:
-            way = f"set the session timeout of the consumers to at least {t.need_ms}"
+            way = f"set the session timeout of the {role_of(spec).plural} to at least {t.need_ms}"
         return TimeoutVerdict.BELOW_NEED, f"{need} but pods that run hold {shortest_ms} ms; {way}"
     if is_by_hand and t.next_ms is not None and t.next_ms < t.need_ms:
         way = f"set the session timeout in the pod template to at least {t.need_ms}"
@@ -167,7 +168,7 @@ def _not_known(spec: StaticGroupSpec, t: TimeoutPlan, injection: InjectionPlan) 
     if untold and t.in_force.shortest_ms is not None:
         return (
             f"{t.in_force.unknown} of {t.in_force.pods} pods, such as {t.in_force.such_as}, do not show the session timeout of all "
-            f"their consumers: spec.identity.env names no variable for it (sessionTimeoutName) beside {untold}"
+            f"their {role_of(spec).plural}: spec.identity.env names no variable for it (sessionTimeoutName) beside {untold}"
         )
     if t.next_ms is not None and _injects(injection):
         return f"{count} in their environment; restart them, and they get {t.next_ms} ms"
@@ -176,14 +177,14 @@ def _not_known(spec: StaticGroupSpec, t: TimeoutPlan, injection: InjectionPlan) 
 
 def _untold(spec: StaticGroupSpec) -> str:
     """Return the variable of the first consumer for whose session timeout none is named; "" when each has one."""
-    return next((e.instance_id_name for e in env_entries(spec.identity) if not e.session_timeout_name), "")
+    return next((e.instance_id_name for e in env_entries(identity_of(spec)) if not e.session_timeout_name), "")
 
 
 def _why_not_set(spec: StaticGroupSpec) -> str:
     """Say why the operator sets no session timeout, and who does."""
     if spec.mode is Mode.OBSERVE:
         return "nothing is injected in mode Observe"
-    names = sorted({entry.session_timeout_name for entry in env_entries(spec.identity)} - {""})
+    names = sorted({entry.session_timeout_name for entry in env_entries(identity_of(spec))} - {""})
     if not names:
         return "spec.identity.env names no variable for it (sessionTimeoutName)"
     return f"nothing is injected; set {names[0]} in the pod template"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ...api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, identity_scope, resolve_template
-from ...api.injection import env_entries, suffix_follows_preset
+from ...api.injection import env_entries, identity_of, suffix_follows_preset
 from ...api.resources.identity import InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..group import GroupView
@@ -92,7 +92,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         method=method,
         id_template=template,
         session_timeout_ms=_timeout_ms(timeout, before),
-        suffix_follows_preset=suffix_follows_preset(spec.identity, before.suffix_follows_preset if before else None),
+        suffix_follows_preset=suffix_follows_preset(identity_of(spec), before.suffix_follows_preset if before else None),
     )
     lacking = _lacking_container(spec, snapshot) if verdict is InjectionVerdict.ACTIVE else ""
     return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message, lacking_container=lacking)
@@ -101,7 +101,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
 def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:
     """Return the first container that is to receive variables and that no pod has; "" when there is none or nobody knows."""
     present = {c.name for c in snapshot.workload.containers} if snapshot.workload is not None else set()
-    named = (entry.container for entry in env_entries(spec.identity))
+    named = (entry.container for entry in env_entries(identity_of(spec)))
     return next((name for name in named if name and present and name not in present), "")
 
 

@@ -303,7 +303,9 @@ def _judge_group(
 ) -> TimeoutPlan:
     """Judge a group's own value (KIP-848, KIP-1071); clients of such groups refuse to start with session.timeout.ms set."""
     setting, holds_ms = protocol.group_setting, bounds.group_ms
-    judged = None if advice is None else _group_advice(advice, spec, protocol, bounds)
+    judged = None
+    if advice is not None and protocol.recommended_as is not None:
+        judged = _group_advice(advice, spec, protocol, protocol.recommended_as, bounds)
     structural_ms = need_ms = structural_need_ms(workload, heartbeat_interval_s=protocol.heartbeat_interval_s)
     target_ms = need_ms * (100 + spec.headroom_percent) // 100
     is_fleet = judged is not None and judged.fleet_ms is not None
@@ -341,13 +343,12 @@ def _judge_group(
     )
 
 
-def _group_advice(advice: Advice, spec: SessionTimeout, protocol: Protocol, bounds: SessionBounds) -> AdviceVerdict:
+def _group_advice(
+    advice: Advice, spec: SessionTimeout, protocol: Protocol, recommended_as: Setting, bounds: SessionBounds
+) -> AdviceVerdict:
     """Judge a recommendation for a group's own setting, which a person or a program with the right to it makes."""
-    if protocol.recommended_as is None:
-        text = f"no recommendation is made for a {protocol.group_type.value} group, which reads {protocol.group_setting}"
-        return AdviceVerdict(fleet_ms=None, reason=Reason.RECOMMENDATION_ABSENT, cause=text)
     limits = _limits(spec, bounds.min_ms, bounds.max_ms, protocol.heartbeat_interval_s)
-    judged = judge_advice(advice, spec, protocol.recommended_as, limits, None)
+    judged = judge_advice(advice, spec, recommended_as, limits, None)
     if judged.reason is not Reason.RECOMMENDATION_USED or judged.fleet_ms == bounds.group_ms:
         return judged
     text = f"set {protocol.group_setting}={judged.fleet_ms} on the group"

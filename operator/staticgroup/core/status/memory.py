@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ...api.injection import resolve_injected
+from ...api.injection import identity_of, resolve_injected
 from ...api.ordinals import Ordinals
 from ...api.resources import durable
 from ...api.resources import status as api
@@ -97,7 +97,7 @@ def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> durable.I
     if injected is None:
         return None
     return resolve_injected(
-        spec.identity,
+        identity_of(spec),
         method=durable.InjectedMethod(injected.method),
         scope=injected.scope,
         watch_epoch=injected.watch_epoch,

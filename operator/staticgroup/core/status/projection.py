@@ -15,6 +15,7 @@ from ...api.resources import durable
 from ...api.resources import status as api
 from ...api.resources.conditions import Condition, set_condition
 from ...api.resources.staticgroup import StaticGroupSpec
+from ...api.roles import RoleChoice
 from ...api.schema import INT32_MAX
 from ..evidence.certificate import Certificate
 from ..evidence.chain import Incarnation
@@ -29,6 +30,7 @@ from ..protocols import told_as
 from ..seats import Standing
 from ..snapshot import Snapshot
 from .checkpoints import sealed, wire_continuity
+from .connect import connect_status
 from .exceptions import MESSAGE_MAX, exceptions_of
 from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
 from .statements import conditions_of
@@ -80,6 +82,7 @@ def project(
         last_removal=_last_removal(executed, previous, now),
         last_confirmed_removal=_last_confirmed_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
+        connect=connect_status(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
         continuity=wire_continuity(plan.history.continuity),
         writer=previous.writer,
     ))
@@ -115,7 +118,7 @@ def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
         expected=len(table.wanted),
         joined=len(table.of(Standing.JOINED)),
         away=len(table.of(Standing.AWAY, Standing.OVERDUE, Standing.WITHOUT_POD)),
-        missing=len(table.of(Standing.MISSING)),
+        missing=len(table.of(Standing.MISSING, Standing.LOCKED_OUT)),
         departed=sum(len(seat.holders) for seat in table.departed),
         foreign=len(table.foreign),
         dynamic=len(table.dynamic),

@@ -45,7 +45,8 @@ class Change:
 def _visible(incarnation: Incarnation) -> tuple[object, ...]:
     """Select the facts whose change is worth a look; a new resourceVersion alone is not."""
     i = incarnation
-    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.instance_ids, i.node_name)
+    ends = tuple(run.end for run in i.runs_seen)
+    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.instance_ids, i.node_name, ends)
 
 
 def _sighting(record: PodRecord) -> Sighting:
@@ -245,7 +246,7 @@ class IncarnationBook:
         record = self.records.get(version.uid)
         if record is not None:
             self.records.put(replace(
-                record.incarnation(), certificate=None, state=IncarnationState.LIVE, resource_version=-1,
+                record.incarnation(), certificate=None, state=IncarnationState.LIVE, resource_version=-1, runs_seen=(),
             ))
         return self.take(version, is_deleted=False, in_order=False)
 

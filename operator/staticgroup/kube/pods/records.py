@@ -51,7 +51,7 @@ class PodRecord:
 
     __slots__ = (
         "_flags", "_ids", "_started", "certificate", "created_at_s", "dropped_until", "namespace", "node_name",
-        "owner_name", "pod_name", "ready_since_s", "refusal", "refusal_reason", "resource_version", "restarts", "seen_in",
+        "owner_name", "pod_name", "ready_since_s", "refusal", "refusal_reason", "resource_version", "restarts", "runs_seen", "seen_in",
         "session_timeouts_ms", "since_s", "uid",
     )
 
@@ -79,6 +79,7 @@ class PodRecord:
         self.created_at_s = incarnation.created_at_s
         self.restarts = incarnation.restarts
         self.session_timeouts_ms = _shared_numbers(incarnation.session_timeouts_ms)
+        self.runs_seen = incarnation.runs_seen
         self._flags = (
             _STATES.index(incarnation.state)
             | (_PRESENT if incarnation.object_present else 0)
@@ -121,6 +122,7 @@ class PodRecord:
             runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s, is_deleting=bool(flags & _DELETING),
             created_at_s=self.created_at_s,
             restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN),
+            runs_seen=self.runs_seen,
         )
 
 

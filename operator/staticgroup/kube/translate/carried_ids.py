@@ -5,7 +5,8 @@ Source: `$(VAR)` expansion as in k8s.io/kubernetes/third_party/forked/golang/exp
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from sys import intern
+from typing import Final, NamedTuple
 
 from ...api.identifiers import INSTANCE_ID_LENGTH_MAX, InvalidInstanceIdError, validate_instance_id
 from ...api.names import INSTANCE_ID_ANNOTATION
@@ -22,13 +23,27 @@ CARRIED_IDS_MAX: Final = 512
 """Ids kept of one pod. A StaticGroup gives a pod at most eight; this bounds what one pod can make us remember."""
 
 
-def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> tuple[frozenset[str], bool]:
-    """Collect the legal ids the pod carries in its annotations or its environment, the first CARRIED_IDS_MAX of them.
+SEARCHED_IDS_MAX: Final = 16
+"""Ids that are looked for within longer texts; of a pod with more, every container may hold one."""
 
-    Returns
-    -------
-    The ids, and whether they are fixed, see `PodVersion`; never when not all were looked at.
+
+class Carried(NamedTuple):
+    """What a pod shows of instance ids.
+
+    Attributes
+    ----------
+    are_fixed: see `PodVersion`; never when not all were looked at.
+    holders: names of the containers that may hold one, see `ContainerView`; all of them when not all were looked at, or when the
+        id is the name of the pod.
     """
+
+    instance_ids: frozenset[str]
+    are_fixed: bool
+    holders: frozenset[str]
+
+
+def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> Carried:
+    """Collect the legal ids the pod carries in its annotations or its environment, the first CARRIED_IDS_MAX of them."""
     annotations = object_of(metadata, "annotations", "metadata")
     is_annotated = any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations)
     legal: set[str] = set()
@@ -37,15 +52,62 @@ def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> tuple[
             legal.add(value)
     annotated = frozenset(legal)
     shows_id, are_fixed = False, True
-    for candidate, is_fixed in _environment_ids(metadata, spec, env_names, annotated):
+    holders: set[str] = set()
+    for candidate, is_fixed in _environment_ids(metadata, spec, env_names, annotated, holders):
         if len(legal) == CARRIED_IDS_MAX:
-            return frozenset(legal), False
+            return Carried(frozenset(legal), False, _names(spec))
         are_fixed = are_fixed and is_fixed
         if _is_legal_id(candidate):
             legal.add(candidate)
             shows_id = True
     shows_all = any(path == _ANNOTATIONS for _, path in _files_of_fields(spec))
-    return frozenset(legal), are_fixed and (shows_id or not (is_annotated or shows_all))
+    holders.update(_mentioning(metadata, spec, legal, holders) if len(legal) <= SEARCHED_IDS_MAX else _names(spec))
+    return Carried(frozenset(legal), are_fixed and (shows_id or not (is_annotated or shows_all)), frozenset(holders))
+
+
+def _names(spec: Json) -> frozenset[str]:
+    """Return the names of all containers of a pod."""
+    return frozenset(text_of(c, "name", f"spec.{kind}[]") for kind in KINDS for c in objects_of(spec, kind, "spec"))
+
+
+def _mentioning(metadata: Json, spec: Json, ids: set[str], known: set[str]) -> Iterator[str]:
+    """Yield the containers, beside those that are known, that may learn an id or make one of what they are told.
+
+    Notes
+    -----
+    The name of its pod is the host name of every container, so whoever is told the rest of an id may compose it, in a shell
+    for one. What is typed in an ephemeral container, nobody sees.
+    """
+    name = text_of(metadata, "name", "metadata")
+    rests = [_rest_of(i, name) for i in ids]
+    for kind in KINDS if ids else ():
+        for container in objects_of(spec, kind, "spec"):
+            own_name = text_of(container, "name", f"spec.{kind}[]")
+            if own_name not in known and (kind == "ephemeralContainers" or _may_make(container, metadata, name, rests)):
+                yield own_name
+
+
+def _rest_of(instance_id: str, pod_name: str) -> tuple[str, ...]:
+    """Return what an id consists of beside the name of its pod, or else beside its ordinal."""
+    told = pod_name if pod_name and pod_name in instance_id else pod_name.rpartition("-")[2]
+    return tuple(part for part in (instance_id.split(told) if told else [instance_id]) if part)
+
+
+def _may_make(container: Json, metadata: Json, pod_name: str, rests: list[tuple[str, ...]]) -> bool:
+    """Tell whether the variables and arguments of a container tell it all of an id but the name of its pod, or may do so."""
+    values = {name: value for name, value, _ in resolved_env(container, metadata) if value is not None}
+    entries = objects_of(container, "env", "spec.containers[]")
+    texts = [text_of(entry, "value", "spec.containers[].env[]") for entry in entries]
+    for key in ("command", "args"):
+        found = container.get(key)
+        texts += [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
+    told = [*values.values(), *texts]
+    for text in texts:
+        expanded = _expanded(text, values) if "$(" in text else ""
+        if expanded is None or ("$(" in expanded and pod_name in expanded):
+            return True
+        told.append(expanded)
+    return any(all(any(part in text for text in told) for part in rest) for rest in rests)
 
 
 def names_an_id(variable: str) -> bool:
@@ -61,28 +123,38 @@ def names_an_id(variable: str) -> bool:
 
 
 def _environment_ids(
-    metadata: Json, spec: Json, env_names: frozenset[str], annotated: frozenset[str]
+    metadata: Json, spec: Json, env_names: frozenset[str], annotated: frozenset[str], holders: set[str]
 ) -> Iterator[tuple[str, bool]]:
     """Yield whatever stands where an id may stand in the environment, and whether it is fixed; "" where it is not known.
 
     A variable carries an id when its name says so, or when it says what an annotation says of an id, or would if there were
     one. Whatever envFrom brings may have any name, so a container with it may carry any id; so may one that has an id and a
     file with every annotation beside it.
+
+    Parameters
+    ----------
+    holders: filled with the names of the containers that may hold one.
     """
+    files = tuple(_files_of_fields(spec))
     for kind in KINDS:
         for container in objects_of(spec, kind, "spec"):
             reads = {name for name, path in _variables_of_fields(container) if path.startswith(_OF_AN_ID)}
+            own_name = intern(text_of(container, "name", f"spec.{kind}[]"))
             carries = False
             for name, value, is_fixed in resolved_env(container, metadata):
                 if name in env_names or names_an_id(name) or value in annotated or name in reads:
                     carries = True
+                    holders.add(own_name)
                     yield value or "", is_fixed
             if objects_of(container, "envFrom", f"spec.{kind}[]"):
+                holders.add(own_name)
                 yield "", False
             mounted = {text_of(m, "name", "volumeMounts[]") for m in objects_of(container, "volumeMounts", f"spec.{kind}[]")}
-            if carries and any(name in mounted for name, path in _files_of_fields(spec) if path == _ANNOTATIONS):
+            if any(name in mounted for name, path in files if path == _ANNOTATIONS or path.startswith(_OF_AN_ID)):
+                holders.add(own_name)
+            if carries and any(name in mounted for name, path in files if path == _ANNOTATIONS):
                 yield "", False
-    if any(path.startswith(_OF_AN_ID) for _, path in _files_of_fields(spec)):
+    if any(path.startswith(_OF_AN_ID) for _, path in files):
         yield "", False
 
 

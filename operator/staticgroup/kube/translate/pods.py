@@ -4,9 +4,10 @@ Source: Pod of the core/v1 API.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 from sys import intern
 
-from ...core.evidence.pod import ContainerPhase, ContainerView, PodVersion
+from ...core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion
 from .carried_ids import carried_ids
 from .session_timeouts import session_timeouts_ms
 from .shape import (
@@ -39,8 +40,8 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
     metadata, spec, status = (object_of(raw, key, "") for key in ("metadata", "spec", "status"))
     conditions = objects_of(status, "conditions", "status")
     statuses = {kind: objects_of(status, kind, "status") for kind in _STATUS_LISTS}
-    phase_manager, phase_has_statuses = _phase_writer(metadata, statuses)
-    instance_ids, ids_are_fixed = carried_ids(metadata, spec, env_names)
+    phase_manager, phase_has_statuses, phase_written_at_s = _phase_writer(metadata, statuses)
+    carried = carried_ids(metadata, spec, env_names)
     grace_s = metadata.get("deletionGracePeriodSeconds")
     return PodVersion(
         namespace=intern(required_text_of(metadata, "namespace", "metadata")),
@@ -52,18 +53,20 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         phase=intern(text_of(status, "phase", "status")),
         phase_manager=phase_manager,
         phase_has_statuses=phase_has_statuses,
+        phase_written_at_s=phase_written_at_s,
         created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
         is_deleting=bool(text_of(metadata, "deletionTimestamp", "metadata")),
         deletion_grace_s=None if grace_s is None else whole_of(metadata, "deletionGracePeriodSeconds", "metadata"),
         host_pid=bool(spec.get("hostPID")),
+        shares_processes=bool(spec.get("shareProcessNamespace")),
         disruption_reason=_disruption_reason(conditions),
-        required=_required_containers(spec, statuses),
-        inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"]),
+        required=_required_containers(spec, statuses, carried.holders),
+        inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"], carried.holders),
         started_containers=_started_containers(statuses),
         ready_since_s=_ready_since_s(conditions),
         restart_count=sum(whole_of(entry, "restartCount", "status") for kind in statuses for entry in statuses[kind]),
-        instance_ids=instance_ids,
-        ids_are_fixed=ids_are_fixed,
+        instance_ids=carried.instance_ids,
+        ids_are_fixed=carried.are_fixed,
         session_timeouts_ms=session_timeouts_ms(metadata, spec),
     )
 
@@ -82,8 +85,8 @@ def _owner_name(metadata: Json) -> str:
     return ""
 
 
-def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str, bool]:
-    """Return who owns status.phase, and whether every owner of it owns all container statuses that there are.
+def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str, bool, float | None]:
+    """Return who owns status.phase, whether every owner of it owns all container statuses that there are, and since when.
 
     Notes
     -----
@@ -103,7 +106,7 @@ def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str,
         at = text_of(entry, "time", path)  # whole seconds in UTC, which sort as text
         if at >= written_at:
             manager, written_at = intern(text_of(entry, "manager", path)), at
-    return manager, has_statuses and owners > 0
+    return manager, has_statuses and owners > 0, _time_s(written_at)
 
 
 def _disruption_reason(conditions: Iterable[Json]) -> str:
@@ -143,12 +146,14 @@ def _shows_a_run(entry: Json) -> bool:
     return object_of(entry, "lastState", "status").get("terminated") is not None
 
 
-def _required_containers(spec: Json, statuses: dict[str, list[Json]]) -> tuple[ContainerView, ...]:
+def _required_containers(
+    spec: Json, statuses: dict[str, list[Json]], holders: frozenset[str]
+) -> tuple[ContainerView, ...]:
     """List every container that may hold a client: containers, sidecars, ephemeral containers."""
     return (
-        *_views(objects_of(spec, "containers", "spec"), statuses["containerStatuses"]),
-        *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"]),
-        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"]),
+        *_views(objects_of(spec, "containers", "spec"), statuses["containerStatuses"], holders),
+        *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"], holders),
+        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], holders),
     )
 
 
@@ -157,36 +162,71 @@ def _init_containers(spec: Json, *, is_sidecar: bool) -> list[Json]:
     return [c for c in objects_of(spec, "initContainers", "spec") if (c.get("restartPolicy") == "Always") == is_sidecar]
 
 
-def _views(containers: Iterable[Json], entries: Iterable[Json]) -> tuple[ContainerView, ...]:
+def _views(containers: Iterable[Json], entries: Iterable[Json], holders: frozenset[str]) -> tuple[ContainerView, ...]:
     """View containers of the spec by the status entries of the list that belongs to them."""
     by_name = {text_of(entry, "name", "status"): entry for entry in entries}
     names = (intern(required_text_of(container, "name", "spec.containers[]")) for container in containers)
-    return tuple(_container_view(name, by_name.get(name)) for name in names)
+    return tuple(_container_view(name, by_name.get(name), name in holders) for name in names)
 
 
-def _container_view(name: str, entry: Json | None) -> ContainerView:
+def _container_view(name: str, entry: Json | None, may_hold_id: bool) -> ContainerView:
     """Read one status entry; `running` wins over everything else it may say."""
     if entry is None:
-        return ContainerView(name=name, phase=ContainerPhase.ABSENT)
-    state = object_of(entry, "state", f"status[{name}]")
-    container_id = text_of(entry, "containerID", f"status[{name}]")
+        return ContainerView(name=name, phase=ContainerPhase.ABSENT, may_hold_id=may_hold_id)
+    path = f"status[{name}]"
+    state = object_of(entry, "state", path)
+    restart_count = whole_of(entry, "restartCount", path)
+    terminated = object_of(state, "terminated", f"{path}.state")
+    earlier = object_of(object_of(entry, "lastState", path), "terminated", f"{path}.lastState")
     if state.get("running") is not None:
-        return ContainerView(name=name, phase=ContainerPhase.RUNNING, container_id=container_id)
+        running = object_of(state, "running", f"{path}.state")
+        return ContainerView(
+            name=name,
+            phase=ContainerPhase.RUNNING,
+            container_id=text_of(entry, "containerID", path),
+            may_hold_id=may_hold_id,
+            restart_count=restart_count,
+            started_at_s=_time_s(running.get("startedAt")),
+            last_end=_end_view(earlier),
+        )
     if state.get("terminated") is not None:
-        path = f"status[{name}].state"
-        terminated = object_of(state, "terminated", path)
         return ContainerView(
             name=name,
             phase=ContainerPhase.TERMINATED,
-            container_id=text_of(terminated, "containerID", f"{path}.terminated"),
-            finished_at=text_of(terminated, "finishedAt", f"{path}.terminated"),
-            reason=text_of(terminated, "reason", f"{path}.terminated"),
+            container_id=text_of(terminated, "containerID", f"{path}.state.terminated"),
+            finished_at=text_of(terminated, "finishedAt", f"{path}.state.terminated"),
+            reason=text_of(terminated, "reason", f"{path}.state.terminated"),
+            may_hold_id=may_hold_id,
+            restart_count=restart_count,
+            last_end=_end_view(terminated),
         )
     # The API says that an empty state means waiting.
-    waiting = object_of(state, "waiting", f"status[{name}].state")
+    waiting = object_of(state, "waiting", f"{path}.state")
     return ContainerView(
         name=name,
         phase=ContainerPhase.WAITING,
-        container_id=container_id,
+        container_id=text_of(entry, "containerID", path),
         reason=text_of(waiting, "reason", "waiting"),
+        may_hold_id=may_hold_id,
+        restart_count=restart_count,
+        last_end=_end_view(earlier),
     )
+
+
+def _end_view(terminated: Json) -> EndView | None:
+    if not terminated:
+        return None
+    return EndView(
+        container_id=text_of(terminated, "containerID", "status.terminated"),
+        finished_at_s=_time_s(terminated.get("finishedAt")),
+        reason=intern(text_of(terminated, "reason", "status.terminated")),
+    )
+
+
+def _time_s(found: object) -> float | None:
+    """Read a time in seconds since the Unix epoch; None for what tells none, as the year 1 of a kubelet that lost a container."""
+    try:
+        at_s = datetime.fromisoformat(found).timestamp() if isinstance(found, str) else 0.0
+    except (ValueError, OverflowError):
+        return None
+    return at_s if at_s > 0 else None

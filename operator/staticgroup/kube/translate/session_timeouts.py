@@ -15,6 +15,7 @@ from .shape import Json, object_of, objects_of, text_of
 
 _NAMED: Final = "SESSION_TIMEOUT_MS"
 _OF_ZOOKEEPER: Final = frozenset({"ZOOKEEPER", "ZK"})
+_OF_AGENT: Final = "STATICGROUP_CONNECT_SESSION_TIMEOUT_MS"
 _INJECTED: Final = f"metadata.annotations['{SESSION_TIMEOUT_ANNOTATION}']"
 _DIGITS_MAX: Final = len(str(TIMEOUT_MS_MAX))
 
@@ -25,7 +26,7 @@ def session_timeouts_ms(metadata: Json, spec: Json) -> tuple[int, ...]:
     Returns
     -------
     In milliseconds, ascending, each once; empty when none is shown. Of a container that shows several, those that are
-    injected count.
+    injected count, or that the agent in a Connect worker takes in place of the worker's own.
     """
     found: set[int] = set()
     shows_any = False
@@ -47,10 +48,11 @@ def _lasting(spec: Json) -> Iterator[Json]:
 
 
 def _shown(container: Json, metadata: Json) -> Iterator[tuple[int | None, bool]]:
-    """Yield each variable that tells a session timeout: its value, and whether it is the injected one."""
+    """Yield each variable that tells a session timeout: its value, and whether it is the injected one or in its place."""
     path = "spec.containers[].env[]"
     entries = objects_of(container, "env", "spec.containers[]")
-    telling = [(_is_named(text_of(entry, "name", path)), _field(entry) == _INJECTED) for entry in entries]
+    named = ((text_of(entry, "name", path), entry) for entry in entries)
+    telling = [(_is_named(name), _field(entry) == _INJECTED or name == _OF_AGENT) for name, entry in named]
     if not any(is_named or is_injected for is_named, is_injected in telling):
         return
     for (is_named, is_injected), (_, value, _) in zip(telling, resolved_env(container, metadata), strict=True):

@@ -13,6 +13,7 @@ from ...core.group import GroupView, KafkaProblem
 from ...core.next_pods.timeouts import TimeoutPlan, seconds
 from ...core.outcomes import Executed
 from ...core.plan import Plan
+from ...core.seats import Seat
 from ...core.snapshot import Snapshot
 from ...core.status.statements import findings_of_round
 
@@ -84,9 +85,19 @@ def _seats(group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:
     yield f"Group {group.group_id}: {group.group_type.value}, {group.state}, {len(group.members)} members, coordinator {group.coordinator}."
     for seat in decided.table.seats if decided.table is not None else ():
         held = f", held by member {' and '.join(m.member_id for m in seat.holders)}" if not seat.is_wanted and seat.holders else ""
-        yield f"  {seat.key}: {seat.standing.value}{held}."
+        yield f"  {seat.key}: {seat.standing.value}{held}{_worker(seat)}."
         for incarnation in seat.chain:
             yield f"      {_incarnation(incarnation, now_s)}"
+
+
+def _worker(seat: Seat) -> str:
+    """Say what a Connect worker holds; nothing of other members."""
+    worker = seat.holders[0].worker if seat.holders else None
+    if worker is None:
+        return ""
+    is_known = worker.connectors is not None
+    work = f"{worker.connectors} connectors and {worker.tasks} tasks" if is_known else "connectors and tasks not known"
+    return f", {work}, advertised as {worker.host or 'nothing that can be read'}"
 
 
 def _incarnation(i: Incarnation, now_s: float) -> str:

@@ -1,0 +1,67 @@
+package io.staticgroup.connect.agent;
+
+import java.io.IOException;
+import java.lang.instrument.Instrumentation;
+import java.util.Map;
+import java.util.function.Consumer;
+
+/** Begins with the worker's process: {@code -javaagent:staticgroup-connect-agent.jar[=refusal=inert|exit]}. */
+public final class Agent {
+    /** Status of a process that was told to end rather than to go on without its identity. */
+    public static final int REFUSED_STATUS = 81;
+
+    private Agent() {
+    }
+
+    /** Called by the JVM before main. */
+    public static void premain(String options, Instrumentation instrumentation) {
+        Consumer<String> say = Log::toStandardError;
+        try {
+            ClassLoader loader = ClassLoader.getSystemClassLoader();
+            Settings settings = accept(options, System.getenv(), HookReport.of(loader), say);
+            if (settings != null) {
+                Log log = new Log(loader);
+                WorkerTransformer transformer = new WorkerTransformer(loader, log);
+                Statistics statistics = new Statistics(settings.instanceId, log);
+                statistics.register();
+                Hooks.activate(settings, statistics, transformer, Runtime.getRuntime()::halt);
+                instrumentation.addTransformer(transformer);
+            }
+        } catch (IOException | RuntimeException | LinkageError problem) {
+            boolean isExit = Settings.isExitOnRefusal(options);
+            say.accept((isExit ? "refused: " : "inert: ") + problem);
+            if (isExit) {
+                System.exit(REFUSED_STATUS);
+            }
+        }
+    }
+
+    /**
+     * Decides whether to be active, and says so in one line.
+     *
+     * @return what is asked for; null to be inert because nothing is
+     * @throws Settings.Refused when it can't do what is asked for
+     */
+    static Settings accept(String options, Map<String, String> environment, HookReport hooks, Consumer<String> say) {
+        if (!hooks.isConnectThere()) {
+            say.accept("inert: there is no Connect worker on the class path");
+            return null;
+        }
+        Settings settings = Settings.of(options, environment);
+        if (settings.instanceId == null) {
+            say.accept("inert: " + Settings.INSTANCE_ID + " is not set");
+            return null;
+        }
+        if (!hooks.missing.isEmpty()) {
+            throw new Settings.Refused("this version of Connect lacks " + hooks.missing + "; the worker is a dynamic member");
+        }
+        say.accept("active, group.instance.id " + settings.instanceId);
+        return settings;
+    }
+
+    /** The version in the jar's manifest. */
+    static String version() {
+        String version = Agent.class.getPackage().getImplementationVersion();
+        return version == null ? "unknown" : version;
+    }
+}

@@ -1,0 +1,70 @@
+package io.staticgroup.connect.agent;
+
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+
+/** What is read and set in Connect's objects by name; that all of it is there is known before, by {@link Hook}. */
+final class Connect {
+    private Connect() {
+    }
+
+    /** The members of a round, JoinGroupResponseData.JoinGroupResponseMember. */
+    static List<Membership.Member> members(List<?> joined) throws ReflectiveOperationException {
+        List<Membership.Member> members = new ArrayList<>();
+        for (Object each : joined) {
+            members.add(new Membership.Member(
+                (String) call(each, "memberId"), (String) call(each, "groupInstanceId"), (byte[]) call(each, "metadata")));
+        }
+        return members;
+    }
+
+    static void setMetadata(List<?> joined, Map<String, byte[]> changed) throws ReflectiveOperationException {
+        for (Object each : joined) {
+            byte[] bytes = changed.get((String) call(each, "memberId"));
+            if (bytes != null) {
+                each.getClass().getMethod("setMetadata", byte[].class).invoke(each, (Object) bytes);
+            }
+        }
+    }
+
+    /** What a WorkerCoordinator is and runs. */
+    static Membership.Self self(Object coordinator, String memberId) throws ReflectiveOperationException {
+        Object config = call(coordinator, "configSnapshot");
+        long offset = config == null ? -1 : ((Number) call(config, "offset")).longValue();
+        return new Membership.Self(memberId, (String) field(coordinator, "restUrl").get(coordinator), offset,
+            running(field(coordinator, "assignmentSnapshot").get(coordinator)),
+            field(coordinator, "leaderState").get(coordinator) != null);
+    }
+
+    private static Work running(Object assignment) throws ReflectiveOperationException {
+        Work work = Work.NOTHING;
+        if (assignment != null) {
+            for (Object connector : (Collection<?>) call(assignment, "connectors")) {
+                work = work.with((String) connector, Work.CONNECTOR_TASK);
+            }
+            for (Object task : (Collection<?>) call(assignment, "tasks")) {
+                work = work.with((String) call(task, "connector"), (Integer) call(task, "task"));
+            }
+        }
+        return work;
+    }
+
+    /** Lets a WorkerCoordinator join again; its method of that has other parameters in other versions. */
+    static void requestRejoin(Object coordinator) throws ReflectiveOperationException {
+        field(coordinator, "rejoinRequested").setBoolean(coordinator, true);
+    }
+
+    /** Calls a public method without parameters. */
+    static Object call(Object of, String method) throws ReflectiveOperationException {
+        return of.getClass().getMethod(method).invoke(of);
+    }
+
+    private static Field field(Object of, String name) throws NoSuchFieldException {
+        Field field = of.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field;
+    }
+}

@@ -1,0 +1,54 @@
+package io.staticgroup.connect.agent;
+
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * Trailing bytes of an assignment which say that it holds the member's whole allocation, not an increment.
+ *
+ * <p>Connect ignores what follows the fields that it knows (Schema.read). Only versions 1 and 2 may have them: in
+ * version 0 Connect reads on and would take them for revocations (ASSIGNMENT_V1 tolerates missing fields).
+ */
+final class Whole {
+    private static final byte[] MARK = "SGwhole1".getBytes(StandardCharsets.US_ASCII);
+
+    /** Instance id of the leader who wrote it: tells a returning leader that it is meant by the member id of before. */
+    final String leaderInstanceId;
+    /** The member's own REST address as the leader knows it. */
+    final String url;
+    /** What every static member was given in this generation, by instance id; empty when it would be too large. */
+    final Map<String, Work> given;
+
+    Whole(String leaderInstanceId, String url, Map<String, Work> given) {
+        this.leaderInstanceId = leaderInstanceId;
+        this.url = url;
+        this.given = given;
+    }
+
+    void write(Bytes to) {
+        to.raw(MARK).string(leaderInstanceId).string(url).int32(given.size());
+        new TreeMap<>(given).forEach((instanceId, work) -> work.write(to.string(instanceId)));
+    }
+
+    /** Reads all that is left of an assignment; null when that is anything else than such bytes. */
+    static Whole read(ByteBuffer from) {
+        try {
+            if (!Arrays.equals(Bytes.take(from, MARK.length), MARK)) {
+                return null;
+            }
+            String leader = Bytes.string(from);
+            String url = Bytes.string(from);
+            Map<String, Work> given = new TreeMap<>();
+            for (int count = from.getInt(); count > 0; count--) {
+                given.put(Bytes.string(from), Work.read(from));
+            }
+            return from.hasRemaining() ? null : new Whole(leader, url, given);
+        } catch (BufferUnderflowException cutOff) {
+            return null;
+        }
+    }
+}

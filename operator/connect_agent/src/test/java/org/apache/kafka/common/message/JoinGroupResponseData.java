@@ -1,0 +1,33 @@
+package org.apache.kafka.common.message;
+
+/** Stands for Kafka's class of this name. */
+public class JoinGroupResponseData {
+    public static class JoinGroupResponseMember {
+        private final String memberId;
+        private final String groupInstanceId;
+        private byte[] metadata;
+
+        public JoinGroupResponseMember(String memberId, String groupInstanceId, byte[] metadata) {
+            this.memberId = memberId;
+            this.groupInstanceId = groupInstanceId;
+            this.metadata = metadata;
+        }
+
+        public String memberId() {
+            return memberId;
+        }
+
+        public String groupInstanceId() {
+            return groupInstanceId;
+        }
+
+        public byte[] metadata() {
+            return metadata;
+        }
+
+        public JoinGroupResponseMember setMetadata(byte[] bytes) {
+            metadata = bytes;
+            return this;
+        }
+    }
+}

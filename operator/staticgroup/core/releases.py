@@ -1,0 +1,313 @@
+"""Crash release: which members are the ghosts of crashed processes, and what keeps one from being let go.
+
+A static member of a KIP-848 or streams group that ends without leaving keeps its seat until its session expires, and its own successor is refused
+meanwhile (UNRELEASED_INSTANCE_ID). A temporary leave with both ids of it lets the successor in at once, with the same
+partitions. It may only be sent for a process that is dead:
+
+* The member was described before a run of each container that can hold its id ended, so it belongs to that run or an earlier
+  one, and of one container only the last run can live.
+* Every other pod that can hold the id is proven dead, as in a removal.
+
+The first paragraph is asked by `crashed_seats`; whatever else stands against a release is a guard, and each is a mutant.
+Source: KIP-848 and KIP-1071 (static membership, member epoch -2); GroupMetadataManager.consumerGroupLeave and streamsGroupLeave,
+both a compare-and-set of both ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from ..api import remedies
+from ..api.resources.staticgroup import CrashRelease, Mode, StaticGroupSpec
+from ..api.resources.status import ExceptionKind
+from .evidence.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState, judge
+from .evidence.run import RunEnd, every_end
+from .findings import Finding, Subject
+from .group import GroupView, LeaveCall, MemberView, ReleaseEntry
+from .guards import (
+    Candidate,
+    Hit,
+    conflict,
+    duplicate,
+    no_barrier,
+    not_read_afresh,
+    pods_unseen,
+    suspended,
+    two_incarnations,
+    unscoped,
+)
+from .ids.naming import Naming
+from .protocols import released_by
+from .roles import Role
+from .seats import Seat, Standing, holders_of, is_continuous, unseen_by
+from .snapshot import NOTHING_REMEMBERED, History, SeatMemory, Snapshot
+
+MARGIN_S: Final = 10.0
+"""A member was described so long before a run ended, for the clocks of the operator and the node may differ."""
+AT_ONCE_S: Final = 0.05
+"""The next round describes the group after what this one has heard meanwhile."""
+CLOCK_SET_BACK_S: Final = 5.0
+"""Nobody knows when the operator's clock reaches again what it once told."""
+
+
+class ReleaseGuard(StrEnum):
+    """Names of the guards that only releases have; the value is the reason in status and `explain`."""
+
+    END_DOUBTED = "EndDoubted"
+    OTHER_PROCESS = "OtherProcessPossible"
+    RELEASED_BEFORE = "ReleasedBefore"
+    POD_REPLACED = "PodReplaced"
+    NOT_WANTED = "NotWanted"
+    DESCRIBED_EARLIER = "DescribedEarlier"
+    REPORT_ONLY = "LockedOut"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crash(Candidate):
+    """One member whose process is over as far as the runs of its pod's containers show.
+
+    Parameters
+    ----------
+    chain: whether every process that can hold the id is proven dead but for those of `pod`.
+    pod: the one live pod of the seat. ends: of each of its containers that can hold an id, the newest.
+    by: the call that lets a member of such a group leave for a while.
+    """
+
+    by: LeaveCall
+    pod: Incarnation
+    ends: tuple[RunEnd, ...]
+
+    @property
+    def ended_at(self) -> str:
+        """When the last of the runs ended by the node's clock, as RFC 3339 in UTC."""
+        return datetime.fromtimestamp(max(end.finished_at_s for end in self.ends), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One crashed member to let go for a while, with the evidence that allows it; `by` is the call that does it."""
+
+    entry: ReleaseEntry
+    by: LeaveCall
+    ordinal: int
+    pod: Incarnation
+    ends: tuple[RunEnd, ...]
+    chain: ChainVerdict
+    evidence: str
+
+
+def crashed_seats(
+    role: Role, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History
+) -> tuple[Seat, ...]:
+    """Return the wanted seats whose holder belongs to a run that is over, each with the verdict over its other pods.
+
+    Parameters
+    ----------
+    expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds.
+    """
+    pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE and every_end(pod.runs_seen)}
+    if not pods or released_by(group) is None or not role.may_be_in(group):
+        return ()
+    held = holders_of(role, group)
+    found = []
+    for key, ordinal in expected.items():
+        pod = pods.get(f"{naming.schemes[0].workload_name}-{ordinal}")
+        holders, memory = held.get(key), history.seats.get(key, NOTHING_REMEMBERED)
+        if pod is not None and holders and key in pod.instance_ids and _is_over(pod, holders[0], memory):
+            found.append(_seat(naming, key, pod, tuple(holders), snapshot, history))
+    return tuple(found)
+
+
+def _is_over(pod: Incarnation, member: MemberView, memory: SeatMemory) -> bool:
+    """True when a member is in the group and was described well before a run of each container ended that can hold its id."""
+    if member.member_epoch is None or member.is_away:
+        return False
+    since_s = dict(memory.described).get(member.member_id)
+    return since_s is not None and since_s + MARGIN_S <= min(end.finished_at_s for end in every_end(pod.runs_seen))
+
+
+def _seat(
+    naming: Naming, key: str, pod: Incarnation, holders: tuple[MemberView, ...], snapshot: Snapshot, history: History
+) -> Seat:
+    evidence, ordinals = snapshot.evidence.get(key), naming.ordinals_of(key)
+    chain = evidence.chain if evidence is not None else ()
+    doubted = [o for o in ordinals if not is_continuous(snapshot, history, o)]
+    verdict = judge(
+        key,
+        # Of the processes of its own pod the runs tell. One that is not in the chain leaves nothing proven.
+        [replace(i, state=IncarnationState.DEAD) if i.uid == pod.uid else i for i in chain] if _is_in(pod, chain) else (),
+        continuous=not doubted,
+        gap=unseen_by(snapshot, doubted[0]) if doubted else None,
+        namespace=snapshot.namespace,
+    )
+    return Seat(
+        key=key, ordinal=ordinals[0], pod_name=pod.pod_name, pod_names=naming.pod_names_of(key), standing=Standing.LOCKED_OUT,
+        holders=holders, memory=history.seats.get(key, NOTHING_REMEMBERED), evidence=evidence, verdict=verdict,
+    )
+
+
+def _is_in(pod: Incarnation, chain: Iterable[Incarnation]) -> bool:
+    return any(i.uid == pod.uid for i in chain)
+
+
+def end_doubted(c: Crash) -> Hit | None:
+    """Hold when something stands against the end of a run, or against the clock that dates it."""
+    doubt = next((end.doubt for end in c.ends if end.doubt), "")
+    return Hit(ReleaseGuard.END_DOUBTED, f"its end is no evidence: {doubt}") if doubt else None
+
+
+def other_process(c: Crash) -> Hit | None:
+    """Hold unless every process that can hold the id, but for those of the pod, is proven dead."""
+    if c.chain.clause is ChainClause.PROVEN:
+        return None
+    return Hit(ReleaseGuard.OTHER_PROCESS, c.chain.sentence)
+
+
+def released_before(c: Crash) -> Hit | None:
+    """Hold when this member was released before: one that is back after that lives."""
+    record = c.seat.memory.release
+    if record is None or record.member_id != c.member.member_id:
+        return None
+    return Hit(ReleaseGuard.RELEASED_BEFORE, "this member was released before and is in the group again, or still")
+
+
+def pod_replaced(c: Crash) -> Hit | None:
+    """Hold unless the consistent read shows this very pod under the names of the seat, and no other one."""
+    objects = c.seat.fresh.objects if c.seat.fresh is not None else ()
+    if objects == ((c.pod.pod_name, c.pod.uid),):
+        return None
+    sentence = f"pod {c.pod.pod_name} (uid {c.pod.uid}) is not the only one that the API server has for this id"
+    return Hit(ReleaseGuard.POD_REPLACED, sentence, requeue_after_s=1.0)
+
+
+def not_wanted(c: Crash) -> Hit | None:
+    """Hold when the consistent read shows that the ordinal is not wanted any more: then it is a removal's matter."""
+    if c.seat.fresh is not None and not c.seat.fresh.is_expected:
+        return Hit(ReleaseGuard.NOT_WANTED, f"ordinal {c.seat.ordinal} is not wanted any more", requeue_after_s=1.0)
+    return None
+
+
+def described_earlier(c: Crash) -> Hit | None:
+    """Hold when the group was described before the end was heard of; the next round describes it again."""
+    if any(end.received_at_s > c.snapshot.described_at_s for end in c.ends):
+        sentence = "the group was described before the end of its run was heard of"
+        # Where the clock was set back since, the next round is no later than the end either.
+        is_in_order = all(end.received_at_s <= c.now_s for end in c.ends)
+        return Hit(ReleaseGuard.DESCRIBED_EARLIER, sentence, requeue_after_s=AT_ONCE_S if is_in_order else CLOCK_SET_BACK_S)
+    return None
+
+
+def report_only(c: Crash) -> Hit | None:
+    """Hold when the user only wants to be told, or the operator may only observe."""
+    if c.spec.crash_release is CrashRelease.RELEASE and c.spec.mode is Mode.MANAGE:
+        return None
+    return Hit(ReleaseGuard.REPORT_ONLY, "its successor is refused until the session expires")
+
+
+Rule = Callable[[Crash], Hit | None]
+_WHATEVER_IS_READ: Final[tuple[Rule, ...]] = (
+    suspended,
+    conflict,
+    unscoped,
+    duplicate,
+    pods_unseen,
+    end_doubted,
+    other_process,
+    two_incarnations,
+    released_before,
+    report_only,
+)
+RELEASE_GUARDS: Final[tuple[Rule, ...]] = (
+    *_WHATEVER_IS_READ,
+    not_read_afresh,
+    pod_replaced,
+    not_wanted,
+    no_barrier,
+    described_earlier,
+)
+"""In this order; the first that hits names the reason."""
+_PASSING: Final = frozenset(
+    {
+        "NotReadAfresh",
+        "PodsUnseen",
+        "WatchBehind",
+        ReleaseGuard.POD_REPLACED,
+        ReleaseGuard.NOT_WANTED,
+        ReleaseGuard.DESCRIBED_EARLIER,
+    }
+)
+"""Guards that pass by themselves within a round or two; nobody is told."""
+
+
+def may_be_read(crash: Crash) -> bool:
+    """True unless a guard holds a release back whatever the API server would say of its pod."""
+    return _first_hit(crash, _WHATEVER_IS_READ) is None
+
+
+def plan_releases(crashes: Iterable[Crash]) -> tuple[tuple[Release, ...], tuple[Finding, ...]]:
+    """Run every crashed member through the guards; returns whom to release, and what is so with the others."""
+    releases, held = [], []
+    for crash in crashes:
+        hit = _first_hit(crash, RELEASE_GUARDS)
+        if hit is None:
+            releases.append(_release(crash))
+        else:
+            held.append(_finding(crash, hit))
+    return tuple(releases), tuple(held)
+
+
+def crashes_of(
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming, now_s: float
+) -> tuple[Crash, ...]:
+    """Return the candidates of `crashed_seats`, each with the round it was seen in."""
+    pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE}
+    found, by = [], released_by(group)
+    for seat in seats:
+        pod = pods[seat.pod_name]
+        if seat.verdict is not None and by is not None:
+            found.append(
+                Crash(
+                    seat=seat, member=seat.holders[0], chain=seat.verdict, group=group, spec=spec, snapshot=snapshot,
+                    is_scoped=naming.is_scoped(seat.key),
+                    issues_scoped=bool(naming.scope) and naming.scope in naming.schemes[0].template,
+                    now_s=now_s, by=by, pod=pod, ends=every_end(pod.runs_seen),
+                )
+            )
+    return tuple(found)
+
+
+def _first_hit(crash: Crash, guards: tuple[Rule, ...]) -> Hit | None:
+    hits = (guard(crash) for guard in guards)
+    return next((hit for hit in hits if hit is not None), None)
+
+
+def _release(c: Crash) -> Release:
+    entry = ReleaseEntry(member_id=c.member.member_id, instance_id=c.seat.key)
+    others = [i for i in c.chain.incarnations if i.uid != c.pod.uid and i.certificate is not None]
+    parts = [
+        f"pod {c.pod.pod_name} uid {c.pod.uid}: {', '.join(end.container_id for end in c.ends)} ended at {c.ended_at}, "
+        f"and the member was described before",
+        *(f"pod {i.pod_name} uid {i.uid} {i.certificate.kind.value}" for i in others if i.certificate is not None),
+    ]
+    return Release(
+        entry=entry, by=c.by, ordinal=c.seat.ordinal, pod=c.pod, ends=c.ends, chain=c.chain, evidence="; ".join(parts)
+    )
+
+
+def _finding(c: Crash, hit: Hit) -> Finding:
+    """Word that a crashed member locks its successor out, and why it is not released."""
+    is_certain = hit.guard is ReleaseGuard.REPORT_ONLY
+    sentence = f"its process ended at {c.ended_at} without leaving; {hit.sentence}"
+    return Finding(
+        kind=ExceptionKind.MISSING,
+        reason=hit.guard.value,
+        sentence=sentence if is_certain else f"may be held by a process that ended at {c.ended_at}: {hit.sentence}",
+        remedy=hit.remedy or (remedies.let_in if is_certain else remedies.wait_for_session)(c.snapshot.namespace, c.pod.pod_name),
+        subject=Subject(instance_id=c.seat.key, member_id=c.member.member_id, pod_name=c.pod.pod_name),
+        is_transient=hit.guard in _PASSING,
+        requeue_after_s=hit.requeue_after_s,
+    )

@@ -1,0 +1,40 @@
+"""Rolling restarts of real Connect workers, with the agent and as they come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.connect import ticks
+from support.connect.rolls import NAMES, TASK_COUNT, assert_quiet, roll, running, tell
+from support.connect.workers import GroupSettings
+from support.devcluster.kafka_broker import Brokers
+
+pytestmark = pytest.mark.broker
+
+STOCK_DELAY_MS = 15_000
+
+
+def test_three_rolls_of_static_workers_are_quiet(brokers: Brokers, tmp_path: Path) -> None:
+    settings = GroupSettings(group_id="static", static=True, session_timeout_ms=30_000, rebalance_delay_ms=0)
+    with running(brokers.bootstrap, settings, tmp_path) as group:
+        led = 0
+        for name in NAMES:
+            told = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
+            tell("Connect, static", told)
+            assert_quiet(told, generations=1 if told.led else 0)
+            led += told.led
+        assert led == 1
+        assert ticks.twice(group.lines()) == []
+
+
+def test_a_roll_of_workers_as_they_come_idles_their_tasks(brokers: Brokers, tmp_path: Path) -> None:
+    settings = GroupSettings(group_id="stock", static=False, rebalance_delay_ms=STOCK_DELAY_MS)
+    with running(brokers.bootstrap, settings, tmp_path) as group:
+        follower = next(name for name in NAMES if name != group.leader())
+        told = roll(group, follower, brokers.group_log, task_count=TASK_COUNT)
+        tell(f"Connect as it comes, delay {STOCK_DELAY_MS // 1000} s", told)
+        assert not told.led
+        assert told.generations >= 2
+        assert told.own_down_s > STOCK_DELAY_MS / 1000

@@ -1,0 +1,223 @@
+"""A crash release: which runs of containers are over, whose member is a ghost, and what keeps one from being released."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+from .suites import CRASHES, LEAVES_FOR_A_WHILE, RELEASES, RUNS, SEEN_RUNS, TOLD_RUNS
+
+RUN_ENDS = tuple(
+    mutant(name, "core/evidence/run.py", RUNS, *changes)
+    for name, *changes in (
+        ("end of a run that nobody saw believed", ("if not run.container_id or told.container_id != run.container_id or", "if")),
+        ("end of another run than the one that was seen believed", (" or told.container_id != run.container_id or", " or")),
+        ("lost container taken for one that ended", (" or told.reason == STATUS_UNKNOWN:", ":")),
+        ("run between the seen one and the shown one overlooked", ("        return restarts == 1\n", "        return True\n")),
+        (
+            "restarts of a container that has ended not counted",
+            ("return restarts == 0 or (restarts == 1 and shown.phase is ContainerPhase.WAITING)", "return True"),
+        ),
+        ("run that is seen again after its end taken for ended", ("    if known is not None and shown.phase is ContainerPhase.RUNNING and", "    if False and")),
+        ("run behind an absent entry remembered", ("container_id=run.container_id if is_followed else \"\")", "container_id=run.container_id)")),
+        ("container that holds an id no more forgotten", ("for name in dict.fromkeys((*before, *holders))", "for name in holders")),
+        ("every container followed, whether or not it holds an id", ("if container.may_hold_id)", ")")),
+        ("one end taken for every end", ("return known if len(known) == len(ends) else ()", "return known")),
+        ("node of a crash not judged", ("    if refusal is not None:\n        return refusal.clause\n", "")),
+        ("shared process namespace overlooked", ("    if version.shares_processes:\n", "    if False:\n")),
+        ("status of a third party believed about a crash", ("    if not version.phase_has_statuses or", "    if")),
+        ("status of the garbage collector believed about a crash", (" or version.phase_manager in PHASE_MANAGERS_REFUSED:\n", ":\n")),
+        ("clock of a node held against the operator's only", ("min(now_s, version.phase_written_at_s)", "now_s")),
+        ("clock of a node held against the API server's only", ("min(now_s, version.phase_written_at_s)", "version.phase_written_at_s")),
+        ("start of the next run not held against the clocks", ("times = (told.finished_at_s, shown.started_at_s)", "times = (told.finished_at_s,)")),
+        ("start of the next run not looked at later", ("known.doubt or _clock_doubt((shown.started_at_s,), version, now_s)", "known.doubt")),
+        ("start of a run not held against the clocks", ("    clock = run.doubt or _clock_doubt(", "    clock = _clock_doubt(")),
+        ("doubt about the start of a run forgotten", ("        doubt = before or _clock_doubt(", "        doubt = _clock_doubt(")),
+        ("doubt about one run held against the next", ("before = run.doubt if shown.container_id == run.container_id else \"\"", "before = run.doubt")),
+        ("doubt about a clock forgotten", ("doubt = known.doubt or _clock_doubt(", "doubt = _clock_doubt(")),
+        (
+            "status without a time of writing believed",
+            ('        return "the object does not tell when its status was written, so the node\'s clock cannot be judged"\n', '        return ""\n'),
+        ),
+        ("end that is heard of late believed", ("if now_s - finished_at_s > STALE_AFTER_S else", "if False else")),
+        ("end received again", ("        return replace(known, doubt=doubt)\n", "        return replace(known, doubt=doubt, received_at_s=now_s)\n")),
+    )
+)
+
+GHOSTS = tuple(
+    mutant(name, "core/releases.py", RELEASES, *changes)
+    for name, *changes in (
+        (
+            "group of another type released from",
+            ("if not pods or released_by(group) is None or not", "if not pods or not"),
+            (" and by is not None:", ":"),
+        ),
+        ("member that has left taken for a ghost", ("if member.member_epoch is None or member.is_away:", "if member.member_epoch is None:")),
+        ("ids of the pod not asked for a ghost", (" and key in pod.instance_ids and", " and")),
+        ("margin between describe and end dropped", ("since_s + MARGIN_S <= min(", "since_s <= min(")),
+        ("member younger than an end taken for a ghost", ("since_s + MARGIN_S <= min(end", "since_s + MARGIN_S <= max(end")),
+        (
+            "member that was never described taken for a ghost",
+            ("    return since_s is not None and since_s + MARGIN_S", "    return since_s is None or since_s + MARGIN_S"),
+        ),
+        ("age of another member taken for this one's", ("dict(memory.described).get(member.member_id)", "min(dict(memory.described).values(), default=None)")),
+        ("blind seat released", ("        continuous=not doubted,\n", "        continuous=True,\n")),
+        ("pod of a crash not asked in its own chain", (" if _is_in(pod, chain) else (),", ",")),
+        ("doubt of an end overlooked when another is not doubted", ("next((end.doubt for end in c.ends if end.doubt), \"\")", "c.ends[0].doubt")),
+        ("member released again and again", ("if record is None or record.member_id != c.member.member_id:", "if True:")),
+        ("read that shows no pod accepted", ("    if objects == ((c.pod.pod_name, c.pod.uid),):\n", "    if not objects or objects == ((c.pod.pod_name, c.pod.uid),):\n")),
+        ("read that shows two pods accepted", ("    if objects == ((c.pod.pod_name, c.pod.uid),):\n", "    if (c.pod.pod_name, c.pod.uid) in objects:\n")),
+        ("release in mode Observe", (" and c.spec.mode is Mode.MANAGE:", ":")),
+        ("release without being asked to", ("if c.spec.crash_release is CrashRelease.RELEASE and", "if")),
+        ("pod that is no more taken for one that crashed", ("if pod.state is IncarnationState.LIVE and every_end(pod.runs_seen)}", "if every_end(pod.runs_seen)}")),
+        *(
+            (f"release guard {guard} dropped", (f"    {guard},\n", ""))
+            for guard in (
+                "end_doubted", "other_process", "released_before", "pod_replaced", "not_wanted", "described_earlier", "report_only",
+            )
+        ),
+    )
+)
+
+SHARED_GUARDS = tuple(
+    mutant(f"release guard {guard} dropped", "core/releases.py", RELEASES, (f"    {guard},\n    {after},\n", f"    {after},\n"))
+    for guard, after in (
+        ("suspended", "conflict"),
+        ("conflict", "unscoped"),
+        ("unscoped", "duplicate"),
+        ("duplicate", "pods_unseen"),
+        ("pods_unseen", "end_doubted"),
+        ("two_incarnations", "released_before"),
+        ("not_read_afresh", "pod_replaced"),
+        ("no_barrier", "described_earlier"),
+    )
+)
+
+ON_ITS_WAY = (
+    mutant(
+        "age of a member kept though the clock was set",
+        "runtime/reconciler.py",
+        CRASHES,
+        ("        memory.compare_clocks(began_s - self.monotonic_s())\n", ""),
+    ),
+    mutant("described again and again for the first time", "core/seats.py", RELEASES, ("known.get(m.member_id, since_s)", "since_s")),
+    mutant("age of a member told by a clock that was set back", "core/seats.py", RELEASES, ("max((self.now_s, *heard_s))", "self.now_s")),
+    mutant(
+        "members of classic groups remembered", "core/seats.py", RELEASES, (" for m in holders if self._can_release)", " for m in holders)")
+    ),
+    mutant(
+        "pod that was refused before its release not named",
+        "core/seats.py",
+        RELEASES,
+        ("            if holders[0].is_away and is_refused and pod is not None and", "            if False and pod is not None and"),
+    ),
+    mutant("release taken for verified while the member is there", "core/seats.py", RELEASES, ("return record if is_there else replace(", "return replace(")),
+    mutant("crashed seats not read afresh", "core/plan.py", RELEASES, ("    return (*urgent, *ripe[", "    return (*(), *ripe[")),
+    mutant("crash release that is off all the same", "core/plan.py", RELEASES, (" or spec.crash_release is CrashRelease.OFF:", ":")),
+    mutant(
+        "release whose answer was lost forgotten",
+        "core/outcomes.py",
+        CRASHES,
+        ("if outcome not in (ReleaseOutcome.RELEASED, ReleaseOutcome.RETRY):", "if outcome is not ReleaseOutcome.RELEASED:"),
+    ),
+    mutant(
+        "release that was cut forgotten",
+        "runtime/reconciler.py",
+        CRASHES,
+        ('            remember(ReleaseOutcome.RETRY, "")\n', ""),
+    ),
+    mutant(
+        "release without the Lease",
+        "runtime/reconciler.py",
+        CRASHES,
+        ("        if not self.may_write() or not self._is_current(group):\n", "        if not self._is_current(group):\n"),
+    ),
+    mutant(
+        "release for a StaticGroup that was edited",
+        "runtime/reconciler.py",
+        CRASHES,
+        ("        if not self.may_write() or not self._is_current(group):\n", "        if not self.may_write():\n"),
+    ),
+    mutant(
+        "time of the answer taken for that of the question",
+        "runtime/observer.py",
+        CRASHES,
+        ("            described_at_s=described_at_s,\n", "            described_at_s=self.now_s(),\n"),
+    ),
+    mutant(
+        "chain of a crashed seat not taken",
+        "runtime/observer.py",
+        CRASHES,
+        ("for seat in (*seats, *crashed(spec, snapshot, memory.history, intent))", "for seat in seats"),
+    ),
+    mutant("end of a run not worth a look", "kube/pods/book.py", SEEN_RUNS, (", i.node_name, ends)", ", i.node_name)")),
+    mutant("runs believed over a restored etcd", "kube/pods/book.py", SEEN_RUNS, (" resource_version=-1, runs_seen=(),", " resource_version=-1,")),
+    mutant(
+        "temporary leave without member id allowed",
+        "kafka/wire.py",
+        LEAVES_FOR_A_WHILE,
+        ("    if not (entry.member_id and entry.instance_id):\n", "    if not entry.instance_id:\n"),
+    ),
+    mutant(
+        "temporary leave without instance id allowed",
+        "kafka/wire.py",
+        LEAVES_FOR_A_WHILE,
+        ("    if not (entry.member_id and entry.instance_id):\n", "    if not entry.member_id:\n"),
+    ),
+    mutant(
+        "temporary leave for good",
+        "kafka/wire.py",
+        LEAVES_FOR_A_WHILE,
+        ("group_id, entry, STATIC_MEMBER_AWAY_EPOCH)", "group_id, entry, LEAVE_EPOCH)"),
+    ),
+    mutant(
+        "release that may have happened sent again",
+        "kafka/gateway.py",
+        LEAVES_FOR_A_WHILE,
+        (
+            "                pool.forget_broker(node)\n                if refusal.sent:\n                    return unknown\n"
+            "                raise\n            if code in ACTED_MAYBE:",
+            "                pool.forget_broker(node)\n                raise\n            if code in ACTED_MAYBE:",
+        ),
+    ),
+    mutant(
+        "variables of a whole object hold no id",
+        "kube/translate/carried_ids.py",
+        TOLD_RUNS,
+        ('                holders.add(own_name)\n                yield "", False\n', '                yield "", False\n'),
+    ),
+    mutant(
+        "file of an annotation holds no id",
+        "kube/translate/carried_ids.py",
+        TOLD_RUNS,
+        ("                holders.add(own_name)\n            if carries and", "                pass\n            if carries and"),
+    ),
+    mutant(
+        "id within a longer text overlooked",
+        "kube/translate/carried_ids.py",
+        TOLD_RUNS,
+        ("    return any(all(any(part in text for text in told) for part in rest) for rest in rests)", "    return False"),
+    ),
+    mutant(
+        "containers of a pod with many ids hold none",
+        "kube/translate/carried_ids.py",
+        TOLD_RUNS,
+        ("if len(legal) <= SEARCHED_IDS_MAX else _names(spec))", "if len(legal) <= SEARCHED_IDS_MAX else ())"),
+    ),
+    *(
+        mutant(name, "kube/translate/carried_ids.py", TOLD_RUNS, change)
+        for name, change in (
+            ("text that is too long to be followed holds no id", ("if expanded is None or (", "if (expanded := expanded or '') and (")),
+            ("text that only the kubelet knows holds no id", ('if expanded is None or ("$(" in expanded and pod_name in expanded):', "if expanded is None:")),
+            ("nobody types an id in a debug container", ('(kind == "ephemeralContainers" or _may_make(', "(_may_make(")),
+            ("id that is the pod's name is in no container's host name", ("tuple(part for part in (instance_id.split(told) if told else [instance_id]) if part)", "(instance_id,)")),
+        )
+    ),
+    mutant(
+        "sidecars and ephemeral containers hold no id",
+        "kube/translate/pods.py",
+        TOLD_RUNS,
+        (
+            '        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], holders),\n',
+            '        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], frozenset()),\n',
+        ),
+    ),
+)

@@ -1,0 +1,97 @@
+"""The application as pods: three stream threads each, with a state directory that outlives the pod.
+
+The one idea: what a user would put on a PersistentVolume lies in a folder of this machine, which every node of the development
+cluster shares; a pod finds its folder again by its name, wherever it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from support.devcluster.kafka_log import now_ms
+from support.scene.play import Play
+from support.scene.pod_lines import PodLines
+from support.streams.image import STREAMS_IMAGE
+from support.waiting import until
+from support.workload.process import Line
+
+THREADS = 3
+STATIC: Mapping[str, Any] = {"role": "Streams", "identity": {"membersPerPod": THREADS}}
+"""Of a StaticGroup of such pods."""
+GRACE_S = 30
+_STATE = "/state"
+
+
+def workload(game: Play, pods: int, states: Path) -> dict[str, Any]:
+    """Return the StatefulSet; the pods' states lie in folders of `states` that have their names."""
+    states.chmod(0o777)  # the kubelet makes a pod's folder in it with the same mode
+    made = game.stateful_set(
+        pods,
+        env={"NUM_STREAM_THREADS": str(THREADS), "STATE_DIR": _STATE},
+        grace_s=GRACE_S,
+        pod={"volumes": [{"name": "state", "hostPath": {"path": str(states), "type": "Directory"}}]},
+        podManagementPolicy="Parallel",
+    )
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    container["image"] = STREAMS_IMAGE
+    container["env"].append({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
+    container["volumeMounts"] = [{"name": "state", "mountPath": _STATE, "subPathExpr": "$(POD_NAME)"}]
+    return made
+
+
+def start(game: Play, pods: int, states: Path, **static: Any) -> None:
+    """Apply the StaticGroup, wait until ids are issued, then the application, and wait until every thread has joined."""
+    game.stage.apply(game.static_group(**STATIC, **static))
+    until(lambda: (game.status() or {}).get("injected"), deadline_s=30, what="ids are issued")
+    game.stage.apply(workload(game, pods, states))
+    game.await_joined(pods * THREADS, deadline_s=120)
+
+
+def latest_opened(told: PodLines, since_ms: int = 0) -> dict[int, tuple[str, Line]]:
+    """Return for each partition which pod opened its store last, with the line that says what it held."""
+    found: dict[int, tuple[str, Line]] = {}
+    for voice in told.voices():
+        for line in voice.of_kind("opened"):
+            before = found.get(line["partition"])
+            if line["at_ms"] >= since_ms and (before is None or before[1]["at_ms"] < line["at_ms"]):
+                found[line["partition"]] = (voice.pod_name, line)
+    return found
+
+
+def hosts(told: PodLines) -> dict[int, str]:
+    """Return which pod has opened each partition's store last."""
+    return {partition: pod for partition, (pod, _) in latest_opened(told).items()}
+
+
+def await_opened(told: PodLines, partitions: Sequence[int], since_ms: int, deadline_s: float) -> dict[int, tuple[str, Line]]:
+    """Wait until the stores of these partitions were opened since then."""
+
+    def opened() -> dict[int, tuple[str, Line]] | None:
+        found = latest_opened(told, since_ms)
+        return found if found.keys() >= set(partitions) else None
+
+    what = f"{len(partitions)} stores to be opened"
+    return until(opened, deadline_s=deadline_s, what=what, poll_s=0.2)
+
+
+def restored(told: PodLines, since_ms: int, until_ms: int | None = None) -> list[Line]:
+    """Return the lines about stores that read records again from their changelog."""
+    ends_ms = now_ms() if until_ms is None else until_ms
+    lines = told.lines("restored", "restore_suspended")
+    return [line for line in lines if line["records"] and since_ms <= line["at_ms"] <= ends_ms]
+
+
+def counts(told: PodLines) -> dict[int, tuple[int, int]]:
+    """Return count and next offset of each partition, as told last."""
+    found: dict[int, tuple[int, int]] = {}
+    for line in told.lines("counted"):
+        for partition, (count, following) in line["partitions"].items():
+            found[int(partition)] = (count, following)
+    return found
+
+
+def generations(told: PodLines, since_ms: int) -> set[int]:
+    """Return the generations in which threads were assigned partitions since then, by their own clients."""
+    return {line["generation"] for line in told.lines("assigned") if line["at_ms"] >= since_ms}

@@ -1,0 +1,90 @@
+package counting;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.processor.api.ProcessorSupplier;
+import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.processor.api.RecordMetadata;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.StoreBuilder;
+import org.apache.kafka.streams.state.Stores;
+
+/**
+ * Counts the records of its partition in a store that outlives the process, each offset once.
+ *
+ * <p>The store keeps how many records were counted and which offset comes next. For a topic that is read from its beginning
+ * the two are equal as long as no record is missed and no state is lost; records that are read again change neither.
+ */
+final class Counting implements Processor<byte[], byte[], Void, Void> {
+    static final String STORE = "counts";
+    private static final String COUNT = "count";
+    private static final String NEXT = "next";
+    private static final Map<Integer, List<Long>> CHANGED = new ConcurrentHashMap<>();
+
+    private ProcessorContext<Void, Void> context;
+    private KeyValueStore<String, Long> store;
+    private int partition;
+    private long count;
+    private long next;
+
+    /** Returns the supplier of processors with their persistent store, whose changelog is a topic. */
+    static ProcessorSupplier<byte[], byte[], Void, Void> supplier() {
+        return new ProcessorSupplier<>() {
+            @Override
+            public Processor<byte[], byte[], Void, Void> get() {
+                return new Counting();
+            }
+
+            @Override
+            public Set<StoreBuilder<?>> stores() {
+                return Set.of(Stores.keyValueStoreBuilder(
+                        Stores.persistentKeyValueStore(STORE), Serdes.String(), Serdes.Long()));
+            }
+        };
+    }
+
+    /** Tells count and next offset of every partition that was read since the last time. */
+    static synchronized void tellChanges() {
+        Map<Integer, List<Long>> told = new TreeMap<>();
+        for (Integer each : CHANGED.keySet()) {
+            told.put(each, CHANGED.remove(each));
+        }
+        if (!told.isEmpty()) {
+            Lines.tell("counted", "partitions", told);
+        }
+    }
+
+    @Override
+    public void init(ProcessorContext<Void, Void> given) {
+        context = given;
+        store = context.getStateStore(STORE);
+        partition = context.taskId().partition();
+        count = kept(COUNT);
+        next = kept(NEXT);
+        Lines.tell("opened", "partition", partition, "count", count, "next", next);
+    }
+
+    @Override
+    public void process(Record<byte[], byte[]> record) {
+        long offset = context.recordMetadata().map(RecordMetadata::offset).orElseThrow();
+        if (offset < next) {
+            return;
+        }
+        count += 1;
+        next = offset + 1;
+        store.put(COUNT, count);
+        store.put(NEXT, next);
+        CHANGED.put(partition, List.of(count, next));
+    }
+
+    private long kept(String name) {
+        Long value = store.get(name);
+        return value == null ? 0 : value;
+    }
+}

@@ -1,0 +1,220 @@
+"""The bytes of static Connect workers: the vectors that the agent's own tests read too, and the borders of the format."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from coordinator_model.connect.protocol import (
+    Assignment,
+    AssignmentError,
+    ConnectProtocolCompatibility,
+    WorkerState,
+    decode_assignment,
+    decode_metadata,
+    encode_metadata,
+)
+from coordinator_model.connect.static import (
+    GIVEN_MAX_BYTES,
+    RoundMember,
+    StaticMembership,
+    Whole,
+    decode_stored,
+    encode_stored,
+)
+from coordinator_model.connect.work import NOTHING, ConnectorsAndTasks, ConnectorTaskId
+
+VECTORS = Path(__file__).parent / "connect_vectors"
+TOLD = Assignment(
+    version=2,
+    error=AssignmentError.NO_ERROR,
+    leader="w-0-old",
+    leader_url="http://w-0/",
+    config_offset=7,
+    assigned=ConnectorsAndTasks.of(["a"], [ConnectorTaskId("a", 0), ConnectorTaskId("a", 1)]),
+)
+WHOLE = Whole("w-0", "http://w-1/", {"w-1": TOLD.assigned})
+UUID = "0" * 36
+
+
+def recorder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("record", VECTORS / "record.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_vectors_are_what_the_twin_does() -> None:
+    """`python tests/unit/coordinator_model/connect_vectors/record.py --write` writes them."""
+    record = recorder()
+    assert (VECTORS / "static.json").read_text(encoding="utf-8") == record.text()
+
+
+def test_the_vectors_show_every_decision() -> None:
+    memberships = json.loads((VECTORS / "static.json").read_text(encoding="utf-8"))["memberships"]
+    steps = [step for membership in memberships for step in membership["steps"]]
+    assert sum(bool(step.get("changed")) for step in steps) >= 3
+    assert sum(bool(step.get("roundWanted")) for step in steps) >= 3
+    assert {step["received"][:4] for step in steps if "received" in step} == {"0000", "0001", "0002"}
+
+
+def test_messages_keep_what_they_say() -> None:
+    vectors = json.loads((VECTORS / "static.json").read_text(encoding="utf-8"))
+    for each in vectors["assignments"]:
+        data = bytes.fromhex(each["hex"])
+        assignment, whole = decode_stored(data)
+        assert encode_stored(assignment, whole) == data
+        assert recorder().spell_assignment(assignment, whole) == each
+    for each in vectors["workerStates"]:
+        state = decode_metadata(bytes.fromhex(each["hex"]))
+        assert (state.url, state.config_offset) == (each["url"], each["configOffset"])
+        held = encode_stored(state.allocation, None).hex() if state.allocation else None
+        assert held == each["allocation"]
+
+
+def test_connect_does_not_see_the_trailing_bytes() -> None:
+    assert decode_assignment(encode_stored(TOLD, WHOLE)) == TOLD
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_a_version_whose_bytes_are_not_known_gets_no_trailing_bytes(version: int) -> None:
+    """In version 0 Connect would read them as revocations."""
+    with pytest.raises(ValueError, match=f"version {version} has no room"):
+        encode_stored(replace(TOLD, version=version), WHOLE)
+
+
+def test_trailing_bytes_of_others_are_none_of_ours() -> None:
+    data = encode_stored(TOLD, WHOLE)
+    bare = encode_stored(TOLD, None)
+    assert decode_stored(bare + b"something else")[1] is None
+    assert decode_stored(data + b"\0")[1] is None
+    assert all(decode_stored(data[:end])[1] is None for end in range(len(bare), len(data)))
+
+
+def test_a_returning_leader_leads_and_asks_for_one_round() -> None:
+    leader = StaticMembership("w-0")
+    received = leader.received(
+        encode_stored(TOLD, replace(WHOLE, url="http://w-0/")), "w-0-new", "http://w-0/", 9, NOTHING
+    )
+    shown = decode_assignment(received.shown)
+    assert (shown.leader, shown.config_offset, shown.assigned) == ("w-0-new", 9, TOLD.assigned)
+    assert received.round_wanted
+    again = leader.received(encode_stored(TOLD, WHOLE), "w-0-new", "http://w-0/", 9, TOLD.assigned)
+    assert not again.round_wanted
+    assert not decode_assignment(again.shown).assigned
+
+
+def test_a_follower_with_another_address_asks_for_a_round() -> None:
+    follower = StaticMembership("w-1")
+    assert not follower.received(encode_stored(TOLD, WHOLE), "w-1-new", "http://w-1/", 7, NOTHING).round_wanted
+    moved = StaticMembership("w-1")
+    assert moved.received(encode_stored(TOLD, WHOLE), "w-1-new", "http://elsewhere/", 7, NOTHING).round_wanted
+
+
+@pytest.mark.parametrize(
+    ("member_id", "leads"),
+    [(f"w-0-{UUID}", True), (f"w-00-{UUID}", False), (f"w-0-0-{UUID}", False), ("w-0", False)],
+)
+def test_the_eager_leader_knows_itself_by_the_member_id_that_the_coordinator_made(member_id: str, leads: bool) -> None:
+    told = replace(TOLD, version=0, leader=member_id)
+    received = StaticMembership("w-0").received(encode_stored(told, None), "w-0-new", "http://w-0/", 7, NOTHING)
+    assert (decode_assignment(received.shown).leader == "w-0-new") is leads
+
+
+def test_what_everybody_was_given_goes_to_the_leader_alone_when_it_is_large() -> None:
+    def sizes(connectors: int) -> tuple[int, int]:
+        leader = StaticMembership("w-0")
+        metadata = {
+            f"w-{n}-x": bytes.fromhex("0002") + b"\0\3url" + bytes(8) + b"\xff\xff\xff\xff" for n in range(2)
+        }
+        leader.view([RoundMember(m, m[:3], data) for m, data in metadata.items()])
+        assigned = ConnectorsAndTasks.of([f"connector-{n:04}" for n in range(connectors)])
+        increment = encode_stored(replace(TOLD, assigned=assigned), None)
+        stored = leader.stored({"w-0-x": increment, "w-1-x": increment}, "w-0-x")
+        wholes = [decode_stored(stored[m])[1] for m in ("w-0-x", "w-1-x")]
+        return tuple(len(whole.given) for whole in wholes if whole)  # type: ignore[return-value]
+
+    assert sizes(100) == (2, 2)
+    assert sizes(GIVEN_MAX_BYTES // 4 // 20 + 1000) == (2, 0)
+
+
+def state(allocation: Assignment | None) -> bytes:
+    return encode_metadata(WorkerState("http://w-1/", 7, allocation), ConnectProtocolCompatibility.SESSIONED)
+
+
+def leader_given(given: ConnectorsAndTasks) -> StaticMembership:
+    leader = StaticMembership("w-0")
+    whole = Whole("w-0", "http://w-0/", {"w-1": given})
+    leader.received(encode_stored(replace(TOLD, leader="w-0-new"), whole), "w-0-new", "http://w-0/", 7, NOTHING)
+    return leader
+
+
+A0, A1 = (ConnectorsAndTasks.of(tasks=[ConnectorTaskId("a", task)]) for task in (0, 1))
+
+
+def test_a_member_keeps_what_is_revoked_from_it_until_it_has_reported_it() -> None:
+    """It may be away and run nothing, or hang and run it still: who only counts as owner has not said so."""
+    leader = leader_given(A0.plus(A1))
+    seen = leader.view([RoundMember("w-1-x", "w-1", state(None))])
+    allocation = decode_metadata(seen["w-1-x"]).allocation
+    assert allocation is not None
+    assert allocation.assigned == A0.plus(A1)
+    balanced = encode_stored(replace(TOLD, assigned=NOTHING, revoked=A1), None)
+    stored = leader.stored({"w-1-x": balanced}, "w-0-new")["w-1-x"]
+    assert decode_stored(stored)[0].assigned == A0.plus(A1)
+    received = StaticMembership("w-1").received(stored, "w-1-x", "http://w-1/", 7, NOTHING)
+    shown = decode_assignment(received.shown)
+    assert (shown.assigned, shown.revoked) == (A0.plus(A1), NOTHING)
+    assert received.round_wanted
+
+
+def test_a_member_stops_what_it_reported_and_asks_by_itself() -> None:
+    leader = leader_given(A0.plus(A1))
+    leader.view([RoundMember("w-1-x", "w-1", state(replace(TOLD, assigned=A0.plus(A1))))])
+    stored = leader.stored({"w-1-x": encode_stored(replace(TOLD, assigned=NOTHING, revoked=A1), None)}, "w-0-new")
+    assert decode_stored(stored["w-1-x"])[0].assigned == A0
+    member = StaticMembership("w-1", member_id="w-1-x")
+    received = member.received(stored["w-1-x"], "w-1-x", "http://w-1/", 7, A0.plus(A1))
+    assert decode_assignment(received.shown).revoked == A1
+    assert not received.round_wanted
+
+
+def test_what_was_given_and_revoked_in_one_round_is_given_away_by_a_round_that_the_leader_asks_for() -> None:
+    """The member would join again with the same words, be answered with the same revocation, and so on without end."""
+    leader = leader_given(NOTHING)
+    leader.view([RoundMember("w-1-x", "w-1", state(replace(TOLD, assigned=A0)))])
+    stored = leader.stored({"w-1-x": encode_stored(replace(TOLD, assigned=NOTHING, revoked=A1), None)}, "w-0-new")
+    member = StaticMembership("w-1", member_id="w-1-x")
+    received = member.received(stored["w-1-x"], "w-1-x", "http://w-1/", 7, A0)
+    assert not decode_assignment(received.shown).revoked
+    assert not received.round_wanted
+    own = encode_stored(replace(TOLD, leader="w-0-new"), replace(WHOLE, url="http://w-0/"))
+    assert leader.received(own, "w-0-new", "http://w-0/", 7, TOLD.assigned).round_wanted
+    assert not leader.received(own, "w-0-new", "http://w-0/", 7, TOLD.assigned).round_wanted
+
+
+def test_what_another_member_reports_is_not_counted_as_owned_by_an_absent_one() -> None:
+    leader = leader_given(A0.plus(A1))
+    seen = leader.view(
+        [
+            RoundMember("w-1-x", "w-1", state(None)),
+            RoundMember("w-2-x", "w-2", state(replace(TOLD, assigned=A1))),
+        ]
+    )
+    allocation = decode_metadata(seen["w-1-x"]).allocation
+    assert allocation is not None
+    assert allocation.assigned == A0
+
+
+def test_an_increment_is_all_that_a_live_worker_is_shown() -> None:
+    """Connect 3.1 keeps lists: given what it has, it would hold it twice, and have it revoked as a duplicate."""
+    member = StaticMembership("w-1", member_id="w-1-x")
+    stored = encode_stored(replace(TOLD, assigned=A0.plus(A1)), WHOLE)
+    assert decode_assignment(member.received(stored, "w-1-x", "http://w-1/", 7, A0).shown).assigned == A1

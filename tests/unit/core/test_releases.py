@@ -1,0 +1,395 @@
+"""What a crashed member may be released for: each clause of the rule, and what is told when one does not hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from staticgroup.api.ordinals import Ordinals
+from staticgroup.api.resources.status import ExceptionKind
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.continuity import BlindSpan, SpanReason
+from staticgroup.core.evidence.run import ContainerRun, RunEnd
+from staticgroup.core.findings.seats import findings_of_seats
+from staticgroup.core.group import GroupType, MemberView
+from staticgroup.core.guards import Guard
+from staticgroup.core.ids.collisions import Collision
+from staticgroup.core.plan import Plan, plan, reads_needed
+from staticgroup.core.releases import MARGIN_S, ReleaseGuard
+from staticgroup.core.seats import Standing
+from staticgroup.core.snapshot import FreshRead, History, ReleaseRecord, SeatMemory, Snapshot
+from unit.core.builders import (
+    NOW_S,
+    checkpoint,
+    departure,
+    evidence,
+    fresh,
+    group,
+    history,
+    id_of,
+    incarnation,
+    injected,
+    member,
+    spec,
+)
+
+ENDED_S = NOW_S - 3
+HEARD_S = NOW_S - 2
+DESCRIBED_S = NOW_S - 1
+GHOST = ("m0", id_of(0))
+DEAD, LIVE, SUSPECT = IncarnationState.DEAD, IncarnationState.LIVE, IncarnationState.SUSPECT
+
+
+def end(**changes: Any) -> RunEnd:
+    values = {"container_id": "containerd://app-a", "finished_at_s": ENDED_S, "received_at_s": HEARD_S}
+    return RunEnd(**(values | changes))
+
+
+def run(container: str = "app", **changes: Any) -> ContainerRun:
+    values: dict[str, Any] = {"container": container, "container_id": "containerd://app-b", "restart_count": 1, "end": end()}
+    return ContainerRun(**(values | changes))
+
+
+def crashed_pod(*runs: ContainerRun, **changes: Any) -> Incarnation:
+    return incarnation(0, "u0", **({"runs_seen": runs or (run(),)} | changes))
+
+
+def read(**changes: Any) -> FreshRead:
+    return fresh(**({"is_expected": True, "objects": (("web-0", "u0"),)} | changes))
+
+
+def crash(
+    pod: Incarnation | None = None, *others: Incarnation, reads: FreshRead | None = None, **changes: Any
+) -> Snapshot:
+    """A process of web-0 has crashed and is started again; its member m0 is still in the group."""
+    pod = pod or crashed_pod()
+    values: dict[str, Any] = {
+        "pods": (pod, incarnation(1, "u1")),
+        "group": consumers(),
+        "evidence": evidence({id_of(0): (pod, *others)}, {id_of(0): reads or read()}),
+        "described_at_s": DESCRIBED_S,
+    }
+    return departure(**(values | changes))
+
+
+def consumers(ghost: MemberView | None = None, **changes: Any) -> Any:
+    values = {"group_type": GroupType.CONSUMER, "group_epoch": 5, "assignment_epoch": 5} | changes
+    return group(ghost or member(0, member_epoch=5), member(1, member_epoch=5), **values)
+
+
+def remembered(since_s: float = ENDED_S - MARGIN_S, **changes: Any) -> History:
+    """Its member was described before."""
+    memory = SeatMemory(**({"described": (("m0", since_s),)} | changes))
+    return replace(history(), seats={id_of(0): memory})
+
+
+def planned(snapshot: Snapshot | None = None, memory: History | None = None, **spec_changes: Any) -> Plan:
+    wanted = {"protocol": "Auto", "crashRelease": "Release"} | spec_changes
+    return plan(spec(**wanted), snapshot or crash(), memory or remembered(), NOW_S)
+
+
+def released(decided: Plan) -> list[tuple[str, str]]:
+    return [(r.entry.member_id, r.entry.instance_id) for r in decided.releases]
+
+
+def only_guard(decided: Plan) -> str:
+    assert decided.releases == ()
+    (held,) = decided.locked_out
+    assert held.text
+    return held.reason
+
+
+def is_silent(decided: Plan) -> bool:
+    return decided.releases == () and decided.locked_out == ()
+
+
+# what is released -----------------------------------------------------------------------------------------------------
+
+
+def test_member_of_a_process_that_is_over_is_released_by_both_of_its_ids() -> None:
+    decided = planned()
+    assert released(decided) == [GHOST]
+    assert decided.actions == ()
+    (release,) = decided.releases
+    assert (release.ordinal, release.pod.uid) == (0, "u0")
+    assert "containerd://app-a ended at 2027-01-15T07:59:57Z" in release.evidence
+
+
+def test_nothing_is_released_by_default_and_the_pod_is_named_with_its_remedy() -> None:
+    snapshot = crash()
+    decided = plan(spec(protocol="Auto"), snapshot, remembered(), NOW_S)
+    assert only_guard(decided) == ReleaseGuard.REPORT_ONLY
+    (told,) = findings_of_seats(decided, snapshot, ())
+    assert (told.kind, told.subject.pod_name, told.subject.instance_id) == (ExceptionKind.MISSING, "web-0", id_of(0))
+    assert "2027-01-15T07:59:57Z" in told.text
+    assert "spec.crashRelease" in told.text
+    assert told.text.endswith("kubectl -n shop delete pod web-0")
+    assert len(told.text) <= 300
+    assert decided.table is not None
+    assert [seat.key for seat in decided.table.of(Standing.LOCKED_OUT)] == [id_of(0)]
+
+
+def test_nothing_is_released_or_told_when_it_is_off() -> None:
+    assert is_silent(planned(crashRelease="Off"))
+
+
+def test_nothing_is_released_in_mode_observe() -> None:
+    assert only_guard(planned(mode="Observe")) == ReleaseGuard.REPORT_ONLY
+
+
+def test_nothing_is_released_while_suspended() -> None:
+    assert only_guard(planned(suspend=True)) == Guard.SUSPENDED
+
+
+def test_group_is_looked_at_again_soon_after_a_release() -> None:
+    assert planned().requeue_after_s <= 1
+
+
+# a. whose seat it is -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("group_type", [GroupType.CLASSIC, GroupType.STREAMS, GroupType.SHARE])
+def test_group_of_another_type_is_left_alone(group_type: GroupType) -> None:
+    assert is_silent(planned(crash(group=consumers(group_type=group_type))))
+
+
+def test_member_that_has_left_for_a_while_is_left_alone() -> None:
+    assert is_silent(planned(crash(group=consumers(member(0, member_epoch=-2)))))
+
+
+def test_dynamic_member_and_one_of_another_id_are_left_alone() -> None:
+    assert is_silent(planned(crash(group=consumers(MemberView(member_id="m0", instance_id=None, member_epoch=5)))))
+    assert is_silent(planned(crash(group=consumers(member(0, instance_id="web-0.somebody", member_epoch=5)))))
+
+
+def test_pod_that_does_not_carry_the_id_is_not_the_members() -> None:
+    assert is_silent(planned(crash(crashed_pod(instance_ids=frozenset({"web-0.somebody"})))))
+
+
+def test_blind_seat_is_held() -> None:
+    span = BlindSpan(ordinals=Ordinals.of(range(3)), since_s=NOW_S - 900, until_s=NOW_S - 800, reason=SpanReason.WATCH_GAP)
+    assert only_guard(planned(crash(continuity=checkpoint(blind=(span,))))) == ReleaseGuard.OTHER_PROCESS
+
+
+def test_watch_that_is_not_complete_holds() -> None:
+    assert only_guard(planned(crash(watch_epoch=""))) == ReleaseGuard.OTHER_PROCESS
+
+
+@pytest.mark.parametrize("state", [LIVE, SUSPECT])
+def test_another_pod_that_may_hold_the_id_holds(state: IncarnationState) -> None:
+    other = incarnation(1, "u9", state, instance_ids=frozenset({id_of(0)}))
+    assert only_guard(planned(crash(None, other))) == ReleaseGuard.OTHER_PROCESS
+
+
+def test_earlier_pods_that_are_proven_dead_do_not_hold() -> None:
+    assert released(planned(crash(None, incarnation(0, "u-1", DEAD)))) == [GHOST]
+
+
+def test_pod_that_is_not_in_its_own_chain_holds() -> None:
+    others = evidence({id_of(0): (incarnation(0, "u-1", DEAD),)}, {id_of(0): read()})
+    assert only_guard(planned(crash(evidence=others))) == ReleaseGuard.OTHER_PROCESS
+
+
+def test_member_of_which_two_are_described_is_held() -> None:
+    twice = group(
+        member(0, member_epoch=5), member(0, "m0x", member_epoch=5), member(1, member_epoch=5),
+        group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5,
+    )  # fmt: skip
+    assert only_guard(planned(crash(group=twice))) == Guard.DUPLICATE
+
+
+def test_id_that_another_cluster_may_issue_is_held_unless_somebody_says_that_none_does() -> None:
+    bare = history(injected=injected(id_template="{podName}"))
+    memory = replace(bare, seats={"web-0": SeatMemory(described=(("m0", ENDED_S - MARGIN_S),))})
+    pod = crashed_pod(instance_ids=frozenset({"web-0"}))
+    snapshot = crash(
+        pod, evidence=evidence({"web-0": (pod,)}, {"web-0": read()}), group=consumers(member(0, instance_id="web-0", member_epoch=5))
+    )
+    template = {"identity": {"template": "{podName}"}}
+    assert only_guard(planned(snapshot, memory, **template)) == Guard.UNSCOPED
+    template["identity"]["exclusive"] = True  # type: ignore[assignment]
+    assert released(planned(snapshot, memory, **template)) == [("m0", "web-0")]
+
+
+def test_id_that_another_staticgroup_makes_is_held() -> None:
+    assert only_guard(planned(crash(overlaps=("shop/other",)))) == Guard.CONFLICT
+    collision = Collision(other="shop/other", sentence="both write INSTANCE_ID", remedy="change one")
+    assert only_guard(planned(crash(collisions=(collision,)))) == Guard.CONFLICT
+
+
+def test_pod_that_is_out_of_sight_holds() -> None:
+    assert only_guard(planned(crash(pods=(crashed_pod(),)))) == Guard.PODS_UNSEEN
+
+
+def test_member_that_outlived_a_change_of_pods_is_held() -> None:
+    sightings = (("m0", "u-1", NOW_S - 900), ("m0", "u0", NOW_S - 300))
+    assert only_guard(planned(memory=remembered(sightings=sightings))) == Guard.TWO_INCARNATIONS
+
+
+# b. whose word it is ----------------------------------------------------------------------------------------------
+
+
+def test_end_that_is_doubted_is_held_and_told_why() -> None:
+    decided = planned(crash(crashed_pod(run(end=end(doubt="the pod uses hostPID")))))
+    assert only_guard(decided) == ReleaseGuard.END_DOUBTED
+    assert "hostPID" in decided.locked_out[0].text
+
+
+def test_doubt_of_one_end_is_a_doubt_of_all() -> None:
+    pod = crashed_pod(run(), run("second", end=end(doubt="the clock of node n1 is ahead")))
+    assert only_guard(planned(crash(pod))) == ReleaseGuard.END_DOUBTED
+
+
+# c. every container that can hold the id ---------------------------------------------------------------------------
+
+
+def test_container_that_goes_on_may_be_the_members() -> None:
+    assert is_silent(planned(crash(crashed_pod(run(), run("second", end=None)))))
+
+
+def test_pod_of_which_no_run_was_seen_is_left_alone() -> None:
+    assert is_silent(planned(crash(incarnation(0, "u0"))))
+
+
+def test_pod_that_is_gone_or_proven_dead_is_a_matter_of_certificates() -> None:
+    assert is_silent(planned(crash(crashed_pod(state=DEAD))))
+    assert is_silent(planned(crash(crashed_pod(state=SUSPECT))))
+
+
+# d. the member is older than the end -------------------------------------------------------------------------------
+
+
+def test_member_that_was_never_described_before_is_left_alone() -> None:
+    """As after a restart of the operator."""
+    assert is_silent(planned(memory=history()))
+
+
+def test_member_that_was_described_less_than_the_margin_before_the_end_is_left_alone() -> None:
+    assert is_silent(planned(memory=remembered(ENDED_S - MARGIN_S + 0.1)))
+    assert is_silent(planned(memory=remembered(ENDED_S + 1)))
+
+
+def test_every_end_is_later_than_the_member() -> None:
+    """A container that ended before may have started the member again since."""
+    early = run("second", end=end(finished_at_s=ENDED_S - 60))
+    assert is_silent(planned(crash(crashed_pod(run(), early))))
+    assert released(planned(crash(crashed_pod(run(), early)), remembered(ENDED_S - 60 - MARGIN_S))) == [GHOST]
+
+
+def test_another_member_is_not_older_because_its_predecessor_was() -> None:
+    assert is_silent(planned(crash(group=consumers(member(0, "newcomer", member_epoch=5)))))
+
+
+def test_member_is_remembered_since_it_was_described_first_and_forgotten_when_it_is_not_any_more() -> None:
+    before = crash(incarnation(0, "u0"))
+    first = plan(spec(protocol="Auto"), before, history(), NOW_S - 50)
+    assert first.history.seats[id_of(0)].described == (("m0", NOW_S - 50),)
+    second = plan(spec(protocol="Auto"), crash(), first.history, NOW_S)
+    assert second.history.seats[id_of(0)].described == (("m0", NOW_S - 50),)
+    other = plan(spec(protocol="Auto"), crash(group=consumers(member(0, "m7", member_epoch=5))), second.history, NOW_S + 5)
+    assert other.history.seats[id_of(0)].described == (("m7", NOW_S + 5),)
+
+
+def test_member_that_is_described_first_after_an_end_was_heard_of_is_not_older_because_the_clock_was_set_back() -> None:
+    """The end was heard of at HEARD_S; then the clock was set back by a minute, and the restart joined."""
+    back_s = HEARD_S - 60
+    joined = crash(group=consumers(member(0, "m9", member_epoch=5)), described_at_s=back_s)
+    wanted = spec(protocol="Auto", crashRelease="Release")
+    memory = plan(wanted, joined, remembered(), back_s).history
+    # The clock has caught up, and the group is described again.
+    later = replace(joined, described_at_s=HEARD_S + 1)
+    assert released(plan(wanted, later, memory, HEARD_S + 1)) == []
+
+
+def test_members_of_classic_groups_are_not_remembered() -> None:
+    assert planned(departure(), history()).history.seats.get(id_of(0), SeatMemory()).described == ()
+
+
+# e. the order ------------------------------------------------------------------------------------------------------
+
+
+def test_seat_that_was_not_read_after_the_describe_is_held() -> None:
+    chain = {id_of(0): (crashed_pod(),)}
+    assert only_guard(planned(crash(evidence=evidence(chain, {})))) == Guard.NOT_READ_AFRESH
+
+
+@pytest.mark.parametrize(
+    "objects", [(), (("web-0", "u7"),), (("web-0", "u0"), ("web-00", "u7"))], ids=["gone", "another", "two"]
+)
+def test_read_that_does_not_show_this_very_pod_alone_holds(objects: tuple[tuple[str, str], ...]) -> None:
+    assert only_guard(planned(crash(reads=read(objects=objects)))) == ReleaseGuard.POD_REPLACED
+
+
+def test_ordinal_that_is_not_wanted_any_more_is_held() -> None:
+    assert only_guard(planned(crash(reads=read(is_expected=False)))) == ReleaseGuard.NOT_WANTED
+
+
+def test_watch_behind_the_read_holds() -> None:
+    assert only_guard(planned(crash(reads=read(barrier_passed=False)))) == Guard.NO_BARRIER
+
+
+def test_describe_from_before_the_end_was_heard_of_holds_for_a_moment() -> None:
+    decided = planned(crash(described_at_s=HEARD_S - 0.001))
+    assert only_guard(decided) == ReleaseGuard.DESCRIBED_EARLIER
+    assert decided.requeue_after_s <= 0.1
+    assert list(findings_of_seats(decided, crash(), ())) == []
+
+
+def test_clock_that_was_set_back_since_the_end_was_heard_of_makes_no_round_after_round() -> None:
+    later = run(end=end(finished_at_s=NOW_S + 3600, received_at_s=NOW_S + 3601))
+    decided = planned(crash(crashed_pod(later)))
+    assert only_guard(decided) == ReleaseGuard.DESCRIBED_EARLIER
+    assert decided.requeue_after_s >= 5.0
+
+
+def test_seat_is_read_afresh_only_when_nothing_else_stands_against_a_release() -> None:
+    def needed(snapshot: Snapshot, **changes: Any) -> list[str]:
+        wanted = spec(**({"protocol": "Auto", "crashRelease": "Release"} | changes))
+        return [seat.key for seat in reads_needed(wanted, snapshot, remembered(), NOW_S)]
+
+    assert needed(crash()) == [id_of(0)]
+    assert needed(crash(crashed_pod(run(end=end(doubt="late"))))) == []
+    assert needed(crash(), crashRelease="Off") == []
+    assert needed(crash(), crashRelease="Report") == []
+    assert needed(crash(), mode="Observe") == []
+
+
+# f. once -----------------------------------------------------------------------------------------------------------
+
+
+def record(member_id: str = "m0", **changes: Any) -> ReleaseRecord:
+    values = {"member_id": member_id, "coordinator": "1@10.0.0.1:9092", "sent_at_s": NOW_S - 60, "pod_uid": "u0"}
+    return ReleaseRecord(**(values | changes))
+
+
+def test_member_that_was_released_before_is_not_released_again() -> None:
+    assert only_guard(planned(memory=remembered(release=record()))) == ReleaseGuard.RELEASED_BEFORE
+
+
+def test_next_member_of_a_seat_that_was_released_once_is_released() -> None:
+    assert released(planned(memory=remembered(release=record("m-before")))) == [GHOST]
+
+
+def test_release_is_verified_when_the_member_has_left_or_another_one_holds_the_seat() -> None:
+    def settled(ghost: MemberView) -> bool:
+        decided = planned(crash(group=consumers(ghost)), remembered(release=record()))
+        found = decided.history.seats[id_of(0)].release
+        assert found is not None
+        return found.settled_at_s is not None
+
+    assert not settled(member(0, member_epoch=5))
+    assert settled(member(0, member_epoch=-2))
+    assert settled(member(0, "m7", member_epoch=5))
+
+
+def test_pod_that_stays_ready_after_its_release_and_does_not_join_is_named_with_its_remedy() -> None:
+    """What librdkafka does when its process was refused before the release."""
+    snapshot = crash(group=consumers(member(0, member_epoch=-2)))
+    decided = planned(snapshot, remembered(release=record()))
+    (told,) = findings_of_seats(decided, snapshot, ())
+    assert told.reason == "ReadyButNotJoined"
+    assert told.text.endswith("kubectl -n shop delete pod web-0")
+    unready = crash(crashed_pod(ready_since_s=None), group=consumers(member(0, member_epoch=-2)))
+    assert list(findings_of_seats(planned(unready, remembered(release=record())), unready, ())) == []

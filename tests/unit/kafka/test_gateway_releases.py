@@ -1,0 +1,116 @@
+"""Temporary leaves by the gateway: both ids and nothing else, sent once, and only what the answer says is believed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from staticgroup.core.group import KafkaProblemKind, ReleaseEntry, ReleaseOutcome, ReleaseResult
+from staticgroup.kafka import wire
+from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.wire import Api
+from unit.kafka.fake_broker import CLOSE, SILENT, FakeBroker, released
+
+from .gateway_script import first_then, problem
+
+ENTRY = ReleaseEntry(member_id="m-0", instance_id="orders-0")
+
+
+def answered(code: int) -> Any:
+    return lambda _request, version: released(version, code)
+
+
+async def test_temporary_leave_says_who_leaves_and_nothing_else(
+    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    asked: list[Any] = []
+    broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = lambda request, version: asked.append(request) or answered(0)(request, version)
+    result = await gateway.release(settings, "orders", ENTRY)
+    assert result == ReleaseResult(coordinator=f"1@127.0.0.1:{broker.port}", outcome=ReleaseOutcome.RELEASED)
+    (request,) = asked
+    assert (request.group_id, request.member_id, request.instance_id, request.member_epoch) == ("orders", "m-0", "orders-0", -2)
+    assert (request.subscribed_topic_names, request.topic_partitions, request.rack_id) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        (25, ReleaseOutcome.UNKNOWN),
+        (69, ReleaseOutcome.UNKNOWN),
+        (82, ReleaseOutcome.FENCED),
+        (111, ReleaseOutcome.FENCED),
+        (30, ReleaseOutcome.NOT_AUTHORIZED),
+    ],
+)
+async def test_refusal_is_an_outcome_and_is_never_sent_again(
+    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, code: int, outcome: ReleaseOutcome
+) -> None:
+    broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = answered(code)
+    result = await gateway.release(settings, "orders", ENTRY)
+    assert isinstance(result, ReleaseResult)
+    assert result.outcome is outcome
+    assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
+
+
+@pytest.mark.parametrize("loss", [CLOSE, SILENT, b"\xff\xff\xff\xff\xff\xff"], ids=["closed", "silent", "garbage"])
+async def test_lost_answer_is_retry_and_the_request_is_not_repeated(
+    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, loss: Any
+) -> None:
+    broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = lambda _request, _version: loss
+    result = await gateway.release(replace(settings, request_timeout_s=0.3), "orders", ENTRY)
+    assert result == ReleaseResult(coordinator=f"1@127.0.0.1:{broker.port}", outcome=ReleaseOutcome.RETRY)
+    assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
+
+
+@pytest.mark.parametrize("code", [7, 13, 15])
+async def test_release_that_may_have_happened_is_retry_and_not_repeated(
+    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, code: int
+) -> None:
+    """CoordinatorOperationExceptionHelper maps writes of unknown fate to these codes."""
+    broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = answered(code)
+    result = await gateway.release(settings, "orders", ENTRY)
+    assert isinstance(result, ReleaseResult)
+    assert result.outcome is ReleaseOutcome.RETRY
+    assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
+
+
+@pytest.mark.parametrize("code", [14, 16])
+async def test_broker_that_did_nothing_is_asked_again(
+    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, code: int
+) -> None:
+    broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = first_then(answered(code), answered(0))
+    result = await gateway.release(settings, "orders", ENTRY)
+    assert isinstance(result, ReleaseResult)
+    assert result.outcome is ReleaseOutcome.RELEASED
+    assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 2
+
+
+async def test_answer_that_nobody_expects_is_a_problem_and_not_repeated(
+    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = answered(42)
+    assert problem(await gateway.release(settings, "orders", ENTRY)).kind is KafkaProblemKind.UNEXPECTED_ANSWER
+    assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
+
+
+def test_half_an_identity_has_no_request() -> None:
+    """With one of the two the coordinator would not compare."""
+    for values in ({"member_id": "", "instance_id": "i"}, {"member_id": "m", "instance_id": ""}):
+        with pytest.raises(ValueError, match="needs both"):
+            ReleaseEntry(**values)
+        half = ReleaseEntry(member_id="m", instance_id="i")
+        for name, value in values.items():
+            object.__setattr__(half, name, value)
+        with pytest.raises(ValueError, match="refused"):
+            wire.temporary_leave("orders", half)
+
+
+def test_identity_that_is_halved_after_the_call_was_made_is_refused_at_encoding() -> None:
+    entry = ReleaseEntry(member_id="m", instance_id="i")
+    call = wire.temporary_leave("orders", entry)
+    object.__setattr__(entry, "instance_id", None)
+    with pytest.raises(ValueError, match="refused"):
+        call.prepare({Api.CONSUMER_GROUP_HEARTBEAT: (1, 1)})

@@ -1,0 +1,78 @@
+"""The book keeps which runs of containers were seen, and says at once that one has ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticgroup.core.evidence.run import RunEnd
+from staticgroup.kube.pods.book import IncarnationBook
+from unit.kube.pods.books import at_version, make_book, see
+from unit.kube.raw_objects import composed, pod, waiting
+
+Json = dict[str, Any]
+ENDED_S = 1767225660.0
+
+
+def entry(state: Json, *, restarts: int = 0, run: str = "a", last: Json | None = None) -> Json:
+    return {"name": "app", "containerID": f"containerd://{run}", "restartCount": restarts, "state": state, "lastState": last or {}}
+
+
+def runs(run: str = "a", **rest: Any) -> Json:
+    return composed(pod(statuses=[entry({"running": {"startedAt": "2026-01-01T00:00:00Z"}}, run=run, **rest)]))
+
+
+def end(run: str = "a") -> Json:
+    return {"terminated": {"reason": "Error", "finishedAt": "2026-01-01T00:01:00Z", "containerID": f"containerd://{run}"}}
+
+
+def known_end(book: IncarnationBook) -> RunEnd | None:
+    record = book.records.get("uid-0")
+    assert record is not None
+    (run,) = record.incarnation().runs_seen
+    return run.end
+
+
+def test_end_of_a_run_survives_packing_and_later_versions() -> None:
+    book = make_book()
+    see(book, runs(), 1)
+    see(book, composed(pod(statuses=[entry(end())])), 2)
+    see(book, runs("b", restarts=1, last=end()), 3)
+    found = known_end(book)
+    assert found is not None
+    assert (found.container_id, found.finished_at_s, found.received_at_s) == ("containerd://a", ENDED_S, 50.0)
+
+
+def test_end_that_comes_together_with_the_next_run_is_worth_a_look() -> None:
+    """The container runs before and after, and nothing else about the pod has changed."""
+    book = make_book()
+    see(book, runs(), 1)
+    assert not book.take(at_version(runs(), 2), is_deleted=False, in_order=True).is_visible
+    assert book.take(at_version(runs("b", restarts=1, last=end()), 3), is_deleted=False, in_order=True).is_visible
+
+
+def test_older_version_changes_nothing_of_the_runs() -> None:
+    book = make_book()
+    see(book, runs(), 1)
+    see(book, runs("b", restarts=1, last=end()), 5)
+    see(book, runs(), 3)
+    assert known_end(book) is not None
+
+
+def test_run_that_was_seen_before_a_gap_is_told_by_its_id_afterwards() -> None:
+    book = make_book()
+    see(book, runs(), 1)
+    book.next_era("")
+    see(book, composed(pod(statuses=[entry(end())])), 9, listed=True)
+    assert known_end(book) is not None
+    see(book, runs("d", restarts=3, last=end("c")), 12, listed=True)
+    found = known_end(book)
+    assert found is not None
+    assert found.container_id == "containerd://a"
+
+
+def test_nothing_is_believed_of_runs_over_a_restored_etcd() -> None:
+    book = make_book()
+    see(book, runs(), 1)
+    see(book, composed(pod(statuses=[entry(end())])), 2)
+    book.take_after_restore(at_version(composed(pod(statuses=[waiting()])), 1))
+    assert known_end(book) is None

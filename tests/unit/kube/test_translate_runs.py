@@ -1,0 +1,216 @@
+"""What a raw Pod object tells of the runs of its containers, and which of them may hold an instance id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion
+from staticgroup.kube.translate import MalformedObject, pod_version
+from staticgroup.kube.translate.carried_ids import CARRIED_IDS_MAX, SEARCHED_IDS_MAX
+from unit.kube.raw_objects import STATUS_FIELDS, at, composed, pod, running, wrote
+
+Json = dict[str, Any]
+STARTED, ENDED = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
+STARTED_S, ENDED_S = 1767225600.0, 1767225660.0
+
+
+def version(raw: Json) -> PodVersion:
+    found = pod_version(at(raw, 7))
+    assert isinstance(found, PodVersion), found
+    return found
+
+
+def end(run: str = "a", **changes: Any) -> Json:
+    values = {"exitCode": 137, "reason": "OOMKilled", "startedAt": STARTED, "finishedAt": ENDED, "containerID": f"containerd://{run}"}
+    return {"terminated": values | changes}
+
+
+def entry(state: Json, *, restarts: int = 0, last: Json | None = None, run: str = "a") -> Json:
+    return {"name": "app", "containerID": f"containerd://{run}", "restartCount": restarts, "state": state, "lastState": last or {}}
+
+
+def app(status: Json) -> ContainerView:
+    (found,) = version(pod(statuses=[status])).required
+    return found
+
+
+# runs ----------------------------------------------------------------------------------------------------------------
+
+
+def test_running_container_tells_its_start_and_the_end_of_the_run_before() -> None:
+    found = app(entry({"running": {"startedAt": STARTED}}, restarts=1, last=end(), run="b"))
+    assert (found.phase, found.container_id, found.restart_count) == (ContainerPhase.RUNNING, "containerd://b", 1)
+    assert found.started_at_s == STARTED_S
+    assert found.last_end == EndView(container_id="containerd://a", finished_at_s=ENDED_S, reason="OOMKilled")
+
+
+def test_container_that_has_ended_tells_its_own_end_and_not_an_earlier_one() -> None:
+    found = app(entry(end("b"), restarts=1, last=end("a"), run="b"))
+    assert found.last_end == EndView(container_id="containerd://b", finished_at_s=ENDED_S, reason="OOMKilled")
+    assert found.started_at_s is None
+
+
+def test_container_in_back_off_tells_the_end_of_its_last_run() -> None:
+    found = app(entry({"waiting": {"reason": "CrashLoopBackOff"}}, last=end()))
+    assert (found.phase, found.last_end) == (
+        ContainerPhase.WAITING, EndView(container_id="containerd://a", finished_at_s=ENDED_S, reason="OOMKilled"),
+    )  # fmt: skip
+
+
+def test_first_run_has_no_end() -> None:
+    assert app(running()).last_end is None
+
+
+@pytest.mark.parametrize("text", [None, "", "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "soon"])
+def test_time_that_tells_nothing_is_none(text: str | None) -> None:
+    found = app(entry(end(finishedAt=text)) if text is not None else entry({"terminated": {"reason": "Error"}}))
+    assert found.last_end is not None
+    assert found.last_end.finished_at_s is None
+
+
+@pytest.mark.parametrize(
+    "status",
+    [entry({"running": {}}, last={"terminated": "x"}), entry({}, restarts="1"), {"name": "app", "state": {"running": []}}],  # type: ignore[arg-type]
+)
+def test_entry_of_the_wrong_shape_makes_the_whole_object_unreadable(status: Json) -> None:
+    assert isinstance(pod_version(at(pod(statuses=[status]), 7)), MalformedObject)
+
+
+# the pod ---------------------------------------------------------------------------------------------------------------
+
+
+def test_pod_tells_whether_its_containers_share_their_processes() -> None:
+    raw = pod()
+    assert not version(raw).shares_processes
+    raw["spec"]["shareProcessNamespace"] = True
+    assert version(raw).shares_processes
+
+
+def test_pod_tells_when_its_phase_was_written_last() -> None:
+    written = [wrote("kubelet", *STATUS_FIELDS, at=ENDED), wrote("kueue", "f:phase", at=STARTED)]
+    assert version(pod(managedFields=written)).phase_written_at_s == ENDED_S
+    assert version(pod(managedFields=[])).phase_written_at_s is None
+
+
+# who may hold an id --------------------------------------------------------------------------------------------------
+
+
+def holders(*, sidecar: Json | None = None, init: Json | None = None, ephemeral: Json | None = None, **rest: Any) -> set[str]:
+    """The containers that may hold an id, of a pod whose first container does, beside another one."""
+    raw = pod(**rest)
+    raw["spec"]["containers"][0]["env"] = [{"name": "INSTANCE_ID", "value": "web-0.1a2b3c4d"}]
+    if sidecar is not None:
+        raw["spec"]["containers"].append({"name": "proxy"} | sidecar)
+    if init is not None:
+        raw["spec"]["initContainers"] = [{"name": "init"} | init]
+    if ephemeral is not None:
+        raw["spec"]["ephemeralContainers"] = [{"name": "debug"} | ephemeral]
+    raw["spec"]["volumes"] = VOLUMES
+    found = version(raw)
+    return {container.name for container in (*found.required, *found.inits) if container.may_hold_id}
+
+
+def file_of(path: str) -> Json:
+    return {"downwardAPI": {"items": [{"path": "x", "fieldRef": {"fieldPath": path}}]}}
+
+
+VOLUMES = [
+    {"name": "id"} | file_of("metadata.annotations['staticgroup.io/instance-id']"),
+    {"name": "all"} | file_of("metadata.annotations"),
+    {"name": "labels"} | file_of("metadata.labels"),
+]
+
+
+def test_container_whose_variable_is_called_so_holds_an_id_and_its_neighbour_does_not() -> None:
+    assert holders(sidecar={"env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}) == {"app"}
+
+
+@pytest.mark.parametrize(
+    "sidecar",
+    [
+        {"envFrom": [{"secretRef": {"name": "s"}}]},
+        {"env": [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['staticgroup.io/instance-id']"}}}]},
+        {"env": [{"name": "X", "value": "web-0.1a2b3c4d"}]},
+        {"env": [{"name": "JAVA_OPTS", "value": "-Xmx1g -Dgroup.instance.id=web-0.1a2b3c4d"}]},
+        {"args": ["--instance-id=web-0.1a2b3c4d"]},
+        {"command": ["consume", "web-0.1a2b3c4d"]},
+        {
+            "env": [{"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+            "args": ["--instance-id=$(NAME).1a2b3c4d"],
+        },
+        {"volumeMounts": [{"name": "id", "mountPath": "/etc"}]},
+        {"volumeMounts": [{"name": "all", "mountPath": "/etc"}]},
+    ],
+    ids=["envFrom", "annotation", "value", "within a value", "argument", "command", "expanded", "file of the id", "file of all"],
+)
+def test_container_that_may_read_an_id_in_another_way_holds_one_too(sidecar: Json) -> None:
+    assert holders(sidecar=sidecar) == {"app", "proxy"}
+
+
+def test_container_that_knows_the_name_of_its_pod_holds_an_id_where_that_is_the_id() -> None:
+    raw = composed(pod(instance_id=None))
+    name = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    raw["spec"]["containers"].append({"name": "proxy", "env": [name]})
+    assert [c.may_hold_id for c in version(raw).required] == [True, True]
+
+
+POD_NAME = {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+
+
+@pytest.mark.parametrize(
+    "sidecar",
+    [
+        {"command": ["sh", "-c", "exec consume --instance-id=$(hostname).1a2b3c4d"]},
+        {"env": [{"name": "REST", "value": ".1a2b3c4d"}], "args": ["sh", "-c", "exec consume $HOSTNAME$REST"]},
+        {"env": [POD_NAME, {"name": "OPTS", "value": f"-Dgroup.instance.id=$(NAME).1a2b3c4d {'-X' * 200}"}]},
+        {"env": [POD_NAME], "args": [f"--instance-id=$(NAME).1a2b3c4d {'-X' * 200}"]},
+        {"env": [POD_NAME, {"name": "REST", "value": "1a2b3c4d"}, {"name": "OPTS", "value": f"$(NAME).$(REST) {'-X' * 200}"}]},
+    ],
+    ids=["shell", "shell with a variable", "within a long value", "within a long argument", "composed within a long value"],
+)
+def test_container_that_is_told_the_rest_of_an_id_may_compose_it_of_its_host_name(sidecar: Json) -> None:
+    assert holders(sidecar=sidecar) == {"app", "proxy"}
+
+
+@pytest.mark.parametrize(
+    "sidecar",
+    [
+        {"env": [{"name": "OF", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}, POD_NAME], "args": ["$(NAME).$(OF)"]},
+        {"env": [{"name": "OF", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}, POD_NAME, {"name": "X", "value": "$(NAME).$(OF)"}]},
+    ],
+    ids=["argument", "value"],
+)
+def test_container_that_is_told_a_text_with_the_name_of_its_pod_that_only_the_kubelet_knows_may_hold_an_id(sidecar: Json) -> None:
+    assert holders(sidecar=sidecar) == {"app", "proxy"}
+
+
+def test_every_container_may_take_the_name_of_its_pod_as_its_host_name_where_that_is_the_id() -> None:
+    raw = composed(pod(instance_id=None))
+    raw["spec"]["containers"].append({"name": "consumer"})
+    assert [c.may_hold_id for c in version(raw).required] == [True, True]
+
+
+def test_somebody_may_type_an_id_in_a_debug_container() -> None:
+    assert holders(ephemeral={}) == {"app", "debug"}
+
+
+def test_volume_without_an_id_makes_no_holder() -> None:
+    assert holders(sidecar={"volumeMounts": [{"name": "labels", "mountPath": "/etc"}]}) == {"app"}
+
+
+def test_sidecars_and_ephemeral_containers_are_asked_too() -> None:
+    told = {"args": ["web-0.1a2b3c4d"]}
+    assert holders(init=told | {"restartPolicy": "Always"}, ephemeral=told) == {"app", "init", "debug"}
+
+
+@pytest.mark.parametrize("count", [SEARCHED_IDS_MAX + 1, CARRIED_IDS_MAX + 1])
+def test_every_container_of_a_pod_with_many_ids_may_hold_one(count: int) -> None:
+    many = {f"staticgroup.io/instance-id-{n}": f"id-{n}" for n in range(count)}
+    assert holders(sidecar={}, annotations=many) == {"app", "proxy"}
+
+
+def test_no_container_of_a_pod_without_ids_holds_one() -> None:
+    (found,) = version(pod(instance_id=None)).required
+    assert not found.may_hold_id

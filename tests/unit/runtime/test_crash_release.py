@@ -1,0 +1,362 @@
+"""Crash release in whole rounds: what a crash of a KIP-848 member's process comes to, step by step."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, ReleaseOutcome
+from unit.core.builders import NODE
+from unit.core.crashes import backs_off, crashed, over, runs
+
+from .operator_world import OperatorWorld
+
+GHOST = "consumer-1"
+
+
+async def consuming(crash_release: str | None = "Release", **spec: Any) -> OperatorWorld:
+    """Two pods of a KIP-848 group, each with a container that the operator has seen run for minutes."""
+    wanted = {"protocol": "Auto"} | ({} if crash_release is None else {"crashRelease": crash_release}) | spec
+    world = OperatorWorld(**wanted)
+    world.kafka.group_type = GroupType.CONSUMER
+    await world.round()
+    for ordinal in range(2):
+        world.start(ordinal, required=(runs(),), phase_written_at_s=world.now_s)
+    world.now_s += 300
+    await world.settled(2)
+    world.now_s += 20
+    return world
+
+
+def edit(world: OperatorWorld, **spec: Any) -> None:
+    """Edit the StaticGroup."""
+    body = world.kube.objects["staticgroups", "shop", "orders"]
+    metadata = body["metadata"] | {"generation": body["metadata"]["generation"] + 1}
+    world.declare(body | {"metadata": metadata, "spec": body["spec"] | spec})
+
+
+def crashes(world: OperatorWorld, ordinal: int = 0, *, seconds_ago: float = 0.5, **changes: Any) -> None:
+    """Let the container of a pod end without leaving; its kubelet says so."""
+    ended_s = world.now_s - seconds_ago
+    shows(world, crashed(last_end=over(finished_at_s=ended_s)), ordinal, **changes)
+
+
+def shows(world: OperatorWorld, container: Any, ordinal: int = 0, **changes: Any) -> None:
+    values = {"required": (container,), "ready_since_s": None, "phase_written_at_s": world.now_s} | changes
+    world.start(ordinal, joins=False, **values)
+
+
+def released(world: OperatorWorld) -> list[tuple[str, str]]:
+    return [(e.member_id, e.instance_id) for e, _ in world.kafka.releases]
+
+
+def reasons(world: OperatorWorld) -> list[str]:
+    return [e.reason for e in world.status.exceptions]
+
+
+async def test_member_of_a_crashed_process_is_released_and_its_restart_joins_with_the_seat_kept() -> None:
+    world = await consuming()
+    crashes(world)
+    await world.round()
+    assert released(world) == [(GHOST, world.id_of(0))]
+    assert GHOST in world.kafka.away
+    assert world.kafka.members[world.id_of(0)] == GHOST
+    assert world.left == []
+    world.kafka.join(world.id_of(0), "its-successor")
+    world.now_s += 1
+    await world.round()
+    assert len(world.kafka.releases) == 1
+    assert world.condition("MembershipComplete")[0] == "True"
+
+
+async def test_release_follows_describe_then_reads_then_barrier_then_chains_in_one_round() -> None:
+    world = await consuming()
+    crashes(world)
+    await world.round()
+    steps = [step for step, *_ in world.journal]
+    safe = ["describe", "read_workload", "read_pod", "barrier", "chain", "release"]
+    last = {step: len(steps) - 1 - steps[::-1].index(step) for step in safe}
+    assert sorted(safe, key=last.__getitem__) == safe
+    assert (steps.count("describe"), steps.count("release")) == (1, 1)
+
+
+async def test_by_default_the_pod_is_named_and_nobody_is_released() -> None:
+    world = await consuming(None)
+    crashes(world)
+    await world.round()
+    assert released(world) == []
+    assert not world.did("release")
+    (told,) = world.status.exceptions
+    assert (told.pod_name, told.reason) == ("web-0", "LockedOut")
+    assert world.condition("MembershipComplete")[:2] == ("False", "MembersMissing")
+    assert world.condition("Ready")[0] == "False"
+    assert world.status.members is not None
+    assert (world.status.members.joined, world.status.members.missing) == (1, 1)
+
+
+async def test_told_status_stays_as_it_is_while_the_pod_is_locked_out() -> None:
+    world = await consuming(None)
+    crashes(world)
+    await world.round()
+    writes = len(world.kube.status_writes)
+    await world.settled(4, step_s=5)
+    assert len(world.kube.status_writes) == writes
+
+
+@pytest.mark.parametrize("spec", [{"mode": "Observe"}, {"suspend": True}, {"crashRelease": "Off"}])
+async def test_operator_that_may_not_act_sends_nothing(spec: dict[str, Any]) -> None:
+    world = await consuming()
+    edit(world, **spec)
+    crashes(world)
+    await world.settled(3)
+    assert released(world) == []
+
+
+async def test_forced_observe_sends_nothing() -> None:
+    world = await consuming()
+    world.force_observe = True
+    world.reconciler.force_observe = True
+    crashes(world)
+    await world.settled(3)
+    assert released(world) == []
+    assert reasons(world) == ["LockedOut"]
+
+
+async def test_classic_group_needs_no_release() -> None:
+    world = await consuming()
+    world.kafka.group_type = GroupType.CLASSIC
+    crashes(world)
+    await world.settled(3)
+    assert released(world) == []
+    assert reasons(world) == []
+
+
+async def test_restarted_operator_releases_nobody_whose_crash_it_did_not_see_from_the_beginning() -> None:
+    world = await consuming()
+    world.restart()
+    await world.settled(2)
+    crashes(world)
+    world.restart()
+    await world.settled(3)
+    assert released(world) == []
+
+
+async def test_restarted_operator_that_has_seen_the_run_and_the_member_long_enough_releases_it() -> None:
+    world = await consuming()
+    world.restart()
+    await world.round()
+    world.now_s += 15
+    crashes(world)
+    await world.settled(2)
+    assert released(world) == [(GHOST, world.id_of(0))]
+
+
+async def test_member_that_was_described_only_shortly_before_its_crash_is_left_to_its_session() -> None:
+    world = await consuming()
+    world.kafka.join(world.id_of(0), "young")
+    await world.round()
+    world.now_s += 5
+    crashes(world)
+    await world.settled(2)
+    assert released(world) == []
+
+
+async def test_successor_that_joined_before_the_release_is_fenced_off_by_the_compare_and_set() -> None:
+    """The round acts on what it described; whoever took the seat since has another member id."""
+    world = await consuming()
+    crashes(world)
+    world.kafka.before["release"] = lambda: world.kafka.join(world.id_of(0), "its-successor") and None
+    await world.round()
+    assert [o for _, o in world.kafka.releases] == [ReleaseOutcome.FENCED]
+    assert "its-successor" not in world.kafka.away
+    await world.settled(3)
+    assert len(world.kafka.releases) == 1
+
+
+async def test_end_that_is_heard_of_while_the_group_is_described_waits_for_the_next_describe() -> None:
+    world = await consuming()
+
+    def crash() -> None:
+        world.now_s += 0.2
+        crashes(world)
+
+    world.kafka.before["describe"] = crash
+    result = await world.round()
+    assert released(world) == []
+    assert result.requeue_after_s is not None
+    assert result.requeue_after_s <= 0.1
+    world.now_s += 0.1
+    await world.round()
+    assert released(world) == [(GHOST, world.id_of(0))]
+
+
+async def test_pod_that_was_replaced_unseen_is_found_by_the_read_and_holds() -> None:
+    world = await consuming()
+    crashes(world)
+    world.pods.is_lagging = True
+    world.pods.barrier_works = False
+    world.start(0, "u0b", joins=False)
+    await world.round()
+    assert released(world) == []
+
+
+async def test_process_in_back_off_is_released_before_it_is_started_again() -> None:
+    world = await consuming()
+    shows(world, backs_off(last_end=over(finished_at_s=world.now_s - 1)))
+    await world.round()
+    assert released(world) == [(GHOST, world.id_of(0))]
+
+
+async def test_crash_that_is_told_together_with_the_next_run_is_released() -> None:
+    world = await consuming()
+    shows(world, runs(run="b", restarts=1, after=over(finished_at_s=world.now_s - 1), started_at_s=world.now_s))
+    await world.round()
+    assert released(world) == [(GHOST, world.id_of(0))]
+
+
+async def test_second_crash_of_a_pod_is_released_too() -> None:
+    world = await consuming()
+    crashes(world)
+    await world.round()
+    shows(world, runs(run="b", restarts=1, after=over(finished_at_s=world.now_s - 1), started_at_s=world.now_s))
+    world.kafka.join(world.id_of(0), "second")
+    await world.settled(2)
+    world.now_s += 60
+    shows(world, crashed(run="b", restarts=1, last_end=over(run="b", finished_at_s=world.now_s - 1)))
+    await world.round()
+    assert released(world) == [(GHOST, world.id_of(0)), ("second", world.id_of(0))]
+
+
+async def test_member_that_is_back_after_its_release_is_alive_and_left_alone() -> None:
+    world = await consuming()
+    crashes(world)
+    await world.round()
+    world.kafka.away.clear()
+    await world.settled(3)
+    assert len(world.kafka.releases) == 1
+    assert reasons(world) == ["ReleasedBefore"]
+
+
+async def test_release_whose_answer_was_lost_is_not_sent_again() -> None:
+    """The coordinator may have acted, and a member that comes back after that is alive."""
+    world = await consuming()
+    crashes(world)
+
+    async def lost() -> None:
+        raise asyncio.CancelledError
+
+    world.kafka.before["release"] = lost
+    with pytest.raises(asyncio.CancelledError):
+        await world.round()
+    await world.settled(2)
+    assert released(world) == []
+    assert reasons(world) == ["ReleasedBefore"]
+
+
+async def test_release_that_could_not_be_sent_is_tried_again() -> None:
+    world = await consuming()
+    crashes(world)
+    world.kafka.problems["release"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
+    await world.round()
+    assert world.condition("Connected")[0] == "False"
+    world.kafka.problems.clear()
+    world.now_s += 5
+    await world.round()
+    assert released(world) == [(GHOST, world.id_of(0))]
+
+
+async def test_replica_that_lost_its_lease_sends_nothing() -> None:
+    world = await consuming()
+    crashes(world)
+    world.kube.before["read_pod"] = lambda: setattr(world, "is_holder", False)
+    await world.round()
+    assert released(world) == []
+
+
+async def test_staticgroup_that_was_edited_since_the_round_began_sends_nothing() -> None:
+    world = await consuming()
+    crashes(world)
+    world.kube.before["read_pod"] = lambda: edit(world, crashRelease="Off")
+    await world.round()
+    assert released(world) == []
+
+
+async def test_release_is_told_by_event_audit_line_and_metrics(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "staticgroup.audit")
+    world = await consuming()
+    crashes(world)
+    await world.round()
+    ((kind, reason, message),) = [e for e in world.kube.events if e[1] == "MemberReleased"]
+    assert kind == "Normal"
+    assert reason == "MemberReleased"
+    assert world.id_of(0) in message
+    assert "containerd://app-a ended at" in message
+    (line,) = [r for r in caplog.records if r.message == "member release"]
+    assert vars(line)["outcome"] == "Released"
+    assert vars(line)["member_id"] == GHOST
+    registry = world.reconciler.metrics.registry
+    labels = {"namespace": "shop", "staticgroup": "orders"}
+    assert registry.get_sample_value("staticgroup_members_released_total", labels) == 1
+    assert registry.get_sample_value("staticgroup_release_outcomes_total", {"outcome": "Released"}) == 1
+    assert registry.get_sample_value("staticgroup_end_to_release_seconds_count") == 1
+
+
+async def test_release_that_is_not_allowed_names_the_right() -> None:
+    world = await consuming()
+    crashes(world)
+    world.kafka.release_outcome = ReleaseOutcome.NOT_AUTHORIZED
+    await world.round()
+    assert world.condition("Authorized")[:2] == ("False", "ReadGroupDenied")
+    assert [e for _, e, _ in world.kube.events if e == "ReleaseRefused"] == ["ReleaseRefused"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"host_pid": True}, {"shares_processes": True}, {"phase_written_at_s": 1.0}, {"phase_has_statuses": False}],
+    ids=["hostPID", "shareProcessNamespace", "clock ahead", "written by another"],
+)
+async def test_end_that_is_no_evidence_is_told_and_nobody_is_released(changes: dict[str, Any]) -> None:
+    world = await consuming()
+    crashes(world, **changes)
+    await world.settled(2)
+    assert released(world) == []
+    assert reasons(world) == ["EndDoubted"]
+
+
+async def test_end_on_a_node_that_certificates_do_not_trust_is_told_and_nobody_is_released() -> None:
+    world = await consuming()
+    world.pods.nodes.clear()
+    crashes(world)
+    await world.settled(2)
+    assert released(world) == []
+    world.pods.nodes["n1"] = NODE
+    await world.settled(2)
+    assert released(world) == []
+
+
+async def test_seat_that_is_blind_is_held() -> None:
+    world = await consuming()
+    crashes(world)
+    world.pods.epoch = ""
+    await world.settled(2)
+    assert released(world) == []
+    assert reasons(world) == ["OtherProcessPossible"]
+
+
+async def test_successor_that_was_described_while_the_clock_was_behind_is_not_taken_for_the_crashed_member() -> None:
+    """A machine that was stopped for half a minute goes on: its clock is set once the group was read, before the pods are."""
+    world = await consuming()
+    ended_s = world.now_s + 1
+    world.now_s += 5
+    world.set_clock(-30)
+    world.kafka.join(world.id_of(0), "its-successor")
+    await world.round()
+    world.set_clock(30)
+    restarted = runs(run="b", restarts=1, started_at_s=ended_s + 1, after=over(finished_at_s=ended_s))
+    shows(world, restarted)
+    for _ in range(3):
+        world.now_s += 1
+        await world.round()
+    assert released(world) == []

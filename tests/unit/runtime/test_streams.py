@@ -1,0 +1,201 @@
+"""Role Streams in whole rounds: threads of a pod leave together, by the call that their group's protocol has for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticgroup.core.group import GroupType, LeaveCall, LeaveOutcome, ReleaseOutcome
+from unit.core.crashes import crashed, over, runs
+
+from .operator_world import OperatorWorld, guards
+
+PODS, THREADS = 3, 3
+BOTH = pytest.mark.parametrize("group_type", [GroupType.CLASSIC, GroupType.STREAMS])
+CALLS = {GroupType.CLASSIC: LeaveCall.LEAVE_GROUP, GroupType.STREAMS: LeaveCall.STREAMS_HEARTBEAT}
+
+
+async def running(group_type: GroupType = GroupType.STREAMS, *, pods: int = PODS, **spec: Any) -> OperatorWorld:
+    """Three pods of an application with three threads each, which the operator has seen run for minutes."""
+    wanted = {"role": "Streams", "protocol": "Auto", "identity": {"membersPerPod": THREADS}} | spec
+    world = OperatorWorld(**wanted)
+    world.kafka.group_type = group_type
+    world.kafka.protocol_type = "streams" if group_type is GroupType.STREAMS else "consumer"
+    world.scale(pods)
+    await world.round()
+    for ordinal in range(pods):
+        world.start(ordinal, joins=False, required=(runs(),), phase_written_at_s=world.now_s)
+        for instance_id in thread_ids(world, ordinal):
+            world.kafka.join(instance_id)
+    world.now_s += 300
+    await world.settled(2)
+    world.now_s += 20
+    return world
+
+
+def thread_ids(world: OperatorWorld, ordinal: int, threads: int = THREADS) -> list[str]:
+    return [f"{world.id_of(ordinal)}-{n}" for n in range(1, threads + 1)]
+
+
+def members(world: OperatorWorld) -> tuple[int, int, int, int]:
+    """(expected, joined, departed, foreign)"""
+    found = world.status.members
+    assert found is not None
+    return found.expected, found.joined, found.departed, found.foreign
+
+
+@BOTH
+async def test_every_thread_is_expected_and_joined(group_type: GroupType) -> None:
+    world = await running(group_type)
+    assert members(world) == (9, 9, 0, 0)
+    assert world.condition("Ready")[0] == "True", world.condition("Ready")
+    assert world.status.protocol is not None
+    assert world.status.protocol.value == group_type.value
+
+
+@BOTH
+async def test_all_threads_of_a_scaled_down_pod_leave_in_one_round_after_the_reads(group_type: GroupType) -> None:
+    world = await running(group_type)
+    holders = dict(world.kafka.members)
+    world.scale(2)
+    world.end(2)
+    await world.round()
+    gone = thread_ids(world, 2)
+    assert world.left == [(holders[i], i) for i in gone]
+    assert world.did("leave") == [("orders", *(f"{holders[i]}/{i}" for i in gone))]
+    assert world.kafka.called == [CALLS[group_type]]
+    steps = [step for step, *_ in world.journal]
+    safe = ["describe", "read_workload", "read_pod", "barrier", "chain", "leave"]
+    last = {step: len(steps) - 1 - steps[::-1].index(step) for step in safe}
+    assert sorted(safe, key=last.__getitem__) == safe
+    await world.settled(3)
+    assert members(world) == (6, 6, 0, 0)
+    assert world.condition("RemovalSettled")[0] == "True"
+    assert len(world.left) == 3
+
+
+async def test_removal_from_a_streams_group_is_settled_when_the_epochs_are_equal() -> None:
+    world = await running()
+    world.scale(2)
+    world.end(2)
+    away = [world.kafka.members[i] for i in thread_ids(world, 0)]
+    await world.round()
+    world.kafka.epoch += 1
+    world.kafka.lagging = set(away)
+    await world.settled(3)
+    assert world.condition("RemovalSettled")[0] == "False"
+    world.kafka.lagging = set()
+    await world.settled(2)
+    assert world.condition("RemovalSettled")[0] == "True"
+
+
+async def test_thread_that_joined_again_before_its_leave_is_fenced_off_by_the_compare_and_set() -> None:
+    world = await running()
+    world.scale(2)
+    world.end(2)
+    world.kafka.before["leave"] = lambda: world.kafka.join(thread_ids(world, 2)[1], "its-successor") and None
+    await world.round()
+    assert [o for _, o in world.kafka.leaves] == [LeaveOutcome.REMOVED, LeaveOutcome.FENCED, LeaveOutcome.REMOVED]
+    assert world.kafka.members[thread_ids(world, 2)[1]] == "its-successor"
+
+
+async def test_threads_of_a_pod_that_lives_stay_when_its_number_of_threads_is_lowered() -> None:
+    """The pods run three until they restart; what the third of each holds is told, with the field, and left alone."""
+    world = await running()
+    world.declare(edited(world, identity={"membersPerPod": 2}))
+    await world.settled(4)
+    assert world.left == []
+    assert members(world) == (6, 6, 0, 3)
+    status, reason, message = world.condition("MembershipComplete")
+    assert (status, reason) == ("False", "SuffixMismatch")
+    assert "Set spec.identity.membersPerPod to 3" in message
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert [i for _, i in world.left] == thread_ids(world, 2, 2)
+    assert {i for i in world.kafka.members if i.endswith("-3")} == {f"{world.id_of(o)}-3" for o in range(3)}
+
+
+async def test_roll_to_fewer_threads_leaves_the_third_to_its_session_because_its_pod_lives_again() -> None:
+    world = await running()
+    world.declare(edited(world, identity={"membersPerPod": 2}))
+    for ordinal in range(PODS):
+        world.end(ordinal)
+        world.start(ordinal, f"new-{ordinal}", joins=False)
+        for instance_id in thread_ids(world, ordinal, 2):
+            world.kafka.join(instance_id)
+    await world.settled(6)
+    assert world.left == []
+    for ordinal in range(PODS):
+        del world.kafka.members[f"{world.id_of(ordinal)}-3"]
+    await world.settled(2)
+    assert members(world) == (6, 6, 0, 0)
+    assert world.condition("Ready")[0] == "True"
+
+
+async def test_roll_to_more_threads_removes_nobody_and_ends_complete() -> None:
+    world = await running()
+    world.declare(edited(world, identity={"membersPerPod": 4}))
+    await world.settled(3)
+    assert world.condition("MembershipComplete")[:2] == ("False", "MembersMissing")
+    assert members(world) == (12, 9, 0, 0)
+    for ordinal in range(PODS):
+        world.end(ordinal)
+        world.start(ordinal, f"new-{ordinal}", joins=False)
+        for instance_id in thread_ids(world, ordinal, 4):
+            world.kafka.join(instance_id)
+    world.now_s += 120
+    await world.settled(3)
+    assert world.left == []
+    assert members(world) == (12, 12, 0, 0)
+
+
+async def test_application_of_the_streams_protocol_that_is_called_a_consumer_is_told_and_keeps_every_member() -> None:
+    """As before there was a role: a preset alone."""
+    world = await running(role="Consumer", identity={"preset": "KafkaStreams", "membersPerPod": THREADS})
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert world.left == []
+    assert guards(world) == ["UnsupportedGroupType"] * 3
+    status, reason, message = world.condition("MembershipComplete")
+    assert (status, reason) == ("False", "ProtocolMismatch")
+    assert "Set spec.role to Streams" in message
+    world.declare(edited(world, role="Streams"))
+    await world.settled(4)
+    assert [i for _, i in world.left] == thread_ids(world, 2)
+
+
+async def test_every_thread_of_a_crashed_process_is_released_by_the_call_of_its_group() -> None:
+    world = await running(crashRelease="Release")
+    ghosts = [world.kafka.members[i] for i in thread_ids(world, 0)]
+    ended = crashed(last_end=over(finished_at_s=world.now_s - 0.5))
+    world.start(0, joins=False, required=(ended,), ready_since_s=None, phase_written_at_s=world.now_s)
+    await world.round()
+    assert [(e.member_id, e.instance_id, o) for e, o in world.kafka.releases] == [
+        (ghost, instance_id, ReleaseOutcome.RELEASED)
+        for ghost, instance_id in zip(ghosts, thread_ids(world, 0), strict=True)
+    ]
+    assert world.kafka.called == [LeaveCall.STREAMS_HEARTBEAT] * 3
+    assert world.left == []
+
+
+async def test_release_of_a_thread_that_is_not_allowed_names_the_right_and_the_call() -> None:
+    world = await running(crashRelease="Release")
+    world.kafka.release_outcome = ReleaseOutcome.NOT_AUTHORIZED
+    ended = crashed(last_end=over(finished_at_s=world.now_s - 0.5))
+    world.start(0, joins=False, required=(ended,), ready_since_s=None, phase_written_at_s=world.now_s)
+    await world.round()
+    status, reason, message = world.condition("Authorized")
+    assert (status, reason) == ("False", "ReadGroupDenied")
+    assert message.startswith("StreamsGroupHeartbeat was refused")
+    told = [text for _, kind, text in world.kube.events if kind == "ReleaseRefused"]
+    assert [text.partition(" ")[0] for text in told] == ["StreamsGroupHeartbeat"] * 3
+
+
+def edited(world: OperatorWorld, **spec: Any) -> dict[str, Any]:
+    body = world.kube.objects["staticgroups", "shop", "orders"]
+    metadata = body["metadata"] | {"generation": body["metadata"]["generation"] + 1}
+    changed: dict[str, Any] = body | {"metadata": metadata, "spec": body["spec"] | spec}
+    return changed
