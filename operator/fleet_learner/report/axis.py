@@ -66,8 +66,10 @@ def nice_step(length: float, count: int) -> float:
 
 def linear(label: str, low: float, high: float, written: Callable[[float], str], count: int = 4) -> Axis:
     """Make a linear axis whose upper end is the first nice tick at or above `high`."""
-    if high <= low:
-        high = low + 1
+    # Ends so close that a float has no room for ticks between them are one value.
+    narrowest = 1e-9 * max(abs(low), abs(high))
+    if high - low <= narrowest:
+        high = low + max(1.0, narrowest)
     step = nice_step(high - low, count)
     last = math.ceil(high / step - 1e-9)
     first = math.floor(low / step + 1e-9)

@@ -6,7 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fleet_learner.report import axis, svg
@@ -31,6 +31,8 @@ def test_a_step_is_one_two_or_five_times_a_power_of_ten_and_the_least_that_fits(
 
 
 @given(st.floats(0, 1e9), st.floats(0, 1e9))
+@example(1e9, 999999999.9999999)
+@example(1e15, 1e15)
 def test_a_linear_axis_holds_both_ends_and_few_ticks(one: float, other: float) -> None:
     low, high = sorted((one, other))
     made = axis.linear("", low, high, str)
