@@ -167,6 +167,21 @@ class ReleaseRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CrashRecord:
+    """When the process of a member was first seen to be over, while that member is in the group.
+
+    Parameters
+    ----------
+    ended_at_s: by the node's clock, seconds since the Unix epoch. Later ends are those of successors that were refused.
+    is_over: False while another process may be the member's.
+    """
+
+    member_id: str
+    ended_at_s: float
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeatMemory:
     """What is remembered of one seat.
 
@@ -181,6 +196,7 @@ class SeatMemory:
     described: (member_id, when this process had it described first) of its present holders, in a group whose members can be
         released; lost at a restart, and then nothing is concluded of members that are older.
     release: of the last member that was released from it; lost at a restart.
+    crash: of its present holder; lost at a restart.
     """
 
     departed_since_s: float | None = None
@@ -189,6 +205,7 @@ class SeatMemory:
     removal: RemovalRecord | None = None
     described: tuple[tuple[str, float], ...] = ()
     release: ReleaseRecord | None = None
+    crash: CrashRecord | None = None
 
 
 NOTHING_REMEMBERED = SeatMemory()
