@@ -6,7 +6,7 @@ partitions. It may only be sent for a process that is dead:
 
 * The member was described before a run of each container that can hold its id ended, so it belongs to that run or an earlier
   one, and of one container only the last run can live.
-* It was not described before the pod first ran: such a member is an earlier pod's, or that of somebody who copied the id.
+* It was not described before the first run of the pod that was seen: such a member may be that of somebody who copied the id.
 * Every other pod that can hold the id is proven dead, as in a removal.
 
 `crashed_seats` finds whom an end may concern; whatever stands against a release is a guard, and each is a mutant. So a crash that
@@ -212,16 +212,16 @@ def other_process(c: Crash) -> Hit | None:
 
 
 def older_than_pod(c: Crash) -> Hit | None:
-    """Hold when the member was described before any container of the pod first ran that can hold its id.
+    """Hold when the member was described before the first run that was seen of any container that can hold its id.
 
     Notes
     -----
-    A first run that was not seen began no earlier than its pod was made.
+    Of runs before that one nothing is known, so they are nobody's.
     """
-    began_s = (c.pod.created_at_s if run.first_began_at_s is None else run.first_began_at_s for run in c.runs)
-    if c.member_since_s >= min(began_s):
+    began_s = [run.first_began_at_s for run in c.runs if run.first_began_at_s is not None]
+    if began_s and c.member_since_s >= min(began_s):
         return None
-    sentence = "the member was in the group before this pod first ran, so it is an earlier pod's or somebody else's"
+    sentence = "the member was in the group before the first run of this pod that was seen, so it may be somebody else's"
     remedy = "it leaves when its session expires; if it stays, find who else uses this id (another cluster, a copied id) and stop it"
     return Hit(ReleaseGuard.OLDER_THAN_POD, sentence, remedy)
 

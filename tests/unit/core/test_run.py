@@ -252,9 +252,9 @@ def test_id_that_one_version_allows_to_a_container_none_takes_back() -> None:
 # when it first ran -------------------------------------------------------------------------------------------------------
 
 
-def test_first_run_of_a_container_is_dated_where_it_was_seen() -> None:
+def test_first_run_of_a_container_that_was_seen_is_dated_once() -> None:
     first = seen(shows(runs()))
     assert [run.first_began_at_s for run in first] == [NOW_S - 300]
     later = seen(shows(runs()), shows(runs(run="b", restarts=1, after="a")))
     assert [run.first_began_at_s for run in later] == [NOW_S - 300]
-    assert [run.first_began_at_s for run in seen(shows(runs(run="b", restarts=1, after="a")))] == [None]
+    assert [run.first_began_at_s for run in seen(shows(crashed()), shows(runs(run="b", restarts=1, after="a")))] == [NOW_S]

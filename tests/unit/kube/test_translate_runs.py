@@ -225,7 +225,7 @@ def ids_of(raw: Json) -> dict[str, set[str] | None]:
 
 
 def consumers(*containers: Json) -> Json:
-    raw = pod(instance_id=None)
+    raw = pod(instance_id=None, annotations={"x": "web-0.1a2b3c4d-x"})
     raw["spec"]["containers"] = [{"name": f"c{n}"} | container for n, container in enumerate(containers)]
     raw["spec"]["volumes"] = VOLUMES
     return raw

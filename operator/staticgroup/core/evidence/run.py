@@ -52,7 +52,7 @@ class ContainerRun:
     doubt: what the beginning of that run has shown of its node's clock; "" when nothing.
     end: None while no end of a run that was seen running is known.
     only_ids: see `ContainerView`, of all versions.
-    first_began_at_s: when its very first run began by the node's clock; None when that one was not seen running.
+    first_began_at_s: when the first run that was seen running began by the node's clock; None when that is not told.
     """
 
     container: str
@@ -120,7 +120,7 @@ def _followed(
     if shown.phase is ContainerPhase.RUNNING:
         before = run.doubt if shown.container_id == run.container_id else ""
         doubt = before or _clock_doubt((shown.started_at_s,), version, now_s)
-        first_s = shown.started_at_s if run.first_began_at_s is None and shown.restart_count == 0 else run.first_began_at_s
+        first_s = shown.started_at_s if run.first_began_at_s is None else run.first_began_at_s
         return replace(
             run, container_id=shown.container_id, restart_count=shown.restart_count, doubt=doubt, end=end, first_began_at_s=first_s
         )
