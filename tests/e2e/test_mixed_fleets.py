@@ -116,3 +116,32 @@ def test_static_members_become_dynamic_ones_and_static_again(new_play: NewPlay, 
     until(lambda: kinds() == (0, PODS), deadline_s=120, what="static members only")
     assert game.removals(since_ms) == []
     record("dynamic and static again", protocol=protocol, pods=PODS)
+
+
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
+def test_a_second_workload_with_the_same_ids_is_named_within_a_minute_and_nobody_is_removed(new_play: NewPlay, protocol: str) -> None:
+    """In a classic group the two fence each other again and again, in a KIP-848 group the later one is refused."""
+    game = new_play(protocol=protocol)
+    game.start(PODS, podManagementPolicy="Parallel")
+    twin = next(i for i in game.member_ids() if i.startswith(f"{game.name}-0."))
+    copy = game.stateful_set(1, env={"KAFKA_GROUP_INSTANCE_ID": twin})
+    labels = {"app": f"{game.name}-copy"}
+    copy["metadata"]["name"] = f"{game.name}-copy"
+    copy["spec"] |= {"selector": {"matchLabels": labels}}
+    copy["spec"]["template"]["metadata"]["labels"] = labels
+    began_s = time.monotonic()
+    game.stage.apply(copy)
+
+    def told() -> list[dict[str, Any]]:
+        return [e for e in (game.status() or {}).get("exceptions", []) if e["reason"] == "IdCarriedTwice"]
+
+    (said,) = until(told, deadline_s=60, what="the copy to be named")
+    named_s = round(time.monotonic() - began_s, 1)
+    assert said["instanceId"] == twin
+    assert f"pod {game.name}/{game.name}-copy-0 " in said["message"]
+    game.stage.kubectl("delete", "statefulset", f"{game.name}-copy", "-n", game.name)
+    until(lambda: not told(), deadline_s=60, what="the end of the copy to be noticed")
+    until(lambda: set(game.member_ids()) == {i for i in game.member_ids() if not i.startswith(f"{game.name}-copy")} and
+          len(game.member_ids()) == PODS, deadline_s=120, what="the fleet to be whole")  # fmt: skip
+    assert game.removals() == []
+    record("second workload with the same id", protocol=protocol, named_s=named_s)

@@ -293,7 +293,7 @@ def _candidates(
                 spec=spec,
                 snapshot=snapshot,
                 is_scoped=naming.is_scoped(seat.key),
-                issues_scoped=bool(naming.scope) and naming.scope in naming.schemes[0].template,
+                issues_scoped=naming.issues_scoped,
                 now_s=now_s,
             )
 

@@ -338,7 +338,7 @@ def crashes_of(
             continue
         crash = Crash(
             seat=seat, member=member, chain=seat.verdict, group=group, spec=spec, snapshot=snapshot,
-            is_scoped=naming.is_scoped(seat.key), issues_scoped=bool(naming.scope) and naming.scope in naming.schemes[0].template,
+            is_scoped=naming.is_scoped(seat.key), issues_scoped=naming.issues_scoped,
             now_s=now_s, by=by, pod=pod, runs=holders(pod.runs_seen, seat.key),
             member_since_s=dict(seat.memory.described)[member.member_id],
         )  # fmt: skip

@@ -74,6 +74,7 @@ class Snapshot:
     watch_epoch: continuity epoch of the pod watch; "" while the watch is not anchored.
     continuity: for which seats no pod can have come and gone unseen, as of now; None while that is not known.
     told_elsewhere: ids of members that a pod carries as they are, which is no seat of the workload.
+    copies: pods that live, are no seat of the workload, and carry an id that it calls for and that nobody else can issue.
     editable: pods that live, of the workload or with an id of it, whose ids can be edited.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
@@ -100,6 +101,7 @@ class Snapshot:
     watch_epoch: str = ""
     continuity: Checkpoint | None = None
     told_elsewhere: frozenset[str] = frozenset()
+    copies: tuple[Incarnation, ...] = ()
     editable: tuple[EditablePod, ...] = ()
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
