@@ -4,6 +4,9 @@ What is asked in each state: is the process of the member that would be released
 leave in good order or are killed; the kubelet tells of it late, or of several things at once; sessions expire; the operator
 describes, hears and forgets at any moment. Time goes in steps of `STEP_S`, and the node's clock may be off by less than the margin.
 
+Where somebody outside of the cluster has copied the id, its member may have the seat before the pod first runs, and lives throughout. The
+operator is told so where it has described the group before; where it has not, nothing links a member to a pod.
+
 It is one container and one pod; what other pods may hold is the matter of the model beside this one. With three steps of time there
 are about a million states, which takes minutes.
 
@@ -39,6 +42,8 @@ START_S: Final = 1_800_000_000.0
 STEP_S: Final = 11.0
 """A little more than the margin between the describe of a member and the end of its run."""
 RUNS_MAX: Final = 3
+STRANGER: Final = -1
+"""In place of a run: the process of somebody else with the same id, which never ends."""
 SCOPE, EPOCH, ID = "3fa9c1d2", "a1b2c3d4a1b2c3d4", "web-0.3fa9c1d2"
 SPEC: Final = StaticGroupSpec.model_validate(
     {
@@ -90,7 +95,7 @@ class World:
 
     def lives(self, run: int) -> bool:
         """Whether the process of a run lives."""
-        return run == self.run and self.ended_s is None
+        return run == STRANGER or (run == self.run and self.ended_s is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,19 +113,24 @@ class Search:
     harm: tuple[str, ...] = ()
 
 
-def searched(*, steps: int, clock_off_s: float = 0.0) -> Search:
+def searched(*, steps: int, clock_off_s: float = 0.0, stranger: bool = False, forgets: bool = True) -> Search:
     """Look at every state that can be reached.
 
     Parameters
     ----------
     steps: of time. clock_off_s: the node's clock is ahead by so much.
+    stranger: somebody else has the seat one step before the pod first runs, and the operator has described the group since.
+    forgets: the operator may restart at any moment.
     """
     first = World(started_s=clock_off_s)
+    if stranger:
+        seen = SeatMemory(described=((str(STRANGER), START_S),))
+        first = World(now=1, started_s=STEP_S + clock_off_s, holder=STRANGER, memory=seen)
     came_from: dict[World, tuple[World, str] | None] = {first: None}
     todo, releases = deque([first]), 0
     while todo:
         world = todo.popleft()
-        for what, after, released in _moves(world, steps, clock_off_s):
+        for what, after, released in _moves(world, steps, clock_off_s, forgets):
             releases += released is not None
             if released is not None and world.lives(released):
                 return Search(states=len(came_from), releases=releases, harm=(*_way(world, came_from), what))
@@ -139,7 +149,7 @@ def _way(world: World, came_from: dict[World, tuple[World, str] | None]) -> tupl
     return tuple(reversed(steps))
 
 
-def _moves(w: World, steps: int, clock_off_s: float) -> Iterator[tuple[str, World, int | None]]:
+def _moves(w: World, steps: int, clock_off_s: float, forgets: bool) -> Iterator[tuple[str, World, int | None]]:
     """Yield whatever may happen next, with the run whose member is released by it."""
     yield from ((what, after, None) for what, after in _of_processes(w, clock_off_s))
     if w.now < steps:
@@ -152,6 +162,7 @@ def _moves(w: World, steps: int, clock_off_s: float) -> Iterator[tuple[str, Worl
         yield "operator hears", replace(w, heard=True, pod=pod), None
     if w.pod is not None:
         yield from _round(w)
+    if w.pod is not None and forgets:
         yield "operator restarts", replace(w, pod=None, memory=NOTHING_REMEMBERED, heard=w.told is None), None
 
 

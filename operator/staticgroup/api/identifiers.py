@@ -30,6 +30,11 @@ SEPARATORS = "._-"
 SCOPE_LENGTH = 8
 
 
+def may_become(carried: str, instance_id: str) -> bool:
+    """Tell whether a client that is given an id may hold another one: the same, or with a separator and anything appended."""
+    return instance_id == carried or any(instance_id.startswith(carried + separator) for separator in SEPARATORS)
+
+
 class InvalidInstanceIdError(ValueError):
     """Say that the broker would refuse this id, and why."""
 

@@ -28,7 +28,7 @@ from .next_pods.in_force import judged
 from .next_pods.injection import InjectionPlan, InjectionVerdict
 from .next_pods.timeouts import TimeoutPlan
 from .protocols import leaves_by, protocol_in_force
-from .releases import Release, ReleaseGuard, crashed_seats, crashes_of, may_be_read, plan_releases
+from .releases import Release, ReleaseGuard, crashed_seats, crashes_of, may_be_read, plan_releases, with_crashes
 from .roles import CONNECT, protocol_asked_for, role_of
 from .seats import Seat, SeatTable, Standing, departed_seats, lay, pods_without_id
 from .snapshot import EPOCH_UNKNOWN, History, Snapshot
@@ -161,6 +161,7 @@ def _about_members(
     intent = Intent(naming=naming, expected=expected)
     crashes = crashes_of(spec, snapshot, group, crashed(spec, snapshot, base.history, intent), naming, now_s)
     releases, locked_out = plan_releases(crashes)
+    history = replace(history, seats=with_crashes(history.seats, crashes))
     table = table.with_locked_out({f.subject.instance_id or "" for f in locked_out if f.reason == ReleaseGuard.REPORT_ONLY})
     by = leaves_by(group)
     actions = (RemoveMembers(group_id=group.group_id, by=by, removals=removals),) if removals and by is not None else ()
@@ -292,7 +293,7 @@ def _candidates(
                 spec=spec,
                 snapshot=snapshot,
                 is_scoped=naming.is_scoped(seat.key),
-                issues_scoped=bool(naming.scope) and naming.scope in naming.schemes[0].template,
+                issues_scoped=naming.issues_scoped,
                 now_s=now_s,
             )
 

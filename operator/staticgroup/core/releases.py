@@ -6,9 +6,11 @@ partitions. It may only be sent for a process that is dead:
 
 * The member was described before a run of each container that can hold its id ended, so it belongs to that run or an earlier
   one, and of one container only the last run can live.
+* It was not described before the first run of the pod that was seen: such a member may be that of somebody who copied the id.
 * Every other pod that can hold the id is proven dead, as in a removal.
 
-The first paragraph is asked by `crashed_seats`; whatever else stands against a release is a guard, and each is a mutant.
+`crashed_seats` finds whom an end may concern; whatever stands against a release is a guard, and each is a mutant. So a crash that
+is not released is told, with why, for as long as its session may last.
 Source: KIP-848 and KIP-1071 (static membership, member epoch -2); GroupMetadataManager.consumerGroupLeave and streamsGroupLeave,
 both a compare-and-set of both ids.
 """
@@ -25,7 +27,7 @@ from ..api import remedies
 from ..api.resources.staticgroup import CrashRelease, Mode, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
 from .evidence.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState, judge
-from .evidence.run import RunEnd, every_end
+from .evidence.run import ContainerRun, RunEnd, every_end, holders
 from .findings import Finding, Subject
 from .group import GroupView, LeaveCall, MemberView, ReleaseEntry
 from .guards import (
@@ -44,10 +46,12 @@ from .ids.naming import Naming
 from .protocols import released_by
 from .roles import Role
 from .seats import Seat, Standing, holders_of, is_continuous, unseen_by
-from .snapshot import NOTHING_REMEMBERED, History, SeatMemory, Snapshot
+from .snapshot import NOTHING_REMEMBERED, CrashRecord, History, SeatMemory, Snapshot
 
 MARGIN_S: Final = 10.0
 """A member was described so long before a run ended, for the clocks of the operator and the node may differ."""
+SESSION_MAX_S: Final = 60.0
+"""Longest session that a stock broker allows (group.consumer.max.session.timeout.ms, and of streams groups the same)."""
 AT_ONCE_S: Final = 0.05
 """The next round describes the group after what this one has heard meanwhile."""
 CLOCK_SET_BACK_S: Final = 5.0
@@ -57,8 +61,10 @@ CLOCK_SET_BACK_S: Final = 5.0
 class ReleaseGuard(StrEnum):
     """Names of the guards that only releases have; the value is the reason in status and `explain`."""
 
+    PROCESS_MAY_LIVE = "ProcessMayLive"
     END_DOUBTED = "EndDoubted"
     OTHER_PROCESS = "OtherProcessPossible"
+    OLDER_THAN_POD = "MemberOlderThanPod"
     RELEASED_BEFORE = "ReleasedBefore"
     POD_REPLACED = "PodReplaced"
     NOT_WANTED = "NotWanted"
@@ -68,23 +74,44 @@ class ReleaseGuard(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash(Candidate):
-    """One member whose process is over as far as the runs of its pod's containers show.
+    """One member whose process is over, or may be, as far as the runs of its pod's containers show.
 
     Parameters
     ----------
     chain: whether every process that can hold the id is proven dead but for those of `pod`.
-    pod: the one live pod of the seat. ends: of each of its containers that can hold an id, the newest.
+    pod: the one live pod of the seat. runs: of each of its containers that can hold the id.
+    member_since_s: when the member was described first, operator's clock, seconds since the Unix epoch.
     by: the call that lets a member of such a group leave for a while.
     """
 
     by: LeaveCall
     pod: Incarnation
-    ends: tuple[RunEnd, ...]
+    runs: tuple[ContainerRun, ...]
+    member_since_s: float
+
+    @property
+    def ends(self) -> tuple[RunEnd, ...]:
+        """Of each of these containers the newest end that is known."""
+        return tuple(run.end for run in self.runs if run.end is not None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no process of the pod can be the member's any more."""
+        return _is_over(self.runs, self.member_since_s)
+
+    @property
+    def record(self) -> CrashRecord:
+        """The first end that may have been that of the member's process; anew when what was doubted is proven."""
+        known = self.seat.memory.crash
+        if known is not None and known.member_id == self.member.member_id and known.is_over >= self.is_over:
+            return known
+        ended_at_s = max(end.finished_at_s for end in self.ends)
+        return CrashRecord(member_id=self.member.member_id, ended_at_s=ended_at_s, is_over=self.is_over)
 
     @property
     def ended_at(self) -> str:
         """When the last of the runs ended by the node's clock, as RFC 3339 in UTC."""
-        return datetime.fromtimestamp(max(end.finished_at_s for end in self.ends), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return _told(max(end.finished_at_s for end in self.ends))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,31 +130,38 @@ class Release:
 def crashed_seats(
     role: Role, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History
 ) -> tuple[Seat, ...]:
-    """Return the wanted seats whose holder belongs to a run that is over, each with the verdict over its other pods.
+    """Return the wanted seats whose holder may be of a run that is over, each with the verdict over its other pods.
 
     Parameters
     ----------
     expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds.
     """
-    pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE and every_end(pod.runs_seen)}
+    live = (pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE)
+    pods = {pod.pod_name: pod for pod in live if any(run.end is not None for run in pod.runs_seen)}
     if not pods or released_by(group) is None or not role.may_be_in(group):
         return ()
     held = holders_of(role, group)
     found = []
     for key, ordinal in expected.items():
         pod = pods.get(f"{naming.schemes[0].workload_name}-{ordinal}")
-        holders, memory = held.get(key), history.seats.get(key, NOTHING_REMEMBERED)
-        if pod is not None and holders and key in pod.instance_ids and _is_over(pod, holders[0], memory):
-            found.append(_seat(naming, key, pod, tuple(holders), snapshot, history))
+        members, memory = held.get(key), history.seats.get(key, NOTHING_REMEMBERED)
+        if pod is not None and members and key in pod.instance_ids and _may_be_over(holders(pod.runs_seen, key), members[0], memory):
+            found.append(_seat(naming, key, pod, tuple(members), snapshot, history))
     return tuple(found)
 
 
-def _is_over(pod: Incarnation, member: MemberView, memory: SeatMemory) -> bool:
-    """True when a member is in the group and was described well before a run of each container ended that can hold its id."""
+def _may_be_over(runs: tuple[ContainerRun, ...], member: MemberView, memory: SeatMemory) -> bool:
+    """True when a member is in the group and was described before a run of some container ended that can hold its id."""
     if member.member_epoch is None or member.is_away:
         return False
     since_s = dict(memory.described).get(member.member_id)
-    return since_s is not None and since_s + MARGIN_S <= min(end.finished_at_s for end in every_end(pod.runs_seen))
+    return since_s is not None and any(run.end is not None and since_s < run.end.finished_at_s for run in runs)
+
+
+def _is_over(runs: tuple[ContainerRun, ...], since_s: float) -> bool:
+    """True when a member was described well before a run of each container ended that can hold its id."""
+    ends = every_end(runs)
+    return bool(ends) and since_s + MARGIN_S <= min(end.finished_at_s for end in ends)
 
 
 def _seat(
@@ -154,6 +188,16 @@ def _is_in(pod: Incarnation, chain: Iterable[Incarnation]) -> bool:
     return any(i.uid == pod.uid for i in chain)
 
 
+def process_may_live(c: Crash) -> Hit | None:
+    """Hold unless a run of every container that can hold the id ended well after the member was described."""
+    if c.is_over:
+        return None
+    going = next((run.container for run in c.runs if run.end is None or run.end.finished_at_s <= c.member_since_s), "")
+    if going:
+        return Hit(ReleaseGuard.PROCESS_MAY_LIVE, f"container {going} can hold this id too, and no end of it since is known")
+    return Hit(ReleaseGuard.PROCESS_MAY_LIVE, f"its member was described first less than {MARGIN_S:g} s before that, and clocks differ")
+
+
 def end_doubted(c: Crash) -> Hit | None:
     """Hold when something stands against the end of a run, or against the clock that dates it."""
     doubt = next((end.doubt for end in c.ends if end.doubt), "")
@@ -165,6 +209,21 @@ def other_process(c: Crash) -> Hit | None:
     if c.chain.clause is ChainClause.PROVEN:
         return None
     return Hit(ReleaseGuard.OTHER_PROCESS, c.chain.sentence)
+
+
+def older_than_pod(c: Crash) -> Hit | None:
+    """Hold when the member was described before the first run that was seen of any container that can hold its id.
+
+    Notes
+    -----
+    Of runs before that one nothing is known, so they are nobody's.
+    """
+    began_s = [run.first_began_at_s for run in c.runs if run.first_began_at_s is not None]
+    if began_s and c.member_since_s >= min(began_s):
+        return None
+    sentence = "the member was in the group before the first run of this pod that was seen, so it may be somebody else's"
+    remedy = "it leaves when its session expires; if it stays, find who else uses this id (another cluster, a copied id) and stop it"
+    return Hit(ReleaseGuard.OLDER_THAN_POD, sentence, remedy)
 
 
 def released_before(c: Crash) -> Hit | None:
@@ -215,8 +274,10 @@ _WHATEVER_IS_READ: Final[tuple[Rule, ...]] = (
     unscoped,
     duplicate,
     pods_unseen,
+    process_may_live,
     end_doubted,
     other_process,
+    older_than_pod,
     two_incarnations,
     released_before,
     report_only,
@@ -263,21 +324,44 @@ def plan_releases(crashes: Iterable[Crash]) -> tuple[tuple[Release, ...], tuple[
 def crashes_of(
     spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming, now_s: float
 ) -> tuple[Crash, ...]:
-    """Return the candidates of `crashed_seats`, each with the round it was seen in."""
+    """Return the candidates of `crashed_seats`, each with the round it was seen in.
+
+    Notes
+    -----
+    A member whose process may live is left alone once its session would have expired since the last end: then it lives.
+    """
     pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE}
-    found, by = [], released_by(group)
+    found, by, session_s = [], released_by(group), _session_s(snapshot, group)
     for seat in seats:
-        pod = pods[seat.pod_name]
-        if seat.verdict is not None and by is not None:
-            found.append(
-                Crash(
-                    seat=seat, member=seat.holders[0], chain=seat.verdict, group=group, spec=spec, snapshot=snapshot,
-                    is_scoped=naming.is_scoped(seat.key),
-                    issues_scoped=bool(naming.scope) and naming.scope in naming.schemes[0].template,
-                    now_s=now_s, by=by, pod=pod, ends=every_end(pod.runs_seen),
-                )
-            )
+        pod, member = pods[seat.pod_name], seat.holders[0]
+        if seat.verdict is None or by is None:
+            continue
+        crash = Crash(
+            seat=seat, member=member, chain=seat.verdict, group=group, spec=spec, snapshot=snapshot,
+            is_scoped=naming.is_scoped(seat.key), issues_scoped=naming.issues_scoped,
+            now_s=now_s, by=by, pod=pod, runs=holders(pod.runs_seen, seat.key),
+            member_since_s=dict(seat.memory.described)[member.member_id],
+        )  # fmt: skip
+        if crash.is_over or now_s <= max(end.finished_at_s for end in crash.ends) + session_s + MARGIN_S:
+            found.append(crash)
     return tuple(found)
+
+
+def with_crashes(seats: Mapping[str, SeatMemory], crashes: Iterable[Crash]) -> Mapping[str, SeatMemory]:
+    """Return the memories of seats in which it is noted since when each of them is known to have crashed."""
+    return {**seats, **{c.seat.key: replace(seats.get(c.seat.key, NOTHING_REMEMBERED), crash=c.record) for c in crashes}}
+
+
+def _session_s(snapshot: Snapshot, group: GroupView) -> float:
+    """Return the longest that a session of the group may last, as far as it is known."""
+    bounds = snapshot.bounds.of(group.group_type) if snapshot.bounds is not None else None
+    known_ms = (bounds.group_ms or bounds.max_ms) if bounds is not None else None
+    return known_ms / 1000 if known_ms is not None else SESSION_MAX_S
+
+
+def _told(at_s: float) -> str:
+    """Write a time as RFC 3339 in UTC."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _first_hit(crash: Crash, guards: tuple[Rule, ...]) -> Hit | None:
@@ -301,11 +385,12 @@ def _release(c: Crash) -> Release:
 def _finding(c: Crash, hit: Hit) -> Finding:
     """Word that a crashed member locks its successor out, and why it is not released."""
     is_certain = hit.guard is ReleaseGuard.REPORT_ONLY
-    sentence = f"its process ended at {c.ended_at} without leaving; {hit.sentence}"
+    ended_at = _told(c.record.ended_at_s)
+    sentence = f"its process ended at {ended_at} without leaving; {hit.sentence}"
     return Finding(
         kind=ExceptionKind.MISSING,
         reason=hit.guard.value,
-        sentence=sentence if is_certain else f"may be held by a process that ended at {c.ended_at}: {hit.sentence}",
+        sentence=sentence if is_certain else f"may be held by a process that ended at {ended_at}: {hit.sentence}",
         remedy=hit.remedy or (remedies.let_in if is_certain else remedies.wait_for_session)(c.snapshot.namespace, c.pod.pod_name),
         subject=Subject(instance_id=c.seat.key, member_id=c.member.member_id, pod_name=c.pod.pod_name),
         is_transient=hit.guard in _PASSING,

@@ -249,6 +249,7 @@ class _Reading:
             absent_since_s=absent_since_s,
             described=self._described(before, holders, pod_name),
             release=self._settled(before.release, holders),
+            crash=next((before.crash for m in holders if before.crash and before.crash.member_id == m.member_id), None),
         )
         standing = self._standing(key, pod_name, holders, memory)
         return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=standing, holders=tuple(holders), memory=memory)

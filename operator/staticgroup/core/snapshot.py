@@ -74,6 +74,7 @@ class Snapshot:
     watch_epoch: continuity epoch of the pod watch; "" while the watch is not anchored.
     continuity: for which seats no pod can have come and gone unseen, as of now; None while that is not known.
     told_elsewhere: ids of members that a pod carries as they are, which is no seat of the workload.
+    copies: pods that live, are no seat of the workload, and carry an id that it calls for and that nobody else can issue.
     editable: pods that live, of the workload or with an id of it, whose ids can be edited.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
@@ -100,6 +101,7 @@ class Snapshot:
     watch_epoch: str = ""
     continuity: Checkpoint | None = None
     told_elsewhere: frozenset[str] = frozenset()
+    copies: tuple[Incarnation, ...] = ()
     editable: tuple[EditablePod, ...] = ()
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
@@ -167,6 +169,21 @@ class ReleaseRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CrashRecord:
+    """When the process of a member was first seen to be over, while that member is in the group.
+
+    Parameters
+    ----------
+    ended_at_s: by the node's clock, seconds since the Unix epoch. Later ends are those of successors that were refused.
+    is_over: False while another process may be the member's.
+    """
+
+    member_id: str
+    ended_at_s: float
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeatMemory:
     """What is remembered of one seat.
 
@@ -181,6 +198,7 @@ class SeatMemory:
     described: (member_id, when this process had it described first) of its present holders, in a group whose members can be
         released; lost at a restart, and then nothing is concluded of members that are older.
     release: of the last member that was released from it; lost at a restart.
+    crash: of its present holder; lost at a restart.
     """
 
     departed_since_s: float | None = None
@@ -189,6 +207,7 @@ class SeatMemory:
     removal: RemovalRecord | None = None
     described: tuple[tuple[str, float], ...] = ()
     release: ReleaseRecord | None = None
+    crash: CrashRecord | None = None
 
 
 NOTHING_REMEMBERED = SeatMemory()

@@ -153,6 +153,13 @@ BY_API: Mapping[Api, Mapping[int, Verdict]] = {
         Code.GROUP_AUTHORIZATION_FAILED: _denied(
             "READ on Group '{group}'", ", so departed members are not removed and crashed ones not released"
         ),
+        # GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsUsingUnsupportedFeatures of Kafka 4.1 to 4.3, before anything is done.
+        Code.INVALID_REQUEST: Verdict(
+            kind=KafkaProblemKind.BROKER_TOO_OLD,
+            recovery=Recovery.NONE,
+            text="the coordinator of streams group {group!r} takes no group.instance.id (INVALID_REQUEST), as brokers before Kafka 4.4: "
+            "upgrade the brokers, or let the application use the classic protocol, or have dynamic members (spec.identity.method None)",
+        ),
     },
     Api.HEARTBEAT: {
         Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'"),

@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..api.identifiers import Ordinal
 from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
-from ..core.evidence.chain import Incarnation, predates
+from ..core.evidence.chain import Incarnation, IncarnationState, predates
 from ..core.evidence.continuity import settled_workload
 from ..core.group import BrokerBounds, GroupView, KafkaProblem
 from ..core.ids.naming import Naming, issued_since_s, ordinal_of_pod
@@ -123,6 +124,7 @@ class Observer:
             watch_epoch=self.pods.epoch or "",
             continuity=updated,
             told_elsewhere=self._told_elsewhere(spec, seen),
+            copies=self._copies(seen, intent),
             overlaps=self.stores.overlaps((namespace, name)),
             prior_claims=self.stores.claims((namespace, name)),
             collisions=self.stores.collisions((namespace, name)),
@@ -164,6 +166,15 @@ class Observer:
         asked = {(seen.namespace, m.instance_id) for m in members if m.instance_id and m.instance_id not in own}
         strays = self.pods.strays(seen.namespace, spec.workload_ref.name, asked) if asked else ()
         return frozenset(i for pod in strays if pod.object_present for i in pod.instance_ids)
+
+    def _copies(self, seen: Snapshot, intent: Intent | None) -> tuple[Incarnation, ...]:
+        """Return the living pods that are no seat of the workload and carry an id of this StaticGroup alone that it calls for."""
+        if intent is None or not intent.naming.issues_scoped:
+            return ()
+        scheme, own = intent.naming.schemes[0], {pod.uid for pod in seen.pods}
+        asked = {scheme.base_id(Ordinal(o), suffix) for o in set(intent.expected.values()) for suffix in scheme.env_suffixes}
+        found = self.pods.carriers(sorted(asked))
+        return tuple(i for i in found if i.state is IncarnationState.LIVE and not i.is_deleting and i.uid not in own)
 
     async def _read_afresh(
         self,

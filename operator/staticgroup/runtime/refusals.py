@@ -19,7 +19,8 @@ RETRY_MAX_S: Final = 45.0
 REMEDIES: Final = {
     KubeProblemKind.UNDECLARED: f"the CRD is older than this operator and lacks a field of the status; {UPGRADE_CRDS}",
     KubeProblemKind.INVALID: (
-        f"the status is beyond the bounds of the CRD; {UPGRADE_CRDS}; when they are of the same version, it is a fault "
+        "the status holds a value, such as a protocol of groups, or a length that the CRD does not allow, as when the CRD is older "
+        f"than this operator; {UPGRADE_CRDS}; when they are of the same version, it is a fault "
         "of the operator"
     ),
     KubeProblemKind.FORBIDDEN: (

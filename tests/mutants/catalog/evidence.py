@@ -191,7 +191,7 @@ FIXED_IDS = tuple(
         ("sidecar's file of every annotation taken for the consumer's", ("            if carries and any(", "            if any(")),
         (
             "ids beyond those that are looked at taken for fixed",
-            ("            return Carried(frozenset(legal), False, _names(spec))\n", "            break\n"),
+            ("            return Carried(frozenset(legal), False, dict.fromkeys(_names(spec), frozenset[str]()))\n", "            break\n"),
         ),
         ("one fixed id makes all fixed", ("are_fixed = are_fixed and is_fixed", "are_fixed = is_fixed")),
     )

@@ -38,6 +38,10 @@ RUN_ENDS = tuple(
             ('        return "the object does not tell when its status was written, so the node\'s clock cannot be judged"\n', '        return ""\n'),
         ),
         ("end that is heard of late believed", ("if now_s - finished_at_s > STALE_AFTER_S else", "if False else")),
+        ("id that a container held forgotten", ("known.only_ids | shown.only_ids if are_few", "shown.only_ids if are_few")),
+        ("container that may hold any id narrowed", ("are_few = bool(known.only_ids and shown.only_ids)", "are_few = True")),
+        ("container that holds one id kept from what its client makes of it", ("any(may_become(i, instance_id) for i in run.only_ids)", "instance_id in run.only_ids")),
+        ("first run dated by the last one", ("shown.started_at_s if run.first_began_at_s is None else run.first_began_at_s", "shown.started_at_s")),
         ("end received again", ("        return replace(known, doubt=doubt)\n", "        return replace(known, doubt=doubt, received_at_s=now_s)\n")),
     )
 )
@@ -48,7 +52,7 @@ GHOSTS = tuple(
         (
             "group of another type released from",
             ("if not pods or released_by(group) is None or not", "if not pods or not"),
-            (" and by is not None:", ":"),
+            ("        if seat.verdict is None or by is None:\n", "        if seat.verdict is None:\n"),
         ),
         ("member that has left taken for a ghost", ("if member.member_epoch is None or member.is_away:", "if member.member_epoch is None:")),
         ("ids of the pod not asked for a ghost", (" and key in pod.instance_ids and", " and")),
@@ -56,10 +60,19 @@ GHOSTS = tuple(
         ("member younger than an end taken for a ghost", ("since_s + MARGIN_S <= min(end", "since_s + MARGIN_S <= max(end")),
         (
             "member that was never described taken for a ghost",
-            ("    return since_s is not None and since_s + MARGIN_S", "    return since_s is None or since_s + MARGIN_S"),
+            ("    since_s = dict(memory.described).get(member.member_id)\n", "    since_s = dict(memory.described).get(member.member_id, 0.0)\n"),
+            ("dict(seat.memory.described)[member.member_id]", "0.0"),
         ),
         ("age of another member taken for this one's", ("dict(memory.described).get(member.member_id)", "min(dict(memory.described).values(), default=None)")),
         ("blind seat released", ("        continuous=not doubted,\n", "        continuous=True,\n")),
+        ("end of one container taken for that of all", ("    return bool(ends) and since_s", "    ends = every_end(r for r in runs if r.end)\n    return bool(ends) and since_s")),
+        ("run that began at a time not told taken for older than its member", ("    if began_s and c.member_since_s >=", "    if not began_s or c.member_since_s >=")),
+        ("last container to begin asked of a member", ("c.member_since_s >= min(began_s)", "c.member_since_s >= max(began_s)")),
+        ("every container asked for every id", ("holders(pod.runs_seen, key), members[0]", "pod.runs_seen, members[0]"), ("runs=holders(pod.runs_seen, seat.key)", "runs=pod.runs_seen")),
+        ("doubt about a crash told for ever", ("        if crash.is_over or now_s <=", "        if crash.is_over or 0.0 <=")),
+        ("crash dated by each start that was refused", ("    if known is not None and known.member_id", "    if False and known.member_id")),
+        ("crash of another member remembered as this one's", (" and known.member_id == self.member.member_id and", " and")),
+        ("doubted end dates the proven crash", (" and known.is_over >= self.is_over:", ":")),
         ("pod of a crash not asked in its own chain", (" if _is_in(pod, chain) else (),", ",")),
         ("doubt of an end overlooked when another is not doubted", ("next((end.doubt for end in c.ends if end.doubt), \"\")", "c.ends[0].doubt")),
         ("member released again and again", ("if record is None or record.member_id != c.member.member_id:", "if True:")),
@@ -67,11 +80,12 @@ GHOSTS = tuple(
         ("read that shows two pods accepted", ("    if objects == ((c.pod.pod_name, c.pod.uid),):\n", "    if (c.pod.pod_name, c.pod.uid) in objects:\n")),
         ("release in mode Observe", (" and c.spec.mode is Mode.MANAGE:", ":")),
         ("release without being asked to", ("if c.spec.crash_release is CrashRelease.RELEASE and", "if")),
-        ("pod that is no more taken for one that crashed", ("if pod.state is IncarnationState.LIVE and every_end(pod.runs_seen)}", "if every_end(pod.runs_seen)}")),
+        ("pod that is no more taken for one that crashed", ("    live = (pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE)\n", "    live = snapshot.pods\n"),
+            ("    pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE}\n", "    pods = {pod.pod_name: pod for pod in snapshot.pods}\n")),
         *(
             (f"release guard {guard} dropped", (f"    {guard},\n", ""))
             for guard in (
-                "end_doubted", "other_process", "released_before", "pod_replaced", "not_wanted", "described_earlier", "report_only",
+                "process_may_live", "end_doubted", "other_process", "older_than_pod", "released_before", "pod_replaced", "not_wanted", "described_earlier", "report_only",
             )
         ),
     )
@@ -84,7 +98,7 @@ SHARED_GUARDS = tuple(
         ("conflict", "unscoped"),
         ("unscoped", "duplicate"),
         ("duplicate", "pods_unseen"),
-        ("pods_unseen", "end_doubted"),
+        ("pods_unseen", "process_may_live"),
         ("two_incarnations", "released_before"),
         ("not_read_afresh", "pod_replaced"),
         ("no_barrier", "described_earlier"),
@@ -182,32 +196,44 @@ ON_ITS_WAY = (
         "variables of a whole object hold no id",
         "kube/translate/carried_ids.py",
         TOLD_RUNS,
-        ('                holders.add(own_name)\n                yield "", False\n', '                yield "", False\n'),
+        ('                holders.allow(own_name)\n                yield "", False\n', '                yield "", False\n'),
     ),
     mutant(
         "file of an annotation holds no id",
         "kube/translate/carried_ids.py",
         TOLD_RUNS,
-        ("                holders.add(own_name)\n            if carries and", "                pass\n            if carries and"),
+        ("                holders.allow(own_name)\n            if carries and", "                pass\n            if carries and"),
+    ),
+    mutant(
+        "id that can be edited taken for the only one of a container",
+        "kube/translate/carried_ids.py",
+        TOLD_RUNS,
+        ("if is_fixed and value and _is_legal_id(value) else []", "if value and _is_legal_id(value) else []"),
+    ),
+    mutant(
+        "container that may hold any id holds only one",
+        "kube/translate/carried_ids.py",
+        TOLD_RUNS,
+        ("if not instance_ids or known == frozenset() else", "if not instance_ids else"),
     ),
     mutant(
         "id within a longer text overlooked",
         "kube/translate/carried_ids.py",
         TOLD_RUNS,
-        ("    return any(all(any(part in text for text in told) for part in rest) for rest in rests)", "    return False"),
+        ("    return found or None\n", "    return None\n"),
     ),
     mutant(
         "containers of a pod with many ids hold none",
         "kube/translate/carried_ids.py",
         TOLD_RUNS,
-        ("if len(legal) <= SEARCHED_IDS_MAX else _names(spec))", "if len(legal) <= SEARCHED_IDS_MAX else ())"),
+        ("((n, ()) for n in _names(spec)):", "():"),
     ),
     *(
         mutant(name, "kube/translate/carried_ids.py", TOLD_RUNS, change)
         for name, change in (
             ("text that is too long to be followed holds no id", ("if expanded is None or (", "if (expanded := expanded or '') and (")),
             ("text that only the kubelet knows holds no id", ('if expanded is None or ("$(" in expanded and pod_name in expanded):', "if expanded is None:")),
-            ("nobody types an id in a debug container", ('(kind == "ephemeralContainers" or _may_make(', "(_may_make(")),
+            ("nobody types an id in a debug container", ('() if kind == "ephemeralContainers" else _made(', "_made(")),
             ("id that is the pod's name is in no container's host name", ("tuple(part for part in (instance_id.split(told) if told else [instance_id]) if part)", "(instance_id,)")),
         )
     ),

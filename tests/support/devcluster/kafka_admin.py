@@ -135,6 +135,11 @@ class BrokerAdmin:
         (entries,) = self._wait(self._client.describe_configs([self._group_resource(group_id)]))
         return {key: entry.value for key, entry in entries.items()}
 
+    def group_type(self, group_id: str) -> str:
+        """Return the type of a group as ListGroups v5 tells it, `classic` or `consumer`; "" when there is none of this name."""
+        listed = self._client.list_consumer_groups(request_timeout=_TIMEOUT_S).result(timeout=_TIMEOUT_S)
+        return next((found.type.name.lower() for found in listed.valid if found.group_id == group_id), "")
+
     def describe_group(self, group_id: str) -> GroupDescription:
         """Return a group's state and members, classic or consumer."""
         (shown,) = self._wait(self._client.describe_consumer_groups([group_id], request_timeout=_TIMEOUT_S))

@@ -71,6 +71,7 @@ def test_role_streams_leaves_what_it_implies_out_or_says_the_same(identity: dict
     [
         ({"preset": "SpringBoot"}, {}, ".identity.preset", "name the variables that the application reads in spec.identity.env"),
         ({"preset": "Quarkus"}, {}, ".identity.preset", "leave it out, which means KafkaStreams"),
+        ({}, {"protocol": "Classic", "crashRelease": "Release"}, ".crashRelease", "spec.protocol to Auto or Streams"),
         ({"preset": "Librdkafka"}, {}, ".identity.preset", "leave it out"),
         ({"env": ENV}, {}, ".identity.env", "set spec.identity.preset to Custom"),
         ({"suffix": "None"}, {}, ".identity.suffix", "remove spec.identity.suffix"),

@@ -13,7 +13,7 @@ from staticgroup.core.evidence.chain import Incarnation, IncarnationState
 from staticgroup.core.evidence.continuity import BlindSpan, SpanReason
 from staticgroup.core.evidence.run import ContainerRun, RunEnd
 from staticgroup.core.findings.seats import findings_of_seats
-from staticgroup.core.group import GroupType, MemberView
+from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
 from staticgroup.core.guards import Guard
 from staticgroup.core.ids.collisions import Collision
 from staticgroup.core.plan import Plan, plan, reads_needed
@@ -22,6 +22,7 @@ from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import FreshRead, History, ReleaseRecord, SeatMemory, Snapshot
 from unit.core.builders import (
     NOW_S,
+    SCOPE,
     checkpoint,
     departure,
     evidence,
@@ -48,7 +49,7 @@ def end(**changes: Any) -> RunEnd:
 
 
 def run(container: str = "app", **changes: Any) -> ContainerRun:
-    values: dict[str, Any] = {"container": container, "container_id": "containerd://app-b", "restart_count": 1, "end": end()}
+    values: dict[str, Any] = {"container": container, "container_id": "containerd://app-b", "restart_count": 1, "end": end(), "first_began_at_s": NOW_S - 3600}
     return ContainerRun(**(values | changes))
 
 
@@ -245,8 +246,29 @@ def test_doubt_of_one_end_is_a_doubt_of_all() -> None:
 # c. every container that can hold the id ---------------------------------------------------------------------------
 
 
-def test_container_that_goes_on_may_be_the_members() -> None:
-    assert is_silent(planned(crash(crashed_pod(run(), run("second", end=None)))))
+def test_container_that_goes_on_may_be_the_members_and_is_named() -> None:
+    decided = planned(crash(crashed_pod(run(), run("second", end=None))))
+    assert only_guard(decided) == ReleaseGuard.PROCESS_MAY_LIVE
+    (told,) = findings_of_seats(decided, crash(), ())
+    assert "container second can hold this id too" in told.text
+    assert told.text.endswith("kubectl -n shop delete pod web-0")
+
+
+def test_container_that_can_only_hold_another_id_says_nothing_of_this_one() -> None:
+    """Two consumers in two containers, each with an id of its own: the one crashes, the other goes on."""
+    pod = crashed_pod(run(only_ids=frozenset({id_of(0)})), run("second", end=None, only_ids=frozenset({f"web-0b.{SCOPE}"})))
+    assert released(planned(crash(pod))) == [GHOST]
+
+
+def test_what_may_live_is_told_only_until_its_session_would_be_over() -> None:
+    """After that a member that is there proves itself that it lives, as when only a sidecar was restarted."""
+    pod = crashed_pod(run(), run("second", end=None))
+    for ended_s, is_told in ((NOW_S - 54, True), (NOW_S - 56, False)):
+        early = replace(pod, runs_seen=(run(end=end(finished_at_s=ended_s)), run("second", end=None)))
+        bounds = BrokerBounds(sessions={GroupType.CONSUMER: SessionBounds(min_ms=45_000, max_ms=60_000, group_ms=45_000)})
+        decided = planned(crash(early, bounds=bounds), remembered(NOW_S - 900))
+        assert (decided.locked_out != ()) is is_told
+        assert decided.releases == ()
 
 
 def test_pod_of_which_no_run_was_seen_is_left_alone() -> None:
@@ -266,16 +288,37 @@ def test_member_that_was_never_described_before_is_left_alone() -> None:
     assert is_silent(planned(memory=history()))
 
 
-def test_member_that_was_described_less_than_the_margin_before_the_end_is_left_alone() -> None:
-    assert is_silent(planned(memory=remembered(ENDED_S - MARGIN_S + 0.1)))
+def test_member_that_was_described_less_than_the_margin_before_the_end_is_only_named() -> None:
+    decided = planned(memory=remembered(ENDED_S - MARGIN_S + 0.1))
+    assert only_guard(decided) == ReleaseGuard.PROCESS_MAY_LIVE
+    assert "less than 10 s before that" in decided.locked_out[0].text
     assert is_silent(planned(memory=remembered(ENDED_S + 1)))
 
 
 def test_every_end_is_later_than_the_member() -> None:
     """A container that ended before may have started the member again since."""
     early = run("second", end=end(finished_at_s=ENDED_S - 60))
-    assert is_silent(planned(crash(crashed_pod(run(), early))))
+    assert only_guard(planned(crash(crashed_pod(run(), early)))) == ReleaseGuard.PROCESS_MAY_LIVE
     assert released(planned(crash(crashed_pod(run(), early)), remembered(ENDED_S - 60 - MARGIN_S))) == [GHOST]
+
+
+def test_member_that_was_there_before_its_pod_first_ran_is_not_its_member() -> None:
+    """Somebody else with a copied id has taken the seat before the pod was made, and lives."""
+    began_s = NOW_S - 300
+    pod = crashed_pod(run(first_began_at_s=began_s))
+    decided = planned(crash(pod), remembered(began_s - 1))
+    assert only_guard(decided) == ReleaseGuard.OLDER_THAN_POD
+    assert "find who else uses this id" in decided.locked_out[0].text
+    assert released(planned(crash(pod), remembered(began_s + 1))) == [GHOST]
+
+
+def test_run_of_which_nobody_told_when_it_began_is_younger_than_every_member() -> None:
+    assert only_guard(planned(crash(crashed_pod(run(first_began_at_s=None))))) == ReleaseGuard.OLDER_THAN_POD
+
+
+def test_any_container_that_can_hold_the_id_may_have_been_the_members_first() -> None:
+    pod = crashed_pod(run(first_began_at_s=NOW_S - 100), run("second", first_began_at_s=NOW_S - 300))
+    assert released(planned(crash(pod), remembered(NOW_S - 200))) == [GHOST]
 
 
 def test_another_member_is_not_older_because_its_predecessor_was() -> None:
@@ -305,6 +348,28 @@ def test_member_that_is_described_first_after_an_end_was_heard_of_is_not_older_b
 
 def test_members_of_classic_groups_are_not_remembered() -> None:
     assert planned(departure(), history()).history.seats.get(id_of(0), SeatMemory()).described == ()
+
+
+def test_crash_is_dated_by_the_end_that_locked_the_seat_not_by_each_start_that_was_refused_since() -> None:
+    first = planned(crashRelease="Report")
+    refused = crash(crashed_pod(run(restart_count=2, end=end(container_id="containerd://app-b", finished_at_s=NOW_S + 20, received_at_s=NOW_S + 20))))
+    later = plan(spec(protocol="Auto"), replace(refused, described_at_s=NOW_S + 21), first.history, NOW_S + 21)
+    assert only_guard(later) == ReleaseGuard.REPORT_ONLY
+    assert later.locked_out[0].text == first.locked_out[0].text
+    # Of the next ghost of the seat it is another one.
+    other = replace(refused, group=consumers(member(0, "m9", member_epoch=5)), described_at_s=NOW_S + 21)
+    memory = replace(first.history, seats={id_of(0): replace(first.history.seats[id_of(0)], described=(("m9", NOW_S),))})
+    again = plan(spec(protocol="Auto"), other, memory, NOW_S + 21)
+    assert "2027-01-15T08:00:20Z" in again.locked_out[0].text
+
+
+def test_crash_that_is_proven_after_it_was_doubted_is_dated_anew() -> None:
+    """The first end was of the one container, and the member may have been of the other, which ended later."""
+    doubted = plan(spec(protocol="Auto"), crash(crashed_pod(run(), run("second", end=None))), remembered(), NOW_S)
+    later = run("second", end=end(finished_at_s=NOW_S + 20, received_at_s=NOW_S + 20))
+    proven = plan(spec(protocol="Auto"), crash(crashed_pod(run(), later), described_at_s=NOW_S + 21), doubted.history, NOW_S + 21)
+    assert only_guard(proven) == ReleaseGuard.REPORT_ONLY
+    assert "2027-01-15T08:00:20Z" in proven.locked_out[0].text
 
 
 # e. the order ------------------------------------------------------------------------------------------------------

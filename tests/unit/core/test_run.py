@@ -8,7 +8,7 @@ import pytest
 
 from staticgroup.core.evidence.certificate import STATUS_UNKNOWN
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, NodeView, PodVersion
-from staticgroup.core.evidence.run import ContainerRun, RunEnd, every_end, followed
+from staticgroup.core.evidence.run import ContainerRun, RunEnd, every_end, followed, holders
 from unit.core.builders import NODE, NOW_S
 
 from .crashes import ENDED_S, backs_off, crashed, over, runs, shows
@@ -225,3 +225,36 @@ def test_end_whose_writing_has_no_time_is_doubted() -> None:
 def test_end_that_is_heard_of_late_is_doubted() -> None:
     assert doubt(shows(crashed()), now_s=ENDED_S + 30) == ""
     assert "30 s late" in doubt(shows(crashed()), now_s=ENDED_S + 30.5)
+
+
+# which id a container may hold ----------------------------------------------------------------------------------------
+
+
+def named(*found: ContainerRun) -> list[str]:
+    return [run.container for run in found]
+
+
+def test_container_is_asked_for_the_ids_that_it_carries_and_for_what_its_client_makes_of_them() -> None:
+    known = seen(shows(runs(only_ids=frozenset({"web-0"})), runs("second", only_ids=frozenset({"web-0b"})), runs("third")))
+    assert named(*holders(known, "web-0")) == ["app", "third"]
+    assert named(*holders(known, "web-0-1")) == ["app", "third"]
+    assert named(*holders(known, "web-0b")) == ["second", "third"]
+
+
+def test_id_that_one_version_allows_to_a_container_none_takes_back() -> None:
+    known = seen(shows(runs(only_ids=frozenset({"a"}))), shows(runs(only_ids=frozenset({"b"}))), shows(runs(may_hold_id=False)))
+    assert named(*holders(known, "a")) == named(*holders(known, "b")) == ["app"]
+    assert named(*holders(known, "c")) == []
+    assert named(*holders(seen(shows(runs(only_ids=frozenset({"a"}))), shows(runs())), "c")) == ["app"]
+    assert named(*holders(seen(shows(runs()), shows(runs(only_ids=frozenset({"a"})))), "c")) == ["app"]
+
+
+# when it first ran -------------------------------------------------------------------------------------------------------
+
+
+def test_first_run_of_a_container_that_was_seen_is_dated_once() -> None:
+    first = seen(shows(runs()))
+    assert [run.first_began_at_s for run in first] == [NOW_S - 300]
+    later = seen(shows(runs()), shows(runs(run="b", restarts=1, after="a")))
+    assert [run.first_began_at_s for run in later] == [NOW_S - 300]
+    assert [run.first_began_at_s for run in seen(shows(crashed()), shows(runs(run="b", restarts=1, after="a")))] == [NOW_S]

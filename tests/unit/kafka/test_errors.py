@@ -80,6 +80,15 @@ def test_remedy_for_a_missing_right_names_no_tool_that_a_vendor_may_not_have(api
     assert [v.text for v in denied if not v.text.endswith("; grant it with an ACL")] == []
 
 
+def test_broker_that_takes_no_instance_id_in_a_streams_group_is_too_old_for_it() -> None:
+    problem = problem_of(Api.STREAMS_GROUP_HEARTBEAT, 42, group_id="orders")
+    assert problem.kind is KafkaProblemKind.BROKER_TOO_OLD
+    assert "upgrade the brokers" in problem.message
+    assert "Kafka 4.4" in problem.message
+    assert "report" not in problem.message
+    assert "please report this" in problem_of(Api.LEAVE_GROUP, 42, group_id="orders").message
+
+
 def test_group_id_with_braces_is_shown_as_it_is() -> None:
     assert "'{group}{x}'" in problem_of(Api.LEAVE_GROUP, 30, group_id="{group}{x}").missing_acl
 

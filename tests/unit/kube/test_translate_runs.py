@@ -214,3 +214,52 @@ def test_every_container_of_a_pod_with_many_ids_may_hold_one(count: int) -> None
 def test_no_container_of_a_pod_without_ids_holds_one() -> None:
     (found,) = version(pod(instance_id=None)).required
     assert not found.may_hold_id
+
+
+# which one ---------------------------------------------------------------------------------------------------------------
+
+
+def ids_of(raw: Json) -> dict[str, set[str] | None]:
+    """By name, the only ids that each container may hold; None: any."""
+    return {c.name: set(c.only_ids) or None for c in version(raw).required if c.may_hold_id}
+
+
+def consumers(*containers: Json) -> Json:
+    raw = pod(instance_id=None, annotations={"x": "web-0.1a2b3c4d-x"})
+    raw["spec"]["containers"] = [{"name": f"c{n}"} | container for n, container in enumerate(containers)]
+    raw["spec"]["volumes"] = VOLUMES
+    return raw
+
+
+A = {"env": [{"name": "INSTANCE_ID", "value": "web-0.1a2b3c4d-a"}]}
+B = {"env": [POD_NAME, {"name": "OTHER_INSTANCE_ID", "value": "$(NAME).1a2b3c4d-b"}]}
+
+
+def test_each_of_two_consumers_in_a_pod_may_hold_its_own_id_only() -> None:
+    assert ids_of(consumers(A, B)) == {"c0": {"web-0.1a2b3c4d-a"}, "c1": {"web-0.1a2b3c4d-b"}}
+
+
+def test_container_with_two_ids_may_hold_both() -> None:
+    assert ids_of(consumers({"env": [*A["env"], *B["env"]]}, {})) == {"c0": {"web-0.1a2b3c4d-a", "web-0.1a2b3c4d-b"}}
+
+
+def test_container_that_can_make_the_id_of_its_neighbour_may_hold_it_too() -> None:
+    told = {"env": A["env"], "args": ["sh", "-c", "consume --instance-id=$(hostname).1a2b3c4d-b"]}
+    assert ids_of(consumers(told, B))["c0"] == {"web-0.1a2b3c4d-a", "web-0.1a2b3c4d-b"}
+    bare = {"env": [{"name": "INSTANCE_ID", "value": "web-0"}]}
+    assert ids_of(consumers(bare, B)) == {"c0": {"web-0"}, "c1": {"web-0", "web-0.1a2b3c4d-b"}}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"envFrom": [{"secretRef": {"name": "s"}}]},
+        {"env": [*A["env"], {"name": "X_INSTANCE_ID", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+        {"env": [*A["env"], {"name": "Y_INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['x']"}}}]},
+        {"volumeMounts": [{"name": "id", "mountPath": "/etc"}]},
+        {"env": [*A["env"], POD_NAME], "args": [f"--instance-id=$(NAME).1a2b3c4d {'-X' * 200}"]},
+    ],
+    ids=["envFrom", "of a Secret", "of an annotation", "file of the id", "too long to follow"],
+)
+def test_container_of_which_not_all_is_seen_or_fixed_may_hold_any_id(more: Json) -> None:
+    assert ids_of(consumers(A | more, B))["c0"] is None

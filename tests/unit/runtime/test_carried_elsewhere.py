@@ -155,3 +155,34 @@ async def test_leftover_of_a_deleted_staticgroup_whose_statefulset_has_another_o
     world.kafka.join("app-2", LIVING)
     await world.settled(3)
     assert LIVING not in dict(world.left)
+
+
+# what is told of a copy while its id is wanted ---------------------------------------------------------------------------
+
+
+def copies_told(world: OperatorWorld) -> list[tuple[str | None, str | None]]:
+    return [(e.instance_id, e.pod_name) for e in world.status.exceptions if e.reason == "IdCarriedTwice"]
+
+
+@pytest.mark.parametrize(("namespace", "name"), [("shop", "canary-0"), ("bill", "canary-0"), ("bill", "web-0"), ("shop", "web-debug")])
+async def test_second_workload_with_a_wanted_id_is_told_until_it_ends_and_nobody_is_removed(namespace: str, name: str) -> None:
+    world = await OperatorWorld().started()
+    assert copies_told(world) == []
+    start_in(world, namespace, name, "copy", world.id_of(0))
+    world.kafka.join(world.id_of(0), LIVING)
+    await world.settled(2)
+    assert copies_told(world) == [(world.id_of(0), "web-0")]
+    (told,) = [e for e in world.status.exceptions if e.reason == "IdCarriedTwice"]
+    assert f"pod {namespace}/{name} carries a copy of this id" in told.message
+    assert world.left == []
+    end_in(world, namespace, name, "copy", world.id_of(0))
+    await world.settled(2)
+    assert copies_told(world) == []
+
+
+async def test_pod_of_another_namespace_with_an_id_that_others_may_issue_is_not_told() -> None:
+    """Ids are of one group; whether that pod is in this one nobody knows."""
+    world = await OperatorWorld(identity={"template": "{podName}", "exclusive": True}).started()
+    start_in(world, "bill", "web-0", "copy", "web-0")
+    await world.settled(2)
+    assert copies_told(world) == []

@@ -222,9 +222,15 @@ class StaticGroupSpec(ApiModel):
 
     model_config = ruled(
         rule(
-            "self.crashRelease != 'Release' || self.protocol != 'Classic'",
+            "self.crashRelease != 'Release' || self.protocol != 'Classic' || self.role != 'Consumer'",
             "spec.crashRelease Release is for KIP-848 groups, and spec.protocol is Classic: set spec.crashRelease to Report, or "
             "spec.protocol to Auto or Consumer",
+            field_path=".crashRelease",
+        ),
+        rule(
+            "self.crashRelease != 'Release' || self.protocol != 'Classic' || self.role != 'Streams'",
+            "spec.crashRelease Release is for groups of the streams protocol (KIP-1071), and spec.protocol is Classic: set "
+            "spec.crashRelease to Report, or spec.protocol to Auto or Streams",
             field_path=".crashRelease",
         ),
         rule(

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ...api import remedies
-from ...api.identifiers import SEPARATORS
+from ...api.identifiers import may_become
 from .certificate import Certificate, RefusalReason, certify, certify_unbound
 from .pod import NodeView, PodVersion
 from .run import ContainerRun, followed
@@ -337,5 +337,5 @@ def _is_namesake(i: Incarnation, instance_id: str) -> bool:
 def _is_ruled_out(i: Incarnation, instance_id: str) -> bool:
     """True for a namesake of which every version was seen, each with ids that nobody can change while the pod lives."""
     # Whatever the spec expects of it, a client may append more to what its pod carries.
-    is_begun = any(instance_id.startswith(carried + separator) for carried in i.instance_ids for separator in SEPARATORS)
+    is_begun = any(may_become(carried, instance_id) for carried in i.instance_ids)
     return _is_namesake(i, instance_id) and i.from_birth and i.ids_are_fixed and not is_begun

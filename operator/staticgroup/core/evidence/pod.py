@@ -47,6 +47,7 @@ class ContainerView:
     finished_at: RFC 3339 text of `terminated.finishedAt`; "" when the status shows none.
     reason: reason of the current state; "" when none.
     may_hold_id: something in it shows an instance id, or may: a variable, an argument, `envFrom`, a file of an annotation.
+    only_ids: the only instance ids that it may hold, or begin the one that its client holds with; empty: any of its pod.
     restart_count: as its entry says.
     started_at_s: when the running one started by the node's clock, seconds since the Unix epoch; None unless it runs.
     last_end: None when the entry shows no end of any run.
@@ -58,6 +59,7 @@ class ContainerView:
     finished_at: str = ""
     reason: str = ""
     may_hold_id: bool = False
+    only_ids: frozenset[str] = frozenset()
     restart_count: int = 0
     started_at_s: float | None = None
     last_end: EndView | None = None

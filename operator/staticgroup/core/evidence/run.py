@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ...api.identifiers import may_become
 from .certificate import PHASE_MANAGERS_REFUSED, STATUS_UNKNOWN, kubelet_refusal
 from .pod import ContainerPhase, ContainerView, EndView, NodeView, PodVersion
 
@@ -50,6 +51,8 @@ class ContainerRun:
     container_id, restart_count: of the run that was seen running last; "" when none was, or another run may have followed.
     doubt: what the beginning of that run has shown of its node's clock; "" when nothing.
     end: None while no end of a run that was seen running is known.
+    only_ids: see `ContainerView`, of all versions.
+    first_began_at_s: when the first run that was seen running began by the node's clock; None when that is not told.
     """
 
     container: str
@@ -57,6 +60,8 @@ class ContainerRun:
     restart_count: int = 0
     doubt: str = ""
     end: RunEnd | None = None
+    only_ids: frozenset[str] = frozenset()
+    first_began_at_s: float | None = None
 
 
 def followed(
@@ -77,10 +82,15 @@ def followed(
     shown = {container.name: container for container in version.required}
     holders = (name for name, container in shown.items() if container.may_hold_id)
     runs = tuple(
-        _followed(before.get(name, ContainerRun(container=name)), shown.get(name), version, node, now_s)
+        _followed(_allowed(before.get(name), name, shown.get(name)), shown.get(name), version, node, now_s)
         for name in dict.fromkeys((*before, *holders))
     )
     return known if runs == known else runs
+
+
+def holders(runs: Iterable[ContainerRun], instance_id: str) -> tuple[ContainerRun, ...]:
+    """Return the runs of the containers that may hold one id; a client may have appended anything to what its container carries."""
+    return tuple(run for run in runs if not run.only_ids or any(may_become(i, instance_id) for i in run.only_ids))
 
 
 def every_end(runs: Iterable[ContainerRun]) -> tuple[RunEnd, ...]:
@@ -88,6 +98,16 @@ def every_end(runs: Iterable[ContainerRun]) -> tuple[RunEnd, ...]:
     ends = [run.end for run in runs]
     known = tuple(end for end in ends if end is not None)
     return known if len(known) == len(ends) else ()
+
+
+def _allowed(known: ContainerRun | None, name: str, shown: ContainerView | None) -> ContainerRun:
+    """Return what is known of a container, with the ids that it may hold now; what one version allows, none takes back."""
+    if known is None:
+        return ContainerRun(container=name, only_ids=shown.only_ids if shown is not None else frozenset())
+    if shown is None or not shown.may_hold_id:
+        return known
+    are_few = bool(known.only_ids and shown.only_ids)
+    return replace(known, only_ids=known.only_ids | shown.only_ids if are_few else frozenset())
 
 
 def _followed(
@@ -100,7 +120,10 @@ def _followed(
     if shown.phase is ContainerPhase.RUNNING:
         before = run.doubt if shown.container_id == run.container_id else ""
         doubt = before or _clock_doubt((shown.started_at_s,), version, now_s)
-        return replace(run, container_id=shown.container_id, restart_count=shown.restart_count, doubt=doubt, end=end)
+        first_s = shown.started_at_s if run.first_began_at_s is None else run.first_began_at_s
+        return replace(
+            run, container_id=shown.container_id, restart_count=shown.restart_count, doubt=doubt, end=end, first_began_at_s=first_s
+        )
     is_followed = end is not None and end.container_id == run.container_id
     return replace(run, end=end, container_id=run.container_id if is_followed else "")
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ...api import remedies
+from ...api.identifiers import may_become
 from ...api.resources.status import ExceptionKind
 from ..evidence.chain import Incarnation, IncarnationState, way_out
 from ..next_pods.injection import InjectionVerdict
 from ..plan import Plan
 from ..roles import CONNECT
-from ..seats import Standing
+from ..seats import SeatTable, Standing
 from ..snapshot import Snapshot
 from . import Finding, Subject
 from .connect import misaddressed
@@ -44,6 +45,7 @@ def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnati
             )
     if plan.table is not None:
         yield from misaddressed(plan.table)
+        yield from _copies(plan.table, snapshot)
     yield from _outsiders(plan)
 
 
@@ -72,6 +74,21 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             remedy=remedies.DIVIDE_IDS if is_silenced else way_to_id(snapshot, plan, pod.pod_name),
             subject=Subject(pod_name=pod.pod_name),
         )
+
+
+def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield the pods that carry a copy of a wanted id: of two processes with one id one is fenced or refused, whoever came first."""
+    for pod in snapshot.copies:
+        seat = next((seat for seat in table.wanted if any(may_become(i, seat.key) for i in pod.instance_ids)), None)
+        if seat is not None:
+            yield Finding(
+                kind=ExceptionKind.CONFLICTING,
+                reason="IdCarriedTwice",
+                sentence=f"pod {pod.namespace}/{pod.pod_name} carries a copy of this id, so it and {seat.pod_name} fence or refuse each "
+                "other; neither is removed",
+                remedy="give that pod an id of its own, or delete what makes it",
+                subject=Subject(instance_id=seat.key, pod_name=seat.pod_name),
+            )
 
 
 def _outsiders(plan: Plan) -> Iterator[Finding]:

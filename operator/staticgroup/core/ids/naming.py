@@ -46,6 +46,11 @@ class Naming:
         begun = (found[0] for s in self.schemes if (found := s.appended_to(instance_id)) is not None and found[0] <= INT32_MAX)
         return tuple(dict.fromkeys((*(o for o in made if o is not None), *begun)))
 
+    @property
+    def issues_scoped(self) -> bool:
+        """True when no other cluster, namespace or StaticGroup makes an id of the present template."""
+        return bool(self.scope and self.schemes) and self.scope in self.schemes[0].template
+
     def is_scoped(self, instance_id: str) -> bool:
         """True when no other cluster, namespace or StaticGroup makes an id: every template that makes it has the scope."""
         made_by = [s for s in self.schemes if s.ordinal_of(instance_id) is not None]

@@ -4,7 +4,7 @@ Source: `$(VAR)` expansion as in k8s.io/kubernetes/third_party/forked/golang/exp
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from sys import intern
 from typing import Final, NamedTuple
 
@@ -33,13 +33,22 @@ class Carried(NamedTuple):
     Attributes
     ----------
     are_fixed: see `PodVersion`; never when not all were looked at.
-    holders: names of the containers that may hold one, see `ContainerView`; all of them when not all were looked at, or when the
-        id is the name of the pod.
+    holders: by name, the containers that may hold one, each with the only ones that it may hold, see `ContainerView`; all of them
+        when not all were looked at, or when the id is the name of the pod.
     """
 
     instance_ids: frozenset[str]
     are_fixed: bool
-    holders: frozenset[str]
+    holders: Mapping[str, frozenset[str]]
+
+
+class _Holders(dict[str, frozenset[str]]):
+    """By name of a container, the only ids that it may hold; empty: any."""
+
+    def allow(self, name: str, *instance_ids: str) -> None:
+        """Note that a container may hold these ids too; without any, that it may hold whatever there is."""
+        known = self.get(name)
+        self[name] = frozenset() if not instance_ids or known == frozenset() else (known or frozenset()).union(instance_ids)
 
 
 def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> Carried:
@@ -52,17 +61,18 @@ def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> Carrie
             legal.add(value)
     annotated = frozenset(legal)
     shows_id, are_fixed = False, True
-    holders: set[str] = set()
+    holders = _Holders()
     for candidate, is_fixed in _environment_ids(metadata, spec, env_names, annotated, holders):
         if len(legal) == CARRIED_IDS_MAX:
-            return Carried(frozenset(legal), False, _names(spec))
+            return Carried(frozenset(legal), False, dict.fromkeys(_names(spec), frozenset[str]()))
         are_fixed = are_fixed and is_fixed
         if _is_legal_id(candidate):
             legal.add(candidate)
             shows_id = True
     shows_all = any(path == _ANNOTATIONS for _, path in _files_of_fields(spec))
-    holders.update(_mentioning(metadata, spec, legal, holders) if len(legal) <= SEARCHED_IDS_MAX else _names(spec))
-    return Carried(frozenset(legal), are_fixed and (shows_id or not (is_annotated or shows_all)), frozenset(holders))
+    for name, ids in _mentioning(metadata, spec, legal) if len(legal) <= SEARCHED_IDS_MAX else ((n, ()) for n in _names(spec)):
+        holders.allow(name, *ids)
+    return Carried(frozenset(legal), are_fixed and (shows_id or not (is_annotated or shows_all)), holders)
 
 
 def _names(spec: Json) -> frozenset[str]:
@@ -70,8 +80,8 @@ def _names(spec: Json) -> frozenset[str]:
     return frozenset(text_of(c, "name", f"spec.{kind}[]") for kind in KINDS for c in objects_of(spec, kind, "spec"))
 
 
-def _mentioning(metadata: Json, spec: Json, ids: set[str], known: set[str]) -> Iterator[str]:
-    """Yield the containers, beside those that are known, that may learn an id or make one of what they are told.
+def _mentioning(metadata: Json, spec: Json, ids: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the containers that may learn an id or make one of what they are told, each with these ids; none: any.
 
     Notes
     -----
@@ -79,12 +89,13 @@ def _mentioning(metadata: Json, spec: Json, ids: set[str], known: set[str]) -> I
     for one. What is typed in an ephemeral container, nobody sees.
     """
     name = text_of(metadata, "name", "metadata")
-    rests = [_rest_of(i, name) for i in ids]
+    rests = {i: _rest_of(i, name) for i in ids}
     for kind in KINDS if ids else ():
         for container in objects_of(spec, kind, "spec"):
             own_name = text_of(container, "name", f"spec.{kind}[]")
-            if own_name not in known and (kind == "ephemeralContainers" or _may_make(container, metadata, name, rests)):
-                yield own_name
+            made = () if kind == "ephemeralContainers" else _made(container, metadata, name, rests)
+            if made is not None:
+                yield own_name, made
 
 
 def _rest_of(instance_id: str, pod_name: str) -> tuple[str, ...]:
@@ -93,8 +104,10 @@ def _rest_of(instance_id: str, pod_name: str) -> tuple[str, ...]:
     return tuple(part for part in (instance_id.split(told) if told else [instance_id]) if part)
 
 
-def _may_make(container: Json, metadata: Json, pod_name: str, rests: list[tuple[str, ...]]) -> bool:
-    """Tell whether the variables and arguments of a container tell it all of an id but the name of its pod, or may do so."""
+def _made(
+    container: Json, metadata: Json, pod_name: str, rests: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...] | None:
+    """Return the ids of which the variables and arguments of a container tell it all but the name of its pod; (): any; None: none."""
     values = {name: value for name, value, _ in resolved_env(container, metadata) if value is not None}
     entries = objects_of(container, "env", "spec.containers[]")
     texts = [text_of(entry, "value", "spec.containers[].env[]") for entry in entries]
@@ -105,9 +118,10 @@ def _may_make(container: Json, metadata: Json, pod_name: str, rests: list[tuple[
     for text in texts:
         expanded = _expanded(text, values) if "$(" in text else ""
         if expanded is None or ("$(" in expanded and pod_name in expanded):
-            return True
+            return ()
         told.append(expanded)
-    return any(all(any(part in text for text in told) for part in rest) for rest in rests)
+    found = tuple(i for i, rest in rests.items() if all(any(part in text for text in told) for part in rest))
+    return found or None
 
 
 def names_an_id(variable: str) -> bool:
@@ -123,7 +137,7 @@ def names_an_id(variable: str) -> bool:
 
 
 def _environment_ids(
-    metadata: Json, spec: Json, env_names: frozenset[str], annotated: frozenset[str], holders: set[str]
+    metadata: Json, spec: Json, env_names: frozenset[str], annotated: frozenset[str], holders: _Holders
 ) -> Iterator[tuple[str, bool]]:
     """Yield whatever stands where an id may stand in the environment, and whether it is fixed; "" where it is not known.
 
@@ -133,7 +147,7 @@ def _environment_ids(
 
     Parameters
     ----------
-    holders: filled with the names of the containers that may hold one.
+    holders: filled with the containers that may hold one.
     """
     files = tuple(_files_of_fields(spec))
     for kind in KINDS:
@@ -144,14 +158,14 @@ def _environment_ids(
             for name, value, is_fixed in resolved_env(container, metadata):
                 if name in env_names or names_an_id(name) or value in annotated or name in reads:
                     carries = True
-                    holders.add(own_name)
+                    holders.allow(own_name, *([value] if is_fixed and value and _is_legal_id(value) else []))
                     yield value or "", is_fixed
             if objects_of(container, "envFrom", f"spec.{kind}[]"):
-                holders.add(own_name)
+                holders.allow(own_name)
                 yield "", False
             mounted = {text_of(m, "name", "volumeMounts[]") for m in objects_of(container, "volumeMounts", f"spec.{kind}[]")}
             if any(name in mounted for name, path in files if path == _ANNOTATIONS or path.startswith(_OF_AN_ID)):
-                holders.add(own_name)
+                holders.allow(own_name)
             if carries and any(name in mounted for name, path in files if path == _ANNOTATIONS):
                 yield "", False
     if any(path.startswith(_OF_AN_ID) for _, path in files):

@@ -3,7 +3,7 @@
 Source: Pod of the core/v1 API.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from sys import intern
 
@@ -147,7 +147,7 @@ def _shows_a_run(entry: Json) -> bool:
 
 
 def _required_containers(
-    spec: Json, statuses: dict[str, list[Json]], holders: frozenset[str]
+    spec: Json, statuses: dict[str, list[Json]], holders: Mapping[str, frozenset[str]]
 ) -> tuple[ContainerView, ...]:
     """List every container that may hold a client: containers, sidecars, ephemeral containers."""
     return (
@@ -162,17 +162,20 @@ def _init_containers(spec: Json, *, is_sidecar: bool) -> list[Json]:
     return [c for c in objects_of(spec, "initContainers", "spec") if (c.get("restartPolicy") == "Always") == is_sidecar]
 
 
-def _views(containers: Iterable[Json], entries: Iterable[Json], holders: frozenset[str]) -> tuple[ContainerView, ...]:
+def _views(
+    containers: Iterable[Json], entries: Iterable[Json], holders: Mapping[str, frozenset[str]]
+) -> tuple[ContainerView, ...]:
     """View containers of the spec by the status entries of the list that belongs to them."""
     by_name = {text_of(entry, "name", "status"): entry for entry in entries}
     names = (intern(required_text_of(container, "name", "spec.containers[]")) for container in containers)
-    return tuple(_container_view(name, by_name.get(name), name in holders) for name in names)
+    return tuple(_container_view(name, by_name.get(name), holders.get(name)) for name in names)
 
 
-def _container_view(name: str, entry: Json | None, may_hold_id: bool) -> ContainerView:
-    """Read one status entry; `running` wins over everything else it may say."""
+def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -> ContainerView:
+    """Read one status entry; `running` wins over everything else it may say. `ids` that it may hold; empty: any; None: none."""
+    may_hold_id, only_ids = ids is not None, ids or frozenset()
     if entry is None:
-        return ContainerView(name=name, phase=ContainerPhase.ABSENT, may_hold_id=may_hold_id)
+        return ContainerView(name=name, phase=ContainerPhase.ABSENT, may_hold_id=may_hold_id, only_ids=only_ids)
     path = f"status[{name}]"
     state = object_of(entry, "state", path)
     restart_count = whole_of(entry, "restartCount", path)
@@ -185,6 +188,7 @@ def _container_view(name: str, entry: Json | None, may_hold_id: bool) -> Contain
             phase=ContainerPhase.RUNNING,
             container_id=text_of(entry, "containerID", path),
             may_hold_id=may_hold_id,
+            only_ids=only_ids,
             restart_count=restart_count,
             started_at_s=_time_s(running.get("startedAt")),
             last_end=_end_view(earlier),
@@ -197,6 +201,7 @@ def _container_view(name: str, entry: Json | None, may_hold_id: bool) -> Contain
             finished_at=text_of(terminated, "finishedAt", f"{path}.state.terminated"),
             reason=text_of(terminated, "reason", f"{path}.state.terminated"),
             may_hold_id=may_hold_id,
+            only_ids=only_ids,
             restart_count=restart_count,
             last_end=_end_view(terminated),
         )
@@ -208,6 +213,7 @@ def _container_view(name: str, entry: Json | None, may_hold_id: bool) -> Contain
         container_id=text_of(entry, "containerID", path),
         reason=text_of(waiting, "reason", "waiting"),
         may_hold_id=may_hold_id,
+        only_ids=only_ids,
         restart_count=restart_count,
         last_end=_end_view(earlier),
     )
