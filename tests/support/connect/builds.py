@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from support.devcluster.agent_image import agent_jar
+from support.devcluster.agent_image import JAR, agent_jar
 from support.devcluster.java_application import TOOLS
 from support.devcluster.kafka_jars import (
     MAVEN_TIMEOUT_S,
@@ -27,6 +27,7 @@ from support.devcluster.kafka_jars import (
 
 HERE = Path(__file__).parent
 AGENT = HERE.parents[2] / "operator" / "connect_agent"
+AGENT_JAR = JAR
 DEFAULT_VERSION = "4.3.1"
 
 
