@@ -1,18 +1,20 @@
 # The operator's image: the package and its locked dependencies on a slim Python, and the agent of Connect workers.
 # BASE_IMAGE is any image with Python 3.11 or newer, its venv module and certificate authorities.
-# MAVEN_IMAGE is any image with Maven and a JDK 17 or newer. AGENT_IMAGE is any image or stage that has the agent of Connect workers
-# as /agent/staticgroup-connect-agent.jar; by default it is built here.
+# MAVEN_IMAGE is any image with Maven and a JDK 17 or newer, which build the agent of Connect workers; one that has it as
+# /agent/staticgroup-connect-agent.jar needs neither.
 ARG BASE_IMAGE=python:3.11-slim
 ARG MAVEN_IMAGE=maven:3.9-eclipse-temurin-17
-ARG AGENT_IMAGE=agent-from-source
 
-FROM ${MAVEN_IMAGE} AS agent-from-source
+FROM ${MAVEN_IMAGE} AS agent
 WORKDIR /build
 COPY operator/connect_agent/pom.xml .
 COPY operator/connect_agent/src/main src/main
-RUN mvn -B -q -Dmaven.test.skip=true package && mkdir /agent && cp target/staticgroup-connect-agent.jar /agent/
-
-FROM ${AGENT_IMAGE} AS agent
+RUN set -e; \
+    if [ ! -f /agent/staticgroup-connect-agent.jar ]; then \
+      mvn -B -q -Dmaven.test.skip=true package; \
+      mkdir /agent; \
+      cp target/staticgroup-connect-agent.jar /agent/; \
+    fi
 
 FROM ${BASE_IMAGE} AS build
 WORKDIR /build

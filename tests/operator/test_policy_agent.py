@@ -132,6 +132,12 @@ def test_options_that_cannot_be_extended_keep_the_agent_out_whole(
     assert env_of(pod, "connect") == [*IDS, *env]
 
 
+def test_options_that_may_come_from_elsewhere_are_not_replaced_in_debeziums_image_either(lab: Lab) -> None:
+    workers(lab, "elsewhere", preset="Debezium")
+    assert agent_of(admitted(lab, worker(lab, "elsewhere"))) == all_of_it(OPTION)
+    assert agent_of(admitted(lab, worker(lab, "elsewhere", container=FROM_ELSEWHERE))) == nothing_but()
+
+
 def test_options_as_text_win_over_those_from_elsewhere(lab: Lab) -> None:
     """As they do for the kubelet."""
     workers(lab, "both")
@@ -282,6 +288,15 @@ def test_it_passes_where_restricted_pods_are_enforced(lab: Lab) -> None:
         assert NAME not in refused.stderr
     finally:
         lab.kubectl.must(*label, "pod-security.kubernetes.io/enforce-")
+
+
+def test_a_guaranteed_pod_stays_one(lab: Lab) -> None:
+    workers(lab, "guaranteed")
+    size = {"cpu": "1", "memory": "1Gi"}
+    body = worker(lab, "guaranteed", EMPTY, container={"resources": {"requests": size, "limits": size}})
+    pod = admitted(lab, body)
+    assert agent_of(pod) == all_of_it(OPTION)
+    assert pod["status"]["qosClass"] == "Guaranteed"
 
 
 def test_the_largest_worker_stays_within_the_cost_that_the_api_server_allows(lab: Lab) -> None:

@@ -1,7 +1,7 @@
 """The agent of Connect workers as a jar, and as an image that the operator's build takes it from.
 
 The one idea: the jar is built by this machine's Maven, with its settings, because no image with Maven can be pulled where there is no
-registry; a Dockerfile takes it through `ARG AGENT_IMAGE`, in place of the stage that builds it.
+registry; a Dockerfile takes it through `ARG MAVEN_IMAGE`, and finds that there is nothing to build.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from .base_image import base_image
 from .buildah import buildah, is_stored
 from .cache import built, cache_directory, digest, file_lock
 from .kafka_jars import MAVEN_TIMEOUT_S, Report, ensure_tools
@@ -17,7 +18,6 @@ from .progress import say, step
 
 JAR = "staticgroup-connect-agent.jar"
 TOOLS = {"mvn": "maven", "javac": "openjdk-17-jdk-headless"}
-_CONTAINERFILE = f"FROM scratch\nCOPY {JAR} /agent/\n"
 
 
 def agent_jar(project: Path, report: Report = say) -> Path:
@@ -60,17 +60,19 @@ def agent_jar(project: Path, report: Report = say) -> Path:
 
 
 def agent_image(project: Path) -> str:
-    """Return the reference of an image in the cache's image store that holds nothing but the jar; `project` as for `agent_jar`."""
-    jar = agent_jar(project)
-    reference = f"localhost/{jar.parent.name}"
+    """Return the reference of an image in the cache's store: the base image with the jar; `project` as for `agent_jar`."""
+    jar, base = agent_jar(project), base_image()
+    recipe = f"FROM {base}\nCOPY {JAR} /agent/\n"
+    key = digest(jar, recipe)
+    reference = f"localhost/connect-agent:{key}"
 
     def assemble(folder: Path) -> None:
         shutil.copy(jar, folder / JAR)
-        (folder / "Containerfile").write_text(_CONTAINERFILE)
+        (folder / "Containerfile").write_text(recipe)
 
-    context = built(f"image-context-{jar.parent.name}", assemble)
-    with file_lock(cache_directory() / f".{jar.parent.name}-store.lock"):
+    context = built(f"connect-agent-context-{key}", assemble)
+    with file_lock(cache_directory() / f".connect-agent-store-{key}.lock"):
         if not is_stored(reference):
             with step(f"build image {reference}"):
-                buildah(["build", f"--file={context / 'Containerfile'}", f"--tag={reference}", str(context)])
+                buildah(["build", "--pull-never", f"--file={context / 'Containerfile'}", f"--tag={reference}", str(context)])
     return reference

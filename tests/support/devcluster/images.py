@@ -82,8 +82,8 @@ def build_image(
     dockerfile
         By default `Dockerfile` in the context.
     build_arguments
-        Values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given, `AGENT_IMAGE` one with the
-        agent of Connect workers that is in the context.
+        Values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given, `MAVEN_IMAGE` one that
+        has the agent of Connect workers as this machine's Maven built it.
     ignore
         Names directly in the context that are not part of it, besides those that `.dockerignore` names.
 
@@ -96,8 +96,8 @@ def build_image(
     arguments = dict(build_arguments or {})
     if "BASE_IMAGE" not in arguments and re.search(r"^ARG BASE_IMAGE\b", recipe.read_text(), re.MULTILINE):
         arguments["BASE_IMAGE"] = base_image()
-    if "AGENT_IMAGE" not in arguments and re.search(r"^ARG AGENT_IMAGE\b", recipe.read_text(), re.MULTILINE):
-        arguments["AGENT_IMAGE"] = agent_image(context / "operator" / "connect_agent")
+    if "MAVEN_IMAGE" not in arguments and re.search(r"^ARG MAVEN_IMAGE\b", recipe.read_text(), re.MULTILINE):
+        arguments["MAVEN_IMAGE"] = agent_image(context / "operator" / "connect_agent")
     excluded = {*ignore, *_ignored(context)}
     parts: list[str | bytes | Path] = [tag, recipe, json.dumps(arguments, sort_keys=True)]
     for path in sorted(context.iterdir()):
