@@ -1,6 +1,20 @@
-# The operator's image: the package and its locked dependencies on a slim Python, nothing else.
+# The operator's image: the package and its locked dependencies on a slim Python, and the agent of Connect workers.
 # BASE_IMAGE is any image with Python 3.11 or newer, its venv module and certificate authorities.
+# MAVEN_IMAGE is any image with Maven and a JDK 17 or newer, which build the agent of Connect workers; one that has it as
+# /agent/staticgroup-connect-agent.jar needs neither.
 ARG BASE_IMAGE=python:3.11-slim
+ARG MAVEN_IMAGE=maven:3.9-eclipse-temurin-17
+
+FROM ${MAVEN_IMAGE} AS agent
+WORKDIR /build
+COPY operator/connect_agent/pom.xml .
+COPY operator/connect_agent/src/main src/main
+RUN set -e; \
+    if [ ! -f /agent/staticgroup-connect-agent.jar ]; then \
+      mvn -B -q -Dmaven.test.skip=true package; \
+      mkdir /agent; \
+      cp target/staticgroup-connect-agent.jar /agent/; \
+    fi
 
 FROM ${BASE_IMAGE} AS build
 WORKDIR /build
@@ -28,6 +42,8 @@ LABEL org.opencontainers.image.title="staticgroup" \
 RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/local/lib/python3*/ensurepip \
       /usr/lib/python3*/ensurepip /usr/share/python-wheels /usr/lib/python3/dist-packages/pip*
 COPY --from=build /opt/staticgroup /opt/staticgroup
+# Copied into Connect workers' pods by an init container; nothing here runs it.
+COPY --from=agent /agent/staticgroup-connect-agent.jar /opt/staticgroup/agent/staticgroup-connect-agent.jar
 ENV PATH=/opt/staticgroup/bin:/usr/local/bin:/usr/bin:/bin \
     HOME=/tmp \
     PYTHONDONTWRITEBYTECODE=1 \

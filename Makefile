@@ -75,7 +75,7 @@ soak: $(STAMP) ## More schedules: make soak N=5000
 	$(BIN)/python -m simulator soak --schedules $(N)
 
 .PHONY: connect
-connect: $(STAMP) ## The Connect agent: its own tests, and real workers that are rolled with and without it
+connect: $(STAMP) ## The Connect agent: its own tests, and what its jar says of real versions of Connect; LONG_DRILLS=1 rolls workers too
 	PYTHONPATH=tests $(BIN)/python -m support.suites connect
 
 .PHONY: pipeline

@@ -1,4 +1,4 @@
-"""Rolling restarts of real Connect workers, with the agent and as they come."""
+"""Rolling restarts of real Connect workers on loopback, with the agent and as they come; in pods: tests/e2e/test_connect.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.connect.rolls import NAMES, TASK_COUNT, assert_quiet, roll, running
 from support.connect.workers import GroupSettings
 from support.devcluster.kafka_broker import Brokers
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.long]
 
 STOCK_DELAY_MS = 15_000
 

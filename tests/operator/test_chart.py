@@ -1,6 +1,7 @@
 """Hold what the chart renders against what it promises: settings, CRDs, injection, network."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -135,10 +136,41 @@ def injection(manifests: list[Manifest]) -> list[Manifest]:
 def test_policy_is_the_generated_one() -> None:
     generated = list(yaml.safe_load_all((CHART / "files" / "policy.yaml").read_text()))
     found = injection(render("default"))
-    assert [(each["metadata"]["name"], each["spec"]) for each in found] == [
-        (each["metadata"]["name"], each["spec"]) for each in generated
+    assert [(each["metadata"]["name"], without_image(each["spec"])) for each in found] == [
+        (each["metadata"]["name"], without_image(each["spec"])) for each in generated
     ]
     assert found[0]["spec"]["failurePolicy"] == "Ignore"
+
+
+def image_in(spec: dict[str, Any]) -> tuple[str, ...]:
+    """What the policy says of the image that brings the agent of Connect workers."""
+    return tuple(each["expression"] for each in spec["variables"] if each["name"] in ("agentImage", "agentPullPolicy"))
+
+
+def without_image(spec: dict[str, Any]) -> dict[str, Any]:
+    said = [each for each in spec.get("variables", []) if each["name"] not in ("agentImage", "agentPullPolicy")]
+    return spec | ({"variables": said} if said else {})
+
+
+DIGEST = f"sha256:{'a' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("options", "image"),
+    [
+        ((), "'localhost/staticgroup:0.1.0'"),
+        (("--set", "image.repository=registry.example/sg,image.tag=v1"), "'registry.example/sg:v1'"),
+        (("--set", f"image.repository=registry.example/sg,image.tag=v1,image.digest={DIGEST}"), f"'registry.example/sg@{DIGEST}'"),
+    ],
+    ids=["default", "tag", "digest"],
+)
+def test_policy_brings_the_agent_with_the_operators_own_image(options: tuple[str, ...], image: str) -> None:
+    manifests = render("default", *options)
+    (pod,) = [each["spec"]["template"]["spec"] for each in of_kind(manifests, "Deployment")]
+    assert image_in(injection(manifests)[0]["spec"]) == (image, "'IfNotPresent'")
+    assert image == f"'{pod['containers'][0]['image']}'"
+    always = injection(render("default", *options, "--set", "image.pullPolicy=Always"))
+    assert image_in(always[0]["spec"]) == (image, "'Always'")
 
 
 def test_failure_policy_is_a_choice() -> None:

@@ -92,6 +92,7 @@ def _injected(ids: int, env: int) -> durable.Injected:
             durable.InjectedEnv(container="app", name=f"ID_{n}", annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", value=f"$(POD)-{n}")
             for n in range(env)
         ],
+        worker=durable.InjectedWorker(container="app", agent=True, options_may_be_absent=True, host_variable="ADVERTISED_HOST_NAME"),
     )
 
 

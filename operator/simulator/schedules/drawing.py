@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from coordinator_model.base.settings import BrokerSettings
 from staticgroup.api.identifiers import SuffixStyle
 from staticgroup.api.protocols import ProtocolChoice
-from staticgroup.api.resources.identity import IMPLIED_SUFFIXES, InjectionMethod, Preset
+from staticgroup.api.resources.identity import IMPLIED_SUFFIXES, AgentSource, InjectionMethod, Preset
 from staticgroup.api.resources.staticgroup import SUFFIXES_OF_STREAMS, CrashRelease, Mode, RemovalPolicy, TimeoutMode
 from staticgroup.api.roles import RoleChoice
 
@@ -32,9 +32,11 @@ PRESETS = {
     Preset.SPRING_BOOT: 1.0,
     Preset.QUARKUS: 1.0,
     Preset.KAFKA_STREAMS: 1.0,
-    Preset.CONNECT: 1.0,
+    Preset.CONNECT: 0.5,
+    Preset.DEBEZIUM: 0.5,
     Preset.CUSTOM: 1.0,
 }
+PRESETS_OF_WORKERS = (Preset.CONNECT, Preset.DEBEZIUM)
 SUFFIXES = {
     SuffixStyle.NONE: 4.0,
     SuffixStyle.AUTO: 2.0,
@@ -143,7 +145,7 @@ def draw_team(rng: Random, *, protocol: str, session_s: int, has_policy: bool, h
     """Draw what the first team writes."""
     suffix = pick(rng, SUFFIXES)
     method, preset = pick(rng, METHODS), pick(rng, PRESETS)
-    if preset is Preset.CONNECT:
+    if preset in PRESETS_OF_WORKERS:
         preset, suffix = (preset, SuffixStyle.AUTO) if protocol == "classic" else (Preset.GENERIC, suffix)
     threads = _threads(rng, suffix, preset)
     mode = pick(rng, MODES)
@@ -180,7 +182,9 @@ def draw_team(rng: Random, *, protocol: str, session_s: int, has_policy: bool, h
         "identity": identity,
         "removal": _removal(rng),
     }
-    if preset is Preset.CONNECT:
+    if preset is Preset.DEBEZIUM and method is not InjectionMethod.NONE:
+        identity["agent"] = AgentSource.INJECT.value
+    if preset in PRESETS_OF_WORKERS:
         spec |= {"role": RoleChoice.CONNECT.value, "protocol": ProtocolChoice.CLASSIC.value}
     spec["crashRelease"] = _crash_release(rng, spec["protocol"]).value
     if protocol == "classic" and preset is Preset.KAFKA_STREAMS and suffix in SUFFIXES_OF_STREAMS:

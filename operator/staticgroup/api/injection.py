@@ -14,8 +14,8 @@ from typing import Final
 
 from . import names
 from .identifiers import SuffixStyle
-from .resources.durable import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod
-from .resources.identity import IMPLIED_SUFFIXES, EnvEntry, Identity, Preset
+from .resources.durable import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod, InjectedWorker
+from .resources.identity import IMPLIED_SUFFIXES, AgentSource, EnvEntry, Identity, Preset
 from .resources.staticgroup import StaticGroupSpec
 from .roles import RoleChoice
 
@@ -35,6 +35,8 @@ class EnvNames:
 
 
 _POD_NAME: Final = "{podName}"
+_DEBEZIUM_HOST: Final = "ADVERTISED_HOST_NAME"
+"""Of which the entry point of Debezium's image makes rest.advertised.host.name; without it, it takes the pod's address."""
 _CONSTANT: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
@@ -83,7 +85,7 @@ def env_names(preset: Preset) -> EnvNames | None:
             return _names_of("SPRING_KAFKA_CONSUMER_PROPERTIES")
         case Preset.KAFKA_STREAMS:
             return _names_of("KAFKA_STREAMS")
-        case Preset.CONNECT:  # Settings of connect_agent
+        case Preset.CONNECT | Preset.DEBEZIUM:  # Settings of connect_agent
             return EnvNames(
                 instance_id="STATICGROUP_CONNECT_INSTANCE_ID", session_timeout="STATICGROUP_CONNECT_SESSION_TIMEOUT_MS"
             )
@@ -216,6 +218,31 @@ def resolve_injected(
             InjectedId(annotation=names.instance_id_annotation(suffix), suffix=suffix) for suffix in env_suffixes(identity)
         ],
         env=_variables(identity, id_template, has_timeout=session_timeout_ms is not None),
+        worker=_worker(identity),
+    )
+
+
+def options_may_be_absent(identity: Identity) -> bool:
+    """Tell whether KAFKA_OPTS may be written into a container that has none: whether its image is known to set none.
+
+    Notes
+    -----
+    A variable of a pod replaces that of its image. Debezium's images set none (Dockerfiles kafka and connect-base), and what
+    their entry point adds, it adds to what it finds; of any other image only its user knows.
+    """
+    return identity.preset is Preset.DEBEZIUM
+
+
+def _worker(identity: Identity) -> InjectedWorker | None:
+    """Resolve what a Connect worker's container receives besides its variables; None where it is nothing."""
+    is_injected, is_debezium = identity.agent is AgentSource.INJECT, identity.preset is Preset.DEBEZIUM
+    if not is_injected and not is_debezium:
+        return None
+    return InjectedWorker(
+        container=identity.container or "",
+        agent=is_injected,
+        options_may_be_absent=options_may_be_absent(identity),
+        host_variable=_DEBEZIUM_HOST if is_debezium else "",
     )
 
 

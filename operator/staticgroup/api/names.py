@@ -30,6 +30,15 @@ POD_NAME_VARIABLE: Final = "STATICGROUP_POD_NAME"
 # Read by the agent in a Connect worker, in place of the worker's own scheduled.rebalance.max.delay.ms; set by users.
 REBALANCE_DELAY_VARIABLE: Final = "STATICGROUP_CONNECT_REBALANCE_DELAY_MS"
 
+# In the operator's image, and in the volume of the same name that an init container of the same name fills.
+AGENT_NAME: Final = "staticgroup-connect-agent"
+AGENT_JAR: Final = f"{AGENT_NAME}.jar"
+AGENT_IN_IMAGE: Final = f"/opt/staticgroup/agent/{AGENT_JAR}"
+AGENT_MOUNT_PATH: Final = f"/opt/{AGENT_NAME}"
+
+# A worker's start script hands it to its JVM (kafka-run-class.sh).
+JAVA_OPTIONS_VARIABLE: Final = "KAFKA_OPTS"
+
 # Set by the StatefulSet controller: always since 1.28 (KEP-4017).
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"

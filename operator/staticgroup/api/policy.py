@@ -1,6 +1,6 @@
 """Generate the admission policies: one gives new pods their id, one binds a person's word to the person.
 
-The one idea of the first: two mutations, because one cannot do it. An ApplyConfiguration may add annotations, not a fieldRef
+The one idea of the first: several mutations, because one cannot do it. An ApplyConfiguration may add annotations, not a fieldRef
 ("may not mutate atomic arrays, maps or structs"), and with failurePolicy Ignore it fails in silence; so the variables
 are written by JSONPatch. They come first in the list, because `$(NAME)` in a later entry expands only names before it;
 so the pod's name comes before the ids that are composed of it. A variable without a value reads its annotation, as all
@@ -12,6 +12,7 @@ EnvVar.Value in core/v1.
 from typing import Any, Final, Literal
 
 from . import names
+from .worker_patches import worker_patch, worker_variables
 
 FailurePolicy = Literal["Ignore", "Fail"]
 
@@ -56,6 +57,9 @@ _VARIABLE: Final = (
 )
 
 
+_INDEXES: Final = f"[{', '.join(str(index) for index in range(CONTAINERS_MAX))}]"
+
+
 def _for_container(index: str) -> str:
     """Write the CEL condition that variable `e` is meant for the container at `index`."""
     return f"(e.container == object.spec.containers[{index}].name || (e.container == '' && {index} == 0))"
@@ -63,7 +67,6 @@ def _for_container(index: str) -> str:
 
 def _env_patch() -> str:
     """Write the CEL that puts our variables first and drops earlier entries of the same name."""
-    indexes = ", ".join(str(index) for index in range(CONTAINERS_MAX))
     composes = f"variables.env.exists(e, {_for_container('i')} && has(e.value))"
     pod_name = f"dyn({composes} ? [{_POD_NAME}] : [])"
     ours = f"dyn(variables.env.filter(e, {_for_container('i')}).map(e, {_VARIABLE}))"
@@ -73,19 +76,26 @@ def _env_patch() -> str:
     )
     theirs = f"dyn(has(object.spec.containers[i].env) ? object.spec.containers[i].env.filter(old, !{replaced}) : [])"
     return (
-        f"[{indexes}].filter(i, i < size(object.spec.containers) && variables.env.exists(e, {_for_container('i')}))"
+        f"{_INDEXES}.filter(i, i < size(object.spec.containers) && variables.env.exists(e, {_for_container('i')}))"
         ".map(i, JSONPatch{op: 'add', path: '/spec/containers/' + string(i) + '/env', value: "
         f"{pod_name} + {ours} + {theirs}}})"
     )
 
 
-def admission_policy(*, name: str = names.POLICY_NAME, failure_policy: FailurePolicy = "Ignore") -> dict[str, Any]:
+def admission_policy(
+    *,
+    name: str = names.POLICY_NAME,
+    failure_policy: FailurePolicy = "Ignore",
+    agent_image: str = "",
+    agent_pull_policy: str = "IfNotPresent",
+) -> dict[str, Any]:
     """Generate the MutatingAdmissionPolicy, in JSON types.
 
     Parameters
     ----------
     failure_policy: Ignore as shipped, so that a fault never keeps a pod from starting; Fail in tests, because Ignore
         hides errors.
+    agent_image, agent_pull_policy: See `worker_patches.worker_variables`; the chart writes those of the operator.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -110,11 +120,13 @@ def admission_policy(*, name: str = names.POLICY_NAME, failure_policy: FailurePo
                 {"name": "id", "expression": _ID},
                 {"name": "hasTimeout", "expression": _HAS_TIMEOUT},
                 {"name": "env", "expression": _ENV},
+                *worker_variables(_INDEXES, image=agent_image, pull_policy=agent_pull_policy),
             ],
             "mutations": [
                 {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _ANNOTATIONS}},
                 {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _TIMEOUT_ANNOTATION}},
                 {"patchType": "JSONPatch", "jsonPatch": {"expression": _env_patch()}},
+                {"patchType": "JSONPatch", "jsonPatch": {"expression": worker_patch()}},
             ],
         },
     }

@@ -70,6 +70,7 @@ class Reason(StrEnum):
     INJECTION_OFF = "InjectionOff"
     POLICY_NOT_SERVED = "PolicyNotServed"
     PODS_WITHOUT_ID = "PodsWithoutId"
+    AGENT_NOT_INJECTED = "AgentNotInjected"
     IDENTITY_INVALID = "IdentityInvalid"
     # MembershipComplete
     ALL_MEMBERS_JOINED = "AllMembersJoined"
@@ -160,6 +161,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.INJECTION_OFF: _yes(_T.INJECTED),
         Reason.POLICY_NOT_SERVED: _no(_T.INJECTED),
         Reason.PODS_WITHOUT_ID: _no(_T.INJECTED),
+        Reason.AGENT_NOT_INJECTED: _no(_T.INJECTED),
         Reason.IDENTITY_INVALID: _no(_T.READY, _T.INJECTED),
         Reason.ALL_MEMBERS_JOINED: _yes(_T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERS_AWAY: _no(_T.MEMBERSHIP_COMPLETE),

@@ -63,6 +63,19 @@ def run_agent() -> str:
     return "start the workers with the agent and read its first line in their log, see docs/guide/kafka-connect.md"
 
 
+def bring_agent(namespace: str, workload_name: str) -> str:
+    """Say the same where the operator injects the agent."""
+    return (
+        "read the agent's first line in the worker's log; pods without its init container get it: "
+        f"{_roll(namespace, workload_name)}"
+    )
+
+
+def make_room_for_agent(change: str) -> str:
+    """Say what to change in the pod template so that the agent can be injected; `change` is a clause."""
+    return f"{change}, and roll the StatefulSet, see docs/guide/kafka-connect.md"
+
+
 def restart_worker(namespace: str, pod_name: str) -> str:
     """Say what brings back a Connect worker whose pod is Ready but which is not in the group; a fenced one ends by itself."""
     return f"read the log of its worker, and restart its pod: {_delete(namespace, pod_name)}"
@@ -75,7 +88,7 @@ def name_worker(pod_name: str) -> str:
 
 def give_ids(namespace: str, workload_name: str) -> str:
     """Say how pods that run without the id they should have come to it."""
-    return f"new pods get theirs: kubectl -n {namespace} rollout restart statefulset/{workload_name}"
+    return f"new pods get theirs: {_roll(namespace, workload_name)}"
 
 
 def give_id(namespace: str, pod_name: str) -> str:
@@ -118,6 +131,10 @@ def name_container() -> str:
 
 def _delete(namespace: str, pod_name: str) -> str:
     return f"kubectl -n {namespace} delete pod {pod_name}"
+
+
+def _roll(namespace: str, workload_name: str) -> str:
+    return f"kubectl -n {namespace} rollout restart statefulset/{workload_name}"
 
 
 _SESSION_OVER: Final = "once the session has expired, for a client that stays Ready and does not ask again (librdkafka):"

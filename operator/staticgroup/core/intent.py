@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..api.resources.staticgroup import StaticGroupSpec
 from .ids.naming import Naming, naming_of
+from .next_pods.agent import with_init_container
 from .next_pods.injection import InjectionPlan, plan_injection
 from .next_pods.timeouts import TimeoutPlan, plan_timeout
 from .protocols import protocol_in_force
@@ -60,7 +61,7 @@ def next_pods(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> tu
     """Decide the session timeout, and what the injection writes into the next pods."""
     timeout = plan_timeout(
         spec.session_timeout,
-        snapshot.workload,
+        with_init_container(spec, snapshot.workload),
         protocol_in_force(protocol_asked_for(spec), snapshot.group),
         snapshot.bounds,
         advice=snapshot.advice,

@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class JavaOptions(StrEnum):
+    """What a container of the pod template says of KAFKA_OPTS; the text itself, which may hold a secret, is not kept."""
+
+    ABSENT = "absent"
+    PERHAPS_FROM_ELSEWHERE = "perhaps from envFrom"
+    TEXT = "text"
+    WITH_AGENT = "text that names the agent"
+    REFERENCE = "valueFrom"
+    TWICE = "twice"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +27,7 @@ class ContainerBudget:
     env_values: literal values by name; references are absent.
     startup_budget_s: initialDelaySeconds + failureThreshold x periodSeconds of startupProbe, or of readinessProbe
         when there is none; None when it has neither.
+    has_agent_mount: something is mounted where the agent would be.
     """
 
     name: str
@@ -22,6 +35,8 @@ class ContainerBudget:
     env_names: tuple[str, ...] = ()
     env_values: tuple[tuple[str, str], ...] = ()
     startup_budget_s: int | None = None
+    java_options: JavaOptions = JavaOptions.ABSENT
+    has_agent_mount: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +49,7 @@ class WorkloadView:
     partition: spec.updateStrategy.rollingUpdate.partition, an index counted from `start`.
     is_orphaning: it is being deleted with the `orphan` finalizer, so its pods live on.
     termination_grace_s: terminationGracePeriodSeconds of the template.
+    agent_names: paths of what the template itself calls as the agent's volume and init container are called.
     """
 
     namespace: str
@@ -57,6 +73,7 @@ class WorkloadView:
     containers: tuple[ContainerBudget, ...] = ()
     init_container_count: int = 0
     host_pid: bool = False
+    agent_names: tuple[str, ...] = ()
 
     @property
     def ordinals(self) -> range:

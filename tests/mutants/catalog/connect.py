@@ -5,6 +5,7 @@ from __future__ import annotations
 from .mutant import mutant
 
 _WORKERS = ("tests/unit/core/test_connect.py",)
+_AGENT = ("tests/unit/core/test_agent.py",)
 _BYTES = ("tests/unit/kafka/test_connect_protocol.py", "tests/unit/kafka/test_wire.py")
 
 CONNECT = tuple(
@@ -90,6 +91,62 @@ CONNECT = tuple(
             _WORKERS,
             "agent missed before a worker can have joined",
             ("missing = table.of(Standing.MISSING)", "missing = table.wanted"),
+        ),
+        *(
+            ("core/next_pods/agent.py", _AGENT, name, *changes)
+            for name, *changes in (
+                (
+                    "options that an image may set are replaced",
+                    ("container.java_options is JavaOptions.ABSENT and options_may_be_absent(identity_of(spec))",
+                     "container.java_options is JavaOptions.ABSENT"),
+                ),
+                (
+                    "agent said to come where its names are taken",
+                    ("    if workload.agent_names:\n", "    if False:\n"),
+                ),
+                (
+                    "agent said to come where its place is taken",
+                    ("    if container.has_agent_mount:\n", "    if False:\n"),
+                ),
+                (
+                    "agent looked for in a container that is not the worker's",
+                    ("if name in (None, c.name)", "if True"),
+                ),
+                (
+                    "init container of the agent takes no time",
+                    ("workload.init_container_count + 1", "workload.init_container_count"),
+                ),
+            )
+        ),
+        *(
+            ("kube/translate/workloads.py", _AGENT, name, *changes)
+            for name, *changes in (
+                (
+                    "two agents in one worker",
+                    ("return JavaOptions.WITH_AGENT if AGENT_JAR in", "return JavaOptions.TEXT if AGENT_JAR in"),
+                ),
+                (
+                    "options by reference taken for text",
+                    ("        return JavaOptions.REFERENCE\n", "        return JavaOptions.TEXT\n"),
+                ),
+                (
+                    "options from elsewhere taken for none",
+                    ('JavaOptions.PERHAPS_FROM_ELSEWHERE if objects_of(container, "envFrom", path) else', ""),
+                ),
+            )
+        ),
+        *(
+            ("api/injection.py", _AGENT, name, *changes)
+            for name, *changes in (
+                (
+                    "policy told that any image sets no options",
+                    ("    return identity.preset is Preset.DEBEZIUM\n", "    return True\n"),
+                ),
+                (
+                    "policy asked for an agent that is provided",
+                    ("        agent=is_injected,\n", "        agent=True,\n"),
+                ),
+            )
         ),
         (
             "kube/translate/session_timeouts.py",

@@ -67,7 +67,7 @@ TEMPLATES = (
         "core/next_pods/injection.py",
         EARLIER_TEMPLATES,
         (" or _one_too_many(template, templates)", ""),
-        ("templates=templates, verdict=verdict", "templates=templates[:TEMPLATES_MAX], verdict=verdict"),
+        ("        templates=templates,\n        verdict=verdict,", "        templates=templates[:TEMPLATES_MAX],\n        verdict=verdict,"),
     ),
     mutant(
         "what clients append beyond the spec left out where templates are compared",

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from support.devcluster.agent_image import JAR, agent_jar
 from support.devcluster.java_application import TOOLS
 from support.devcluster.kafka_jars import (
     MAVEN_TIMEOUT_S,
@@ -26,7 +27,7 @@ from support.devcluster.kafka_jars import (
 
 HERE = Path(__file__).parent
 AGENT = HERE.parents[2] / "operator" / "connect_agent"
-AGENT_JAR = "staticgroup-connect-agent.jar"
+AGENT_JAR = JAR
 DEFAULT_VERSION = "4.3.1"
 
 
@@ -54,16 +55,7 @@ def ensure_connect(version: str, report: Report) -> Path:
 
 def ensure_agent(report: Report) -> Path:
     """Return the agent's jar, built from the sources as they are."""
-    sources = [AGENT / "pom.xml", *sorted(path for path in (AGENT / "src" / "main").rglob("*") if path.is_file())]
-
-    def make(folder: Path) -> None:
-        report("building the Connect agent")
-        shutil.copytree(AGENT / "src" / "main", folder / "src" / "main")
-        shutil.copy(AGENT / "pom.xml", folder / "pom.xml")
-        _run(["mvn", "-B", "-q", "-Dmaven.test.skip=true", "package"], folder)
-
-    ensure_tools(report, TOOLS)
-    return made_once(cache_root() / f"connect-agent-{_digest(sources)}", make) / "target" / AGENT_JAR
+    return agent_jar(AGENT, report)
 
 
 def ensure_ticking(jars: Path, report: Report) -> Path:

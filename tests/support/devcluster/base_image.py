@@ -11,7 +11,7 @@ import ssl
 import subprocess
 from pathlib import Path
 
-from .buildah import buildah
+from .buildah import buildah, is_stored
 from .cache import built, cache_directory, digest, file_lock
 from .process import run
 from .progress import say, step
@@ -82,15 +82,7 @@ def base_image() -> str:
 
     context = built(f"python-base-{key}", bootstrap)
     with file_lock(cache_directory() / ".python-base-store.lock"):
-        if not _is_stored(reference):
+        if not is_stored(reference):
             with step(f"build image {reference}"):
                 buildah(["build", f"--file={context / 'Containerfile'}", f"--tag={reference}", str(context)])
     return reference
-
-
-def _is_stored(reference: str) -> bool:
-    try:
-        buildah(["inspect", "--type=image", "--format={{.FromImageID}}", reference], is_quiet=True)
-    except RuntimeError:
-        return False
-    return True

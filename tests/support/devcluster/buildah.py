@@ -28,3 +28,12 @@ def buildah(arguments: Sequence[str], *, is_quiet: bool = False) -> None:
         for line in [] if is_quiet else done.stdout.splitlines()[-25:]:
             say(f"   {line}")
         raise RuntimeError(f"{shlex.join(['buildah', *arguments[:2]])} … failed with {done.returncode}")
+
+
+def is_stored(reference: str) -> bool:
+    """Return whether the cache's store has an image under a reference."""
+    try:
+        buildah(["inspect", "--type=image", "--format={{.FromImageID}}", reference], is_quiet=True)
+    except RuntimeError:
+        return False
+    return True

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from .agent_image import agent_image
 from .base_image import base_image
 from .buildah import buildah
 from .cache import built, cache_directory, digest
@@ -81,7 +82,8 @@ def build_image(
     dockerfile
         By default `Dockerfile` in the context.
     build_arguments
-        Values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given.
+        Values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given, `MAVEN_IMAGE` one that
+        has the agent of Connect workers as this machine's Maven built it.
     ignore
         Names directly in the context that are not part of it, besides those that `.dockerignore` names.
 
@@ -94,6 +96,8 @@ def build_image(
     arguments = dict(build_arguments or {})
     if "BASE_IMAGE" not in arguments and re.search(r"^ARG BASE_IMAGE\b", recipe.read_text(), re.MULTILINE):
         arguments["BASE_IMAGE"] = base_image()
+    if "MAVEN_IMAGE" not in arguments and re.search(r"^ARG MAVEN_IMAGE\b", recipe.read_text(), re.MULTILINE):
+        arguments["MAVEN_IMAGE"] = agent_image(context / "operator" / "connect_agent")
     excluded = {*ignore, *_ignored(context)}
     parts: list[str | bytes | Path] = [tag, recipe, json.dumps(arguments, sort_keys=True)]
     for path in sorted(context.iterdir()):

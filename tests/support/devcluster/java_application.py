@@ -75,8 +75,8 @@ def application_jars(project: Path, report: Report = say) -> Path:
     return built(f"{project.name}-application-{digest(project / 'pom.xml', project / 'src')}", make)
 
 
-def java_runtime() -> Path:
-    """Return the folder that holds the Java runtime as `java`.
+def java_runtime(modules: str = MODULES) -> Path:
+    """Return the folder that holds the Java runtime as `java`, linked from some modules.
 
     Raises
     ------
@@ -89,12 +89,12 @@ def java_runtime() -> Path:
     def link(folder: Path) -> None:
         options = ["--strip-debug", "--no-header-files", "--no-man-pages"]
         with step(f"link a Java {told} runtime"):
-            run(["jlink", *options, "--add-modules", MODULES, "--output", folder / "java"])
+            run(["jlink", *options, "--add-modules", modules, "--output", folder / "java"])
 
-    return built(f"java-runtime-{digest(told, MODULES)}", link)
+    return built(f"java-runtime-{digest(told, modules)}", link)
 
 
-def build_java_image(tag: str, jars: Path, main_class: str) -> Path:
+def build_java_image(tag: str, jars: Path, main_class: str, modules: str = MODULES) -> Path:
     """Build an image that runs a class out of a folder of jars, unless it was built from the very same inputs before.
 
     Parameters
@@ -105,12 +105,14 @@ def build_java_image(tag: str, jars: Path, main_class: str) -> Path:
         A folder of the cache, named by what it was built from.
     main_class
         Its full name; arguments of a container replace it.
+    modules
+        Of the Java runtime.
 
     Returns
     -------
     The docker archive.
     """
-    java = java_runtime()
+    java = java_runtime(modules)
     recipe = f'{_RECIPE}CMD ["{main_class}"]\n'
 
     def assemble(folder: Path) -> None:

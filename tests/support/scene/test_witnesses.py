@@ -88,6 +88,20 @@ def test_removal_of_a_living_process_is_an_accusation(
     assert f"pid {member.pid} " in accusation
 
 
+def test_a_connect_worker_lives_with_the_process_whose_agent_was_given_the_id(log: BrokerLog, table: ProcessTable) -> None:
+    process = subprocess.Popen(["sleep", "600"], env={"STATICGROUP_CONNECT_INSTANCE_ID": INSTANCE_ID})
+    try:
+        until(lambda: table.is_alive(INSTANCE_ID), deadline_s=10, what="the process in the table")
+        log.join()
+        removed_at_ms = log.remove("staticgroup ns/name: scaled to 0..1, ordinal 2 ended")
+        until(lambda: seen_after(removed_at_ms, table), deadline_s=10, what="the process outlives the removal")
+        (accusation,) = live_removals(GroupLog({1: log.path}), table)
+        assert f"pid {process.pid} " in accusation
+    finally:
+        process.kill()
+        process.wait(10)
+
+
 def test_a_stream_thread_lives_with_the_process_whose_id_it_numbers(log: BrokerLog, table: ProcessTable) -> None:
     process = subprocess.Popen(["sleep", "600"], env={"KAFKA_STREAMS_GROUP_INSTANCE_ID": INSTANCE_ID})
     try:

@@ -23,7 +23,7 @@ from support.devcluster.apiserver_client import ApiServerClient
 from support.devcluster.kafka_log import GroupLog
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 
-VARIABLES = (b"KAFKA_GROUP_INSTANCE_ID=", b"KAFKA_STREAMS_GROUP_INSTANCE_ID=")
+VARIABLES = (b"KAFKA_GROUP_INSTANCE_ID=", b"KAFKA_STREAMS_GROUP_INSTANCE_ID=", b"STATICGROUP_CONNECT_INSTANCE_ID=")
 POLL_S = 0.05
 OPERATOR_REASON = "staticgroup "
 """Every removal of the operator begins its reason with this."""

@@ -25,8 +25,8 @@ def refusals(**spec: Any) -> list[str]:
     (version,) = static_group_crd()["spec"]["versions"]
     whole = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
     nodes = ((SimpleNamespace(**told | {"identity": identity}), whole), (identity, whole["properties"]["identity"]))
-    rules = [(node, rule) for node, schema in nodes for rule in schema["x-kubernetes-validations"] if "'Connect'" in rule["rule"]]
-    assert len(rules) == 6
+    rules = [(node, rule) for node, schema in nodes for rule in schema["x-kubernetes-validations"] if "'Connect'" in rule["rule"] or "'Inject'" in rule["rule"]]
+    assert len(rules) == 9
     return [rule["message"] for node, rule in rules if not _holds(node, rule["rule"])]
 
 
@@ -44,6 +44,9 @@ def _holds(node: SimpleNamespace, rule: str) -> bool:
         {"identity": {"preset": "Connect", "suffix": "None", "container": "connect"}, "protocol": "Classic"},
         {"identity": {"preset": "Connect", "method": "None"}, "crashRelease": "Off"},
         {"identity": {"preset": "Custom", "env": ENV}},
+        {"identity": {"agent": "Inject"}},
+        {"identity": {"preset": "Debezium", "agent": "Inject", "method": "Policy"}},
+        {"identity": {"preset": "Debezium", "method": "None"}},
     ],
 )
 def test_role_connect_takes_what_a_worker_can_be(spec: dict[str, Any]) -> None:
@@ -60,6 +63,9 @@ def test_role_connect_takes_what_a_worker_can_be(spec: dict[str, Any]) -> None:
         ({"identity": {"preset": "Connect"}, "crashRelease": "Release"}, "spec.crashRelease", "set spec.crashRelease to Report"),
         ({"identity": {"preset": "Connect", "env": ENV}}, "spec.identity.env", "or set spec.identity.preset to Custom"),
         ({"identity": {"preset": "Custom", "env": ENV, "suffix": "Streams"}}, "spec.identity", "spec.identity.suffix to Auto"),
+        ({"identity": {"preset": "Debezium", "env": ENV}}, "spec.identity.env", "or set spec.identity.preset to Custom"),
+        ({"identity": {"agent": "Inject", "method": "None"}}, "spec.identity.agent", "or spec.identity.method to Auto"),
+        ({"identity": {"agent": "Inject", "preset": "Custom", "env": ENV}}, "spec.identity.agent", "leave spec.identity.preset out"),
         ({"identity": {"preset": "Connect", "membersPerPod": 2}}, "spec.identity", "set spec.identity.membersPerPod to 1"),
     ],
 )
@@ -73,8 +79,15 @@ def test_role_connect_refuses_what_contradicts_it_with_the_field_and_what_to_do(
 
 @pytest.mark.parametrize("role", ["Consumer", "Streams"])
 def test_the_agents_variables_are_for_workers_only(role: str) -> None:
-    (message,) = refusals(role=role, identity={"preset": "Connect"})
-    assert "set spec.role to Connect, or choose another preset" in message
+    for preset in ("Connect", "Debezium"):
+        (message,) = refusals(role=role, identity={"preset": preset})
+        assert "set spec.role to Connect, or choose another preset" in message
+
+
+@pytest.mark.parametrize("role", ["Consumer", "Streams"])
+def test_the_agent_is_injected_into_workers_only(role: str) -> None:
+    (message,) = refusals(role=role, identity={"agent": "Inject"})
+    assert "set spec.role to Connect, or spec.identity.agent to Provided" in message
 
 
 @pytest.mark.parametrize("spec", [{}, {"protocol": "Consumer", "crashRelease": "Release"}, {"identity": {"preset": "SpringBoot"}}])

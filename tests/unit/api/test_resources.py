@@ -45,6 +45,7 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
             "preset": "Generic",
             "env": [],
             "method": "Auto",
+            "agent": "Provided",
         },
         "sessionTimeout": {
             "mode": "Auto",

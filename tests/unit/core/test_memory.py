@@ -298,3 +298,11 @@ def test_operator_that_knows_no_namespaces_in_a_ledger_finds_what_the_next_one_w
     assert is_sealed(pruned, "sg-1")
     (read,) = (i for i in ledger_from("shop", pruned, "sg-1") if i.uid == "stray")
     assert (read.namespace, read.state) == ("shop", SUSPECT)
+
+
+def test_operator_that_knows_no_workers_in_what_is_injected_finds_what_the_next_one_wrote_unchanged() -> None:
+    wish = spec(role="Connect", protocol="Auto", identity={"agent": "Inject"})
+    continuity = wire_continuity(replace(checkpoint(), group_uid="sg-1"))
+    wire = sealed(StaticGroupStatus(injected=wire_injected(wish, injected()), continuity=continuity)).to_wire()
+    assert wire["injected"].pop("worker")
+    assert is_sealed(StaticGroupStatus.model_validate(wire), "sg-1")

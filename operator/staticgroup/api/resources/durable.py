@@ -90,6 +90,21 @@ class InjectedEnv(ApiModel):
     )
 
 
+class InjectedWorker(ApiModel):
+    """Tell what the container of a Connect worker receives besides its variables."""
+
+    container: Annotated[str, StringConstraints(max_length=63)] = Field(
+        description="The worker's container; empty: the first container of the pod."
+    )
+    agent: bool = Field(description="True: the agent is injected.")
+    options_may_be_absent: bool = Field(
+        description="True: KAFKA_OPTS is written where the container has none, because its image sets none."
+    )
+    host_variable: Annotated[str, StringConstraints(max_length=128)] = Field(
+        description="Variable that receives the pod's name in its headless Service where the container has none; empty: none."
+    )
+
+
 class Injected(ApiModel):
     """Tell the admission policy what the next pod receives; while this is absent nothing is injected."""
 
@@ -120,6 +135,10 @@ class Injected(ApiModel):
     )
     env: Annotated[list[InjectedEnv], Field(max_length=INJECTED_ENV_MAX)] = Field(
         description="The variables that the containers receive.", json_schema_extra=list_map("container", "name")
+    )
+    # Absent, not null: what was written before the field was known means the same, and is written again unchanged.
+    worker: InjectedWorker | None = Field(
+        None, description="What the container of a Connect worker receives besides; absent: nothing."
     )
 
 

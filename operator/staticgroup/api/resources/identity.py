@@ -32,6 +32,7 @@ class Preset(StrEnum):
     QUARKUS = "Quarkus"
     KAFKA_STREAMS = "KafkaStreams"
     CONNECT = "Connect"
+    DEBEZIUM = "Debezium"
     CUSTOM = "Custom"
 
 
@@ -51,6 +52,13 @@ class InjectionMethod(StrEnum):
     AUTO = "Auto"
     POLICY = "Policy"
     NONE = "None"
+
+
+class AgentSource(StrEnum):
+    """Say how the agent comes into a Connect worker."""
+
+    PROVIDED = "Provided"
+    INJECT = "Inject"
 
 
 class EnvEntry(ApiModel):
@@ -78,6 +86,8 @@ class EnvEntry(ApiModel):
     )
 
 
+PRESETS_OF_THE_AGENT: Final = f"['{Preset.CONNECT.value}', '{Preset.DEBEZIUM.value}']"
+"""CEL: the presets whose variables the agent in a Connect worker reads."""
 _PRESETS_WITH_SUFFIX: Final = f"[{', '.join(repr(preset.value) for preset in IMPLIED_SUFFIXES)}]"
 _HAS_IMPLIED_SUFFIX: Final = f"self.preset in {_PRESETS_WITH_SUFFIX}"
 TELLS_MEMBERS_APART: Final = (
@@ -140,8 +150,8 @@ class Identity(ApiModel):
             reason="FieldValueForbidden",
         ),
         rule(
-            f"size(self.env) == 0 || self.preset != '{Preset.CONNECT.value}'",
-            "spec.identity.env replaces the variables of preset Connect, which are those that the agent in a worker reads: remove "
+            f"size(self.env) == 0 || !(self.preset in {PRESETS_OF_THE_AGENT})",
+            "spec.identity.env replaces the variables of presets Connect and Debezium, which are those that the agent in a worker reads: remove "
             "it and name the container in spec.identity.container, or set spec.identity.preset to Custom",
             field_path=".env",
             reason="FieldValueForbidden",
@@ -177,6 +187,18 @@ class Identity(ApiModel):
             "spec.identity.env must not use one variable for both instanceIdName and sessionTimeoutName: rename "
             "one",
             field_path=".env",
+        ),
+        rule(
+            "self.agent != 'Inject' || self.method != 'None'",
+            "spec.identity.agent Inject is done by the admission policy that injects the ids, and spec.identity.method is None: set "
+            "spec.identity.agent to Provided, or spec.identity.method to Auto",
+            field_path=".agent",
+        ),
+        rule(
+            "self.agent != 'Inject' || self.preset != 'Custom'",
+            "spec.identity.agent Inject is of no use while spec.identity.preset is Custom, whose variables the agent does not read: "
+            "leave spec.identity.preset out, or set spec.identity.agent to Provided",
+            field_path=".agent",
         ),
     )
 
@@ -222,8 +244,9 @@ class Identity(ApiModel):
         Preset.GENERIC,
         description="Whose variables are injected while env is empty. Generic (default; KafkaStreams or Connect where that is "
         "spec.role), Librdkafka and Quarkus: KAFKA_GROUP_INSTANCE_ID and KAFKA_SESSION_TIMEOUT_MS; SpringBoot: SPRING_KAFKA_CONSUMER_PROPERTIES_...; "
-        "KafkaStreams: KAFKA_STREAMS_...; Connect: STATICGROUP_CONNECT_..., which the agent in a Connect worker reads; Custom: "
-        "those of env.",
+        "KafkaStreams: KAFKA_STREAMS_...; Connect: STATICGROUP_CONNECT_..., which the agent in a Connect worker reads; Debezium: "
+        "the same and, where the container has none and no envFrom, ADVERTISED_HOST_NAME, by which Debezium's image advertises the pod's name; "
+        "Custom: those of env.",
     )
     container: DnsLabel | None = Field(
         None, description="Container that receives the preset's variables. Default: the first container of the pod."
@@ -239,4 +262,11 @@ class Identity(ApiModel):
         description="How a new pod comes to its id. Policy: an admission policy of the API server (Kubernetes 1.36 or "
         "newer); None: you set the id yourself and the operator verifies it; Auto (default): Policy where it is "
         "served.",
+    )
+    agent: AgentSource = Field(
+        AgentSource.PROVIDED,
+        description="How the agent that keeps a Connect worker's id comes into its process; only with role Connect. Provided (default): it "
+        "is in the pod template. Inject: with the id, the next pods get an init container of the operator's image that brings it, a volume, "
+        "and -javaagent behind the KAFKA_OPTS of the worker's container, which must stand there as text, if only empty; with preset "
+        "Debezium it may be absent.",
     )

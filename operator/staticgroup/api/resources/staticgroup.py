@@ -15,7 +15,7 @@ from ..identifiers import SuffixStyle
 from ..protocols import ProtocolChoice
 from ..roles import RoleChoice
 from ..schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, ruled, rules
-from .identity import TELLS_MEMBERS_APART, Identity, Preset
+from .identity import PRESETS_OF_THE_AGENT, TELLS_MEMBERS_APART, Identity, Preset
 from .status import StaticGroupStatus
 
 SESSION_TIMEOUT_SECONDS_MAX: Final = 1800  # group.max.session.timeout.ms of a stock broker: 30 min
@@ -196,15 +196,15 @@ _CONNECT_RULES: Final = (
         field_path=".crashRelease",
     ),
     rule(
-        f"!({_IS_CONNECT}) || self.identity.preset in ['Connect', 'Custom'] || "
+        f"!({_IS_CONNECT}) || self.identity.preset in ['Connect', 'Debezium', 'Custom'] || "
         "(self.identity.preset == 'Generic' && size(self.identity.env) == 0)",
         "spec.identity.preset names variables that no Connect worker reads, and spec.role is Connect: leave it out, which means "
         "Connect, for the agent, or set it to Custom and name the variables in spec.identity.env",
         field_path=".identity",
     ),
     rule(
-        f"{_IS_CONNECT} || self.identity.preset != 'Connect'",
-        "spec.role must be Connect while spec.identity.preset is Connect, whose variables only the agent in a Connect worker reads: "
+        f"{_IS_CONNECT} || !(self.identity.preset in {PRESETS_OF_THE_AGENT})",
+        "spec.role must be Connect while spec.identity.preset is Connect or Debezium, whose variables only the agent in a Connect worker reads: "
         "set spec.role to Connect, or choose another preset",
         field_path=".role",
     ),
@@ -212,6 +212,12 @@ _CONNECT_RULES: Final = (
         f"!({_IS_CONNECT}) || (self.identity.membersPerPod == 1 && self.identity.suffix in ['Auto', 'None'])",
         "spec.identity must be of one member without suffix while spec.role is Connect, because a Connect worker is one member and "
         "appends nothing: set spec.identity.membersPerPod to 1 and spec.identity.suffix to Auto",
+        field_path=".identity",
+    ),
+    rule(
+        f"{_IS_CONNECT} || self.identity.agent != 'Inject'",
+        "spec.identity.agent Inject brings the agent of Connect workers into the pods, and spec.role is not Connect: set spec.role to "
+        "Connect, or spec.identity.agent to Provided",
         field_path=".identity",
     ),
 )

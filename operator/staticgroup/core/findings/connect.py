@@ -14,6 +14,7 @@ from ...api import remedies
 from ...api.names import REBALANCE_DELAY_VARIABLE
 from ...api.reasons import ConditionType, Reason
 from ...api.resources.status import ExceptionKind
+from ..next_pods.agent import AgentHindrance
 from ..next_pods.timeouts import seconds
 from ..plan import Plan
 from ..roles import CONNECT
@@ -26,7 +27,17 @@ _DELAY_VARIABLES: Final = (REBALANCE_DELAY_VARIABLE, "CONNECT_SCHEDULED_REBALANC
 _DIGITS_MAX: Final = 10
 
 
-def without_agent(table: SeatTable) -> Finding | None:
+def way_to_agent(snapshot: Snapshot, plan: Plan) -> str:
+    """Say how the agent comes into workers that are in the group without it, or what it says itself."""
+    injection = plan.injection
+    if injection is not None and injection.without_agent is not None:
+        return remedies.make_room_for_agent(injection.without_agent.remedy)
+    if injection is not None and injection.brings_agent and snapshot.workload is not None:
+        return remedies.bring_agent(snapshot.namespace, snapshot.workload.name)
+    return remedies.run_agent()
+
+
+def without_agent(table: SeatTable, remedy: str) -> Finding | None:
     """Say that workers drop the ids that their pods carry; None where none does, or a worker may only not have joined yet."""
     missing = table.of(Standing.MISSING)
     if table.role is not CONNECT or not table.dynamic or not missing:
@@ -36,7 +47,17 @@ def without_agent(table: SeatTable) -> Finding | None:
         reason=Reason.WORKERS_WITHOUT_AGENT,
         sentence=f"{len(table.dynamic)} Connect workers are in the group without group.instance.id, though {len(missing)} Ready pods "
         f"carry one that no member has, such as {missing[0].pod_name}: Kafka Connect drops it unless the agent runs in the worker",
-        remedy=remedies.run_agent(),
+        remedy=remedy,
+    )
+
+
+def agent_left_out(found: AgentHindrance) -> Finding:
+    """Say that the next pods get no agent although the spec asks for it."""
+    return Finding(
+        kind=ConditionType.INJECTED,
+        reason=Reason.AGENT_NOT_INJECTED,
+        sentence=f"New pods get no agent, and so their workers do not use the ids: {found.cause}",
+        remedy=remedies.make_room_for_agent(found.remedy),
     )
 
 

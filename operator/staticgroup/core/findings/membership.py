@@ -31,12 +31,13 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         sentence = UNREAD if snapshot.workload_problem else sentence
         return Finding(kind=_KIND, reason=Reason.MEMBERSHIP_UNKNOWN, status=ConditionStatus.UNKNOWN, sentence=sentence)
     sentence = f"All {len(table.wanted)} expected members are in the group.{connect.notes(snapshot, plan)}"
+    agent = connect.way_to_agent(snapshot, plan)
     return (
         _wrong_group(spec, group)
         or _wrong_suffix(plan.suffix)
         or _misled(snapshot, plan, table)
-        or connect.without_agent(table)
-        or _absent_members(group, table, snapshot.namespace)
+        or connect.without_agent(table, agent)
+        or _absent_members(group, table, snapshot.namespace, agent)
         or Finding(kind=_KIND, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
     )
 
@@ -93,7 +94,7 @@ def _misled(snapshot: Snapshot, plan: Plan, table: SeatTable) -> Finding | None:
     return Finding(kind=_KIND, reason=Reason.MEMBERS_MISSING, sentence=sentence)
 
 
-def _absent_members(group: GroupView, table: SeatTable, namespace: str) -> Finding | None:
+def _absent_members(group: GroupView, table: SeatTable, namespace: str, agent: str) -> Finding | None:
     """Say which expected members are not in the group, the most telling cause first; None when all are."""
     if group.group_type is GroupType.ABSENT and table.wanted:
         return Finding(
@@ -106,7 +107,7 @@ def _absent_members(group: GroupView, table: SeatTable, namespace: str) -> Findi
     found = ((standing, table.of(standing)) for standing in _LASTING)
     lasting = next(((standing, seats) for standing, seats in found if seats), None)
     if lasting is not None:
-        return _lasting(*lasting, table, namespace)
+        return _lasting(*lasting, table, namespace, agent)
     away = table.of(Standing.AWAY)
     if away:
         return Finding(
@@ -119,17 +120,17 @@ def _absent_members(group: GroupView, table: SeatTable, namespace: str) -> Findi
     return None
 
 
-def absent_remedy(table: SeatTable, namespace: str, pod_name: str) -> str:
-    """Say what brings back a member whose pod is Ready but which is not in the group."""
+def absent_remedy(table: SeatTable, namespace: str, pod_name: str, agent: str) -> str:
+    """Say what brings back a member whose pod is Ready but which is not in the group; `agent`: see `connect.way_to_agent`."""
     if table.role is CONNECT:
-        return remedies.run_agent() if table.dynamic else remedies.restart_worker(namespace, pod_name)
+        return agent if table.dynamic else remedies.restart_worker(namespace, pod_name)
     return remedies.take_ids() if table.dynamic else remedies.restart_pod(namespace, pod_name)
 
 
 _LASTING: Final = (Standing.UNISSUED, Standing.LOCKED_OUT, Standing.MISSING, Standing.OVERDUE, Standing.WITHOUT_POD)
 
 
-def _lasting(standing: Standing, seats: Sequence[Seat], table: SeatTable, namespace: str) -> Finding:
+def _lasting(standing: Standing, seats: Sequence[Seat], table: SeatTable, namespace: str, agent: str) -> Finding:
     """Say why members are not in the group that do not come by themselves."""
     pod, many = seats[0].pod_name, f"{len(seats)} of {len(table.wanted)} members"
     workload_name = pod.rpartition("-")[0]
@@ -143,7 +144,7 @@ def _lasting(standing: Standing, seats: Sequence[Seat], table: SeatTable, namesp
         ),
         Standing.MISSING: (
             f"{many} are not in the group though their pods are Ready, such as {pod}",
-            absent_remedy(table, namespace, pod),
+            absent_remedy(table, namespace, pod, agent),
         ),
         Standing.OVERDUE: (
             f"{many} have been away for longer than a restart takes, such as that of pod {pod}.",

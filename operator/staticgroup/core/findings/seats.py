@@ -15,7 +15,7 @@ from ..roles import CONNECT
 from ..seats import SeatTable, Standing
 from ..snapshot import Snapshot
 from . import Finding, Subject
-from .connect import misaddressed
+from .connect import misaddressed, way_to_agent
 from .membership import absent_remedy
 from .workload import way_to_id
 
@@ -46,16 +46,16 @@ def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnati
     if plan.table is not None:
         yield from misaddressed(plan.table)
         yield from _copies(plan.table, snapshot)
-    yield from _outsiders(plan)
+    yield from _outsiders(plan, snapshot)
 
 
 def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield pods that a person has to restart, each with the command."""
-    namespace = snapshot.namespace
+    namespace, agent = snapshot.namespace, way_to_agent(snapshot, plan)
     for seat in plan.table.of(Standing.MISSING) if plan.table is not None else ():
         near = plan.suffix.for_pod(seat.pod_name) if plan.suffix is not None else None
         reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
-        remedy = absent_remedy(plan.table, namespace, seat.pod_name) if plan.table is not None else ""
+        remedy = absent_remedy(plan.table, namespace, seat.pod_name, agent) if plan.table is not None else ""
         if snapshot.collisions:  # a restart gives its client the same ids again
             remedy = snapshot.collisions[0].remedy
         if plan.injection is not None and plan.injection.lacking_container:  # a restart gives its client no id
@@ -91,7 +91,7 @@ def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
             )
 
 
-def _outsiders(plan: Plan) -> Iterator[Finding]:
+def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield members that are not ours."""
     for member in plan.table.foreign if plan.table is not None else ():
         near = plan.suffix.of(member.instance_id) if plan.suffix is not None else None
@@ -110,6 +110,6 @@ def _outsiders(plan: Plan) -> Iterator[Finding]:
             kind=ExceptionKind.DYNAMIC,
             reason="NoInstanceId",
             sentence=f"member {member.member_id[:120]} has no group.instance.id{dropped}; never touched",
-            remedy=remedies.run_agent() if is_connect else "",
+            remedy=way_to_agent(snapshot, plan) if is_connect else "",
             subject=Subject(member_id=member.member_id),
         )

@@ -18,7 +18,7 @@ from ..plan import Plan
 from ..roles import role_of
 from ..seats import Standing
 from ..snapshot import Snapshot
-from . import Finding, ended
+from . import Finding, connect, ended
 
 TOO_LARGE: Final = "Not looked at for a workload of this size: see WorkloadFound."
 UNREAD: Final = "Not known while the StatefulSet cannot be read: see WorkloadFound."
@@ -69,8 +69,9 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=sentence)
     if injection.verdict in (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING) or injection.lacking_container:
         return _not_given(spec, injection)
-    if snapshot.collisions:
-        return collided(kind, snapshot.collisions[0])
+    hindered = _hindered(snapshot, injection)
+    if hindered is not None:
+        return hindered
     if plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY:
         return _pods_without_id(spec, snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
@@ -78,6 +79,13 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
     sentence = f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}"
     return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
+
+
+def _hindered(snapshot: Snapshot, injection: InjectionPlan) -> Finding | None:
+    """Say that what pods get is not what their StaticGroup asks for; None when it is."""
+    if snapshot.collisions:
+        return collided(ConditionType.INJECTED, snapshot.collisions[0])
+    return connect.agent_left_out(injection.without_agent) if injection.without_agent is not None else None
 
 
 def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:

@@ -18,6 +18,7 @@ from ..group import GroupView
 from ..ids.naming import scheme_of
 from ..ids.overlap import shared_by_two_ordinals
 from ..snapshot import EPOCH_UNKNOWN, History, Injected, Snapshot
+from .agent import AgentHindrance, hindrance, is_brought
 from .timeouts import TimeoutPlan, TimeoutVerdict
 
 TEMPLATES_MAX = 8
@@ -44,6 +45,8 @@ class InjectionPlan:
     injected: what status.injected shall say; None while no id may be issued.
     templates: resolved templates of earlier specs, newest first, whose ids may still be held.
     lacking_container: the first container that is to receive variables and that the pod template does not have; "" when it has all.
+    brings_agent: the next pods get the agent of Connect workers.
+    without_agent: what keeps it out of them; None where nothing does, or it is not asked for.
     """
 
     injected: Injected | None
@@ -51,6 +54,8 @@ class InjectionPlan:
     verdict: InjectionVerdict
     message: str = ""
     lacking_container: str = ""
+    brings_agent: bool = False
+    without_agent: AgentHindrance | None = None
 
 
 def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, timeout: TimeoutPlan) -> InjectionPlan:
@@ -94,8 +99,16 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         session_timeout_ms=_timeout_ms(timeout, before),
         suffix_follows_preset=suffix_follows_preset(identity_of(spec), before.suffix_follows_preset if before else None),
     )
-    lacking = _lacking_container(spec, snapshot) if verdict is InjectionVerdict.ACTIVE else ""
-    return InjectionPlan(injected=injected, templates=templates, verdict=verdict, message=message, lacking_container=lacking)
+    is_active = verdict is InjectionVerdict.ACTIVE
+    return InjectionPlan(
+        injected=injected,
+        templates=templates,
+        verdict=verdict,
+        message=message,
+        lacking_container=_lacking_container(spec, snapshot) if is_active else "",
+        brings_agent=is_active and is_brought(spec, snapshot.workload),
+        without_agent=hindrance(spec, snapshot.workload) if is_active else None,
+    )
 
 
 def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:

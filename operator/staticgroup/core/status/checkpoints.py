@@ -72,13 +72,13 @@ def digest_of(status: StaticGroupStatus) -> str:
     -----
     `suffixFollowsPreset` does not count: an operator from before it was known does not read it and has to go on from this
     status all the same. Whoever changes it makes members foreign or expected; what proves their end stays as it is. Nor
-    does the namespace of an incarnation, for the same reason: without it a suspect stays one.
+    does the namespace of an incarnation, for the same reason: without it a suspect stays one; nor `worker`, which is no evidence.
     """
     wire = status.to_wire()
     parts = {name: wire.get(name) for name in _DURABLE}
     parts["continuity"] = {k: v for k, v in (parts["continuity"] or {}).items() if k != "digest"}
     if parts["injected"] is not None:
-        parts["injected"] = {k: v for k, v in parts["injected"].items() if k != "suffixFollowsPreset"}
+        parts["injected"] = {k: v for k, v in parts["injected"].items() if k not in ("suffixFollowsPreset", "worker")}
     if parts["ledger"] is not None:
         entries = parts["ledger"].get("incarnations") or ()
         kept = [{k: v for k, v in entry.items() if k != "namespace"} for entry in entries]

@@ -3,9 +3,11 @@
 Source: StatefulSet of the apps/v1 API.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
-from ...core.workload import ContainerBudget, WorkloadView
+from ...api.names import AGENT_JAR, AGENT_MOUNT_PATH, AGENT_NAME, JAVA_OPTIONS_VARIABLE
+from ...core.workload import ContainerBudget, JavaOptions, WorkloadView
 from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, translated, whole_of
 
 # Literal values of other variables may be secrets and are not kept.
@@ -46,6 +48,7 @@ def _workload_view(raw: Json) -> WorkloadView:
         containers=tuple(_budget(c) for c in objects_of(pod_spec, "containers", "spec.template.spec")),
         init_container_count=len(objects_of(pod_spec, "initContainers", "spec.template.spec")),
         host_pid=bool(pod_spec.get("hostPID")),
+        agent_names=tuple(_agent_names(pod_spec)),
     )
 
 
@@ -62,7 +65,30 @@ def _budget(container: Json) -> ContainerBudget:
             if e.get("value") is not None and any(word in name.upper() for word in _TELLING_ENV)
         ),
         startup_budget_s=_startup_budget_s(container, path),
+        java_options=_java_options(container, entries, path),
+        has_agent_mount=any(
+            text_of(m, "mountPath", f"{path}.volumeMounts[]").startswith(AGENT_MOUNT_PATH)
+            for m in objects_of(container, "volumeMounts", path)
+        ),
     )
+
+
+def _java_options(container: Json, entries: list[Json], path: str) -> JavaOptions:
+    """Say of KAFKA_OPTS what the admission policy asks of it (`api.worker_patches`)."""
+    mine = [e for e in entries if e.get("name") == JAVA_OPTIONS_VARIABLE]
+    if not mine:
+        return JavaOptions.PERHAPS_FROM_ELSEWHERE if objects_of(container, "envFrom", path) else JavaOptions.ABSENT
+    if len(mine) > 1:
+        return JavaOptions.TWICE
+    if mine[0].get("valueFrom") is not None:
+        return JavaOptions.REFERENCE
+    return JavaOptions.WITH_AGENT if AGENT_JAR in text_of(mine[0], "value", f"{path}.env[]") else JavaOptions.TEXT
+
+
+def _agent_names(pod_spec: Json) -> Iterator[str]:
+    for kind in ("volumes", "initContainers", "containers"):
+        if any(each.get("name") == AGENT_NAME for each in objects_of(pod_spec, kind, "spec.template.spec")):
+            yield f"spec.template.spec.{kind}"
 
 
 def _startup_budget_s(container: Json, path: str) -> int | None:

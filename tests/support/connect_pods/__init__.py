@@ -1,0 +1,1 @@
+"""Real Kafka Connect workers in pods, as docs/guide/kafka-connect.md tells a user to run them."""

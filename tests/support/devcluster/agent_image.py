@@ -1,0 +1,78 @@
+"""The agent of Connect workers as a jar, and as an image that the operator's build takes it from.
+
+The one idea: the jar is built by this machine's Maven, with its settings, because no image with Maven can be pulled where there is no
+registry; a Dockerfile takes it through `ARG MAVEN_IMAGE`, and finds that there is nothing to build.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from .base_image import base_image
+from .buildah import buildah, is_stored
+from .cache import built, cache_directory, digest, file_lock
+from .kafka_jars import MAVEN_TIMEOUT_S, Report, ensure_tools
+from .progress import say, step
+
+JAR = "staticgroup-connect-agent.jar"
+TOOLS = {"mvn": "maven", "javac": "openjdk-17-jdk-headless"}
+
+
+def agent_jar(project: Path, report: Report = say) -> Path:
+    """Return the agent's jar, built from its sources as they are, without running its tests.
+
+    Parameters
+    ----------
+    project
+        Folder with `pom.xml` and `src/main`.
+
+    Raises
+    ------
+    ToolMissing
+        When a JDK or Maven is missing and cannot be installed.
+    RuntimeError
+        When Maven fails; with what it said first.
+    """
+
+    def make(folder: Path) -> None:
+        report("building the Connect agent")
+        scratch = folder / "scratch"
+        shutil.copytree(project / "src" / "main", scratch / "src" / "main")
+        shutil.copy(project / "pom.xml", scratch / "pom.xml")
+        done = subprocess.run(
+            ["mvn", "-B", "-q", "-Dmaven.test.skip=true", "package"],
+            cwd=scratch,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=MAVEN_TIMEOUT_S,
+        )
+        if done.returncode != 0:
+            told = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+            raise RuntimeError(f"Maven could not build the Connect agent: {(told or ['no message'])[0][:300]}")
+        (scratch / "target" / JAR).rename(folder / JAR)
+        shutil.rmtree(scratch)
+
+    ensure_tools(report, TOOLS)
+    return built(f"connect-agent-{digest(project / 'pom.xml', project / 'src' / 'main')}", make) / JAR
+
+
+def agent_image(project: Path) -> str:
+    """Return the reference of an image in the cache's store: the base image with the jar; `project` as for `agent_jar`."""
+    jar, base = agent_jar(project), base_image()
+    recipe = f"FROM {base}\nCOPY {JAR} /agent/\n"
+    key = digest(jar, recipe)
+    reference = f"localhost/connect-agent:{key}"
+
+    def assemble(folder: Path) -> None:
+        shutil.copy(jar, folder / JAR)
+        (folder / "Containerfile").write_text(recipe)
+
+    context = built(f"connect-agent-context-{key}", assemble)
+    with file_lock(cache_directory() / f".connect-agent-store-{key}.lock"):
+        if not is_stored(reference):
+            with step(f"build image {reference}"):
+                buildah(["build", "--pull-never", f"--file={context / 'Containerfile'}", f"--tag={reference}", str(context)])
+    return reference

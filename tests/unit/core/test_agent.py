@@ -1,0 +1,199 @@
+"""The agent of Connect workers: whether it comes into the next pods, which field keeps it out, and what is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.core.findings.seats import findings_of_seats
+from staticgroup.core.next_pods.agent import hindrance
+from staticgroup.core.outcomes import Executed
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import Snapshot
+from staticgroup.core.status.projection import project
+from staticgroup.core.status.statements import conditions_of
+from staticgroup.core.workload import ContainerBudget, JavaOptions, WorkloadView
+from staticgroup.kube.translate import workload_view
+
+from .builders import NOW_S, history, spec, workload
+from .test_connect import NOW, stock, worker, world
+
+TEXT: dict[str, Any] = {"java_options": JavaOptions.TEXT}
+
+
+def wish(**identity: Any) -> StaticGroupSpec:
+    return spec(role="Connect", protocol="Auto", groupId="connect-cluster", identity={"agent": "Inject"} | identity)
+
+
+def seen(*members: Any, containers: tuple[ContainerBudget, ...] = (), names: tuple[str, ...] = (), **container: Any) -> Snapshot:
+    of_pod = containers or (ContainerBudget(name="app", startup_budget_s=20, **container),)
+    return replace(world(*members), workload=workload(2, containers=of_pod, agent_names=names))
+
+
+def told(snapshot: Snapshot, wished: StaticGroupSpec | None = None) -> dict[str, tuple[str, str]]:
+    wished = wished or wish()
+    decided = plan(wished, snapshot, history(), NOW_S)
+    return {c.type: (c.reason, c.message) for c in conditions_of(wished, snapshot, decided, Executed(), NOW)}
+
+
+WELL = (worker(0), worker(1))
+
+
+def test_options_as_text_take_the_agent() -> None:
+    assert told(seen(*WELL, **TEXT))["Injected"][0] == "IdsInjected"
+
+
+@pytest.mark.parametrize(
+    ("options", "cause", "remedy"),
+    [
+        (JavaOptions.ABSENT, "has no KAFKA_OPTS, and one that is written", 'add - {name: KAFKA_OPTS, value: ""} to its env, or with'),
+        (JavaOptions.PERHAPS_FROM_ELSEWHERE, "has envFrom", 'add - {name: KAFKA_OPTS, value: ""} to its env, or with'),
+        (JavaOptions.REFERENCE, "takes KAFKA_OPTS by valueFrom", "write it as text in its env"),
+        (JavaOptions.TWICE, "sets KAFKA_OPTS twice", "set it once in its env"),
+        (JavaOptions.WITH_AGENT, "must not run two", "or set spec.identity.agent to Provided"),
+    ],
+)
+def test_options_that_cannot_be_extended_are_told_with_the_field_to_change(options: JavaOptions, cause: str, remedy: str) -> None:
+    reason, message = told(seen(*WELL, java_options=options))["Injected"]
+    assert reason == "AgentNotInjected"
+    assert message.startswith("New pods get no agent, and so their workers do not use the ids: container app of StatefulSet web ")
+    assert cause in message
+    assert remedy in message
+    assert "roll the StatefulSet" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [(JavaOptions.ABSENT, False), (JavaOptions.PERHAPS_FROM_ELSEWHERE, True), (JavaOptions.REFERENCE, True)],
+)
+def test_debeziums_image_sets_no_options_that_could_be_replaced(options: JavaOptions, is_told: bool) -> None:
+    reason, _ = told(seen(*WELL, java_options=options), wish(preset="Debezium"))["Injected"]
+    assert (reason == "AgentNotInjected") is is_told
+
+
+def test_a_place_that_is_taken_is_told() -> None:
+    _, message = told(seen(*WELL, **TEXT, has_agent_mount=True))["Injected"]
+    assert "container app of StatefulSet web mounts something at /opt/staticgroup-connect-agent" in message
+    _, message = told(seen(*WELL, **TEXT, names=("spec.template.spec.volumes",)))["Injected"]
+    assert "spec.template.spec.volumes of StatefulSet web has a staticgroup-connect-agent of its own" in message
+
+
+def test_the_workers_container_is_asked_and_no_other() -> None:
+    other, worker_ = ContainerBudget(name="side"), ContainerBudget(name="connect", java_options=JavaOptions.TEXT)
+    assert told(seen(*WELL, containers=(other, worker_)))["Injected"][0] == "AgentNotInjected"
+    assert told(seen(*WELL, containers=(other, worker_)), wish(container="connect"))["Injected"][0] == "IdsInjected"
+
+
+@pytest.mark.parametrize(
+    ("wished", "view"),
+    [
+        (wish(agent="Provided"), workload(2)),
+        (wish(), None),
+        (wish(container="elsewhere"), workload(2)),
+    ],
+    ids=["provided", "no StatefulSet", "no such container"],
+)
+def test_nothing_keeps_out_what_nobody_brings(wished: StaticGroupSpec, view: WorkloadView | None) -> None:
+    assert hindrance(wished, view) is None
+
+
+def test_nothing_is_said_of_the_agent_while_nothing_is_injected() -> None:
+    observing = wish().model_copy(update={"mode": spec(mode="Observe").mode})
+    assert told(seen(*WELL), observing)["Injected"][0] == "InjectionOff"
+
+
+def rows(snapshot: Snapshot) -> dict[str, str]:
+    decided = plan(wish(), snapshot, history(), NOW_S)
+    return {str(f.kind): f.remedy for f in findings_of_seats(decided, snapshot, ())}
+
+
+def test_workers_without_an_agent_that_is_injected_come_to_it_by_a_roll_or_say_why_not() -> None:
+    snapshot = seen(stock(0), stock(1), **TEXT)
+    reason, message = told(snapshot)["MembershipComplete"]
+    assert reason == "WorkersWithoutAgent"
+    remedy = (
+        "read the agent's first line in the worker's log; pods without its init container get it: "
+        "kubectl -n shop rollout restart statefulset/web"
+    )
+    assert message.endswith(remedy)
+    assert rows(snapshot) == {"Missing": remedy, "Dynamic": remedy}
+
+
+def test_workers_without_an_agent_that_cannot_be_injected_are_told_the_field() -> None:
+    snapshot = seen(stock(0), stock(1), java_options=JavaOptions.REFERENCE)
+    assert "write it as text in its env (KAFKA_OPTS.value)" in told(snapshot)["MembershipComplete"][1]
+    assert all("write it as text in its env" in remedy for remedy in rows(snapshot).values())
+
+
+def test_the_init_container_counts_in_the_time_that_a_restart_takes() -> None:
+    def need_ms(wished: StaticGroupSpec, **container: Any) -> int:
+        decided = plan(wished, seen(*WELL, **container), history(), NOW_S)
+        assert decided.timeout is not None
+        return decided.timeout.need_ms
+
+    provided = need_ms(wish(agent="Provided"), **TEXT)
+    assert need_ms(wish(), **TEXT) > provided
+    assert need_ms(wish()) == provided
+
+
+def test_the_status_asks_the_policy_for_the_agent() -> None:
+    def injected(wished: StaticGroupSpec) -> Any:
+        snapshot = seen(*WELL, **TEXT)
+        status = project(wished, snapshot, plan(wished, snapshot, history(), NOW_S), Executed(), (), None, NOW)
+        assert status.injected is not None
+        return status.injected.to_wire().get("worker")
+
+    asked = {"container": "", "agent": True, "optionsMayBeAbsent": False, "hostVariable": ""}
+    assert injected(wish()) == asked
+    assert injected(wish(agent="Provided")) is None
+    debezium = {"optionsMayBeAbsent": True, "hostVariable": "ADVERTISED_HOST_NAME"}
+    assert injected(wish(preset="Debezium", container="connect")) == asked | debezium | {"container": "connect"}
+    assert injected(wish(preset="Debezium", agent="Provided")) == asked | debezium | {"agent": False}
+
+
+# the pod template -----------------------------------------------------------------------------------------------------
+
+
+def template(container: dict[str, Any], **pod: Any) -> WorkloadView:
+    raw = {
+        "metadata": {"namespace": "shop", "name": "web", "uid": "w1"},
+        "spec": {"template": {"spec": {"containers": [{"name": "app"} | container]} | pod}},
+    }
+    view = workload_view(raw)
+    assert isinstance(view, WorkloadView)
+    return view
+
+
+OPTS = "KAFKA_OPTS"
+FROM = {"name": OPTS, "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
+
+
+@pytest.mark.parametrize(
+    ("container", "options"),
+    [
+        ({}, JavaOptions.ABSENT),
+        ({"env": [{"name": "KAFKA_HEAP_OPTS", "value": "-Xmx1g"}]}, JavaOptions.ABSENT),
+        ({"envFrom": [{"secretRef": {"name": "s"}}]}, JavaOptions.PERHAPS_FROM_ELSEWHERE),
+        ({"env": [{"name": OPTS}]}, JavaOptions.TEXT),
+        ({"env": [{"name": OPTS, "value": "-Dpassword=x"}], "envFrom": [{"secretRef": {"name": "s"}}]}, JavaOptions.TEXT),
+        ({"env": [FROM]}, JavaOptions.REFERENCE),
+        ({"env": [FROM, {"name": OPTS, "value": "-Xint"}]}, JavaOptions.TWICE),
+        ({"env": [{"name": OPTS, "value": "-javaagent:/a/staticgroup-connect-agent.jar=refusal=exit"}]}, JavaOptions.WITH_AGENT),
+    ],
+)
+def test_what_a_template_says_of_the_options_is_told_without_their_text(container: dict[str, Any], options: JavaOptions) -> None:
+    view = template(container)
+    assert view.containers[0].java_options is options
+    assert "password" not in repr(view)
+
+
+def test_names_and_places_of_the_agent_are_found_in_a_template() -> None:
+    named = [{"name": "staticgroup-connect-agent"}]
+    free = template({"volumeMounts": [{"name": "d", "mountPath": "/opt/data"}]}, volumes=[{"name": "d"}])
+    assert (free.agent_names, free.containers[0].has_agent_mount) == ((), False)
+    taken = template({"volumeMounts": [{"name": "d", "mountPath": "/opt/staticgroup-connect-agent/"}]}, volumes=named, initContainers=named)
+    assert taken.agent_names == ("spec.template.spec.volumes", "spec.template.spec.initContainers")
+    assert taken.containers[0].has_agent_mount
