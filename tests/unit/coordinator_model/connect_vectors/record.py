@@ -273,7 +273,13 @@ def history(name: str, seed: int, mode: ConnectProtocolCompatibility) -> list[di
         processes.append({"history": name, "instanceId": instance_id, "steps": steps})
         return Recorded(instance_id, steps)
 
-    cluster = StaticConnectCluster(mode=mode, max_delay_ms=rng.choice([0, 5_000]), identify=identify, choose=rng.choice)
+    cluster = StaticConnectCluster(
+        mode=mode,
+        max_delay_ms=rng.choice([0, 5_000]),
+        session_timeout_ms=rng.choice([30_000, 300_000]),
+        identify=identify,
+        choose=rng.choice,
+    )
     cluster.start("w-0")
     cluster.configure("a", 2)
     if seed % 4 == 0:  # the only one that knows goes, and nobody can tell the next what it had
