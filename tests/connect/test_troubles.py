@@ -114,6 +114,39 @@ def test_a_leader_elected_while_the_old_one_is_away_takes_nothing_from_it(broker
         )
 
 
+def test_a_leader_whom_nobody_tells_what_the_old_one_had_starts_nothing_of_it(brokers: Brokers, tmp_path: Path) -> None:
+    """The only worker takes along what it knows; the next leader is a new process and holds back."""
+    settings = static("alone", rebalance_timeout_ms=str(REBALANCE_MS))
+    group = ConnectGroup(settings, brokers.bootstrap, tmp_path)
+    try:
+        group.start("w-0")
+        group.configure("a", TASKS)
+        group.await_rest(TASKS, deadline_s=120)
+        old = group.workers["w-0"]
+        old.kill()
+        began_ms = now_ms()
+        group.start("w-3")
+        until(lambda: group.leader() == "w-3", deadline_s=60, what="the newcomer to lead")
+        elected_ms = now_ms()
+        holds(lambda: not ticks.tasks(group.lines(), elected_ms), for_s=REBALANCE_MS / 1000, what="all work to wait")
+        assert "nobody here knows what [w-0] had" in group.workers["w-3"].process.log.read_text()
+        old.start()
+        old.await_up()
+        after = group.await_rest(TASKS, deadline_s=120)
+        assert set(after.values()) == {"w-0", "w-3"}
+        assert ticks.twice(group.lines()) == []
+        record(
+            "Connect, static, the only worker killed, another one elected before it was back",
+            rebalances=brokers.group_log.count_rebalances("alone", since_ms=began_ms),
+        )
+        old.kill()
+        remove(brokers.bootstrap, "alone", "w-0")
+        until(lambda: set(group.await_rest(TASKS).values()) == {"w-3"}, deadline_s=60, what="all work to run in w-3")
+        assert ticks.twice(group.lines()) == []
+    finally:
+        group.down()
+
+
 def test_the_coordinator_is_started_again(brokers: Brokers, tmp_path: Path) -> None:
     """Workers without a coordinator stop everything after 3 s (KAFKA-9184), and get back what they were given."""
     with running(brokers.bootstrap, static("restarted"), tmp_path) as group:

@@ -212,7 +212,11 @@ def encode_metadata(state: WorkerState, mode: ConnectProtocolCompatibility) -> b
 
 def decode_metadata(data: bytes) -> WorkerState:
     """Decode a MemberMetadata of any version; raises SchemaError for bytes that are none."""
-    reader = Reader(data)
+    return read_metadata(Reader(data))
+
+
+def read_metadata(reader: Reader) -> WorkerState:
+    """Take a MemberMetadata; what follows its fields stays, as Connect ignores it."""
     reader.version()
     url, offset = reader.string(), reader.number("q")
     allocation = reader.optional(reader.nullable_bytes, None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .cluster import CompletedRound, ConnectCluster, select_protocol
@@ -47,6 +48,8 @@ class StaticConnectCluster(ConnectCluster):
 
     rebalance_timeout_ms: int = 60_000
     identify: Callable[[str], StaticMembership] = StaticMembership
+    choose: Callable[[Sequence[str]], str] = operator.itemgetter(0)
+    """Elects a leader from those who have joined."""
     seats: dict[str, Seat] = field(default_factory=dict)
     """Members by worker's name, the first that joined leads."""
     stalled: set[str] = field(default_factory=set)
@@ -249,9 +252,9 @@ class StaticConnectCluster(ConnectCluster):
             self.workers[each].rejoin_requested = True
 
     def _elect(self, joined: Mapping[str, ConnectWorker]) -> None:
-        """A leader who has not joined hands over to the first who has (ClassicGroup.maybeElectNewJoinedLeader)."""
+        """A leader who has not joined hands over to any who has (ClassicGroup.maybeElectNewJoinedLeader, in the order of a hash)."""
         if self.leader() not in joined:
-            name = next(n for n in self.seats if n in joined)
+            name = self.choose([n for n in self.seats if n in joined])
             self.seats = {name: self.seats[name], **self.seats}
 
     def _assign(self, leader: ConnectWorker, protocol: str) -> dict[str, bytes]:
@@ -261,6 +264,9 @@ class StaticConnectCluster(ConnectCluster):
         members = [
             RoundMember(seat.member_id, seat.instance_id, seat.offers[protocol]) for seat in self.seats.values()
         ]
-        seen = leader.static.view(members)
+        seen = leader.static.view(members, self.generation_id, leader.member_id)
+        held = leader.static.held_back(leader.member_id)
+        if held is not None:
+            return held
         increments = leader.on_leader_elected(protocol, seen, self.generation_id, self.now_ms)
         return leader.static.stored(increments, leader.member_id)

@@ -54,7 +54,8 @@ class ConnectWorker:
         Source: WorkerCoordinator.metadata.
         """
         state = WorkerState(self.url, self.config.offset, self.assignment)
-        return tuple((mode.protocol, encode_metadata(state, mode)) for mode in self.mode.offered())
+        offered = ((mode.protocol, encode_metadata(state, mode)) for mode in self.mode.offered())
+        return tuple((name, self.static.telling(data) if self.static else data) for name, data in offered)
 
     def on_join_prepare(self) -> None:
         """Get ready to join: with the eager protocol everything stops now, else everything keeps running."""
@@ -109,7 +110,9 @@ class ConnectWorker:
         round_wanted = False
         if self.static is not None:
             running = self.assignment.assigned if self.assignment else NOTHING
-            received = self.static.received(data, self.member_id, self.url, self.config.offset, running)
+            received = self.static.received(
+                data, generation_id, self.member_id, self.url, self.config.offset, running
+            )
             data, round_wanted = received.shown, received.round_wanted
         told = decode_assignment(data)
         self.protocol = ConnectProtocolCompatibility.from_protocol(protocol)

@@ -23,9 +23,12 @@ from coordinator_model.connect.static import (
     GIVEN_MAX_BYTES,
     RoundMember,
     StaticMembership,
+    Told,
     Whole,
     decode_stored,
+    decode_told,
     encode_stored,
+    encode_told,
 )
 from coordinator_model.connect.work import NOTHING, ConnectorsAndTasks, ConnectorTaskId
 
@@ -61,6 +64,8 @@ def test_the_vectors_show_every_decision() -> None:
     memberships = json.loads((VECTORS / "static.json").read_text(encoding="utf-8"))["memberships"]
     steps = [step for membership in memberships for step in membership["steps"]]
     assert sum(bool(step.get("changed")) for step in steps) >= 3
+    assert sum(bool(step.get("heldBack")) for step in steps) >= 3
+    assert sum(step.get("telling") != step.get("told") for step in steps) >= 3
     assert sum(bool(step.get("roundWanted")) for step in steps) >= 3
     assert {step["received"][:4] for step in steps if "received" in step} == {"0000", "0001", "0002"}
 
@@ -77,6 +82,7 @@ def test_messages_keep_what_they_say() -> None:
         assert (state.url, state.config_offset) == (each["url"], each["configOffset"])
         held = encode_stored(state.allocation, None).hex() if state.allocation else None
         assert held == each["allocation"]
+        assert recorder().spell_told(decode_told(bytes.fromhex(each["hex"]))) == each["told"]
 
 
 def test_connect_does_not_see_the_trailing_bytes() -> None:
@@ -101,21 +107,21 @@ def test_trailing_bytes_of_others_are_none_of_ours() -> None:
 def test_a_returning_leader_leads_and_asks_for_one_round() -> None:
     leader = StaticMembership("w-0")
     received = leader.received(
-        encode_stored(TOLD, replace(WHOLE, url="http://w-0/")), "w-0-new", "http://w-0/", 9, NOTHING
+        encode_stored(TOLD, replace(WHOLE, url="http://w-0/")), 5, "w-0-new", "http://w-0/", 9, NOTHING
     )
     shown = decode_assignment(received.shown)
     assert (shown.leader, shown.config_offset, shown.assigned) == ("w-0-new", 9, TOLD.assigned)
     assert received.round_wanted
-    again = leader.received(encode_stored(TOLD, WHOLE), "w-0-new", "http://w-0/", 9, TOLD.assigned)
+    again = leader.received(encode_stored(TOLD, WHOLE), 5, "w-0-new", "http://w-0/", 9, TOLD.assigned)
     assert not again.round_wanted
     assert not decode_assignment(again.shown).assigned
 
 
 def test_a_follower_with_another_address_asks_for_a_round() -> None:
     follower = StaticMembership("w-1")
-    assert not follower.received(encode_stored(TOLD, WHOLE), "w-1-new", "http://w-1/", 7, NOTHING).round_wanted
+    assert not follower.received(encode_stored(TOLD, WHOLE), 5, "w-1-new", "http://w-1/", 7, NOTHING).round_wanted
     moved = StaticMembership("w-1")
-    assert moved.received(encode_stored(TOLD, WHOLE), "w-1-new", "http://elsewhere/", 7, NOTHING).round_wanted
+    assert moved.received(encode_stored(TOLD, WHOLE), 5, "w-1-new", "http://elsewhere/", 7, NOTHING).round_wanted
 
 
 @pytest.mark.parametrize(
@@ -124,25 +130,27 @@ def test_a_follower_with_another_address_asks_for_a_round() -> None:
 )
 def test_the_eager_leader_knows_itself_by_the_member_id_that_the_coordinator_made(member_id: str, leads: bool) -> None:
     told = replace(TOLD, version=0, leader=member_id)
-    received = StaticMembership("w-0").received(encode_stored(told, None), "w-0-new", "http://w-0/", 7, NOTHING)
+    received = StaticMembership("w-0").received(encode_stored(told, None), 5, "w-0-new", "http://w-0/", 7, NOTHING)
     assert (decode_assignment(received.shown).leader == "w-0-new") is leads
 
 
 def test_what_everybody_was_given_goes_to_the_leader_alone_when_it_is_large() -> None:
-    def sizes(connectors: int) -> tuple[int, int]:
+    def sizes(connectors: int) -> tuple[int | None, ...]:
         leader = StaticMembership("w-0")
         metadata = {
             f"w-{n}-x": bytes.fromhex("0002") + b"\0\3url" + bytes(8) + b"\xff\xff\xff\xff" for n in range(2)
         }
-        leader.view([RoundMember(m, m[:3], data) for m, data in metadata.items()])
+        leader.view([RoundMember(m, m[:3], data) for m, data in metadata.items()], 1, "w-0-x")
         assigned = ConnectorsAndTasks.of([f"connector-{n:04}" for n in range(connectors)])
         increment = encode_stored(replace(TOLD, assigned=assigned), None)
         stored = leader.stored({"w-0-x": increment, "w-1-x": increment}, "w-0-x")
         wholes = [decode_stored(stored[m])[1] for m in ("w-0-x", "w-1-x")]
-        return tuple(len(whole.given) for whole in wholes if whole)  # type: ignore[return-value]
+        return tuple(len(whole.given) if whole.given is not None else None for whole in wholes if whole)
 
+    of_one = GIVEN_MAX_BYTES // 48
     assert sizes(100) == (2, 2)
-    assert sizes(GIVEN_MAX_BYTES // 4 // 20 + 1000) == (2, 0)
+    assert sizes(of_one) == (2, None)
+    assert sizes(2 * of_one) == (None, None)
 
 
 def state(allocation: Assignment | None) -> bytes:
@@ -152,8 +160,14 @@ def state(allocation: Assignment | None) -> bytes:
 def leader_given(given: ConnectorsAndTasks) -> StaticMembership:
     leader = StaticMembership("w-0")
     whole = Whole("w-0", "http://w-0/", {"w-1": given})
-    leader.received(encode_stored(replace(TOLD, leader="w-0-new"), whole), "w-0-new", "http://w-0/", 7, NOTHING)
+    leader.received(encode_stored(replace(TOLD, leader="w-0-new"), whole), 5, "w-0-new", "http://w-0/", 7, NOTHING)
     return leader
+
+
+def seen_by(leader: StaticMembership, *others: RoundMember) -> dict[str, bytes]:
+    """What the leader is shown in the round after its last assignment."""
+    own = RoundMember("w-0-new", "w-0", leader.telling(state(None)))
+    return leader.view([own, *others], 6, "w-0-new")
 
 
 A0, A1 = (ConnectorsAndTasks.of(tasks=[ConnectorTaskId("a", task)]) for task in (0, 1))
@@ -162,14 +176,14 @@ A0, A1 = (ConnectorsAndTasks.of(tasks=[ConnectorTaskId("a", task)]) for task in 
 def test_a_member_keeps_what_is_revoked_from_it_until_it_has_reported_it() -> None:
     """It may be away and run nothing, or hang and run it still: who only counts as owner has not said so."""
     leader = leader_given(A0.plus(A1))
-    seen = leader.view([RoundMember("w-1-x", "w-1", state(None))])
+    seen = seen_by(leader, RoundMember("w-1-x", "w-1", state(None)))
     allocation = decode_metadata(seen["w-1-x"]).allocation
     assert allocation is not None
     assert allocation.assigned == A0.plus(A1)
     balanced = encode_stored(replace(TOLD, assigned=NOTHING, revoked=A1), None)
     stored = leader.stored({"w-1-x": balanced}, "w-0-new")["w-1-x"]
     assert decode_stored(stored)[0].assigned == A0.plus(A1)
-    received = StaticMembership("w-1").received(stored, "w-1-x", "http://w-1/", 7, NOTHING)
+    received = StaticMembership("w-1").received(stored, 6, "w-1-x", "http://w-1/", 7, NOTHING)
     shown = decode_assignment(received.shown)
     assert (shown.assigned, shown.revoked) == (A0.plus(A1), NOTHING)
     assert received.round_wanted
@@ -177,11 +191,11 @@ def test_a_member_keeps_what_is_revoked_from_it_until_it_has_reported_it() -> No
 
 def test_a_member_stops_what_it_reported_and_asks_by_itself() -> None:
     leader = leader_given(A0.plus(A1))
-    leader.view([RoundMember("w-1-x", "w-1", state(replace(TOLD, assigned=A0.plus(A1))))])
+    seen_by(leader, RoundMember("w-1-x", "w-1", state(replace(TOLD, assigned=A0.plus(A1)))))
     stored = leader.stored({"w-1-x": encode_stored(replace(TOLD, assigned=NOTHING, revoked=A1), None)}, "w-0-new")
     assert decode_stored(stored["w-1-x"])[0].assigned == A0
     member = StaticMembership("w-1", member_id="w-1-x")
-    received = member.received(stored["w-1-x"], "w-1-x", "http://w-1/", 7, A0.plus(A1))
+    received = member.received(stored["w-1-x"], 6, "w-1-x", "http://w-1/", 7, A0.plus(A1))
     assert decode_assignment(received.shown).revoked == A1
     assert not received.round_wanted
 
@@ -189,24 +203,23 @@ def test_a_member_stops_what_it_reported_and_asks_by_itself() -> None:
 def test_what_was_given_and_revoked_in_one_round_is_given_away_by_a_round_that_the_leader_asks_for() -> None:
     """The member would join again with the same words, be answered with the same revocation, and so on without end."""
     leader = leader_given(NOTHING)
-    leader.view([RoundMember("w-1-x", "w-1", state(replace(TOLD, assigned=A0)))])
+    seen_by(leader, RoundMember("w-1-x", "w-1", state(replace(TOLD, assigned=A0))))
     stored = leader.stored({"w-1-x": encode_stored(replace(TOLD, assigned=NOTHING, revoked=A1), None)}, "w-0-new")
     member = StaticMembership("w-1", member_id="w-1-x")
-    received = member.received(stored["w-1-x"], "w-1-x", "http://w-1/", 7, A0)
+    received = member.received(stored["w-1-x"], 6, "w-1-x", "http://w-1/", 7, A0)
     assert not decode_assignment(received.shown).revoked
     assert not received.round_wanted
     own = encode_stored(replace(TOLD, leader="w-0-new"), replace(WHOLE, url="http://w-0/"))
-    assert leader.received(own, "w-0-new", "http://w-0/", 7, TOLD.assigned).round_wanted
-    assert not leader.received(own, "w-0-new", "http://w-0/", 7, TOLD.assigned).round_wanted
+    assert leader.received(own, 6, "w-0-new", "http://w-0/", 7, TOLD.assigned).round_wanted
+    assert not leader.received(own, 6, "w-0-new", "http://w-0/", 7, TOLD.assigned).round_wanted
 
 
 def test_what_another_member_reports_is_not_counted_as_owned_by_an_absent_one() -> None:
     leader = leader_given(A0.plus(A1))
-    seen = leader.view(
-        [
-            RoundMember("w-1-x", "w-1", state(None)),
-            RoundMember("w-2-x", "w-2", state(replace(TOLD, assigned=A1))),
-        ]
+    seen = seen_by(
+        leader,
+        RoundMember("w-1-x", "w-1", state(None)),
+        RoundMember("w-2-x", "w-2", state(replace(TOLD, assigned=A1))),
     )
     allocation = decode_metadata(seen["w-1-x"]).allocation
     assert allocation is not None
@@ -217,4 +230,55 @@ def test_an_increment_is_all_that_a_live_worker_is_shown() -> None:
     """Connect 3.1 keeps lists: given what it has, it would hold it twice, and have it revoked as a duplicate."""
     member = StaticMembership("w-1", member_id="w-1-x")
     stored = encode_stored(replace(TOLD, assigned=A0.plus(A1)), WHOLE)
-    assert decode_assignment(member.received(stored, "w-1-x", "http://w-1/", 7, A0).shown).assigned == A1
+    assert decode_assignment(member.received(stored, 6, "w-1-x", "http://w-1/", 7, A0).shown).assigned == A1
+
+
+def test_connect_does_not_see_what_a_worker_tells_of_others() -> None:
+    bare = state(TOLD)
+    told = Told(5, {"w-1": A0})
+    assert decode_metadata(bare + encode_told(told)) == decode_metadata(bare)
+    assert decode_told(bare + encode_told(told)) == told
+    assert decode_told(bare + encode_told(told) + b"\0") is None
+    assert all(decode_told((bare + encode_told(told))[:end]) is None for end in range(len(bare), len(bare) + 20))
+
+
+def test_a_worker_tells_nothing_in_the_eager_protocol_and_before_its_first_assignment() -> None:
+    eager = encode_metadata(WorkerState("http://w-1/", 7), ConnectProtocolCompatibility.EAGER)
+    assert leader_given(A0).telling(eager) == eager
+    assert StaticMembership("w-1").telling(state(None)) == state(None)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_held"),
+    [
+        (Told(5, {"w-1": A0}), False),
+        (Told(5, None), True),
+        (Told(4, {"w-1": A0}), True),
+        (None, True),
+    ],
+)
+def test_only_what_is_told_of_the_generation_before_counts(told: Told | None, is_held: bool) -> None:
+    leader = StaticMembership("w-0")
+    teller = state(TOLD) + (encode_told(told) if told else b"")
+    members = [
+        RoundMember("w-0-new", "w-0", state(None)),
+        RoundMember("w-1-x", "w-1", state(None)),
+        RoundMember("w-2-x", "w-2", teller),
+    ]
+    leader.view(members, 6, "w-0-new")
+    held = leader.held_back("w-0-new")
+    assert (held is not None) is is_held
+    if held is not None:
+        told_to = {m: decode_stored(data) for m, data in held.items()}
+        assert {m for m, (_, whole) in told_to.items() if whole is None} >= {"w-1-x"}
+        is_sure = told is not None and told.generation_id == 5
+        assert told_to["w-2-x"][0].assigned == (TOLD.assigned if is_sure else NOTHING)
+        assert all(not each.revoked for each, _ in told_to.values())
+
+
+def test_nobody_is_in_doubt_once_everybody_has_joined() -> None:
+    """Who tells of the generation before has joined this round, and reports all that it runs."""
+    leader = StaticMembership("w-0")
+    members = [RoundMember(f"w-{n}-x", f"w-{n}", state(None) + encode_told(Told(5))) for n in (0, 1)]
+    leader.view(members, 6, "w-0-x")
+    assert leader.held_back("w-0-x") is None

@@ -21,7 +21,16 @@ from coordinator_model.connect.protocol import (
     WorkerState,
     encode_metadata,
 )
-from coordinator_model.connect.static import Received, RoundMember, StaticMembership, Whole, encode_stored
+from coordinator_model.connect.static import (
+    Given,
+    Received,
+    RoundMember,
+    StaticMembership,
+    Told,
+    Whole,
+    encode_stored,
+    encode_told,
+)
 from coordinator_model.connect.static_cluster import StaticConnectCluster
 from coordinator_model.connect.work import NOTHING, ConnectorsAndTasks, ConnectorTaskId
 
@@ -88,8 +97,15 @@ def spell(work: ConnectorsAndTasks) -> dict[str, list[int]]:
 def spell_whole(whole: Whole | None) -> dict[str, Any] | None:
     if whole is None:
         return None
-    given = {name: spell(given) for name, given in sorted(whole.given.items())}
-    return {"leaderInstanceId": whole.leader_instance_id, "url": whole.url, "given": given}
+    return {"leaderInstanceId": whole.leader_instance_id, "url": whole.url, "given": spell_given(whole.given)}
+
+
+def spell_given(given: Given | None) -> dict[str, Any] | None:
+    return None if given is None else {name: spell(each) for name, each in sorted(given.items())}
+
+
+def spell_told(told: Told | None) -> dict[str, Any] | None:
+    return None if told is None else {"generation": told.generation_id, "given": spell_given(told.given)}
 
 
 def spell_assignment(assignment: Assignment, whole: Whole | None) -> dict[str, Any]:
@@ -140,7 +156,7 @@ def assignments() -> list[dict[str, Any]]:
         spell_assignment(Assignment(version=1, config_offset=7, assigned=given["w-1"], **fields), whole),
         spell_assignment(
             Assignment(version=2, config_offset=7, assigned=mixed, revoked=work({"c": [-1]}), delay_ms=5, **fields),
-            Whole("w-0", "http://w-1:8083/", {}),
+            Whole("w-0", "http://w-1:8083/", None),
         ),
         spell_assignment(
             Assignment(2, AssignmentError.CONFIG_MISMATCH, "w-0-1", "http://w-0:8083/", 9, mixed), whole
@@ -150,13 +166,17 @@ def assignments() -> list[dict[str, Any]]:
 
 def worker_states() -> list[dict[str, Any]]:
     allocation = Assignment(2, AssignmentError.NO_ERROR, "w-0-1", "http://w-0:8083/", 7, work({"a": [-1, 0], "b": [2]}))
+    given = {"w-0": work({"a": [-1, 0]}), "w-1": work({"b": [2]}), "w-2": NOTHING}
     found = []
     for mode in ConnectProtocolCompatibility:
-        for held in (None, allocation):
+        for held, told in ((None, None), (allocation, None), (allocation, Told(7, given)), (None, Told(2**31 - 1))):
             state = WorkerState("http://w-1:8083/", 8, held)
+            if told is not None and mode is ConnectProtocolCompatibility.EAGER:
+                continue
             found.append(
                 {
-                    "hex": encode_metadata(state, mode).hex(),
+                    "hex": (encode_metadata(state, mode) + (encode_told(told) if told else b"")).hex(),
+                    "told": spell_told(told),
                     "version": mode.version,
                     "url": state.url,
                     "configOffset": state.config_offset,
@@ -167,6 +187,7 @@ def worker_states() -> list[dict[str, Any]]:
         *found,
         *({
             "hex": data,
+            "told": None,
             "version": version,
             "url": "http://w-1:8083/",
             "configOffset": 8,
@@ -183,13 +204,27 @@ class Recorded(StaticMembership):
         super().__init__(instance_id)
         self.steps = steps
 
-    def view(self, members: Sequence[RoundMember]) -> dict[str, bytes]:
-        seen = super().view(members)
+    def telling(self, metadata: bytes) -> bytes:
+        told = super().telling(metadata)
+        self.steps.append({"telling": metadata.hex(), "told": told.hex()})
+        return told
+
+    def view(self, members: Sequence[RoundMember], generation_id: int, leader_member_id: str) -> dict[str, bytes]:
+        seen = super().view(members, generation_id, leader_member_id)
         asked = [
             {"memberId": m.member_id, "instanceId": m.instance_id, "metadata": m.metadata.hex()} for m in members
         ]
         changed = {m.member_id: seen[m.member_id].hex() for m in members if seen[m.member_id] != m.metadata}
-        self.steps.append({"view": asked, "changed": changed})
+        held = self.held_back(leader_member_id)
+        self.steps.append(
+            {
+                "view": asked,
+                "generation": generation_id,
+                "leader": leader_member_id,
+                "changed": changed,
+                "heldBack": None if held is None else {m: data.hex() for m, data in held.items()},
+            }
+        )
         return seen
 
     def stored(self, increments: Mapping[str, bytes], leader_member_id: str) -> dict[str, bytes]:
@@ -204,12 +239,19 @@ class Recorded(StaticMembership):
         return stored
 
     def received(
-        self, data: bytes, member_id: str, url: str, config_offset: int, running: ConnectorsAndTasks
+        self,
+        data: bytes,
+        generation_id: int,
+        member_id: str,
+        url: str,
+        config_offset: int,
+        running: ConnectorsAndTasks,
     ) -> Received:
-        received = super().received(data, member_id, url, config_offset, running)
+        received = super().received(data, generation_id, member_id, url, config_offset, running)
         self.steps.append(
             {
                 "received": data.hex(),
+                "generation": generation_id,
                 "memberId": member_id,
                 "url": url,
                 "configOffset": config_offset,
@@ -231,9 +273,19 @@ def history(name: str, seed: int, mode: ConnectProtocolCompatibility) -> list[di
         processes.append({"history": name, "instanceId": instance_id, "steps": steps})
         return Recorded(instance_id, steps)
 
-    cluster = StaticConnectCluster(mode=mode, max_delay_ms=rng.choice([0, 5_000]), identify=identify)
-    cluster.start("w-0", "w-1")
+    cluster = StaticConnectCluster(
+        mode=mode,
+        max_delay_ms=rng.choice([0, 5_000]),
+        session_timeout_ms=rng.choice([30_000, 300_000]),
+        identify=identify,
+        choose=rng.choice,
+    )
+    cluster.start("w-0")
     cluster.configure("a", 2)
+    if seed % 4 == 0:  # the only one that knows goes, and nobody can tell the next what it had
+        cluster.kill("w-0")
+    cluster.start("w-1")
+    cluster.advance(70_000)
     cluster.configure("b", 1)
     names = ("w-0", "w-1", "w-2", "w-3")
     for _ in range(9):
@@ -260,7 +312,7 @@ def history(name: str, seed: int, mode: ConnectProtocolCompatibility) -> list[di
 
 def telling(steps: Sequence[Mapping[str, Any]]) -> set[str]:
     """What these calls show that others do not."""
-    return {name for step in steps for name in ("changed", "roundWanted") if step.get(name)} | {
+    return {name for step in steps for name in ("changed", "roundWanted", "heldBack") if step.get(name)} | {
         f"{name} {int(step['received'][:4], 16)}"
         for step in steps
         if "received" in step

@@ -21,12 +21,10 @@ final class Connect {
         return members;
     }
 
-    static void setMetadata(List<?> joined, Map<String, byte[]> changed) throws ReflectiveOperationException {
-        for (Object each : joined) {
-            byte[] bytes = changed.get((String) call(each, "memberId"));
-            if (bytes != null) {
-                each.getClass().getMethod("setMetadata", byte[].class).invoke(each, (Object) bytes);
-            }
+    /** Sets the metadata of a member of a round, or of a protocol that is offered; null keeps it. */
+    static void setMetadata(Object of, byte[] bytes) throws ReflectiveOperationException {
+        if (bytes != null) {
+            of.getClass().getMethod("setMetadata", byte[].class).invoke(of, (Object) bytes);
         }
     }
 

@@ -12,6 +12,8 @@ enum Decision {
     OFFSET_LIFTED,
     /** As leader: work counts as owned by a member that does not report it. */
     ABSENT_COUNTED,
+    /** As leader: nobody is given or loses anything, because nobody knows what a member was given that may be away. */
+    HELD_BACK,
     /** As leader: whole allocations were handed to the coordinator. */
     WHOLE_STORED,
     /** One more round is asked for. */

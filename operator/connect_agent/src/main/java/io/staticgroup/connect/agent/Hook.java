@@ -17,6 +17,8 @@ enum Hook {
     LEADER(Names.COORDINATOR, "(onLeaderElected" + Names.ROUND + "Z|performAssignment" + Names.ROUND + ")\\)Ljava/util/Map;"),
     /** An assignment has come from SyncGroup. */
     ASSIGNMENT(Names.COORDINATOR, "onJoinComplete\\(ILjava/lang/String;Ljava/lang/String;Ljava/nio/ByteBuffer;\\)V"),
+    /** What the worker says in JoinGroup. */
+    METADATA(Names.COORDINATOR, "metadata\\(\\)L.*;"),
     /** A poll has ended, after the join that may have been part of it. */
     POLL(Names.COORDINATOR, "poll\\(J.*\\)V"),
     /** FENCED_INSTANCE_ID in Heartbeat: AbstractCoordinator.HeartbeatResponseHandler.handle. */
@@ -42,11 +44,15 @@ enum Hook {
     TASKS(Names.DISTRIBUTED + "ConnectProtocol$Assignment", "tasks\\(\\)Ljava/util/Collection;"),
     TASK_CONNECTOR("org/apache/kafka/connect/util/ConnectorTaskId", "connector\\(\\)Ljava/lang/String;"),
     TASK_NUMBER("org/apache/kafka/connect/util/ConnectorTaskId", "task\\(\\)I"),
+    PROTOCOL_METADATA(Names.PROTOCOL, "metadata\\(\\)\\[B"),
+    PROTOCOL_SET_METADATA(Names.PROTOCOL, "setMetadata\\(\\[B\\)L.*"),
     MEMBER_ID(Names.MEMBER, "memberId\\(\\)Ljava/lang/String;"),
     MEMBER_INSTANCE_ID(Names.MEMBER, "groupInstanceId\\(\\)Ljava/lang/String;"),
     MEMBER_METADATA(Names.MEMBER, "metadata\\(\\)\\[B"),
     MEMBER_SET_METADATA(Names.MEMBER, "setMetadata\\(\\[B\\)L.*"),
     HEARTBEAT_ERROR("org/apache/kafka/common/requests/HeartbeatResponse", "error\\(\\)L.*"),
+    JOIN_DATA("org/apache/kafka/common/requests/JoinGroupResponse", "data\\(\\)L.*/JoinGroupResponseData;"),
+    JOIN_GENERATION("org/apache/kafka/common/message/JoinGroupResponseData", "generationId\\(\\)I"),
     JOIN_ERROR("org/apache/kafka/common/requests/JoinGroupResponse", "error\\(\\)L.*"),
     SYNC_ERROR("org/apache/kafka/common/requests/SyncGroupResponse", "error\\(\\)L.*");
 
@@ -77,6 +83,7 @@ enum Hook {
         static final String COORDINATOR = DISTRIBUTED + "WorkerCoordinator";
         /** The leader's member id, the protocol and the members: patches count on the places of these parameters. */
         static final String ROUND = "\\(Ljava/lang/String;Ljava/lang/String;Ljava/util/List;";
+        static final String PROTOCOL = "org/apache/kafka/common/message/JoinGroupRequestData$JoinGroupRequestProtocol";
         static final String MEMBER = "org/apache/kafka/common/message/JoinGroupResponseData$JoinGroupResponseMember";
 
         private Names() {

@@ -103,11 +103,28 @@ public final class Hooks {
         return isSkipped && !isIssued;
     }
 
-    /** WorkerCoordinator.onLeaderElected or performAssignment: the members as the leader is to see them. */
-    public static void view(Object coordinator, List<?> members) {
-        attempt("showing the leader what absent members own", coordinator, null, membership -> {
-            Connect.setMetadata(members, membership.view(Connect.members(members)));
+    /** WorkerCoordinator.metadata: adds what this worker knows of the last generation to what it says in JoinGroup. */
+    public static void telling(Iterable<?> protocols, Object coordinator) {
+        attempt("telling what was given", coordinator, null, membership -> {
+            for (Object protocol : protocols) {
+                Connect.setMetadata(protocol, membership.telling((byte[]) Connect.call(protocol, "metadata")));
+            }
             return null;
+        });
+    }
+
+    /**
+     * WorkerCoordinator.onLeaderElected or performAssignment: the members as the leader is to see them.
+     *
+     * <p>Returns what is to be stored where Connect must not assign; null: go on.
+     */
+    public static Map<String, ByteBuffer> view(Object coordinator, List<?> members, String leader) {
+        return attempt("showing the leader what absent members own", coordinator, null, membership -> {
+            Map<String, byte[]> changed = membership.view(Connect.members(members), leader);
+            for (Object each : members) {
+                Connect.setMetadata(each, changed.get((String) Connect.call(each, "memberId")));
+            }
+            return membership.heldBack(leader);
         });
     }
 
@@ -118,9 +135,9 @@ public final class Hooks {
     }
 
     /** WorkerCoordinator.onJoinComplete: the assignment as Connect is to see it. */
-    public static ByteBuffer received(Object coordinator, String memberId, ByteBuffer assignment) {
+    public static ByteBuffer received(Object coordinator, int generation, String memberId, ByteBuffer assignment) {
         return attempt("reading an assignment", coordinator, assignment,
-            membership -> membership.received(assignment, Connect.self(coordinator, memberId)));
+            membership -> membership.received(assignment, generation, Connect.self(coordinator, memberId)));
     }
 
     /**
@@ -139,7 +156,8 @@ public final class Hooks {
     }
 
     /**
-     * AbstractCoordinator's handlers of Heartbeat, JoinGroup and SyncGroup: a fenced worker stops at once.
+     * AbstractCoordinator's handlers of Heartbeat, JoinGroup and SyncGroup: a fenced worker stops at once, and a leader learns
+     * the generation of its round.
      *
      * <p>Left to itself it would join anew with an empty member id, take the identity back and so kill its successor.
      */
@@ -152,6 +170,10 @@ public final class Hooks {
                 tell(Decision.FENCED, "FENCED (" + handler.getClass().getSimpleName() + "): another process holds "
                     + settings.instanceId + "; this worker ends now, with status " + FENCED_STATUS);
                 halt.accept(FENCED_STATUS);
+            }
+            if (handler.getClass().getSimpleName().startsWith("JoinGroup")) {
+                int generation = (Integer) Connect.call(Connect.call(answer, "data"), "generationId");
+                attempt("reading the generation", coordinator, null, membership -> membership.joining(generation));
             }
         } catch (ReflectiveOperationException | RuntimeException | LinkageError problem) {
             failed("reading an answer", problem);

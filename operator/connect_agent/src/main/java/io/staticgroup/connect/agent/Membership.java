@@ -16,15 +16,24 @@ import java.util.TreeMap;
  * member that is away for lost. All is done by the herder's thread.
  */
 final class Membership {
-    /** Above this what everybody was given is stored for the leader only: a group is one record of a broker's log. */
-    static final int GIVEN_MAX_BYTES = 256 * 1024;
+    /**
+     * Above this, over all members, what everybody was given goes to the leader only, and to nobody if it is as large alone.
+     *
+     * <p>It is stored twice, in assignments and in what members say when they join, in one record of a broker's log.
+     */
+    static final int GIVEN_MAX_BYTES = 128 * 1024;
+    private static final int FIRST_GENERATION = 1;
 
     private final String instanceId;
     private final Decision.Listener decisions;
     private String memberId = "";
-    private Map<String, Work> given = Collections.emptyMap();
+    /** What it says when it joins; null: it has had no assignment yet. */
+    private Told told;
+    /** The generation of the round that it joins. */
+    private int generation = -1;
     private Map<String, Seat> seats = Collections.emptyMap();
     private boolean isIdleRevoked;
+    private boolean isHeldBack;
     /** Why a round is needed; null: none is. */
     private String roundWanted;
 
@@ -48,15 +57,18 @@ final class Membership {
 
     private static final class Seat {
         final String instanceId;
-        final String url;
+        final WorkerState state;
         final Work reported;
         final Work claimed;
+        /** It may not have joined this round, and may run, or be given back, another thing than it reports. */
+        final boolean isDoubtful;
 
-        Seat(String instanceId, String url, Work reported, Work claimed) {
+        Seat(String instanceId, WorkerState state, Work claimed, boolean isDoubtful) {
             this.instanceId = instanceId;
-            this.url = url;
-            this.reported = reported;
+            this.state = state;
+            this.reported = state.reported();
             this.claimed = claimed;
+            this.isDoubtful = isDoubtful;
         }
     }
 
@@ -77,20 +89,34 @@ final class Membership {
         }
     }
 
+    /** Returns the metadata of one protocol with what this worker knows; the eager one has no room for it. */
+    byte[] telling(byte[] metadata) {
+        boolean hasRoom = Assignment.isIncremental(ByteBuffer.wrap(metadata).getShort());
+        return told == null || !hasRoom ? metadata : new Bytes().raw(metadata).raw(told.write()).done();
+    }
+
+    /** Has been told of which generation the round is that it joins. */
+    Void joining(int ofGeneration) {
+        generation = ofGeneration;
+        return null;
+    }
+
     /**
      * Lets the leader see what absent members own: metadata by member id, only of those whose metadata changes.
      *
      * <p>A member that is away, or whose process is new, owns what it was given in the last generation besides what it
      * reports; but never what another member reports, because who reports a task runs it.
      */
-    Map<String, byte[]> view(List<Member> members) {
+    Map<String, byte[]> view(List<Member> members, String leaderMemberId) {
         seats = new LinkedHashMap<>();
         List<WorkerState> states = new ArrayList<>();
         Work everyReport = Work.NOTHING;
+        Map<String, Work> given = generation == FIRST_GENERATION ? Collections.<String, Work>emptyMap() : null;
         for (Member member : members) {
             WorkerState state = WorkerState.read(ByteBuffer.wrap(member.metadata));
             states.add(state);
             everyReport = everyReport.plus(state.reported());
+            given = given == null && isOfLastGeneration(state.told) ? state.told.given : given;
         }
         Map<String, byte[]> changed = new LinkedHashMap<>();
         for (int i = 0; i < members.size(); i++) {
@@ -99,16 +125,55 @@ final class Membership {
             if (!Assignment.isIncremental(state.version)) {
                 continue;
             }
-            Work claimed = member.instanceId == null ? Work.NOTHING
+            boolean isStatic = member.instanceId != null;
+            Work claimed = given == null || !isStatic ? Work.NOTHING
                 : given.getOrDefault(member.instanceId, Work.NOTHING).minus(everyReport);
+            boolean hasJoined = member.memberId.equals(leaderMemberId) || isOfLastGeneration(state.told);
             if (!claimed.isEmpty()) {
                 changed.put(member.memberId, state.owning(state.reported().plus(claimed)).write());
                 decisions.decided(Decision.ABSENT_COUNTED,
                     member.instanceId + " counts as owner of " + claimed + ", which it was given and does not report");
             }
-            seats.put(member.memberId, new Seat(member.instanceId, state.url, state.reported(), claimed));
+            seats.put(member.memberId, new Seat(member.instanceId, state, claimed, given == null && isStatic && !hasJoined));
         }
+        isHeldBack = seats.values().stream().anyMatch(seat -> seat.isDoubtful);
         return changed;
+    }
+
+    private boolean isOfLastGeneration(Told each) {
+        return each != null && each.generation == generation - 1;
+    }
+
+    /**
+     * Returns what to store while nobody knows what a member was given that may be away; null: let Connect assign.
+     *
+     * <p>Everybody goes on with what it runs, and nobody is given or loses anything. A member in doubt finds an increment of
+     * nothing, so that its next process asks for a round instead of starting what others may have by now.
+     */
+    Map<String, ByteBuffer> heldBack(String leaderMemberId) {
+        if (!isHeldBack) {
+            return null;
+        }
+        long newest = seats.values().stream().mapToLong(seat -> seat.state.configOffset).max().getAsLong();
+        List<String> inDoubt = new ArrayList<>();
+        Map<String, ByteBuffer> stored = new LinkedHashMap<>();
+        seats.forEach((id, seat) -> {
+            Assignment nothing = new Assignment();
+            nothing.version = seat.state.version;
+            nothing.leader = leaderMemberId;
+            nothing.leaderUrl = seats.get(leaderMemberId).state.url;
+            nothing.configOffset = newest;
+            if (seat.isDoubtful) {
+                inDoubt.add(seat.instanceId);
+            } else if (seat.instanceId != null) {
+                nothing.assigned = seat.reported;
+                nothing.whole = new Whole(instanceId, seat.state.url, null);
+            }
+            stored.put(id, ByteBuffer.wrap(nothing.write()));
+        });
+        decisions.decided(Decision.HELD_BACK, "as leader: nobody is given or loses anything, because nobody here knows what "
+            + inDoubt + " had; it ends when they are back, or no longer members");
+        return stored;
     }
 
     /**
@@ -134,11 +199,11 @@ final class Membership {
             }
         });
         Map<String, ByteBuffer> stored = new LinkedHashMap<>(increments);
-        boolean fits = wholes.size() * (long) sizeOf(all) <= GIVEN_MAX_BYTES;
-        wholes.forEach((id, told) -> {
-            Map<String, Work> shared = fits || id.equals(leaderMemberId) ? all : Collections.<String, Work>emptyMap();
-            told.whole = new Whole(instanceId, seats.get(id).url, shared);
-            stored.put(id, ByteBuffer.wrap(told.write()));
+        long size = sizeOf(all);
+        wholes.forEach((id, whole) -> {
+            long copies = id.equals(leaderMemberId) ? 1 : wholes.size();
+            whole.whole = new Whole(instanceId, seats.get(id).state.url, copies * size <= GIVEN_MAX_BYTES ? all : null);
+            stored.put(id, ByteBuffer.wrap(whole.write()));
         });
         if (!wholes.isEmpty()) {
             decisions.decided(Decision.WHOLE_STORED, "as leader: whole allocations are stored: " + all);
@@ -152,13 +217,13 @@ final class Membership {
      * <p>On return the leader's old member id becomes the new one. An older config offset becomes the worker's own: a
      * round's is never older, so none took place; and Connect would join again and again to make them equal.
      */
-    ByteBuffer received(ByteBuffer bytes, Self self) {
+    ByteBuffer received(ByteBuffer bytes, int ofGeneration, Self self) {
         boolean isReturned = !self.memberId.equals(memberId);
         memberId = self.memberId;
-        given = Collections.emptyMap();
-        roundWanted = isIdleRevoked ? "what was revoked before anybody had it is free" : null;
-        isIdleRevoked = false;
+        roundWanted = isHeldBack ? "somebody may know now" : isIdleRevoked ? "what was revoked before anybody had it is free" : null;
+        forgetRound();
         Assignment told = Assignment.read(bytes.duplicate());
+        this.told = new Told(ofGeneration, told.whole == null ? null : told.whole.given);
         if (told.version != 0 && told.whole == null) {
             roundWanted = isReturned ? "only the last increment is stored: the leader runs no agent" : roundWanted;
             return bytes;
@@ -170,7 +235,6 @@ final class Membership {
             if (!(isReturned ? idle : idle.common(told.assigned)).isEmpty()) {
                 roundWanted = "this worker does not run what it is to stop";
             }
-            given = told.whole.given;
             told.revoked = told.revoked.common(self.running).minus(told.assigned);
             told.assigned = told.assigned.minus(self.running);
         }
@@ -217,7 +281,7 @@ final class Membership {
     /** Knows nothing of the round that is being assigned: what then is stored are Connect's own increments. */
     void forgetRound() {
         seats = Collections.emptyMap();
-        isIdleRevoked = false;
+        isIdleRevoked = isHeldBack = false;
     }
 
     /** Whether the coordinator made this member id for this identity (GroupCoordinator: instance id, '-', a UUID). */
@@ -227,7 +291,7 @@ final class Membership {
 
     private static int sizeOf(Map<String, Work> all) {
         Bytes to = new Bytes();
-        new Whole("", "", all).write(to);
+        Whole.writeGiven(all, to);
         return to.done().length;
     }
 }

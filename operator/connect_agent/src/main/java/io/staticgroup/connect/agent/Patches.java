@@ -105,14 +105,23 @@ final class Patches {
                     break;
                 case LEADER:
                     if (isSkipTold) {
-                        returnWhereSkipped();
+                        load(2);
+                        super.visitVarInsn(Opcodes.ILOAD, 4);
+                        call("skipped", "(" + STRING + "Z)" + MAP);
+                        returnUnlessNull();
+                        super.visitVarInsn(Opcodes.ILOAD, 4);
+                        call("skipAssignment", "(Z)Z");
+                        super.visitVarInsn(Opcodes.ISTORE, 4);
                     }
-                    load(0, 3);
-                    call("view", "(" + OBJECT + "Ljava/util/List;)V");
+                    load(0, 3, 1);
+                    call("view", "(" + OBJECT + "Ljava/util/List;" + STRING + ")" + MAP);
+                    returnUnlessNull();
                     break;
                 case ASSIGNMENT:
-                    load(0, 2, 4);
-                    call("received", "(" + OBJECT + STRING + BUFFER + ")" + BUFFER);
+                    load(0);
+                    super.visitVarInsn(Opcodes.ILOAD, 1);
+                    load(2, 4);
+                    call("received", "(" + OBJECT + "I" + STRING + BUFFER + ")" + BUFFER);
                     super.visitVarInsn(Opcodes.ASTORE, 4);
                     break;
                 case HEARTBEAT:
@@ -127,21 +136,15 @@ final class Patches {
             }
         }
 
-        /** A leader that came back is told to skip the assignment, which Connect refuses; it answers with nothing. */
-        private void returnWhereSkipped() {
+        /** Returns the assignments on top of the stack as they are, unless there are none. */
+        private void returnUnlessNull() {
             Label assign = new Label();
-            load(2);
-            super.visitVarInsn(Opcodes.ILOAD, 4);
-            call("skipped", "(" + STRING + "Z)" + MAP);
             super.visitInsn(Opcodes.DUP);
             super.visitJumpInsn(Opcodes.IFNULL, assign);
             super.visitInsn(Opcodes.ARETURN);
             super.visitLabel(assign);
             super.visitFrame(Opcodes.F_SAME1, 0, null, 1, new Object[] {"java/util/Map"});
             super.visitInsn(Opcodes.POP);
-            super.visitVarInsn(Opcodes.ILOAD, 4);
-            call("skipAssignment", "(Z)Z");
-            super.visitVarInsn(Opcodes.ISTORE, 4);
         }
 
         @Override
@@ -152,6 +155,10 @@ final class Patches {
             } else if (hook == Hook.LEADER && opcode == Opcodes.ARETURN) {
                 load(0, 1);
                 call("stored", "(" + MAP + OBJECT + STRING + ")" + MAP);
+            } else if (hook == Hook.METADATA && opcode == Opcodes.ARETURN) {
+                super.visitInsn(Opcodes.DUP);
+                load(0);
+                call("telling", "(Ljava/lang/Iterable;" + OBJECT + ")V");
             } else if (hook == Hook.POLL && opcode == Opcodes.RETURN) {
                 load(0);
                 call("polled", "(" + OBJECT + ")V");

@@ -15,12 +15,14 @@ import java.util.TreeMap;
  */
 final class Whole {
     private static final byte[] MARK = "SGwhole1".getBytes(StandardCharsets.US_ASCII);
+    /** In place of a count. */
+    private static final int NOT_KNOWN = -1;
 
     /** Instance id of the leader who wrote it: tells a returning leader that it is meant by the member id of before. */
     final String leaderInstanceId;
     /** The member's own REST address as the leader knows it. */
     final String url;
-    /** What every static member was given in this generation, by instance id; empty when it would be too large. */
+    /** What every static member was given in this generation, by instance id; null: nobody knows, or it is too large. */
     final Map<String, Work> given;
 
     Whole(String leaderInstanceId, String url, Map<String, Work> given) {
@@ -30,8 +32,23 @@ final class Whole {
     }
 
     void write(Bytes to) {
-        to.raw(MARK).string(leaderInstanceId).string(url).int32(given.size());
-        new TreeMap<>(given).forEach((instanceId, work) -> work.write(to.string(instanceId)));
+        writeGiven(given, to.raw(MARK).string(leaderInstanceId).string(url));
+    }
+
+    static void writeGiven(Map<String, Work> given, Bytes to) {
+        to.int32(given == null ? NOT_KNOWN : given.size());
+        if (given != null) {
+            new TreeMap<>(given).forEach((instanceId, work) -> work.write(to.string(instanceId)));
+        }
+    }
+
+    static Map<String, Work> readGiven(ByteBuffer from) {
+        int count = from.getInt();
+        Map<String, Work> given = new TreeMap<>();
+        for (int i = 0; i < count; i++) {
+            given.put(Bytes.string(from), Work.read(from));
+        }
+        return count == NOT_KNOWN ? null : given;
     }
 
     /** Reads all that is left of an assignment; null when that is anything else than such bytes. */
@@ -42,10 +59,7 @@ final class Whole {
             }
             String leader = Bytes.string(from);
             String url = Bytes.string(from);
-            Map<String, Work> given = new TreeMap<>();
-            for (int count = from.getInt(); count > 0; count--) {
-                given.put(Bytes.string(from), Work.read(from));
-            }
+            Map<String, Work> given = readGiven(from);
             return from.hasRemaining() ? null : new Whole(leader, url, given);
         } catch (BufferUnderflowException cutOff) {
             return null;

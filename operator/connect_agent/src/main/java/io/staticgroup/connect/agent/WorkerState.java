@@ -13,12 +13,15 @@ final class WorkerState {
     final long configOffset;
     /** Null when the worker holds no assignment: a new process, or one that dropped everything. */
     final Assignment allocation;
+    /** Null when it tells nothing of the last generation. */
+    final Told told;
 
-    WorkerState(short version, String url, long configOffset, Assignment allocation) {
+    WorkerState(short version, String url, long configOffset, Assignment allocation, Told told) {
         this.version = version;
         this.url = url;
         this.configOffset = configOffset;
         this.allocation = allocation;
+        this.told = told;
     }
 
     Work reported() {
@@ -36,7 +39,7 @@ final class WorkerState {
             owned.configOffset = allocation.configOffset;
         }
         owned.assigned = work;
-        return new WorkerState(version, url, configOffset, owned);
+        return new WorkerState(version, url, configOffset, owned, null);
     }
 
     byte[] write() {
@@ -44,6 +47,9 @@ final class WorkerState {
         if (version > 0) {
             byte[] bytes = allocation == null ? null : allocation.write();
             to.int32(bytes == null ? -1 : bytes.length).raw(bytes == null ? new byte[0] : bytes);
+        }
+        if (told != null) {
+            to.raw(told.write());
         }
         return to.done();
     }
@@ -54,6 +60,7 @@ final class WorkerState {
         long configOffset = from.getLong();
         int length = version > 0 && from.hasRemaining() ? from.getInt() : -1;
         Assignment allocation = length < 0 ? null : Assignment.read(ByteBuffer.wrap(Bytes.take(from, length)));
-        return new WorkerState(version, url, configOffset, allocation);
+        Told told = Assignment.isIncremental(version) && from.hasRemaining() ? Told.read(from) : null;
+        return new WorkerState(version, url, configOffset, allocation, told);
     }
 }

@@ -117,6 +117,8 @@ class AgentTest {
         "org/apache/kafka/clients/consumer/internals/AbstractCoordinator$HeartbeatResponseHandler,"
             + " Lorg/apache/kafka/clients/consumer/internals/AbstractCoordinator;,"
             + " Lorg/apache/kafka/clients/consumer/internals/ConcreteCoordinator;, heartbeat-outer",
+        "org/apache/kafka/connect/runtime/distributed/WorkerCoordinator, metadata, metadato, metadata",
+        "org/apache/kafka/common/message/JoinGroupResponseData, generationId, generationNo, join-generation",
         "org/apache/kafka/connect/util/ConnectorTaskId, task, tusk, task-number",
         "org/apache/kafka/common/requests/SyncGroupResponse, error, arrow, sync-error"})
     void oneHookThatIsMissingMakesItRefuse(String owner, String member, String other, String hook) throws Exception {

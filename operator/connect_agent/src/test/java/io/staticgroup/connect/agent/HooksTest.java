@@ -34,6 +34,13 @@ class HooksTest {
         return process.coordinator(process.config("CONNECT"), "http://w-0/", 300_000);
     }
 
+    /** Joins a round of this generation. */
+    private static void join(PatchedWorker process, Object coordinator, int generation) throws ReflectiveOperationException {
+        Object answer = process.answer("JoinGroup", "NONE");
+        answer.getClass().getField("generation").setInt(answer, generation);
+        PatchedWorker.call(PatchedWorker.call(coordinator, "join"), "handle", answer, null);
+    }
+
     private static Assignment told(Work assigned, Whole whole) {
         Assignment told = new Assignment();
         told.version = 2;
@@ -97,7 +104,13 @@ class HooksTest {
         assertEquals(7, shown.configOffset);
         assertNull(shown.whole);
 
-        byte[] metadata = new WorkerState((short) 2, "http://w-1/", 7, null).write();
+        join(process, coordinator, 2);
+        List<?> offered = (List<?>) PatchedWorker.call(coordinator, "metadata");
+        byte[] own = (byte[]) PatchedWorker.call(offered.get(0), "metadata");
+        assertEquals(given, WorkerState.read(ByteBuffer.wrap(own)).told.given);
+        assertEquals(13, ((byte[]) PatchedWorker.call(offered.get(1), "metadata")).length);
+        byte[] metadata = new WorkerState((short) 2, "http://w-1/", 7, null, null).write();
+        Object self = process.member("w-0-new", "w-0", own);
         Object absent = process.member("w-1-x", "w-1", metadata);
         Object dynamic = process.member("stock-x", null, metadata);
         Map<String, ByteBuffer> increments = new HashMap<>();
@@ -105,7 +118,7 @@ class HooksTest {
         increments.put("w-1-x", ByteBuffer.wrap(told(added, null).write()));
         increments.put("stock-x", ByteBuffer.wrap(told(added, null).write()));
         coordinator.getClass().getField("increments").set(coordinator, increments);
-        List<Object> members = Arrays.asList(absent, dynamic);
+        List<Object> members = Arrays.asList(self, absent, dynamic);
         Map<?, ?> stored = (Map<?, ?>) PatchedWorker.call(coordinator, "elected", "w-0-new", "sessioned", members, false);
         assertEquals(TASKS, WorkerState.read(ByteBuffer.wrap((byte[]) PatchedWorker.call(absent, "metadata"))).reported());
         assertSame(metadata, PatchedWorker.call(dynamic, "metadata"));
@@ -113,6 +126,25 @@ class HooksTest {
         assertEquals(TASKS.plus(added), kept.assigned);
         assertEquals("http://w-1/", kept.whole.url);
         assertNull(Assignment.read(((ByteBuffer) stored.get("stock-x")).duplicate()).whole);
+    }
+
+    @Test
+    void aLeaderWhomNobodyTellsWhatWasGivenStoresThatNothingChanges() throws ReflectiveOperationException {
+        PatchedWorker process = new PatchedWorker(settings(), null);
+        Object coordinator = staticWorker(process);
+        join(process, coordinator, 5);
+        byte[] metadata = new WorkerState((short) 2, "http://w-1/", 7, told(TASKS, null), null).write();
+        Map<String, ByteBuffer> increments = new HashMap<>();
+        increments.put("w-1-x", ByteBuffer.wrap(told(TASKS, null).write()));
+        coordinator.getClass().getField("increments").set(coordinator, increments);
+        List<Object> members = Arrays.asList(process.member("w-0-x", "w-0", metadata), process.member("w-1-x", "w-1", metadata));
+        Map<?, ?> stored = (Map<?, ?>) PatchedWorker.call(coordinator, "elected", "w-0-x", "sessioned", members, false);
+        assertNull(PatchedWorker.call(coordinator, "leaderState"));
+        Assignment inDoubt = Assignment.read(((ByteBuffer) stored.get("w-1-x")).duplicate());
+        assertTrue(inDoubt.assigned.isEmpty() && inDoubt.revoked.isEmpty() && inDoubt.whole == null);
+        assertEquals(TASKS, Assignment.read(((ByteBuffer) stored.get("w-0-x")).duplicate()).assigned);
+        assertTrue(process.decisions.contains(Decision.HELD_BACK));
+        assertTrue((Boolean) PatchedWorker.call(coordinator, "joined", "w-0-x", stored.get("w-0-x")));
     }
 
     @Test
@@ -188,7 +220,8 @@ class HooksTest {
     void aRoundThatTheAgentCouldNotReadIsStoredAsConnectSaysIt() throws ReflectiveOperationException {
         PatchedWorker process = new PatchedWorker(settings(), null);
         Object coordinator = staticWorker(process);
-        byte[] reports = new WorkerState((short) 2, "http://w-1/", 7, told(TASKS, null)).write();
+        join(process, coordinator, 1);
+        byte[] reports = new WorkerState((short) 2, "http://w-1/", 7, told(TASKS, null), null).write();
         Map<String, ByteBuffer> increments = new HashMap<>();
         increments.put("w-1-x", ByteBuffer.wrap(told(Work.NOTHING, null).write()));
         coordinator.getClass().getField("increments").set(coordinator, increments);

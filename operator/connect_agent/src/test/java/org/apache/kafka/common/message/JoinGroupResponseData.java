@@ -2,6 +2,16 @@ package org.apache.kafka.common.message;
 
 /** Stands for Kafka's class of this name. */
 public class JoinGroupResponseData {
+    private final int generationId;
+
+    public JoinGroupResponseData(int generationId) {
+        this.generationId = generationId;
+    }
+
+    public int generationId() {
+        return generationId;
+    }
+
     public static class JoinGroupResponseMember {
         private final String memberId;
         private final String groupInstanceId;

@@ -6,6 +6,8 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.GroupRebalanceConfig;
 import org.apache.kafka.clients.consumer.internals.AbstractCoordinator;
+import org.apache.kafka.common.message.JoinGroupRequestData.JoinGroupRequestProtocol;
+import org.apache.kafka.common.message.JoinGroupRequestData.JoinGroupRequestProtocolCollection;
 import org.apache.kafka.common.message.JoinGroupResponseData.JoinGroupResponseMember;
 
 /** Stands for Connect's class of this name. */
@@ -32,6 +34,13 @@ public class WorkerCoordinator extends AbstractCoordinator {
         super();
         this.restUrl = restUrl;
         this.maxDelay = maxDelay;
+    }
+
+    public JoinGroupRequestProtocolCollection metadata() {
+        JoinGroupRequestProtocolCollection offered = new JoinGroupRequestProtocolCollection();
+        offered.add(new JoinGroupRequestProtocol(new byte[] {0, 2, 0, 1, 'u', 0, 0, 0, 0, 0, 0, 0, 7, -1, -1, -1, -1}));
+        offered.add(new JoinGroupRequestProtocol(new byte[] {0, 0, 0, 1, 'u', 0, 0, 0, 0, 0, 0, 0, 7}));
+        return offered;
     }
 
     protected Map<String, ByteBuffer> onLeaderElected(
