@@ -1,0 +1,163 @@
+"""Whether a topic of change events tells what happened in a table: every change, in order for each key, and how often.
+
+One idea: a trigger writes each change of a table into a history, in the transaction that makes it, and every version of
+a row has a number of its own. So an event is one line of the history or it is wrong, and what a connector's snapshot saw
+must be the table as it was right before the first change that was streamed: nothing between the two can be lost unseen.
+At least once is what Debezium promises after a restart, so a connector may go back and tell again; it may never skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+READ, CREATE, UPDATE, DELETE, TOMBSTONE = "r", "c", "u", "d", ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One line of the history; versions are None where there was or is no row."""
+
+    number: int
+    op: str
+    key: int
+    before: int | None
+    after: int | None
+    committed_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One record of the topic; a tombstone has no op and no versions."""
+
+    op: str
+    key: int
+    before: int | None = None
+    after: int | None = None
+    body: str = ""
+    appended_ms: int = 0
+
+
+@dataclass(slots=True)
+class Account:
+    """What a topic tells of a table.
+
+    Parameters
+    ----------
+    snapshot, streamed
+        Rows that were read, and changes that were streamed, each counted once.
+    again
+        Events that had been told before.
+    wrong
+        What is lost, skipped, unknown to the database or without its tombstone, in words; nothing when all is right.
+    delays_ms
+        Of each streamed change, when it was committed and how long after that its first event was appended.
+    """
+
+    snapshot: int = 0
+    streamed: int = 0
+    again: int = 0
+    wrong: list[str] = field(default_factory=list)
+    delays_ms: list[tuple[int, int]] = field(default_factory=list)
+
+
+def judge(history: Sequence[Change], events: Iterable[Event]) -> Account:
+    """Compare a table's history with its events, which stand for each key in the order of their offsets."""
+    account = Account()
+    lives: dict[int, list[Change]] = {}
+    for change in history:
+        lives.setdefault(change.key, []).append(change)
+    told: dict[int, list[Event]] = {}
+    for event in events:
+        told.setdefault(event.key, []).append(event)
+    read: set[tuple[int, int | None]] = set()
+    streamed: dict[int, Event] = {}
+    for key, of_key in told.items():
+        _walk(lives.get(key, []), of_key, account, read, streamed)
+    _look_for_lost(history, read, streamed, account)
+    account.snapshot, account.streamed = len(read), len(streamed)
+    by_number = {change.number: change for change in history}
+    for number, event in streamed.items():
+        committed_ms = by_number[number].committed_ms
+        account.delays_ms.append((committed_ms, event.appended_ms - committed_ms))
+    return account
+
+
+def _walk(
+    life: Sequence[Change],
+    events: Sequence[Event],
+    account: Account,
+    read: set[tuple[int, int | None]],
+    streamed: dict[int, Event],
+) -> None:
+    """Follow one key: each event is the next change of its life, or one that was told before."""
+    at: int | None = None
+    previous = ""
+    is_first = True
+    for event in events:
+        if event.op == TOMBSTONE:
+            if previous != DELETE:
+                account.wrong.append(f"{event.key}: a tombstone after {previous or 'nothing'}")
+            previous = event.op
+            continue
+        place = _place(life, event)
+        if place is None:
+            account.wrong.append(f"{event.key}: not in the database: {event}")
+            continue
+        if at is not None and place > at + 1:
+            account.wrong.append(f"{event.key}: skipped from change {at} to {place} of its life")
+        if previous == DELETE and at is not None and place > at:
+            account.wrong.append(f"{event.key}: a delete without tombstone")
+        if event.op == READ:
+            identity = (event.key, event.after)
+            account.again += identity in read
+            read.add(identity)
+            if not is_first and at != place:
+                account.wrong.append(f"{event.key}: read as it was not when it was told last")
+        else:
+            number = life[place].number
+            account.again += number in streamed
+            streamed.setdefault(number, event)
+        at, previous, is_first = place, event.op, False
+    if previous == DELETE:
+        account.wrong.append(f"{events[-1].key}: the last delete is without tombstone")
+
+
+def _place(life: Sequence[Change], event: Event) -> int | None:
+    """Return which change of its life an event tells, or brought about what was read."""
+    for place, change in enumerate(life):
+        if event.op == READ and event.after is not None and change.after == event.after:
+            return place
+        if (change.op, change.before, change.after) == (event.op, event.before, event.after):
+            return place
+    return None
+
+
+def _look_for_lost(
+    history: Sequence[Change], read: set[tuple[int, int | None]], streamed: Mapping[int, Event], account: Account
+) -> None:
+    first = min(streamed, default=None)
+    table: dict[int, int] = {}
+    for change in history:
+        if first is not None and change.number >= first:
+            if change.number not in streamed:
+                account.wrong.append(f"{change.key}: lost: {change}")
+        elif change.after is None:
+            table.pop(change.key)
+        else:
+            table[change.key] = change.after
+    for key, version in sorted(table.items() - read):
+        account.wrong.append(f"{key}: version {version} was in the table before the stream, and was not read")
+    for key, version in sorted(read - table.items(), key=str):
+        account.wrong.append(f"{key}: version {version} was read, and was not in the table before the stream")
+
+
+def replayed(events: Iterable[Event]) -> dict[int, tuple[int, str]]:
+    """Return the table that a reader of the topic has in the end: version and body by key."""
+    table: dict[int, tuple[int, str]] = {}
+    for event in events:
+        if event.op in (DELETE, TOMBSTONE):
+            table.pop(event.key, None)
+        elif event.after is not None:
+            table[event.key] = (event.after, event.body)
+    return table
