@@ -79,7 +79,14 @@ def history(database: Database, table: str) -> list[Change]:
         f" from history where tab = '{table}' order by number"
     )
     return [
-        Change(number=int(number), op=op, key=int(key), before=_version(before), after=_version(after), committed_ms=int(at))
+        Change(
+            number=int(number),
+            op=op,
+            key=int(key),
+            before=_version(before),
+            after=_version(after),
+            committed_ms=int(at),
+        )
         for number, op, key, before, after, at in rows
     ]
 
@@ -243,7 +250,11 @@ class Rolled:
 
 
 def roll(
-    capture: Capture, name: str, tables: Collection[str], group_log: GroupLog, end: Callable[[Worker], None] = Worker.stop
+    capture: Capture,
+    name: str,
+    tables: Collection[str],
+    group_log: GroupLog,
+    end: Callable[[Worker], None] = Worker.stop,
 ) -> Rolled:
     """Restart one worker and look at what became of the streams that rested before."""
     group, worker = capture.group, capture.group.workers[name]

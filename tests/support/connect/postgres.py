@@ -48,7 +48,7 @@ class Programs:
         """Return the environment in which they find their libraries."""
         if self.unpacked is None:
             return dict(os.environ)
-        libraries = sorted({str(path.parent) for path in (self.unpacked / "usr" / "lib").rglob("lib*.so.*")})
+        libraries = sorted({str(path.parent) for path in self.unpacked.glob("**/lib/*-linux-gnu/lib*.so.*")})
         return {**os.environ, "LD_LIBRARY_PATH": ":".join(libraries)}
 
     def copied_to(self, folder: Path) -> Programs:
