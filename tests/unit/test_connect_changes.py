@@ -42,7 +42,8 @@ def test_one_missing_event_is_seen(missing: Event) -> None:
 
 
 def test_a_missing_tombstone_is_seen() -> None:
-    assert judge(HISTORY, [event for event in WHOLE if event is not TOMBSTONE]).wrong == ["2: a delete without tombstone"]
+    untold = [event for event in WHOLE if event is not TOMBSTONE]
+    assert judge(HISTORY, untold).wrong == ["2: a delete without tombstone"]
     assert judge(HISTORY[:4], [READ_1, READ_2, UPDATED, DELETED]).wrong == ["2: the last delete is without tombstone"]
 
 
@@ -60,6 +61,14 @@ def test_a_snapshot_must_be_the_table_right_before_the_stream() -> None:
     from_three = [Event(op="r", key=1, after=10), READ_2, *WHOLE[3:]]
     assert judge(HISTORY, from_three).wrong  # the first update was before the stream, and the snapshot does not show it
     assert judge(HISTORY, [Event(op="r", key=1, after=12), READ_2, *WHOLE[3:]]).wrong == []
+
+
+def test_a_snapshot_that_was_begun_again_may_be_of_a_later_moment_than_the_stream() -> None:
+    later = [READ_1, Event(op="r", key=1, after=12), Event(op="r", key=2, after=11), *WHOLE[2:]]
+    assert judge(HISTORY, later).wrong == []
+    assert judge(HISTORY, [later[1], later[2], *WHOLE[2:]]).wrong == []
+    untold = judge(HISTORY, [later[2], *WHOLE[2:]]).wrong
+    assert untold == ["1: version 10 was in the table before the stream, unread"]
 
 
 def test_a_reader_has_the_table_in_the_end() -> None:
