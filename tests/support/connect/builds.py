@@ -73,6 +73,21 @@ def ensure_ticking(jars: Path, report: Report) -> Path:
     return made_once(cache_root() / f"connect-ticking-{_digest(files)}", make)
 
 
+def ensure_debezium(report: Report) -> Path:
+    """Return a plugin path with Debezium's PostgreSQL connector and all that it needs beside Connect."""
+    pom = HERE / "debezium" / "pom.xml"
+    given = "-DexcludeGroupIds=org.apache.kafka,org.slf4j"  # by the worker
+    goal = ["dependency:copy-dependencies", "-DoutputDirectory=plugins/debezium", "-DincludeScope=runtime", given]
+
+    def make(folder: Path) -> None:
+        report("fetching the jars of Debezium's connector")
+        shutil.copy(pom, folder / "pom.xml")
+        _run(["mvn", "-B", "-q", *goal], folder)
+
+    ensure_tools(report, TOOLS)
+    return made_once(cache_root() / f"connect-debezium-{_digest([pom])}", make) / "plugins"
+
+
 def _digest(files: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
