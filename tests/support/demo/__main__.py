@@ -19,7 +19,7 @@ from support.demo.ending import DIFFERS, KEPT, perform_and_finish
 from support.demo.ground import CLUSTER, bring_up, take_down
 from support.demo.phases import Show, perform
 from support.demo.picture import Gatherer
-from support.demo.role import Role
+from support.demo.role import FILES, Role
 from support.demo.roles import ROLES
 from support.demo.view import clock, draw, plain
 from support.devcluster.kafka_log import now_ms
@@ -160,6 +160,8 @@ def finish(options: argparse.Namespace) -> bool:
         say(
             f"Kept: cluster and broker {CLUSTER}. The next demo uses the cluster again and, without --keep, removes it."
         )
+        if any(FILES.glob("*")):
+            say(f"Kept: what the pods wrote, in {FILES}.")
         return True
     left = take_down()
     for each in left:
