@@ -21,6 +21,7 @@ from support.demo import measure, report, view
 from support.demo.measure import Line, Standstill, Stillness, Times
 from support.demo.picture import GroupPicture, Picture, PodPicture, records_per_s, still
 from support.demo.report import Figures, Roll, ScaleDown, differences
+from support.demo.wording import CONNECT, CONSUMER, STREAMS, Wording
 from support.workload.ranges import Ranges
 
 RECORDED = Path(measure.__file__).parent / "recorded"
@@ -219,7 +220,7 @@ GOOD = Figures(
 
 
 def test_run_that_is_as_promised_differs_in_nothing() -> None:
-    assert differences(GOOD) == []
+    assert differences(GOOD, CONSUMER) == []
 
 
 @pytest.mark.parametrize(
@@ -236,17 +237,92 @@ def test_run_that_is_as_promised_differs_in_nothing() -> None:
     ],
 )
 def test_each_broken_promise_is_named(figures: Figures, words: str) -> None:
-    (found,) = differences(figures)
+    (found,) = differences(figures, CONSUMER)
     assert words in found
 
 
-def test_table_fits_eighty_columns_and_holds_both_values_of_every_row() -> None:
+STREAMS_GOOD = Figures(
+    roll_without=replace(QUIET, rebalances=6, interruptions=3, interrupted_s=None, moves=4, restored_records=900),
+    roll_with=replace(QUIET, rebalances=1, interrupted_s=None, restored_records=0),
+    scale_down_without=replace(GOOD.scale_down_without, restored_records=300),
+    scale_down_with=replace(TAKEN, restored_records=310),
+    unconsumed_records={"stock": 0, "managed": 0},
+)
+CONNECT_GOOD = Figures(
+    roll_without=replace(QUIET, rebalances=7, interruptions=4, interrupted_s=None, moves=6),
+    roll_with=replace(QUIET, rebalances=1, interrupted_s=None),
+    scale_down_without=replace(
+        TAKEN, takeover_s=62.0, member_left_after_s=-0.4, member_ended_by=report.ITSELF, session_timeout_s=10.0
+    ),
+    scale_down_with=TAKEN,
+    twice={"stock": 0, "managed": 0},
+)
+ROLES = [(GOOD, CONSUMER), (STREAMS_GOOD, STREAMS), (CONNECT_GOOD, CONNECT)]
+
+
+@pytest.mark.parametrize(
+    ("figures", "words", "said"),
+    [
+        (replace(STREAMS_GOOD, roll_with=replace(STREAMS_GOOD.roll_with, rebalances=2)), STREAMS, "more than 1"),
+        (
+            replace(STREAMS_GOOD, roll_with=replace(STREAMS_GOOD.roll_with, restored_records=5)),
+            STREAMS,
+            "restored 5 records",
+        ),
+        (
+            replace(STREAMS_GOOD, roll_with=replace(STREAMS_GOOD.roll_with, interruptions=2)),
+            STREAMS,
+            "took 2 partitions from running pods",
+        ),
+        (
+            replace(STREAMS_GOOD, unconsumed_records={"stock": 0, "managed": 3}),
+            STREAMS,
+            "managed did not process 3 acknowledged records",
+        ),
+        (
+            replace(CONNECT_GOOD, roll_with=replace(CONNECT_GOOD.roll_with, interruptions=4)),
+            CONNECT,
+            "stopped 4 tasks elsewhere",
+        ),
+        (replace(CONNECT_GOOD, twice={"stock": 0, "managed": 1}), CONNECT, "managed had 1 tasks running twice"),
+        (replace(CONNECT_GOOD, scale_down_without=TAKEN), CONNECT, "no slower without the operator"),
+    ],
+)
+def test_each_broken_promise_of_a_role_is_named_in_its_words(figures: Figures, words: Wording, said: str) -> None:
+    (found,) = differences(figures, words)
+    assert said in found
+
+
+@pytest.mark.parametrize(("figures", "words"), ROLES[1:])
+def test_one_rebalance_keeps_the_promise_of_a_role_whose_leader_returns_with_one(
+    figures: Figures, words: Wording
+) -> None:
+    assert differences(figures, words) == []
+    assert "at most 1 rebalance, which moved nothing" in words.promise
+
+
+def test_rows_tell_of_what_a_role_has_and_of_nothing_else() -> None:
+    names = [[name for name, _, _ in report.rows(figures, words)] for figures, words in ROLES]
+    assert [sum(name == "records restored" for name in each) for each in names] == [0, 2, 0]
+    assert [sum(name == "running consumers interrupted, sum" for name in each) for each in names] == [1, 0, 0]
+    assert [sum(name == "tasks stopped elsewhere" for name in each) for each in names] == [0, 0, 2]
+    assert [each[-1] for each in names] == [CONSUMER.lost, STREAMS.lost, CONNECT.lost]
+
+
+@pytest.mark.parametrize(("figures", "words"), ROLES)
+def test_table_fits_eighty_columns_and_holds_both_values_of_every_row(figures: Figures, words: Wording) -> None:
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(report.table(GOOD))
-    lines = console.export_text().splitlines()
-    for name, without, with_it in report.rows(GOOD):
-        (line,) = [each for each in lines if f" {name} " in each]
-        assert [cell.strip() for cell in line.strip("│").split("│")] == [name, without, with_it]
+    console.print(report.table(figures, words))
+    lines = [[cell.strip() for cell in line.strip("│").split("│")] for line in console.export_text().splitlines()]
+    for row in report.rows(figures, words):
+        assert [*row] in lines
+
+
+def test_work_given_up_by_a_process_counts_until_it_is_asked_to_end() -> None:
+    lines = told(("assigned", 0), ("revoked", 100), ("assigned", 200), ("lost", 300), ("revoked", 900))
+    assert measure.given_up(lines, since_ms=50, until_ms=None) == 6
+    assert measure.given_up(lines, since_ms=50, until_ms=900) == 4
+    assert measure.given_up(lines, since_ms=150, until_ms=900) == 2
 
 
 def picture() -> Picture:
@@ -263,6 +339,7 @@ def picture() -> Picture:
         at_ms=61_250,
         started_at_ms=0,
         scene="1 of 2: rolling restart",
+        words=CONSUMER,
         groups=(replace(group, name="dynamic"), group),
         events=("Reconciled: All is well.", "MemberRemoved: " + "a long story " * 40),
         columns={"expected": "3", "ready": "True"},
@@ -299,6 +376,13 @@ def test_cell_that_was_mostly_not_consumed_is_drawn_as_such() -> None:
 def test_plain_line_names_the_partitions_that_stand_still() -> None:
     line = view.plain(picture())
     assert line.startswith("1:01   dynamic: 120 records/s, 0 rebalances, standing still: p1 41 s, p3 41 s, p5 41 s | ")
+
+
+def test_view_speaks_of_tasks_where_tasks_are_the_work() -> None:
+    moment = replace(picture(), words=CONNECT)
+    assert "120 ticks/s, 0 rebalances, standing still: t1 41 s, t3 41 s, t5 41 s" in view.plain(moment)
+    calm = replace(moment, groups=tuple(replace(group, still_s={}) for group in moment.groups))
+    assert view.plain(calm).endswith("all running")
 
 
 def test_partition_counts_as_still_only_after_reports_had_time_to_arrive() -> None:

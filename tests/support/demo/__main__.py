@@ -19,6 +19,8 @@ from support.demo.ending import DIFFERS, KEPT, perform_and_finish
 from support.demo.ground import CLUSTER, bring_up, take_down
 from support.demo.phases import Show, perform
 from support.demo.picture import Gatherer
+from support.demo.role import FILES, Role
+from support.demo.roles import ROLES
 from support.demo.view import clock, draw, plain
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.progress import say
@@ -27,15 +29,18 @@ DRAW_S = 0.25
 PLAIN_EVERY_S = 5.0
 LOGS = report.REPORT.with_name("demo-operator.log")
 DESCRIPTION = f"""\
-Show a rolling restart and a scale-down of real Kafka consumers on a real Kubernetes, without and with StaticGroup.
+Show a rolling restart and a scale-down of real Kafka consumers on a real Kubernetes, without and with StaticGroup;
+with --role, of Kafka Connect workers or of Kafka Streams pods.
 
 Everything runs on this machine: a Kubernetes cluster of two nodes ({CLUSTER}), a Kafka broker, the operator from its
-chart with default values, and three StatefulSets of three consumers. It is all taken away at the end. The first run
-builds Kubernetes from source, which takes most of its time; later runs take about three minutes.
+chart with default values, and StatefulSets of three pods: three of consumers, two of the others. It is all taken away
+at the end. The first run builds Kubernetes from source, which takes most of its time; later runs take about three
+minutes for consumers and about five for the others, which have longer to wait without StaticGroup.
 """
 EPILOG = """\
 exit code: 0 when the promise was kept (no rebalance in the rolling restart with StaticGroup, partitions taken over in
-less than 10 s, no record missed), 1 when something differed (it is said what), 2 when the demo could not be run.
+less than 10 s, no record missed; --role connect and streams: at most 1 rebalance, which moves nothing, no task twice and
+no record restored in the rolling restart), 1 when something differed (it is said what), 2 when the demo could not be run.
 The figures are also written to build/demo.json.
 """
 
@@ -48,6 +53,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--role", choices=ROLES, default="consumer", help="what the pods are (default: %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for a look around")
     parser.add_argument("--plain", action="store_true", help="print lines instead of the live view")
     return parser.parse_args(arguments)
@@ -109,12 +115,12 @@ def tell_all(show: Show, console: Console) -> None:
         console.print(f"{clock(at_ms - show.started_at_ms)} {text}", highlight=False)
 
 
-def run(options: argparse.Namespace, console: Console) -> int:
+def run(options: argparse.Namespace, role: Role, console: Console) -> int:
     """Set up, perform and report; return the exit code."""
     is_live = console.is_terminal and not options.plain
     begun_ms = now_ms()
-    stage = bring_up()
-    show = Show(stage=stage)
+    stage = bring_up(role)
+    show = Show(stage=stage, role=role)
     say(f"The stage is ready after {(show.started_at_ms - begun_ms) / 1000:.0f} s.")
     try:
         watch(show, console, is_live=is_live)
@@ -131,19 +137,20 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if is_live:
         tell_all(show, console)
     assert show.figures is not None
-    found = report.differences(show.figures)
+    found = report.differences(show.figures, role.wording)
     report.write(
         show.figures,
         found,
+        role=role.wording.role,
         ended_at_ms=now_ms(),
         set_up_s=round((show.started_at_ms - begun_ms) / 1000, 1),
         performance_s=round((now_ms() - show.started_at_ms) / 1000, 1),
     )
-    console.print(report.table(show.figures), highlight=False)
+    console.print(report.table(show.figures, role.wording), highlight=False)
     for each in found:
         console.print(f"DIFFERS: {each}", style="bold red", highlight=False)
     if not found:
-        console.print("As promised: no rebalance, and the departed pod's partitions were taken over in less than 10 s.")
+        console.print(role.wording.promise)
     return DIFFERS if found else KEPT
 
 
@@ -153,6 +160,8 @@ def finish(options: argparse.Namespace) -> bool:
         say(
             f"Kept: cluster and broker {CLUSTER}. The next demo uses the cluster again and, without --keep, removes it."
         )
+        if any(FILES.glob("*")):
+            say(f"Kept: what the pods wrote, in {FILES}.")
         return True
     left = take_down()
     for each in left:
@@ -163,8 +172,8 @@ def finish(options: argparse.Namespace) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Run the demo; return its exit code."""
     options = options_of(arguments)
-    console = Console()
-    return perform_and_finish(lambda: run(options, console), lambda: finish(options))
+    role, console = ROLES[options.role](), Console()
+    return perform_and_finish(lambda: run(options, role, console), lambda: finish(options))
 
 
 if __name__ == "__main__":

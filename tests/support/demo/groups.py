@@ -1,7 +1,6 @@
-"""The three consumer groups of the demo: the same StatefulSet three times, with ids from nobody, from its author, and
-from the operator.
+"""One group of the demo: its namespace, its StatefulSet, and everything its pods said.
 
-The one idea: all three read the same topic and differ in nothing but their static membership.
+The one idea: groups differ in what their role starts and in who gives them ids; they are watched and waited for alike.
 """
 
 from __future__ import annotations
@@ -9,46 +8,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from support.demo.measure import Line, Times, interruptions, received, steady_until
+from support.demo.measure import Line, Times, given_up, interruptions, received, steady_until
+from support.demo.role import MANAGED, PARTITIONS, REPLICAS, Role, Voices
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.scene.play import Play
-from support.scene.pod_lines import PodLines, PodVoice
+from support.scene.pod_lines import PodVoice
 from support.scene.stage import Stage
-from support.scene.witnesses import is_operators
+from support.scene.witnesses import PodWatch, is_operators
 from support.waiting import until
 from support.workload.process import ranges_of
 from support.workload.ranges import Ranges
 
-TOPIC = "orders"
-PARTITIONS = 6
-REPLICAS = 3
-DYNAMIC, BY_HAND, MANAGED = NAMES = ("dynamic", "by-hand", "managed")
-TITLES = {
-    DYNAMIC: "dynamic members",
-    BY_HAND: "static ids alone, 45 s session",
-    MANAGED: "with StaticGroup",
-}
-BY_HAND_SESSION_MS = 45_000
-"""The default of librdkafka and of the Java client since 3.0 (KIP-735)."""
-STEADY_DEADLINE_S = 90.0
-
 
 @dataclass(slots=True, kw_only=True)
 class DemoGroup:
-    """One consumer group with its namespace, StatefulSet and everything its consumers said."""
+    """One group with its namespace, StatefulSet and everything its pods said."""
 
+    role: Role
     play: Play
-    voices: PodLines
+    voices: Voices
+    watch: PodWatch
 
     @classmethod
-    def opened(cls, stage: Stage, name: str) -> DemoGroup:
-        """Make the namespace, and for the managed group the connection; begin to listen."""
+    def opened(cls, stage: Stage, role: Role, name: str) -> DemoGroup:
+        """Make the namespace, and for the managed group the connection; begin to listen and to watch."""
         play = Play(stage=stage, name=name, partitions=PARTITIONS)
         stage.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         if name == MANAGED:
             stage.apply(play.connection())
-        return cls(play=play, voices=PodLines(stage.cluster, name).start())
+        watch = PodWatch(stage.cluster.client, name).start()
+        return cls(role=role, play=play, voices=role.voices(stage, name), watch=watch)
+
+    def close(self) -> None:
+        """Stop listening; the pods end with their cluster or namespaces."""
+        self.voices.stop()
+        self.watch.stop()
 
     @property
     def name(self) -> str:
@@ -58,32 +53,36 @@ class DemoGroup:
     @property
     def title(self) -> str:
         """What distinguishes the group, for people."""
-        return TITLES[self.name]
+        return self.role.titles[self.name]
 
     def start(self) -> None:
-        """Start the consumers and wait until they share the topic and consume all of it."""
-        workload = self._stateful_set()
+        """Start the pods and wait until they share the work and do all of it."""
+        workload = self.role.workload(self)
+        deadline_s = self.role.steady_deadline_s
         if self.name == MANAGED:
             # Ids are issued before the first pod starts: the StatefulSet is there, but empty.
-            self.play.stage.apply(_emptied(workload), self.play.static_group())
-            until(
-                lambda: (self.play.status() or {}).get("injected"), deadline_s=STEADY_DEADLINE_S, what="ids are issued"
-            )
+            self.play.stage.apply(_emptied(workload), self.play.static_group(**self.role.static_group()))
+            until(lambda: (self.play.status() or {}).get("injected"), deadline_s=deadline_s, what="ids are issued")
         self.play.stage.apply(workload)
+        self.await_stable(REPLICAS)
+        self.role.follow(self)
         self.await_steady(REPLICAS, since_ms=self.play.since_ms)
 
-    def _stateful_set(self) -> dict[str, Any]:
-        workload = self.play.stateful_set(REPLICAS, env={"TOPIC": TOPIC, "REPORT_TIMES": "true"})
-        if self.name == BY_HAND:
-            (container,) = workload["spec"]["template"]["spec"]["containers"]
-            container["env"] += [
-                {"name": "KAFKA_GROUP_INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-                {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": str(BY_HAND_SESSION_MS)},
-            ]
-        return workload
+    def await_stable(self, pods: int) -> None:
+        """Wait until the group has settled with the members of so many pods.
 
-    def await_steady(self, members: int, *, since_ms: int, deadline_s: float = STEADY_DEADLINE_S) -> int:
-        """Wait until the group has settled with so many members and all partitions are consumed again.
+        Raises
+        ------
+        AssertionError
+            When it does not settle in time.
+        """
+        members = pods * self.role.members_per_pod
+        what = f"group {self.name} is stable with {members} members"
+        deadline_s = self.role.steady_deadline_s
+        until(lambda: self.role.is_settled(self, members), deadline_s=deadline_s, what=what, poll_s=0.3)
+
+    def await_steady(self, pods: int, *, since_ms: int) -> int:
+        """Wait until the group has settled with so many pods and all its work is done again.
 
         Returns
         -------
@@ -94,20 +93,14 @@ class DemoGroup:
         AssertionError
             When it does not settle in time.
         """
-
-        def settled() -> bool:
-            group = self.play.stage.admin.describe_group(self.name)
-            return group.state == "Stable" and len(group.members) == members
-
-        until(settled, deadline_s=deadline_s, what=f"group {self.name} is stable with {members} members", poll_s=0.3)
+        self.await_stable(pods)
         settled_at_ms = now_ms()
-        found = until(
+        return until(
             lambda: steady_until(self.times(since_ms), range(PARTITIONS), since_ms=settled_at_ms - 1000),
-            deadline_s=deadline_s,
-            what=f"all partitions of group {self.name} are consumed",
+            deadline_s=self.role.steady_deadline_s,
+            what=f"all {self.role.wording.pieces} of group {self.name} are {self.role.wording.done}",
             poll_s=0.3,
         )
-        return found
 
     # looks ----------------------------------------------------------------------------------------------------
 
@@ -137,12 +130,24 @@ class DemoGroup:
         """Return how long consumers that ran on were without partitions, in seconds, each time."""
         return [s for voice in self.incarnations() for s in interruptions(list(voice.lines), since_ms)]
 
+    def given_up(self, since_ms: int) -> int:
+        """Return how many pieces of work were taken from pods that were not being ended."""
+        ends_ms = {uid: pod.deletion_asked_at_ms for uid, pod in list(self.watch.pods.items())}
+        return sum(
+            given_up(list(voice.lines), since_ms=since_ms, until_ms=ends_ms.get(voice.uid))
+            for voice in self.incarnations()
+        )
+
     def departure(self, since_ms: int) -> GroupEvent | None:
-        """Return the broker's line about the departed member: removed by the operator, or its session expired."""
+        """Return the broker's line about the departed pod's last member: removed by the operator, its session expired, or
+        where its client does so, it left.
+        """
         kinds = (GroupEventKind.REMOVED, GroupEventKind.SESSION_EXPIRED)
         found = self.play.events(*kinds, since_ms=since_ms)
-        chosen = [e for e in found if e.kind is GroupEventKind.SESSION_EXPIRED or is_operators(e)]
-        return chosen[0] if chosen else None
+        leaves = self.role.leaves_by_itself and self.name != MANAGED
+        chosen = [e for e in found if e.kind is GroupEventKind.SESSION_EXPIRED or is_operators(e) or leaves]
+        count = self.role.members_per_pod
+        return chosen[count - 1] if len(chosen) >= count else None
 
 
 def _emptied(workload: dict[str, Any]) -> dict[str, Any]:

@@ -182,6 +182,23 @@ def interruptions(incarnation: Iterable[Line], since_ms: int) -> list[float]:
     return found
 
 
+def given_up(incarnation: Iterable[Line], *, since_ms: int, until_ms: int | None) -> int:
+    """Count the partitions, or tasks, that a process had to give up while it ran on.
+
+    Parameters
+    ----------
+    incarnation: the lines of one process.
+    until_ms: when it was asked to end, which it does by giving up everything; None when it was not.
+    """
+    return sum(
+        len(line["partitions"])
+        for line in incarnation
+        if line["kind"] in ("revoked", "lost")
+        and since_ms <= line["at_ms"]
+        and (until_ms is None or line["at_ms"] < until_ms)
+    )
+
+
 def held_partitions(incarnation: Iterable[Line]) -> tuple[int, ...]:
     """Return the partitions that a process holds by its own lines."""
     held: set[int] = set()

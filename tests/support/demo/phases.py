@@ -1,4 +1,5 @@
-"""The play itself: start three groups, roll two of them, scale two of them down, and measure what their consumers felt.
+"""The play itself: start the groups of a role, roll two of them, scale two of them down, and measure what
+their work felt.
 
 The one idea: the two sides of a comparison act at the same moment on the same machine under the same load; the groups
 are independent, so neither waits for the other.
@@ -7,33 +8,20 @@ are independent, so neither waits for the other.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
-from support.demo.groups import (
-    BY_HAND,
-    BY_HAND_SESSION_MS,
-    DYNAMIC,
-    MANAGED,
-    NAMES,
-    PARTITIONS,
-    REPLICAS,
-    TOPIC,
-    DemoGroup,
-)
-from support.demo.measure import moves, standstills, stillness, takeovers, unconsumed
-from support.demo.report import OPERATOR, SESSION_EXPIRY, Figures, Roll, ScaleDown
+from support.demo.groups import DemoGroup
+from support.demo.measure import moves, standstills, stillness, takeovers
+from support.demo.report import ITSELF, OPERATOR, SESSION_EXPIRY, Figures, Roll, ScaleDown
+from support.demo.role import MANAGED, PARTITIONS, REPLICAS, Role, environment_of
 from support.devcluster.kafka_log import now_ms
-from support.devcluster.kafka_log_lines import GroupEventKind
+from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.scene.stage import Stage
+from support.scene.witnesses import is_operators
 from support.waiting import until
-from support.workload.process import Program, ranges_of
 
-RECORDS_PER_S = 20
-"""For each partition."""
 TAKEOVER_DEADLINE_S = 180.0
 """Above the session timeouts of both sides, so that a fall-back to them is seen and reported, not cut off."""
 T = TypeVar("T")
@@ -50,14 +38,17 @@ class Show:
     """
 
     stage: Stage
+    role: Role
     started_at_ms: int = field(default_factory=now_ms)
     scene: str = "opening"
     scene_at_ms: int = field(default_factory=now_ms)
-    pair: tuple[str, str] = (DYNAMIC, MANAGED)
+    pair: tuple[str, str] = field(init=False)
     told: list[tuple[int, str]] = field(default_factory=list)
     groups: dict[str, DemoGroup] = field(default_factory=dict)
-    producer: Program | None = None
     figures: Figures | None = None
+
+    def __post_init__(self) -> None:
+        self.pair = self.role.roll_pair
 
     def tell(self, text: str) -> None:
         """Narrate."""
@@ -69,10 +60,9 @@ class Show:
 
     def close(self) -> None:
         """End the load and stop listening; the pods end with their cluster or namespaces."""
-        if self.producer is not None and self.producer.is_running:
-            self.producer.terminate()
+        self.role.close()
         for group in self.groups.values():
-            group.voices.stop()
+            group.close()
 
 
 def both(function: Callable[[DemoGroup], T], *groups: DemoGroup) -> list[T]:
@@ -110,87 +100,91 @@ def perform(show: Show) -> None:
         When something did not happen in time; the text says what.
     """
     _open(show)
-    dynamic, by_hand, managed = (show.groups[name] for name in NAMES)
-    show.enter("1 of 2: rolling restart", (DYNAMIC, MANAGED))
+    role = show.role
+    show.enter("1 of 2: rolling restart", role.roll_pair)
     show.tell(f"kubectl rollout restart: {REPLICAS} pods of both StatefulSets, one by one.")
-    rolls = both(_roll, dynamic, managed)
+    rolls = both(_roll, *(show.groups[name] for name in role.roll_pair))
     show.tell(f"Rolled: {rolls[0].rebalances} rebalances without, {rolls[1].rebalances} with StaticGroup.")
-    show.enter(f"2 of 2: scale-down {REPLICAS} to {REPLICAS - 1}", (BY_HAND, MANAGED))
-    show.tell(f"kubectl scale --replicas={REPLICAS - 1}: who consumes the partitions of pod {REPLICAS - 1}?")
-    downs = both(lambda group: _scale_down(show, group), by_hand, managed)
-    show.enter("counting", (BY_HAND, MANAGED))
-    lost = _count_lost(show)
+    show.enter(f"2 of 2: scale-down {REPLICAS} to {REPLICAS - 1}", role.scale_pair)
+    show.tell(f"kubectl scale --replicas={REPLICAS - 1}: {role.wording.scale_question} {REPLICAS - 1}?")
+    downs = both(lambda group: _scale_down(show, group), *(show.groups[name] for name in role.scale_pair))
+    show.enter("counting", role.scale_pair)
+    faults = role.count(show.groups, show.tell)
     show.figures = Figures(
         roll_without=rolls[0],
         roll_with=rolls[1],
         scale_down_without=downs[0],
         scale_down_with=downs[1],
-        unconsumed_records=lost,
+        unconsumed_records=faults.unconsumed_records,
+        twice=faults.twice,
     )
 
 
 def _open(show: Show) -> None:
-    stage = show.stage
-    stage.admin.create_topic(TOPIC, partitions=PARTITIONS)
-    show.producer = Program(
-        "producer",
-        {"BOOTSTRAP": stage.brokers.bootstrap, "TOPIC": TOPIC, "RATE_PER_S": str(RECORDS_PER_S * PARTITIONS)},
-    )
-    show.tell(f"{PARTITIONS} partitions, {RECORDS_PER_S} records/s each; three groups of {REPLICAS} pods read them.")
-    show.groups = {name: DemoGroup.opened(stage, name) for name in NAMES}
+    stage, role = show.stage, show.role
+    role.open(stage, show.tell)
+    show.groups = {name: DemoGroup.opened(stage, role, name) for name in role.names}
     both(DemoGroup.start, *show.groups.values())
-    show.tell("All groups are stable and consume everything.")
+    show.tell(role.wording.opened)
 
 
 def _roll(group: DemoGroup) -> Roll:
-    since_ms = now_ms()
-    group.play.roll()
+    role, since_ms = group.role, now_ms()
+    group.play.roll(role.roll_deadline_s)
     done_ms = now_ms()
     until_ms = group.await_steady(REPLICAS, since_ms=since_ms - 10_000)
     stops = standstills(group.times(), range(PARTITIONS), since_ms=since_ms, until_ms=until_ms)
-    interruptions = group.interruptions(since_ms)
+    interruptions, interrupted_s = role.interruptions(group, since_ms)
     return Roll(
         rebalances=group.play.rebalances(since_ms),
-        interruptions=len(interruptions),
-        interrupted_s=round(sum(interruptions), 3),
+        interruptions=interruptions,
+        interrupted_s=interrupted_s,
         moves=moves(group.times_by_ordinal(), since_ms=since_ms, until_ms=until_ms),
         stillness=stillness(stops),
         duration_s=(done_ms - since_ms) / 1000,
+        restored_records=role.restored(group, since_ms),
     )
 
 
 def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
-    since_ms = now_ms()
+    role, since_ms = group.role, now_ms()
     departed = f"{group.name}-{REPLICAS - 1}"
-    timeout_ms = BY_HAND_SESSION_MS if group.name == BY_HAND else _injected_timeout_ms(group)
+    timeout_ms = _injected_timeout_ms(group) if group.name == MANAGED else role.own_session_ms
+    ended = role.ending(group, departed)
     group.play.scale(REPLICAS - 1)
 
     def look() -> dict[int, float | None]:
         rest = [line for n in range(REPLICAS - 1) for line in group.lines(f"{group.name}-{n}")]
         return takeovers(group.lines(departed), rest, since_ms - 3000)
 
-    def closed() -> int | None:
-        ends = (x["at_ms"] for x in group.lines(departed) if x["kind"] == "closed" and x["at_ms"] > since_ms)
-        return next(ends, None)
-
-    ended_at_ms = until(closed, deadline_s=60, what=f"{departed} ends")
+    ended_at_ms = until(ended, deadline_s=60, what=f"{departed} ends")
 
     def taken() -> dict[int, float | None] | None:
         found = look()
         return found if found and None not in found.values() else None
 
-    found = until(taken, deadline_s=TAKEOVER_DEADLINE_S, what=f"the partitions of {departed} are consumed", poll_s=0.2)
+    pieces = f"the {role.wording.pieces} of {departed}"
+    found = until(taken, deadline_s=TAKEOVER_DEADLINE_S, what=f"{pieces} are {role.wording.done}", poll_s=0.2)
     event = until(lambda: group.departure(since_ms), deadline_s=10, what=f"the broker logs the end of {departed}")
-    how = SESSION_EXPIRY if event.kind is GroupEventKind.SESSION_EXPIRED else OPERATOR
     slowest_s = max(value for value in found.values() if value is not None)
-    show.tell(f"{departed}: nobody consumed its partitions for {slowest_s:.1f} s; ended by {how}.")
+    how = how_ended(event)
+    show.tell(f"{departed}: {role.wording.nobody} for {slowest_s:.1f} s; ended by {how}.")
     return ScaleDown(
         partitions=tuple(found),
         takeover_s=slowest_s,
         member_left_after_s=(event.at_ms - ended_at_ms) / 1000,
         member_ended_by=how,
         session_timeout_s=timeout_ms / 1000,
+        interruptions=role.interruptions(group, since_ms)[0],
+        restored_records=role.restored(group, since_ms),
     )
+
+
+def how_ended(event: GroupEvent) -> str:
+    """Return in words who ended a member."""
+    if event.kind is GroupEventKind.SESSION_EXPIRED:
+        return SESSION_EXPIRY
+    return OPERATOR if is_operators(event) else ITSELF
 
 
 def _injected_timeout_ms(group: DemoGroup) -> int:
@@ -198,32 +192,7 @@ def _injected_timeout_ms(group: DemoGroup) -> int:
     pod = f"{group.name}-{REPLICAS - 1}"
     (uid,) = [p["metadata"]["uid"] for p in group.play.pods() if p["metadata"]["name"] == pod]
     for pid in group.play.stage.cluster.pod_processes(uid):
-        value = environment_of(pid).get("KAFKA_SESSION_TIMEOUT_MS")
+        value = environment_of(pid).get(group.role.timeout_variable)
         if value:
             return int(value)
     raise AssertionError(f"{pod} runs without a session timeout from the operator")
-
-
-def environment_of(pid: int) -> dict[str, str]:
-    """Return the environment with which a process was started; {} when it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
-    except OSError:
-        return {}
-    return dict(entry.split("=", 1) for entry in text.split("\0") if "=" in entry)
-
-
-def _count_lost(show: Show) -> dict[str, int]:
-    """End the load, give the groups time to finish, and count what was acknowledged and not consumed."""
-    assert show.producer is not None
-    show.tell("Ending the load and counting records.")
-    show.producer.terminate()
-    acked = ranges_of(show.producer.lines, "acked")
-
-    def counts() -> dict[str, int]:
-        return {name: unconsumed(acked, group.consumed()) for name, group in show.groups.items()}
-
-    ends_s = time.monotonic() + 15
-    while any(counts().values()) and time.monotonic() < ends_s:
-        time.sleep(0.2)
-    return counts()

@@ -11,9 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from support.demo.groups import MANAGED, PARTITIONS, REPLICAS, DemoGroup
+from support.demo.groups import DemoGroup
 from support.demo.measure import RECENT_MS, Line, Times, held_partitions
 from support.demo.phases import Show
+from support.demo.role import MANAGED, PARTITIONS, REPLICAS
+from support.demo.wording import Wording
 from support.devcluster.kafka_log import GroupLog, now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.workload.ranges import size
@@ -24,7 +26,7 @@ RATE_WINDOW_MS = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPicture:
-    """One pod: `state` is Kubernetes' word, `partitions` are those that its consumer says it holds."""
+    """One pod: `state` is Kubernetes' word, `partitions` are those, or the tasks, that its process says it holds."""
 
     ordinal: int
     state: str
@@ -62,11 +64,13 @@ class Picture:
     events: what the operator said, oldest first.
     columns: what `kubectl get ksg` shows, by column; empty before there is one.
     told: the narrator's lines, with their times.
+    words: of the role.
     """
 
     at_ms: int
     started_at_ms: int
     scene: str
+    words: Wording
     groups: tuple[GroupPicture, ...]
     events: tuple[str, ...]
     columns: Mapping[str, str]
@@ -130,6 +134,7 @@ class Gatherer:
             at_ms=at_ms,
             started_at_ms=show.started_at_ms,
             scene=show.scene,
+            words=show.role.wording,
             groups=tuple(self._group(group, at_ms) for group in groups),
             events=self._events(),
             columns=self._columns(),

@@ -14,46 +14,47 @@ from typing import Any
 from rich.table import Table
 
 from support.demo.measure import Stillness
+from support.demo.wording import TAKEOVER_PROMISE_S, Wording
 
 REPORT = Path(__file__).parents[3] / "build" / "demo.json"
-TAKEOVER_PROMISE_S = 10.0
-SESSION_EXPIRY, OPERATOR = "session expiry", "the operator"
-CAPTION = (
-    "A partition stands still when nobody receives a record of it for more than 1 s. With static ids the partitions of "
-    "a restarting pod wait for it instead of moving: nothing is rebuilt elsewhere, and nobody else stops."
-)
+SESSION_EXPIRY, OPERATOR, ITSELF = "session expiry", "the operator", "itself, leaving"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roll:
-    """A rolling restart of all pods as the consumers felt it.
+    """A rolling restart of all pods as their work felt it.
 
     Parameters
     ----------
     rebalances: prepared rebalances in the broker's log.
-    interruptions: how often consumers that ran on had to give up their partitions.
-    interrupted_s: time they were without any because of that, summed over consumers.
-    moves: how often a partition went to another pod.
+    interruptions: how often consumers that ran on had to give up their partitions; of Connect and Streams, how many tasks
+        or partitions were taken from pods that ran on.
+    interrupted_s: time consumers were without any because of that, summed over them; None where it is not asked.
+    moves: how often a partition or task went to another pod.
     duration_s: of `kubectl rollout restart` and `status`.
+    restored_records: read again to rebuild state; None where there is none.
     """
 
     rebalances: int
     interruptions: int
-    interrupted_s: float
+    interrupted_s: float | None
     moves: int
     stillness: Stillness
     duration_s: float
+    restored_records: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDown:
-    """A scale-down by one pod as the consumers felt it.
+    """A scale-down by one pod as the work of the group felt it.
 
     Parameters
     ----------
-    partitions: those that the departed pod consumed.
-    takeover_s: the longest time in which nobody consumed one of them.
-    member_left_after_s: from the end of the process to the broker's line about its member.
+    partitions: the pieces of work that the departed pod did.
+    takeover_s: the longest time in which nobody did one of them.
+    member_left_after_s: from the end of the process to the broker's line about its last member; negative when the
+        member left before.
+    interruptions, restored_records: as in a rolling restart.
     """
 
     partitions: tuple[int, ...]
@@ -61,80 +62,106 @@ class ScaleDown:
     member_left_after_s: float
     member_ended_by: str
     session_timeout_s: float
+    interruptions: int = 0
+    restored_records: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Everything that was measured in one run; `unconsumed_records` by group."""
+    """Everything that was measured in one run.
+
+    Parameters
+    ----------
+    unconsumed_records, twice: by group: records that were acknowledged and not consumed, pairs of lives of one task that
+        overlap; None where a role does not know such a thing.
+    """
 
     roll_without: Roll
     roll_with: Roll
     scale_down_without: ScaleDown
     scale_down_with: ScaleDown
-    unconsumed_records: dict[str, int]
+    unconsumed_records: dict[str, int] | None = None
+    twice: dict[str, int] | None = None
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """What went wrong with the work itself, by group, the managed one last."""
+        return {**(self.unconsumed_records or {}), **(self.twice or {})}
 
 
-def differences(figures: Figures) -> list[str]:
+def differences(figures: Figures, words: Wording) -> list[str]:
     """Return in words what differs from the promise; empty when nothing does."""
-    found = []
-    if figures.roll_with.rebalances:
-        found.append(f"the rolling restart with StaticGroup caused {figures.roll_with.rebalances} rebalances, not 0")
+    found, most = [], words.rebalances_max
+    if figures.roll_with.rebalances > most:
+        said = f"not {most}" if not most else f"more than {most}"
+        found.append(f"the rolling restart with StaticGroup caused {figures.roll_with.rebalances} rebalances, {said}")
     if figures.roll_with.interruptions:
-        found.append(f"it interrupted running consumers {figures.roll_with.interruptions} times, not 0")
+        found.append(f"it {words.took.format(count=figures.roll_with.interruptions)}, not 0")
     if figures.roll_with.moves:
-        found.append(f"it moved partitions to other pods {figures.roll_with.moves} times, not 0")
+        found.append(f"it moved {words.pieces} to other pods {figures.roll_with.moves} times, not 0")
+    if figures.roll_with.restored_records:
+        found.append(f"it restored {figures.roll_with.restored_records} records, not 0")
     if figures.scale_down_with.takeover_s >= TAKEOVER_PROMISE_S:
         took = f"{figures.scale_down_with.takeover_s:.1f} s, not below {TAKEOVER_PROMISE_S:.0f} s"
-        found.append(f"with StaticGroup the departed pod's partitions stood still for {took}")
+        found.append(f"with StaticGroup the departed pod's {words.pieces} stood still for {took}")
     if figures.scale_down_with.member_ended_by != OPERATOR:
         found.append(f"the departed member was not removed by the operator: {figures.scale_down_with.member_ended_by}")
-    found += [
-        f"group {name} did not receive {count} acknowledged records"
-        for name, count in figures.unconsumed_records.items()
-        if count
-    ]
+    found += [f"group {name} {words.missed.format(count=count)}" for name, count in figures.faults.items() if count]
     if not figures.roll_without.rebalances:
-        found.append("the rolling restart of dynamic members shows no rebalance: the measurement cannot be right")
+        found.append(f"the rolling restart of {words.roll_without} shows no rebalance: the measurement cannot be right")
     if figures.scale_down_without.takeover_s <= figures.scale_down_with.takeover_s:
         found.append("the scale-down was no slower without the operator: nothing was shown")
     return found
 
 
-def rows(figures: Figures) -> list[tuple[str, str, str]]:
+def rows(figures: Figures, words: Wording) -> list[tuple[str, str, str]]:
     """Return the lines of the table: what was measured, without and with StaticGroup; a line without values is a title."""
     one, other = figures.roll_without, figures.roll_with
     left, right = figures.scale_down_without, figures.scale_down_with
-    lost = figures.unconsumed_records
-
-    def seconds(*values: float) -> tuple[str, str]:
-        return f"{values[0]:.1f} s", f"{values[1]:.1f} s"
-
+    *without, with_it = figures.faults.values()
     return [
-        ("Rolling restart of all pods", "dynamic members", "StaticGroup"),
+        ("Rolling restart of all pods", words.roll_without, words.with_it),
         ("rebalances, by the broker's log", str(one.rebalances), str(other.rebalances)),
-        ("running consumers interrupted, times", str(one.interruptions), str(other.interruptions)),
-        ("running consumers interrupted, sum", f"{one.interrupted_s:.2f} s", f"{other.interrupted_s:.2f} s"),
-        ("partitions moved to another pod, times", str(one.moves), str(other.moves)),
-        ("time with any partition standing still", *seconds(one.stillness.any_s, other.stillness.any_s)),
-        ("longest standstill of one partition", *seconds(one.stillness.longest_s, other.stillness.longest_s)),
-        ("standstill, summed over partitions", *seconds(one.stillness.sum_s, other.stillness.sum_s)),
-        ("the rollout took", *seconds(one.duration_s, other.duration_s)),
-        ("Scale-down by one pod", "static ids alone", "StaticGroup"),
-        ("its partitions stood still for", *seconds(left.takeover_s, right.takeover_s)),
-        ("process ended until member gone", *seconds(left.member_left_after_s, right.member_left_after_s)),
+        (words.taken, str(one.interruptions), str(other.interruptions)),
+        *_interrupted(one.interrupted_s, other.interrupted_s),
+        (f"{words.pieces} moved to another pod, times", str(one.moves), str(other.moves)),
+        *_restored(one.restored_records, other.restored_records),
+        (f"time with any {words.piece} standing still", *_seconds(one.stillness.any_s, other.stillness.any_s)),
+        (f"longest standstill of one {words.piece}", *_seconds(one.stillness.longest_s, other.stillness.longest_s)),
+        (f"standstill, summed over {words.pieces}", *_seconds(one.stillness.sum_s, other.stillness.sum_s)),
+        ("the rollout took", *_seconds(one.duration_s, other.duration_s)),
+        ("Scale-down by one pod", words.scale_without, words.with_it),
+        (f"its {words.pieces} stood still for", *_seconds(left.takeover_s, right.takeover_s)),
+        ("process ended until member gone", *_seconds(left.member_left_after_s, right.member_left_after_s)),
         ("member ended by", left.member_ended_by, right.member_ended_by),
-        ("session timeout of its pod", *seconds(left.session_timeout_s, right.session_timeout_s)),
-        ("Records acknowledged, not consumed", f"{lost['dynamic']} and {lost['by-hand']}", str(lost["managed"])),
+        ("session timeout of its pod", *_seconds(left.session_timeout_s, right.session_timeout_s)),
+        *([] if one.interrupted_s is not None else [(words.taken, str(left.interruptions), str(right.interruptions))]),
+        *_restored(left.restored_records, right.restored_records),
+        (words.lost, " and ".join(map(str, without)), str(with_it)),
     ]
 
 
-def table(figures: Figures) -> Table:
+def _seconds(without: float, with_it: float) -> tuple[str, str]:
+    return f"{without:.1f} s", f"{with_it:.1f} s"
+
+
+def _interrupted(without: float | None, with_it: float | None) -> list[tuple[str, str, str]]:
+    if without is None or with_it is None:
+        return []
+    return [("running consumers interrupted, sum", f"{without:.2f} s", f"{with_it:.2f} s")]
+
+
+def _restored(without: int | None, with_it: int | None) -> list[tuple[str, str, str]]:
+    return [("records restored", str(without), str(with_it))] if without is not None else []
+
+
+def table(figures: Figures, words: Wording) -> Table:
     """Return the table for the terminal."""
-    shown = Table(title="Measured in this run", title_justify="left", caption=CAPTION, caption_justify="left")
+    shown = Table(title="Measured in this run", title_justify="left", caption=words.caption, caption_justify="left")
     shown.add_column("")
     shown.add_column("without", justify="right", no_wrap=True)
     shown.add_column("with", justify="right", no_wrap=True)
-    for name, without, with_it in rows(figures):
+    for name, without, with_it in rows(figures, words):
         if name[0].isupper():
             shown.add_section()
         shown.add_row(name, without, with_it, style="bold" if name[0].isupper() else "")

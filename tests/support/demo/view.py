@@ -12,9 +12,9 @@ from rich.layout import Layout
 from rich.panel import Panel
 from rich.text import Text
 
-from support.demo.groups import PARTITIONS
 from support.demo.measure import RECENT_MS
 from support.demo.picture import GroupPicture, Picture
+from support.demo.role import PARTITIONS
 
 HISTORY_MS = 60_000
 COLOURS = ("cyan", "yellow", "magenta")
@@ -57,7 +57,7 @@ def strip(group: GroupPicture, partition: int, picture: Picture, cells: int) -> 
 
 def group_panel(group: GroupPicture, picture: Picture, width: int) -> Panel:
     """Draw one group."""
-    lines: list[Text] = []
+    words, lines = picture.words, list[Text]()
     for pod in group.pods:
         colour = COLOURS[pod.ordinal]
         held = " ".join(map(str, pod.partitions)) or "-"
@@ -65,10 +65,10 @@ def group_panel(group: GroupPicture, picture: Picture, width: int) -> Panel:
             Text.assemble(
                 (f"{SHADES[pod.ordinal]} {group.name}-{pod.ordinal}".ljust(13), colour),
                 (pod.state.ljust(12), "" if pod.state == "Ready" else "bold"),
-                f"p {held}",
+                f"{words.piece[0]} {held}",
             )
         )
-    lines.append(Text(f"{group.records_per_s:.0f} records/s", style="dim"))
+    lines.append(Text(f"{group.records_per_s:.0f} {words.unit}", style="dim"))
     for partition in range(PARTITIONS):
         waits = group.still_s.get(partition)
         is_consumed = any(times.get(partition) for times in group.received.values())
@@ -128,7 +128,7 @@ def draw(picture: Picture, width: int, height: int) -> RenderableType:
         share = width // len(picture.groups)
         sides.split_row(*(Layout(group_panel(group, picture, share)) for group in picture.groups))
     else:
-        sides.update(Panel("The consumers are starting.", height=_GROUP_LINES))
+        sides.update(Panel(f"The {picture.words.workers} are starting.", height=_GROUP_LINES))
     root = Layout()
     root.split_column(
         Layout(head, size=1),
@@ -141,11 +141,11 @@ def draw(picture: Picture, width: int, height: int) -> RenderableType:
 
 def plain(picture: Picture) -> str:
     """Say a moment in one line, for an output that is no terminal."""
-    parts = []
+    parts, words = [], picture.words
     for group in picture.groups:
-        waiting = ", ".join(f"p{partition} {waits:.0f} s" for partition, waits in group.still_s.items())
+        waiting = ", ".join(f"{words.piece[0]}{partition} {waits:.0f} s" for partition, waits in group.still_s.items())
         parts.append(
-            f"{group.name}: {group.records_per_s:.0f} records/s, {group.rebalances} rebalances, "
-            + (f"standing still: {waiting}" if waiting else "all consumed")
+            f"{group.name}: {group.records_per_s:.0f} {words.unit}, {group.rebalances} rebalances, "
+            + (f"standing still: {waiting}" if waiting else words.all_run)
         )
     return f"{clock(picture.at_ms - picture.started_at_ms)}   " + " | ".join(parts)

@@ -14,7 +14,7 @@ from fleet_learner.canary import WAVES, wave_of
 from fleet_learner.offsets_codec import GROUP_KEY_TYPES, RecordKind, decode
 from fleet_learner.recommend import MODEL_VERSION
 from fleet_learner.sources.topic import EARLIEST, LATEST, TopicReader, ranges, resolve
-from support.demo.phases import environment_of
+from support.demo.role import environment_of
 from support.devcluster.kafka_log import now_ms
 from support.fleet_demo.ground import PREFIX
 from support.scene.play import Play

@@ -24,12 +24,14 @@ GRACE_S = 30
 _STATE = "/state"
 
 
-def workload(game: Play, pods: int, states: Path) -> dict[str, Any]:
+def workload(
+    game: Play, pods: int, states: Path, *, threads: int = THREADS, env: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Return the StatefulSet; the pods' states lie in folders of `states` that have their names."""
     states.chmod(0o777)  # the kubelet makes a pod's folder in it with the same mode
     made = game.stateful_set(
         pods,
-        env={"NUM_STREAM_THREADS": str(THREADS), "STATE_DIR": _STATE},
+        env={"NUM_STREAM_THREADS": str(threads), "STATE_DIR": _STATE, **(env or {})},
         grace_s=GRACE_S,
         pod={"volumes": [{"name": "state", "hostPath": {"path": str(states), "type": "Directory"}}]},
         podManagementPolicy="Parallel",

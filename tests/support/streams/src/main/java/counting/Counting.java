@@ -25,6 +25,7 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
     static final String STORE = "counts";
     private static final String COUNT = "count";
     private static final String NEXT = "next";
+    private static final boolean REPORTS_TIMES = "true".equalsIgnoreCase(System.getenv("REPORT_TIMES"));
     private static final Map<Integer, List<Long>> CHANGED = new ConcurrentHashMap<>();
 
     private ProcessorContext<Void, Void> context;
@@ -49,8 +50,9 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
         };
     }
 
-    /** Tells count and next offset of every partition that was read since the last time. */
+    /** Tells count and next offset of every partition that was read since the last time, and what came if asked for. */
     static synchronized void tellChanges() {
+        Received.tell();
         Map<Integer, List<Long>> told = new TreeMap<>();
         for (Integer each : CHANGED.keySet()) {
             told.put(each, CHANGED.remove(each));
@@ -73,6 +75,9 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
     @Override
     public void process(Record<byte[], byte[]> record) {
         long offset = context.recordMetadata().map(RecordMetadata::offset).orElseThrow();
+        if (REPORTS_TIMES) {
+            Received.note(partition, offset);
+        }
         if (offset < next) {
             return;
         }

@@ -26,11 +26,14 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
  * restored, restore_suspended   partition, from, to, records (of the changelog)
  * opened    partition, count, next (what its store held when it was opened)
  * counted   at most once per second: partitions {"3": [count, next]}
+ * consumed  with REPORT_TIMES=true, at most once per second: partitions {"3": {offsets, received}} as ranges: which
+ *           records came, and from when to when without a pause above 250 ms
  * closed    elapsed_ms, complete
  * </pre>
  *
  * <p>Variables: BOOTSTRAP, GROUP, TOPIC, STATE_DIR, NUM_STREAM_THREADS; KAFKA_STREAMS_GROUP_INSTANCE_ID (empty: dynamic
- * members), KAFKA_STREAMS_SESSION_TIMEOUT_MS; READY_FILE (exists while the client is RUNNING, for a readiness probe).
+ * members), KAFKA_STREAMS_SESSION_TIMEOUT_MS; READY_FILE (exists while the client is RUNNING, for a readiness probe);
+ * REPORT_TIMES.
  *
  * <p>On SIGTERM its members stay in the group (CloseOptions, KIP-812, KAFKA-18193). Exit code: 1 once all threads have failed.
  */
