@@ -126,10 +126,10 @@ def test_a_leader_whom_nobody_tells_what_the_old_one_had_starts_nothing_of_it(br
         old.kill()
         began_ms = now_ms()
         group.start("w-3")
-        until(lambda: group.leader() == "w-3", deadline_s=60, what="the newcomer to lead")
+        log, said = group.workers["w-3"].process.log, "nobody here knows what [w-0] had"
+        until(lambda: said in log.read_text(), deadline_s=60, what="the newcomer to lead and hold back")
         elected_ms = now_ms()
         holds(lambda: not ticks.tasks(group.lines(), elected_ms), for_s=REBALANCE_MS / 1000, what="all work to wait")
-        assert "nobody here knows what [w-0] had" in group.workers["w-3"].process.log.read_text()
         old.start()
         old.await_up()
         after = group.await_rest(TASKS, deadline_s=120)
