@@ -149,9 +149,7 @@ def test_what_the_pod_has_already_stays_and_the_agent_is_first_to_come(lab: Lab)
     workers(lab, "furnished")
     init, volume = {"name": "plugins", "image": "plugins"}, {"name": "data", "emptyDir": {}}
     mount = {"name": "data", "mountPath": "/data"}
-    body = worker(
-        lab, "furnished", EMPTY, container={"volumeMounts": [mount]}, initContainers=[init], volumes=[volume]
-    )
+    body = worker(lab, "furnished", EMPTY, container={"volumeMounts": [mount]}, initContainers=[init], volumes=[volume])
     found = agent_of(admitted(lab, body))
     assert [each["name"] for each in found["inits"]] == [NAME, "plugins"]
     assert found["inits"][0] == INIT_CONTAINER
@@ -174,8 +172,14 @@ def test_only_the_workers_container_gets_the_agent(lab: Lab, container: str | No
     [
         {"volumes": [{"name": NAME, "emptyDir": {}}]},
         {"initContainers": [{"name": NAME, "image": "theirs"}]},
-        {"container": {"volumeMounts": [{"name": "own", "mountPath": PATH}]}, "volumes": [{"name": "own", "emptyDir": {}}]},
-        {"container": {"volumeMounts": [{"name": "own", "mountPath": f"{PATH}/"}]}, "volumes": [{"name": "own", "emptyDir": {}}]},
+        {
+            "container": {"volumeMounts": [{"name": "own", "mountPath": PATH}]},
+            "volumes": [{"name": "own", "emptyDir": {}}],
+        },
+        {
+            "container": {"volumeMounts": [{"name": "own", "mountPath": f"{PATH}/"}]},
+            "volumes": [{"name": "own", "emptyDir": {}}],
+        },
         {"containers": [{"name": "connect", "image": "kafka", "env": [EMPTY]}, {"name": NAME, "image": "theirs"}]},
     ],
     ids=["volume", "init container", "mount", "mount with a slash", "container"],
@@ -208,7 +212,10 @@ def test_two_groups_of_one_workload_bring_it_once(lab: Lab) -> None:
     """The policy runs once for each, in one request."""
     workers(lab, "shared")
     lab.group(
-        "shared-b", spec={"role": "Connect", "workloadRef": {"name": "shared"}}, identity={"agent": "Inject"}, template="b.{podName}"
+        "shared-b",
+        spec={"role": "Connect", "workloadRef": {"name": "shared"}},
+        identity={"agent": "Inject"},
+        template="b.{podName}",
     )
 
     def look() -> dict[str, Any] | None:
@@ -241,7 +248,9 @@ HOST = {"name": "ADVERTISED_HOST_NAME", "value": "$(STATICGROUP_POD_NAME).connec
 @pytest.mark.parametrize("agent", ["Inject", "Provided"])
 def test_debeziums_image_is_told_the_pods_name_and_needs_no_options(lab: Lab, agent: str) -> None:
     workers(lab, f"debezium-{agent.lower()}", preset="Debezium", agent=agent)
-    pod = admitted(lab, worker(lab, f"debezium-{agent.lower()}", {"name": "GROUP_ID", "value": "g"}, subdomain="connect"))
+    pod = admitted(
+        lab, worker(lab, f"debezium-{agent.lower()}", {"name": "GROUP_ID", "value": "g"}, subdomain="connect")
+    )
     host = HOST | {"value": f"{HOST['value']}{lab.namespace}.svc"}
     options = [{"name": "KAFKA_OPTS", "value": OPTION}] if agent == "Inject" else []
     assert env_of(pod, "connect") == [*IDS, {"name": "GROUP_ID", "value": "g"}, *options, host]
@@ -267,7 +276,9 @@ def test_debeziums_image_keeps_the_name_that_it_has(
 
 def test_without_an_image_ids_are_injected_and_no_agent(kubectl: Kubectl, crds: str) -> None:
     """The policy as generated, which the chart completes."""
-    with a_lab(kubectl, lambda name, failure: policy.admission_policy(name=name, failure_policy=failure), "Fail") as lab:
+    with a_lab(
+        kubectl, lambda name, failure: policy.admission_policy(name=name, failure_policy=failure), "Fail"
+    ) as lab:
         workers(lab, "imageless")
         assert agent_of(admitted(lab, worker(lab, "imageless", EMPTY))) == nothing_but(EMPTY)
 
@@ -279,7 +290,11 @@ def test_it_passes_where_restricted_pods_are_enforced(lab: Lab) -> None:
         workers(lab, "restricted")
         mine = {k: v for k, v in INIT_CONTAINER["securityContext"].items() if k != "seccompProfile"}
         body = worker(
-            lab, "restricted", EMPTY, container={"securityContext": mine}, securityContext={"seccompProfile": {"type": "RuntimeDefault"}}
+            lab,
+            "restricted",
+            EMPTY,
+            container={"securityContext": mine},
+            securityContext={"seccompProfile": {"type": "RuntimeDefault"}},
         )
         assert agent_of(admitted(lab, body)) == all_of_it(OPTION)
         body["spec"]["containers"][0]["securityContext"] = {}
@@ -308,7 +323,9 @@ def test_the_largest_worker_stays_within_the_cost_that_the_api_server_allows(lab
     ]
     volumes = [{"name": f"v{n}", "emptyDir": {}} for n in range(40)]
     inits = [{"name": f"i{n}", "image": "i"} for n in range(20)]
-    pod = admitted(lab, worker(lab, "large", containers=containers, volumes=volumes, initContainers=inits, subdomain="c"))
+    pod = admitted(
+        lab, worker(lab, "large", containers=containers, volumes=volumes, initContainers=inits, subdomain="c")
+    )
     found = agent_of(pod, "c19")
     assert found["options"] == [{"name": "KAFKA_OPTS", "value": OPTION}]
     assert (len(found["inits"]), len(found["volumes"]), len(found["mounts"])) == (21, 41, 41)
@@ -333,7 +350,9 @@ def test_a_kubelet_brings_the_agent_of_the_image_into_a_worker(kubectl: Kubectl,
     image = os.environ["OPERATOR_IMAGE"]
 
     def make(name: str, failure_policy: policy.FailurePolicy) -> dict[str, Any]:
-        return policy.admission_policy(name=name, failure_policy=failure_policy, agent_image=image, agent_pull_policy="Never")
+        return policy.admission_policy(
+            name=name, failure_policy=failure_policy, agent_image=image, agent_pull_policy="Never"
+        )
 
     with a_lab(kubectl, make, "Fail") as lab:
         workers(lab, "brought")

@@ -28,7 +28,9 @@ def wish(**identity: Any) -> StaticGroupSpec:
     return spec(role="Connect", protocol="Auto", groupId="connect-cluster", identity={"agent": "Inject"} | identity)
 
 
-def seen(*members: Any, containers: tuple[ContainerBudget, ...] = (), names: tuple[str, ...] = (), **container: Any) -> Snapshot:
+def seen(
+    *members: Any, containers: tuple[ContainerBudget, ...] = (), names: tuple[str, ...] = (), **container: Any
+) -> Snapshot:
     of_pod = containers or (ContainerBudget(name="app", startup_budget_s=20, **container),)
     return replace(world(*members), workload=workload(2, containers=of_pod, agent_names=names))
 
@@ -49,17 +51,25 @@ def test_options_as_text_take_the_agent() -> None:
 @pytest.mark.parametrize(
     ("options", "cause", "remedy"),
     [
-        (JavaOptions.ABSENT, "has no KAFKA_OPTS, and one that is written", 'add - {name: KAFKA_OPTS, value: ""} to its env, or with'),
+        (
+            JavaOptions.ABSENT,
+            "has no KAFKA_OPTS, and one that is written",
+            'add - {name: KAFKA_OPTS, value: ""} to its env, or with',
+        ),
         (JavaOptions.PERHAPS_FROM_ELSEWHERE, "has envFrom", 'add - {name: KAFKA_OPTS, value: ""} to its env, or with'),
         (JavaOptions.REFERENCE, "takes KAFKA_OPTS by valueFrom", "write it as text in its env"),
         (JavaOptions.TWICE, "sets KAFKA_OPTS twice", "set it once in its env"),
         (JavaOptions.WITH_AGENT, "must not run two", "or set spec.identity.agent to Provided"),
     ],
 )
-def test_options_that_cannot_be_extended_are_told_with_the_field_to_change(options: JavaOptions, cause: str, remedy: str) -> None:
+def test_options_that_cannot_be_extended_are_told_with_the_field_to_change(
+    options: JavaOptions, cause: str, remedy: str
+) -> None:
     reason, message = told(seen(*WELL, java_options=options))["Injected"]
     assert reason == "AgentNotInjected"
-    assert message.startswith("New pods get no agent, and so their workers do not use the ids: container app of StatefulSet web ")
+    assert message.startswith(
+        "New pods get no agent, and so their workers do not use the ids: container app of StatefulSet web "
+    )
     assert cause in message
     assert remedy in message
     assert "roll the StatefulSet" in message
@@ -178,13 +188,21 @@ FROM = {"name": OPTS, "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}
         ({"env": [{"name": "KAFKA_HEAP_OPTS", "value": "-Xmx1g"}]}, JavaOptions.ABSENT),
         ({"envFrom": [{"secretRef": {"name": "s"}}]}, JavaOptions.PERHAPS_FROM_ELSEWHERE),
         ({"env": [{"name": OPTS}]}, JavaOptions.TEXT),
-        ({"env": [{"name": OPTS, "value": "-Dpassword=x"}], "envFrom": [{"secretRef": {"name": "s"}}]}, JavaOptions.TEXT),
+        (
+            {"env": [{"name": OPTS, "value": "-Dpassword=x"}], "envFrom": [{"secretRef": {"name": "s"}}]},
+            JavaOptions.TEXT,
+        ),
         ({"env": [FROM]}, JavaOptions.REFERENCE),
         ({"env": [FROM, {"name": OPTS, "value": "-Xint"}]}, JavaOptions.TWICE),
-        ({"env": [{"name": OPTS, "value": "-javaagent:/a/staticgroup-connect-agent.jar=refusal=exit"}]}, JavaOptions.WITH_AGENT),
+        (
+            {"env": [{"name": OPTS, "value": "-javaagent:/a/staticgroup-connect-agent.jar=refusal=exit"}]},
+            JavaOptions.WITH_AGENT,
+        ),
     ],
 )
-def test_what_a_template_says_of_the_options_is_told_without_their_text(container: dict[str, Any], options: JavaOptions) -> None:
+def test_what_a_template_says_of_the_options_is_told_without_their_text(
+    container: dict[str, Any], options: JavaOptions
+) -> None:
     view = template(container)
     assert view.containers[0].java_options is options
     assert "password" not in repr(view)
@@ -194,6 +212,10 @@ def test_names_and_places_of_the_agent_are_found_in_a_template() -> None:
     named = [{"name": "staticgroup-connect-agent"}]
     free = template({"volumeMounts": [{"name": "d", "mountPath": "/opt/data"}]}, volumes=[{"name": "d"}])
     assert (free.agent_names, free.containers[0].has_agent_mount) == ((), False)
-    taken = template({"volumeMounts": [{"name": "d", "mountPath": "/opt/staticgroup-connect-agent/"}]}, volumes=named, initContainers=named)
+    taken = template(
+        {"volumeMounts": [{"name": "d", "mountPath": "/opt/staticgroup-connect-agent/"}]},
+        volumes=named,
+        initContainers=named,
+    )
     assert taken.agent_names == ("spec.template.spec.volumes", "spec.template.spec.initContainers")
     assert taken.containers[0].has_agent_mount
