@@ -157,7 +157,7 @@ def explained(game: Play) -> str:
 
 def is_told(pods: ConnectPods) -> bool:
     """Say whether the status tells of each static worker what its tasks and connectors tell by themselves."""
-    told = (pods.game.status() or {}).get("connect", {})
+    told = (pods.game.status() or {}).get("connect") or {}
     tasks, connectors = Counter(pods.await_ticking(TASK_COUNT).values()), pods.connectors()
     shown = {w["instanceId"].partition(".")[0]: (w["connectors"], w["tasks"]) for w in told.get("workers", [])}
     totals = tuple(told.get(key) for key in ("connectors", "tasks", "unknown", "waiting", "rebalanceDelayMs"))
@@ -184,19 +184,24 @@ def assert_explained(pods: ConnectPods) -> None:
 
 def assert_observed(stock: ConnectPods) -> None:
     """Assert that workers without the agent are named as such, and left alone."""
-    game = stock.game
-    reason = "WorkersWithoutAgent"
-    until(lambda: game.condition("MembershipComplete").get("reason") == reason, deadline_s=60, what=reason)
-    status = game.status() or {}
-    dynamic = [each["message"] for each in status["exceptions"] if each["kind"] == "Dynamic"]
-    members = {pod["metadata"]["name"] for pod in game.pods()}
-    assert len(dynamic) == len(members) == status["members"]["dynamic"]
-    assert {pod for pod in members for told in dynamic if pod in told} == members
-    assert (status["connect"]["connectors"], status["connect"]["tasks"]) == (len(CONNECTORS), TASK_COUNT)
-    assert (
-        f"MembershipComplete: False ({reason}). {len(members)} Connect workers are in the group without"
-        in explained(game)
-    )
+    game, members = stock.game, {pod["metadata"]["name"] for pod in stock.game.pods()}
+
+    def is_seen() -> bool:
+        status = game.status() or {}
+        dynamic = [each["message"] for each in status["exceptions"] if each["kind"] == "Dynamic"]
+        named = {pod for pod in members for told in dynamic if pod in told}
+        held = status.get("connect") or {}
+        reasons = {each["reason"] for each in status["conditions"] if each["type"] == "MembershipComplete"}
+        return (
+            named == members
+            and len(dynamic) == len(members) == status["members"]["dynamic"]
+            and (held.get("connectors"), held.get("tasks")) == (len(CONNECTORS), TASK_COUNT)
+            and reasons == {"WorkersWithoutAgent"}
+        )
+
+    until(is_seen, deadline_s=75, what="the status to tell of workers without the agent")
+    told = f"MembershipComplete: False (WorkersWithoutAgent). {len(members)} Connect workers are in the group without"
+    assert told in explained(game)
     assert game.removals() == []
 
 

@@ -60,7 +60,10 @@ class ConnectCluster(ABC):
 
     def configure(self, connector: str, tasks: int) -> None:
         """Create or change a ticking connector."""
-        config = {"connector.class": "ticking.TickSource", "tasks.max": str(tasks)}
+        self.create(connector, {"connector.class": "ticking.TickSource", "tasks.max": str(tasks)})
+
+    def create(self, connector: str, config: Mapping[str, str]) -> None:
+        """Create or change any connector."""
         until(lambda: self._accepts(connector, config), deadline_s=60, what=f"{connector} to be accepted", poll_s=0.2)
 
     def _accepts(self, connector: str, config: Mapping[str, str]) -> bool:

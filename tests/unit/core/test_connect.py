@@ -19,6 +19,7 @@ from staticgroup.core.group import GroupType, GroupView, LeaveEntry, MemberView,
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.snapshot import History, Snapshot
+from staticgroup.core.status.exceptions import exceptions_of
 from staticgroup.core.status.projection import project
 from staticgroup.core.status.statements import conditions_of
 from staticgroup.core.workload import ContainerBudget
@@ -127,6 +128,17 @@ def test_stock_workers_are_observed_and_never_removed() -> None:
     assert (decided.actions, decided.releases) == ((), ())
     assert decided.table is not None
     assert [m.member_id for m in decided.table.dynamic] == ["connect-0", "connect-1"]
+
+
+def test_a_stock_worker_is_told_as_never_touched_however_long_its_address_is() -> None:
+    """Connect makes the member id of the advertised address, which is long where it is a pod's name in its Service."""
+    address = "orders-connect-0.orders-connect.orders-production.svc.cluster.local:8083"
+    long = replace(stock(0), member_id=f"connect-{address}-{'0bdc760a-3431-4db6-a889-0ec3c8e3b106'}")
+    snapshot = world(long)
+    (row,) = [e for e in exceptions_of(findings_of_seats(decide(snapshot), snapshot, ()), (), NOW) if e.kind == "Dynamic"]
+    assert "member connect-orders-connect-0.orders-connect." in row.message
+    assert " which Kafka Connect drops unless the agent keeps it; never touched; start the workers with the agent" in row.message
+    assert row.message.endswith("docs/guide/kafka-connect.md")
 
 
 # another group --------------------------------------------------------------------------------------------------------

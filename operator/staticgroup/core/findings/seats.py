@@ -19,6 +19,8 @@ from .membership import absent_remedy
 from .workload import way_to_id
 
 UNKNOWN_SUFFIX: Final = "UnknownSuffix"
+MEMBER_ID_SHOWN: Final = 80
+"""A Connect worker's begins with its advertised address; an exception that shows more has no place for what is so of it."""
 
 
 def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnation]) -> Iterator[Finding]:
@@ -92,7 +94,7 @@ def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(
             kind=ExceptionKind.DYNAMIC,
             reason="NoInstanceId",
-            sentence=f"member {member.member_id[:120]} has no group.instance.id{dropped}; never touched",
+            sentence=f"member {member.member_id[:MEMBER_ID_SHOWN]} has no group.instance.id{dropped}; never touched",
             remedy=way_to_agent(snapshot, plan) if is_connect else "",
             subject=Subject(member_id=member.member_id),
         )
