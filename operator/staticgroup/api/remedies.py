@@ -13,6 +13,8 @@ DIVIDE_IDS: Final = "change the id template of one of them"
 """For two StaticGroups that make the same id."""
 INSTALL_CRDS: Final = "kubectl apply -f crds/"
 """For a kind that is not served."""
+SEE_WHAT_KEEPS_AGENT_OUT: Final = "the condition Injected says what keeps the agent out of new pods"
+"""For workers without the agent, where none can be injected."""
 LIST_GAPS: Final = "staticgroup confirm-gap --list"
 """For seats of which pods can have come and gone unseen."""
 
@@ -65,10 +67,7 @@ def run_agent() -> str:
 
 def bring_agent(namespace: str, workload_name: str) -> str:
     """Say the same where the operator injects the agent."""
-    return (
-        "read the agent's first line in the worker's log; pods without its init container get it: "
-        f"{_roll(namespace, workload_name)}"
-    )
+    return f"the agent's line in the log says why; without one a roll brings it: {_roll(namespace, workload_name)}"
 
 
 def make_room_for_agent(change: str) -> str:

@@ -124,18 +124,25 @@ def test_workers_without_an_agent_that_is_injected_come_to_it_by_a_roll_or_say_w
     snapshot = seen(stock(0), stock(1), **TEXT)
     reason, message = told(snapshot)["MembershipComplete"]
     assert reason == "WorkersWithoutAgent"
-    remedy = (
-        "read the agent's first line in the worker's log; pods without its init container get it: "
-        "kubectl -n shop rollout restart statefulset/web"
-    )
+    remedy = "the agent's line in the log says why; without one a roll brings it: kubectl -n shop rollout restart statefulset/web"
     assert message.endswith(remedy)
     assert rows(snapshot) == {"Missing": remedy, "Dynamic": remedy}
 
 
-def test_workers_without_an_agent_that_cannot_be_injected_are_told_the_field() -> None:
+def test_workers_without_an_agent_that_cannot_be_injected_are_told_where_the_field_is_named() -> None:
     snapshot = seen(stock(0), stock(1), java_options=JavaOptions.REFERENCE)
-    assert "write it as text in its env (KAFKA_OPTS.value)" in told(snapshot)["MembershipComplete"][1]
-    assert all("write it as text in its env" in remedy for remedy in rows(snapshot).values())
+    remedy = "the condition Injected says what keeps the agent out of new pods"
+    assert told(snapshot)["MembershipComplete"][1].endswith(remedy)
+    assert set(rows(snapshot).values()) == {remedy}
+
+
+@pytest.mark.parametrize("options", [JavaOptions.TEXT, JavaOptions.REFERENCE])
+def test_what_is_told_of_a_worker_without_its_agent_fits_into_its_row(options: JavaOptions) -> None:
+    """`exceptions_of` cuts what is so, to keep what to do."""
+    long_id = "connect-192.168.100.100:8083-a0a0a0a0-b1b1-c2c2-d3d3-e4e4e4e4e4e4"
+    snapshot = seen(stock(0), replace(stock(1), member_id=long_id), java_options=options)
+    decided = plan(wish(), snapshot, history(), NOW_S)
+    assert max(len(f.text) for f in findings_of_seats(decided, snapshot, ())) <= 300
 
 
 def test_the_init_container_counts_in_the_time_that_a_restart_takes() -> None:

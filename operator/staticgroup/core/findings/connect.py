@@ -31,7 +31,7 @@ def way_to_agent(snapshot: Snapshot, plan: Plan) -> str:
     """Say how the agent comes into workers that are in the group without it, or what it says itself."""
     injection = plan.injection
     if injection is not None and injection.without_agent is not None:
-        return remedies.make_room_for_agent(injection.without_agent.remedy)
+        return remedies.SEE_WHAT_KEEPS_AGENT_OUT
     if injection is not None and injection.brings_agent and snapshot.workload is not None:
         return remedies.bring_agent(snapshot.namespace, snapshot.workload.name)
     return remedies.run_agent()
