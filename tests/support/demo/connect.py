@@ -19,6 +19,7 @@ from support.demo.groups import DemoGroup
 from support.demo.measure import JOIN_MS
 from support.demo.role import FILES, MANAGED, PARTITIONS, REPLICAS, STOCK, Faults, Role, Tell, Voices, process_ends
 from support.demo.wording import CONNECT
+from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.devcluster.progress import step
 from support.scene.pod_lines import PodVoice
@@ -157,6 +158,14 @@ class ConnectWorkers(Role):
     def interruptions(self, group: DemoGroup, since_ms: int) -> tuple[int, float | None]:
         """Return how many tasks were stopped in workers whose pod was not being ended."""
         return group.given_up(since_ms), None
+
+    def before_departure(self, group: DemoGroup, pod_name: str, tell: Tell) -> None:
+        """Let another stock worker lead than the one that departs: a leader takes along that a delay is to be waited for."""
+        if group.name == STOCK and self._pods(group).leader() == pod_name:
+            since_ms = now_ms()
+            tell(f"{pod_name} leads, and a leader takes the delay along: it is restarted first, so that another one leads.")
+            group.play.stage.kubectl("delete", "pod", pod_name, "-n", group.name)
+            group.await_steady(REPLICAS, since_ms=since_ms)
 
     def ending(self, group: DemoGroup, pod_name: str) -> Callable[[], int | None]:
         """Return what tells when the processes of a pod are gone; its tasks end before."""

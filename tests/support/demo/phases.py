@@ -147,8 +147,9 @@ def _roll(group: DemoGroup) -> Roll:
 
 
 def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
-    role, since_ms = group.role, now_ms()
-    departed = f"{group.name}-{REPLICAS - 1}"
+    role, departed = group.role, f"{group.name}-{REPLICAS - 1}"
+    role.before_departure(group, departed, show.tell)
+    since_ms = now_ms()
     timeout_ms = _injected_timeout_ms(group) if group.name == MANAGED else role.own_session_ms
     ended = role.ending(group, departed)
     group.play.scale(REPLICAS - 1)

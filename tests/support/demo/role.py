@@ -114,6 +114,10 @@ class Role(ABC):
         """Return how many records were read again to rebuild state; None where there is no state."""
         return None
 
+    def before_departure(self, group: DemoGroup, pod_name: str, tell: Tell) -> None:
+        """Do what must be done before this pod is scaled away, so that what is shown does not depend on chance."""
+        return
+
     def ending(self, group: DemoGroup, pod_name: str) -> Callable[[], int | None]:
         """Return what tells when the process of a pod that is about to be ended has, milliseconds since 1970; None before."""
         since_ms = now_ms()
