@@ -180,9 +180,16 @@ def test_only_the_workers_container_gets_the_agent(lab: Lab, container: str | No
             "container": {"volumeMounts": [{"name": "own", "mountPath": f"{PATH}/"}]},
             "volumes": [{"name": "own", "emptyDir": {}}],
         },
+        *(
+            {
+                "container": {"volumeMounts": [{"name": "own", "mountPath": above}]},
+                "volumes": [{"name": "own", "emptyDir": {}}],
+            }
+            for above in ("/opt", "/opt/")
+        ),
         {"containers": [{"name": "connect", "image": "kafka", "env": [EMPTY]}, {"name": NAME, "image": "theirs"}]},
     ],
-    ids=["volume", "init container", "mount", "mount with a slash", "container"],
+    ids=["volume", "init container", "mount", "mount with a slash", "mount above", "mount above with a slash", "container"],
 )
 def test_a_name_or_place_that_is_taken_keeps_the_agent_out_whole(lab: Lab, changes: dict[str, Any]) -> None:
     workers(lab, "taken")

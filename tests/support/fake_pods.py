@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from staticgroup.core.evidence.chain import Incarnation
@@ -151,6 +151,10 @@ class FakePods(Hooks):
     def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
         """Return the carriers of ids that have other names, as PodStore.strays does."""
         return self.book.records.strays(namespace, workload_name, carried)
+
+    def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[Incarnation, ...]:
+        """Return the carriers of ids of any namespace that are no seats, as PodStore.strays_anywhere does."""
+        return self.book.records.strays_anywhere(namespace, workload_name, instance_ids)
 
     def ids(self) -> Iterator[tuple[str, str]]:
         """Return every id that any pod ever carried, each with its namespace."""

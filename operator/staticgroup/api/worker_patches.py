@@ -79,7 +79,10 @@ def _can_take_agent() -> str:
     is_text = f"!has(o.valueFrom) && !(has(o.value) && o.value.contains('{names.AGENT_JAR}'))"
     once = f"{_AT}.env.exists_one(o, {is_options}) && {_AT}.env.exists(o, {is_options} && {is_text})"
     absent = f"{_WORKER}.optionsMayBeAbsent && !has({_AT}.envFrom)"
-    unmounted = f"(!has({_AT}.volumeMounts) || !{_AT}.volumeMounts.exists(m, m.mountPath.startsWith('{names.AGENT_MOUNT_PATH}')))"
+    # Below a mount, which may be read-only, perhaps nobody can make the directory of another, and then no container starts.
+    is_above = f"'{names.AGENT_MOUNT_PATH}/'.startsWith(m.mountPath.endsWith('/') ? m.mountPath : m.mountPath + '/')"
+    is_taken = f"m.mountPath.startsWith('{names.AGENT_MOUNT_PATH}') || {is_above}"
+    unmounted = f"(!has({_AT}.volumeMounts) || !{_AT}.volumeMounts.exists(m, {is_taken}))"
     return f"{unmounted} && (has({_AT}.env) && {_AT}.env.exists(o, {is_options}) ? {once} : {absent})"
 
 

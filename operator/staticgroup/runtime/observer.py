@@ -124,7 +124,7 @@ class Observer:
             watch_epoch=self.pods.epoch or "",
             continuity=updated,
             told_elsewhere=self._told_elsewhere(spec, seen),
-            copies=self._copies(seen, intent),
+            copies=self._copies(spec, seen, intent),
             overlaps=self.stores.overlaps((namespace, name)),
             prior_claims=self.stores.claims((namespace, name)),
             collisions=self.stores.collisions((namespace, name)),
@@ -167,14 +167,15 @@ class Observer:
         strays = self.pods.strays(seen.namespace, spec.workload_ref.name, asked) if asked else ()
         return frozenset(i for pod in strays if pod.object_present for i in pod.instance_ids)
 
-    def _copies(self, seen: Snapshot, intent: Intent | None) -> tuple[Incarnation, ...]:
-        """Return the living pods that are no seat of the workload and carry an id of this StaticGroup alone that it calls for."""
+    def _copies(self, spec: StaticGroupSpec, seen: Snapshot, intent: Intent | None) -> tuple[Incarnation, ...]:
+        """Return the living pods that are no seat of the workload and carry an id of this StaticGroup alone that it calls for, by name."""
         if intent is None or not intent.naming.issues_scoped:
             return ()
-        scheme, own = intent.naming.schemes[0], {pod.uid for pod in seen.pods}
+        scheme = intent.naming.schemes[0]
         asked = {scheme.base_id(Ordinal(o), suffix) for o in set(intent.expected.values()) for suffix in scheme.env_suffixes}
-        found = self.pods.carriers(sorted(asked))
-        return tuple(i for i in found if i.state is IncarnationState.LIVE and not i.is_deleting and i.uid not in own)
+        found = self.pods.strays_anywhere(seen.namespace, spec.workload_ref.name, asked)
+        living = (i for i in found if i.state is IncarnationState.LIVE and not i.is_deleting)
+        return tuple(sorted(living, key=lambda i: (i.namespace, i.pod_name)))
 
     async def _read_afresh(
         self,

@@ -126,6 +126,10 @@ CONNECT = tuple(
                     ("return JavaOptions.WITH_AGENT if AGENT_JAR in", "return JavaOptions.TEXT if AGENT_JAR in"),
                 ),
                 (
+                    "agent said to come below what is mounted",
+                    ("    return is_above or mount_path", "    return mount_path"),
+                ),
+                (
                     "options by reference taken for text",
                     ("        return JavaOptions.REFERENCE\n", "        return JavaOptions.TEXT\n"),
                 ),

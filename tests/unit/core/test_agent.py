@@ -86,7 +86,7 @@ def test_debeziums_image_sets_no_options_that_could_be_replaced(options: JavaOpt
 
 def test_a_place_that_is_taken_is_told() -> None:
     _, message = told(seen(*WELL, **TEXT, has_agent_mount=True))["Injected"]
-    assert "container app of StatefulSet web mounts something at /opt/staticgroup-connect-agent" in message
+    assert "container app of StatefulSet web mounts something at or above /opt/staticgroup-connect-agent" in message
     _, message = told(seen(*WELL, **TEXT, names=("spec.template.spec.volumes",)))["Injected"]
     assert "spec.template.spec.volumes of StatefulSet web has a staticgroup-connect-agent of its own" in message
 
@@ -226,3 +226,16 @@ def test_names_and_places_of_the_agent_are_found_in_a_template() -> None:
     )
     assert taken.agent_names == ("spec.template.spec.volumes", "spec.template.spec.initContainers")
     assert taken.containers[0].has_agent_mount
+
+
+@pytest.mark.parametrize("path", ["/opt", "/opt/", "/"])
+def test_mount_above_the_agents_place_takes_it_too(path: str) -> None:
+    """Where it is read-only (a ConfigMap, an image), no directory for the agent can be made in it, and no container starts."""
+    view = template({"volumeMounts": [{"name": "d", "mountPath": path}]}, volumes=[{"name": "d"}])
+    assert view.containers[0].has_agent_mount
+
+
+@pytest.mark.parametrize("path", ["/op", "/opt/staticgroup", "/data/opt"])
+def test_mount_beside_the_agents_place_leaves_it_free(path: str) -> None:
+    view = template({"volumeMounts": [{"name": "d", "mountPath": path}]}, volumes=[{"name": "d"}])
+    assert not view.containers[0].has_agent_mount

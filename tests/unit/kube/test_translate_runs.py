@@ -167,8 +167,13 @@ POD_NAME = {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.na
         {"env": [POD_NAME, {"name": "OPTS", "value": f"-Dgroup.instance.id=$(NAME).1a2b3c4d {'-X' * 200}"}]},
         {"env": [POD_NAME], "args": [f"--instance-id=$(NAME).1a2b3c4d {'-X' * 200}"]},
         {"env": [POD_NAME, {"name": "REST", "value": "1a2b3c4d"}, {"name": "OPTS", "value": f"$(NAME).$(REST) {'-X' * 200}"}]},
+        {"env": [{"name": "SCOPE", "value": "1a2b3c4d"}], "args": ["sh", "-c", "exec consume --instance-id=$HOSTNAME.$SCOPE"]},
+        {"lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", "consume $HOSTNAME.1a2b3c4d &"]}}}},
     ],
-    ids=["shell", "shell with a variable", "within a long value", "within a long argument", "composed within a long value"],
+    ids=[
+        "shell", "shell with a variable", "within a long value", "within a long argument", "composed within a long value",
+        "shell that writes the separator", "hook",
+    ],
 )
 def test_container_that_is_told_the_rest_of_an_id_may_compose_it_of_its_host_name(sidecar: Json) -> None:
     assert holders(sidecar=sidecar) == {"app", "proxy"}

@@ -180,6 +180,26 @@ async def test_second_workload_with_a_wanted_id_is_told_until_it_ends_and_nobody
     assert copies_told(world) == []
 
 
+async def test_copies_keep_their_order_in_the_status_whichever_was_written_last() -> None:
+    """Copies fence each other and so crash-loop; the status is not written again for that."""
+    world = await OperatorWorld().started()
+    for uid, name in (("second", "canary-1"), ("first", "canary-0")):
+        start_in(world, "shop", name, uid, world.id_of(0))
+    await world.settled(2)
+    told = [e.message for e in world.status.exceptions if e.reason == "IdCarriedTwice"]
+    assert ["canary-0" in told[0], "canary-1" in told[1]] == [True, True]
+
+
+async def test_copy_of_what_a_client_appends_to_is_told_of_the_seat_that_it_makes() -> None:
+    world = await OperatorWorld(replicas=12, identity={"suffix": "Custom", "customSuffixes": ["_a", "-b"], "membersPerPod": 2}).started()
+    base = world.id_of(1).removesuffix("_a").removesuffix("-b")
+    start_in(world, "shop", "canary-0", "copy", base)
+    start_in(world, "shop", "canary-1", "other", f"{base}0")
+    await world.settled(2)
+    (told,) = copies_told(world)
+    assert told in ((f"{base}_a", "web-1"), (f"{base}-b", "web-1"))
+
+
 async def test_pod_of_another_namespace_with_an_id_that_others_may_issue_is_not_told() -> None:
     """Ids are of one group; whether that pod is in this one nobody knows."""
     world = await OperatorWorld(identity={"template": "{podName}", "exclusive": True}).started()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ...api import remedies
-from ...api.identifiers import may_become
+from ...api.identifiers import SEPARATORS, may_become
 from ...api.resources.status import ExceptionKind
 from ..evidence.chain import Incarnation, IncarnationState, way_out
 from ..next_pods.injection import InjectionVerdict
@@ -80,8 +81,10 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
 
 def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield the pods that carry a copy of a wanted id: of two processes with one id one is fenced or refused, whoever came first."""
+    seats = sorted(table.wanted, key=lambda seat: seat.key) if snapshot.copies else []
+    keys = [seat.key for seat in seats]
     for pod in snapshot.copies:
-        seat = next((seat for seat in table.wanted if any(may_become(i, seat.key) for i in pod.instance_ids)), None)
+        seat = next((seats[at] for i in sorted(pod.instance_ids) if (at := _first_of(i, keys)) is not None), None)
         if seat is not None:
             yield Finding(
                 kind=ExceptionKind.CONFLICTING,
@@ -91,6 +94,15 @@ def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
                 remedy="give that pod an id of its own, or delete what makes it",
                 subject=Subject(instance_id=seat.key, pod_name=seat.pod_name),
             )
+
+
+def _first_of(carried: str, keys: Sequence[str]) -> int | None:
+    """Return the index of the first of the ids, in order, that a client may hold which is given an id; None when there is none."""
+    for start in (carried, *(carried + separator for separator in SEPARATORS)):
+        at = bisect_left(keys, start)
+        if at < len(keys) and may_become(carried, keys[at]):
+            return at
+    return None
 
 
 def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:

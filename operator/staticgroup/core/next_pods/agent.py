@@ -65,7 +65,7 @@ def hindrance(spec: StaticGroupSpec, workload: WorkloadView | None) -> AgentHind
     where = f"container {container.name} of StatefulSet {workload.name}"
     if container.has_agent_mount:
         return AgentHindrance(
-            cause=f"{where} mounts something at {AGENT_MOUNT_PATH}", remedy="mount it elsewhere, or set spec.identity.agent to Provided"
+            cause=f"{where} mounts something at or above {AGENT_MOUNT_PATH}", remedy="mount it elsewhere, or set spec.identity.agent to Provided"
         )
     if container.java_options is JavaOptions.ABSENT and options_may_be_absent(identity_of(spec)):
         return None

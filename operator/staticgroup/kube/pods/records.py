@@ -5,7 +5,7 @@ bytes). A record keeps the same facts packed: flags in one integer, a single id 
 interned. Both indexes point at the record itself, not at its uid.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from functools import lru_cache
 from sys import intern
 from typing import Final
@@ -170,6 +170,11 @@ class _Index:
         for namespace in self._by_namespace:
             yield from self.find(namespace, key)
 
+    def find_all(self, keys: Set[str]) -> Iterator[PodRecord]:
+        for namespace, entries in self._by_namespace.items():
+            for key in entries.keys() & keys:
+                yield from self.find(namespace, key)
+
     def all_of(self, namespace: str) -> Iterator[PodRecord]:
         for present in self._by_namespace.get(namespace, {}).values():
             yield from present if isinstance(present, tuple) else (present,)
@@ -272,6 +277,20 @@ class PodRecords:
             r.uid: r
             for place, i in carried
             for r in self.carrying(place, i)
+            if r.namespace != namespace or ordinal_of_pod(workload_name, r.pod_name) is None
+        }
+        return oldest_first(found.values())
+
+    def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation of any namespace that ever carried one of the ids and is no seat of the StatefulSet, each once.
+
+        Notes
+        -----
+        It is asked of every wanted id in each round, so the seats themselves are not even unpacked.
+        """
+        found = {
+            r.uid: r
+            for r in self._by_id.find_all(instance_ids)
             if r.namespace != namespace or ordinal_of_pod(workload_name, r.pod_name) is None
         }
         return oldest_first(found.values())

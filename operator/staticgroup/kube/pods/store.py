@@ -12,7 +12,7 @@ KEP-5504 (resourceVersions of one type are comparable).
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from random import Random
 from typing import Any
 
@@ -333,6 +333,10 @@ class PodStore:
     def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
         """Return every incarnation that is no seat of a StatefulSet and ever carried an id in a namespace."""
         return self._book.records.strays(namespace, workload_name, carried)
+
+    def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[Incarnation, ...]:
+        """Return every incarnation of any namespace that is no seat of a StatefulSet and ever carried one of the ids."""
+        return self._book.records.strays_anywhere(namespace, workload_name, instance_ids)
 
     def ids(self) -> Iterator[tuple[str, str]]:
         """Iterate over every id that any incarnation ever carried, each with its namespace."""

@@ -19,6 +19,7 @@ _ANNOTATIONS: Final = "metadata.annotations"
 _OF_AN_ID: Final = f"{_ANNOTATIONS}['{INSTANCE_ID_ANNOTATION}"
 KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
 _SEPARATORS: Final = re.compile("[^A-Z0-9]")
+_NO_WORD: Final = re.compile("[^a-zA-Z0-9]+")
 CARRIED_IDS_MAX: Final = 512
 """Ids kept of one pod. A StaticGroup gives a pod at most eight; this bounds what one pod can make us remember."""
 
@@ -86,7 +87,7 @@ def _mentioning(metadata: Json, spec: Json, ids: set[str]) -> Iterator[tuple[str
     Notes
     -----
     The name of its pod is the host name of every container, so whoever is told the rest of an id may compose it, in a shell
-    for one. What is typed in an ephemeral container, nobody sees.
+    for one, and write there what stands between its words. What is typed in an ephemeral container, nobody sees.
     """
     name = text_of(metadata, "name", "metadata")
     rests = {i: _rest_of(i, name) for i in ids}
@@ -111,17 +112,34 @@ def _made(
     values = {name: value for name, value, _ in resolved_env(container, metadata) if value is not None}
     entries = objects_of(container, "env", "spec.containers[]")
     texts = [text_of(entry, "value", "spec.containers[].env[]") for entry in entries]
-    for key in ("command", "args"):
-        found = container.get(key)
-        texts += [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
+    for place in _commands(container):
+        for key in ("command", "args"):
+            found = place.get(key)
+            texts += [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
     told = [*values.values(), *texts]
     for text in texts:
         expanded = _expanded(text, values) if "$(" in text else ""
         if expanded is None or ("$(" in expanded and pod_name in expanded):
             return ()
         told.append(expanded)
-    found = tuple(i for i, rest in rests.items() if all(any(part in text for text in told) for part in rest))
+    words = {word for text in told for word in _NO_WORD.split(text)}
+    found = tuple(i for i, rest in rests.items() if _is_told(rest, told, words))
     return found or None
+
+
+def _is_told(rest: tuple[str, ...], texts: list[str], words: set[str]) -> bool:
+    """Tell whether texts have every part of a rest, or every word of it: what stands between them may be written in a shell."""
+    has_parts = all(any(part in text for text in texts) for part in rest)
+    return has_parts or all(word in words for part in rest for word in _NO_WORD.split(part) if word)
+
+
+def _commands(container: Json) -> Iterator[Json]:
+    """Yield whatever has a command that is run in a container: itself, its hooks and its probes."""
+    yield container
+    hooks = object_of(container, "lifecycle", "spec.containers[]")
+    places = [(hooks, "postStart"), (hooks, "preStop")]
+    for place, key in (*places, *((container, f"{kind}Probe") for kind in ("startup", "liveness", "readiness"))):
+        yield object_of(object_of(place, key, "spec.containers[]"), "exec", key)
 
 
 def names_an_id(variable: str) -> bool:

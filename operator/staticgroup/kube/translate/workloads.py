@@ -67,10 +67,15 @@ def _budget(container: Json) -> ContainerBudget:
         startup_budget_s=_startup_budget_s(container, path),
         java_options=_java_options(container, entries, path),
         has_agent_mount=any(
-            text_of(m, "mountPath", f"{path}.volumeMounts[]").startswith(AGENT_MOUNT_PATH)
-            for m in objects_of(container, "volumeMounts", path)
+            _is_agents_place(text_of(m, "mountPath", f"{path}.volumeMounts[]")) for m in objects_of(container, "volumeMounts", path)
         ),
     )
+
+
+def _is_agents_place(mount_path: str) -> bool:
+    """True for the place of the agent, one below it and one above it, where perhaps nobody can make a directory."""
+    is_above = f"{AGENT_MOUNT_PATH}/".startswith(f"{mount_path.rstrip('/')}/")
+    return is_above or mount_path.startswith(AGENT_MOUNT_PATH)
 
 
 def _java_options(container: Json, entries: list[Json], path: str) -> JavaOptions:

@@ -3,6 +3,7 @@ package io.staticgroup.connect.agent;
 import java.io.IOException;
 import java.lang.instrument.Instrumentation;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
 /** Begins with the worker's process: {@code -javaagent:staticgroup-connect-agent.jar[=refusal=inert|exit]}. */
@@ -10,12 +11,17 @@ public final class Agent {
     /** Status of a process that was told to end rather than to go on without its identity. */
     public static final int REFUSED_STATUS = 81;
 
+    private static final AtomicBoolean BEGUN = new AtomicBoolean();
+
     private Agent() {
     }
 
     /** Called by the JVM before main. */
     public static void premain(String options, Instrumentation instrumentation) {
         Consumer<String> say = Log::toStandardError;
+        if (!isFirst(BEGUN, say)) {
+            return;
+        }
         try {
             ClassLoader loader = ClassLoader.getSystemClassLoader();
             Settings settings = accept(options, System.getenv(), HookReport.of(loader), say);
@@ -34,6 +40,19 @@ public final class Agent {
                 System.exit(REFUSED_STATUS);
             }
         }
+    }
+
+    /**
+     * Whether this process has no agent yet; of two, each would change the classes, and what is told twice no leader can read.
+     *
+     * <p>A JVM runs an agent as often as it is named: by JAVA_TOOL_OPTIONS, KAFKA_OPTS and what a start script adds.
+     */
+    static boolean isFirst(AtomicBoolean begun, Consumer<String> say) {
+        boolean isFirst = begun.compareAndSet(false, true);
+        if (!isFirst) {
+            say.accept("named once more for this JVM, which changes nothing");
+        }
+        return isFirst;
     }
 
     /**

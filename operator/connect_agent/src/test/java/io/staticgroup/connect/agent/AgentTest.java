@@ -19,6 +19,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import javax.management.JMException;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
@@ -68,6 +69,15 @@ class AgentTest {
 
     private static HookReport complete() throws IOException {
         return HookReport.of(AgentTest.class.getClassLoader());
+    }
+
+    @Test
+    void itBeginsOnceInAProcessHoweverOftenItIsNamed() {
+        AtomicBoolean begun = new AtomicBoolean();
+        assertTrue(Agent.isFirst(begun, said::add));
+        assertEquals(Collections.emptyList(), said);
+        assertFalse(Agent.isFirst(begun, said::add));
+        assertEquals(Collections.singletonList("named once more for this JVM, which changes nothing"), said);
     }
 
     @Test
