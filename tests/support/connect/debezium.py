@@ -14,8 +14,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from support.connect.builds import ensure_debezium
 from support.connect.changes import Change, Event
-from support.connect.postgres import Database, holder_of
 from support.connect.cluster import REST_MS
+from support.connect.postgres import Database, holder_of
 from support.connect.workers import ConnectGroup, Worker
 from support.devcluster.kafka_log import GroupLog, now_ms
 from support.scene.figures import record
