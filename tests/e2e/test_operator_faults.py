@@ -94,6 +94,7 @@ def test_kill_of_the_active_of_two_replicas_only_delays_removals(
     kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=by_length(short=4, long=10), seed=SEED)
 
 
+@pytest.mark.long
 def test_kill_of_the_only_replica_only_delays_removals(new_play: Callable[..., Play], reinstalled: Stage) -> None:
     # A new pod, because the kubelet's back-off counts the crashes of the old one.
     reinstalled.install(replicas=1, podAnnotations={"staticgroup.io/play": "single"})

@@ -75,7 +75,7 @@ def uids(game: Play) -> set[str]:
     return {pod["metadata"]["uid"] for pod in game.pods()}
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
 def test_running_dynamic_members_are_adopted_by_one_rolling_restart(new_play: NewPlay, protocol: str) -> None:
     game = new_play(protocol=protocol)
     session = outlast_restarts(game)

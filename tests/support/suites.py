@@ -150,7 +150,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
     "simulate": (
         Suite(
             name="schedules",
-            command=(PYTHON, "-m", "simulator", "soak", "--schedules", by_length(short="200", long="500")),
+            command=(PYTHON, "-m", "simulator", "soak", "--schedules", by_length(short="150", long="500")),
             budget_s=130,
         ),
         Suite(name="crash at every await", command=(PYTHON, "-m", "simulator", "crash"), budget_s=130),
