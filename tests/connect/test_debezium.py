@@ -82,11 +82,12 @@ def captured(brokers: Brokers, written: Written, settings: GroupSettings, folder
 
 def account_of(capture: Capture, table: str) -> Account:
     """Compare a topic with its table, once it has caught up with it; what is wrong stays wrong until the deadline."""
-    changes = debezium.history(capture.database, table)
+    changes, begun = debezium.history(capture.database, table), capture.snapshots(table)
+    assert begun > 0, "the connector logged no snapshot"
     found: list[Account] = []
 
     def looked() -> bool:
-        found[:] = [judge(changes, capture.events(table))]
+        found[:] = [judge(changes, capture.events(table), snapshots=begun)]
         return not found[0].wrong
 
     try:

@@ -65,9 +65,12 @@ def test_a_snapshot_must_be_the_table_right_before_the_stream() -> None:
 
 def test_a_snapshot_that_was_begun_again_may_be_of_a_later_moment_than_the_stream() -> None:
     later = [READ_1, Event(op="r", key=1, after=12), Event(op="r", key=2, after=11), *WHOLE[2:]]
-    assert judge(HISTORY, later).wrong == []
-    assert judge(HISTORY, [later[1], later[2], *WHOLE[2:]]).wrong == []
-    untold = judge(HISTORY, [later[2], *WHOLE[2:]]).wrong
+    assert judge(HISTORY, later, snapshots=2).wrong == []
+    assert judge(HISTORY, [later[1], later[2], *WHOLE[2:]], snapshots=2).wrong == []
+    assert judge(HISTORY, [later[1], later[2], *WHOLE[2:]], snapshots=1).wrong == [
+        "1: version 10 was in the table before the stream, unread"
+    ]
+    untold = judge(HISTORY, [later[2], *WHOLE[2:]], snapshots=2).wrong
     assert untold == ["1: version 10 was in the table before the stream, unread"]
 
 

@@ -38,6 +38,8 @@ GIVEN_MAX_BYTES = 128 * 1024
 It is stored twice, in assignments and in what members say when they join, in one record of at most `message.max.bytes`.
 """
 FIRST_GENERATION = 1
+HELD_BACK_ROUNDS = 3
+"""How often the leader asks for a round because of the same doubt; later only who is in doubt can end it, and does."""
 NOT_KNOWN = -1
 """In place of a count."""
 INCREMENTAL_VERSIONS = (ConnectProtocolCompatibility.COMPATIBLE.version, ConnectProtocolCompatibility.SESSIONED.version)
@@ -174,6 +176,9 @@ class StaticMembership:
     _seats: dict[str, _Seat] = field(default_factory=dict)
     _revokes_idle: bool = False
     _holds_back: bool = False
+    _doubts: dict[str, bytes] = field(default_factory=dict)
+    """Of the last round that this worker led: what the members in doubt said, by member id."""
+    _rounds_in_doubt: int = 0
 
     def telling(self, metadata: bytes) -> bytes:
         """Return the metadata of one protocol with what this worker knows; the eager one has no room for it."""
@@ -217,8 +222,13 @@ class StaticMembership:
                 seen[member.member_id] = encode_metadata(
                     _owning(seat.state, mode, seat.reported.plus(seat.claimed)), mode
                 )
-        self._holds_back = any(seat.is_doubtful for seat in self._seats.values())
+        doubts = {m.member_id: m.metadata for m in members if self._is_doubtful(m.member_id)}
+        self._rounds_in_doubt = self._rounds_in_doubt + 1 if doubts == self._doubts else 1
+        self._holds_back, self._doubts = bool(doubts), doubts
         return seen
+
+    def _is_doubtful(self, member_id: str) -> bool:
+        return member_id in self._seats and self._seats[member_id].is_doubtful
 
     def held_back(self, leader_member_id: str) -> dict[str, bytes] | None:
         """Return what to store while nobody knows what a member was given that may be away; None: let Connect assign.
@@ -289,7 +299,7 @@ class StaticMembership:
         running: what it holds now.
         """
         returned, self.member_id = member_id != self.member_id, member_id
-        round_wanted = self._revokes_idle or self._holds_back
+        round_wanted = self._revokes_idle or (self._holds_back and self._rounds_in_doubt <= HELD_BACK_ROUNDS)
         self._revokes_idle = self._holds_back = False
         told, whole = decode_stored(data)
         self.told = Told(generation_id, whole.given if whole else None)

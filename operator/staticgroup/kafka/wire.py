@@ -283,31 +283,23 @@ def describe_groups(group_ids: Sequence[str]) -> Call[tuple[DescribedGroup, ...]
 
 def consumer_group_describe(group_ids: Sequence[str]) -> Call[tuple[DescribedGroup, ...]]:
     """Describe KIP-848 groups."""
-
-    def read(response: Any, _version: int) -> tuple[DescribedGroup, ...]:
-        return tuple(
-            replace(
-                _described(g, (_consumer_member(m) for m in g.members), protocol_type="consumer"),
-                group_epoch=g.group_epoch,
-                assignment_epoch=g.assignment_epoch,
-            )
-            for g in response.groups
-        )
-
-    return Call(
-        api=Api.CONSUMER_GROUP_DESCRIBE,
-        build=lambda cls, _version: cls(group_ids=tuple(group_ids), include_authorized_operations=False),
-        read=read,
-    )
+    return _epoch_group_describe(Api.CONSUMER_GROUP_DESCRIBE, group_ids, _consumer_member, protocol_type="consumer")
 
 
 def streams_group_describe(group_ids: Sequence[str]) -> Call[tuple[DescribedGroup, ...]]:
     """Describe streams groups; what their topologies are made of is not read."""
+    return _epoch_group_describe(Api.STREAMS_GROUP_DESCRIBE, group_ids, _streams_member, protocol_type="streams")
+
+
+def _epoch_group_describe(
+    api: Api, group_ids: Sequence[str], member_of: Callable[[Any], MemberView], *, protocol_type: str
+) -> Call[tuple[DescribedGroup, ...]]:
+    """Describe groups that have epochs; the answers of both APIs have the same fields but for their members'."""
 
     def read(response: Any, _version: int) -> tuple[DescribedGroup, ...]:
         return tuple(
             replace(
-                _described(g, (_streams_member(m) for m in g.members), protocol_type="streams"),
+                _described(g, map(member_of, g.members), protocol_type=protocol_type),
                 group_epoch=g.group_epoch,
                 assignment_epoch=g.assignment_epoch,
             )
@@ -315,7 +307,7 @@ def streams_group_describe(group_ids: Sequence[str]) -> Call[tuple[DescribedGrou
         )
 
     return Call(
-        api=Api.STREAMS_GROUP_DESCRIBE,
+        api=api,
         build=lambda cls, _version: cls(group_ids=tuple(group_ids), include_authorized_operations=False),
         read=read,
     )

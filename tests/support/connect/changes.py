@@ -62,8 +62,15 @@ class Account:
     delays_ms: list[tuple[int, int]] = field(default_factory=list)
 
 
-def judge(history: Sequence[Change], events: Iterable[Event]) -> Account:
-    """Compare a table's history with its events, which stand for each key in the order of their offsets."""
+def judge(history: Sequence[Change], events: Iterable[Event], *, snapshots: int = 1) -> Account:
+    """Compare a table's history with its events, which stand for each key in the order of their offsets.
+
+    Parameters
+    ----------
+    snapshots
+        How often a snapshot was begun, by the connector's own log. One that was cut off is begun again on the same slot
+        at a later moment; a single one is the table right before the first change that was streamed, to the row.
+    """
     account = Account()
     lives: dict[int, list[Change]] = {}
     for change in history:
@@ -75,7 +82,7 @@ def judge(history: Sequence[Change], events: Iterable[Event]) -> Account:
     streamed: dict[int, Event] = {}
     for key, of_key in told.items():
         _walk(lives.get(key, []), of_key, account, read, streamed)
-    _look_for_lost(history, read, streamed, account)
+    _look_for_lost(history, read, streamed, account, is_exact=snapshots == 1)
     account.snapshot, account.streamed = len(read), len(streamed)
     by_number = {change.number: change for change in history}
     for number, event in streamed.items():
@@ -132,7 +139,12 @@ def _place(life: Sequence[Change], event: Event) -> int | None:
 
 
 def _look_for_lost(
-    history: Sequence[Change], read: set[tuple[int, int | None]], streamed: Mapping[int, Event], account: Account
+    history: Sequence[Change],
+    read: set[tuple[int, int | None]],
+    streamed: Mapping[int, Event],
+    account: Account,
+    *,
+    is_exact: bool,
 ) -> None:
     first = min(streamed, default=history[-1].number + 1 if history else 0)
     table: dict[int, int] = {}
@@ -143,10 +155,10 @@ def _look_for_lost(
             account.wrong.append(f"{change.key}: lost: {change}")
     unread = sorted(table.items() - read)
     was_read = not unread
-    for change in history:
+    for change in () if is_exact else history:
         if was_read:
             break
-        if change.number >= first:  # the snapshot may be of a later moment than the beginning of the stream
+        if change.number >= first:
             _apply(change, table)
             was_read = table.items() <= read
     if not was_read:

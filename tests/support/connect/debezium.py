@@ -7,6 +7,7 @@ connection, whose other end is one worker. A task that was stopped and started a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -163,6 +164,12 @@ class Capture:
     def events(self, table: str) -> list[Event]:
         """Return what the topic of a table holds now, partition by partition."""
         return _read(self.group.bootstrap, f"{self.name(table)}.public.{table}")
+
+    def snapshots(self, table: str) -> int:
+        """Return how often a snapshot of a table was begun, by what the connector logged in all processes."""
+        begun = re.compile(rf"-{self.name(table)}-change-event-source-coordinator\].* Snapshot step 7 ")
+        logs = (self.group.folder / "log").glob("*.log")
+        return sum(len(begun.findall(log.read_text(errors="replace"))) for log in logs)
 
     def streams(self, tables: Collection[str]) -> dict[str, Stream] | None:
         """Return who streams; None while a table is streamed by nobody."""

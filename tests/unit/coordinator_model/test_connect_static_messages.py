@@ -21,6 +21,7 @@ from coordinator_model.connect.protocol import (
 )
 from coordinator_model.connect.static import (
     GIVEN_MAX_BYTES,
+    HELD_BACK_ROUNDS,
     RoundMember,
     StaticMembership,
     Told,
@@ -282,3 +283,36 @@ def test_nobody_is_in_doubt_once_everybody_has_joined() -> None:
     members = [RoundMember(f"w-{n}-x", f"w-{n}", state(None) + encode_told(Told(5))) for n in (0, 1)]
     leader.view(members, 6, "w-0-x")
     assert leader.held_back("w-0-x") is None
+
+
+def test_a_dynamic_worker_among_others_keeps_what_it_runs_while_the_leader_holds_back() -> None:
+    """A fleet into which the agent is being rolled: a dynamic worker is told increments, and nothing of them is nothing."""
+    leader = StaticMembership("w-0")
+    members = [
+        RoundMember("w-0-new", "w-0", state(None)),
+        RoundMember("w-1-x", "w-1", state(None)),
+        RoundMember("stock-x", None, state(replace(TOLD, assigned=A0))),
+    ]
+    leader.view(members, 6, "w-0-new")
+    held = leader.held_back("w-0-new")
+    assert held is not None
+    told, whole = decode_stored(held["stock-x"])
+    assert (told.assigned, told.revoked, whole) == (NOTHING, NOTHING, None)
+    assert (told.leader, told.config_offset, told.error) == ("w-0-new", TOLD.config_offset, AssignmentError.NO_ERROR)
+
+
+def test_a_doubt_that_rounds_do_not_end_is_left_to_who_is_in_doubt() -> None:
+    """A live member whose words never get through would have the group rebalance without a pause."""
+    leader = StaticMembership("w-0", member_id="w-0-x")
+    silent = RoundMember("w-1-x", "w-1", state(None))
+    wanted = []
+    for generation in range(6, 6 + HELD_BACK_ROUNDS + 2):
+        leader.view([RoundMember("w-0-x", "w-0", state(None)), silent], generation, "w-0-x")
+        held = leader.held_back("w-0-x")
+        assert held is not None
+        wanted.append(leader.received(held["w-0-x"], generation, "w-0-x", "http://w-0/", 7, NOTHING).round_wanted)
+    assert wanted == [True] * HELD_BACK_ROUNDS + [False] * 2
+    leader.view([RoundMember("w-0-x", "w-0", state(None)), replace(silent, metadata=state(TOLD))], 20, "w-0-x")
+    held = leader.held_back("w-0-x")
+    assert held is not None
+    assert leader.received(held["w-0-x"], 20, "w-0-x", "http://w-0/", 7, NOTHING).round_wanted

@@ -22,6 +22,7 @@ from coordinator_model.connect.protocol import (
     encode_metadata,
 )
 from coordinator_model.connect.static import (
+    HELD_BACK_ROUNDS,
     Given,
     Received,
     RoundMember,
@@ -320,9 +321,23 @@ def telling(steps: Sequence[Mapping[str, Any]]) -> set[str]:
     }
 
 
+def doubtful() -> dict[str, Any]:
+    """A leader among members one of whom never tells what it was given, longer than rounds are asked for because of it."""
+    steps: list[dict[str, Any]] = []
+    leader = Recorded("w-0", steps)
+    mode = ConnectProtocolCompatibility.SESSIONED
+    members = [RoundMember(f"w-{n}-x", f"w-{n}", encode_metadata(WorkerState(f"http://w-{n}/", 7), mode)) for n in (0, 1)]
+    for generation_id in range(6, 6 + HELD_BACK_ROUNDS + 2):
+        leader.view(members, generation_id, "w-0-x")
+        held = leader.held_back("w-0-x")
+        assert held is not None
+        leader.received(held["w-0-x"], generation_id, "w-0-x", "http://w-0/", 7, NOTHING)
+    return {"history": "in doubt", "instanceId": "w-0", "steps": steps}
+
+
 def memberships() -> list[dict[str, Any]]:
     """Processes whose calls show something new or rare, out of many short histories."""
-    kept: list[dict[str, Any]] = []
+    kept = [doubtful()]
     seen: Counter[str] = Counter()
     for seed in range(HISTORIES):
         mode = list(ConnectProtocolCompatibility)[seed % 3]

@@ -173,7 +173,10 @@ public final class Hooks {
             }
             if (handler.getClass().getSimpleName().startsWith("JoinGroup")) {
                 int generation = (Integer) Connect.call(Connect.call(answer, "data"), "generationId");
-                attempt("reading the generation", coordinator, null, membership -> membership.joining(generation));
+                attempt("noting the generation", coordinator, null, membership -> {
+                    membership.joining(generation);
+                    return null;
+                });
             }
         } catch (ReflectiveOperationException | RuntimeException | LinkageError problem) {
             failed("reading an answer", problem);

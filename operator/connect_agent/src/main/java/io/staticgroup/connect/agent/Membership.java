@@ -22,6 +22,8 @@ final class Membership {
      * <p>It is stored twice, in assignments and in what members say when they join, in one record of a broker's log.
      */
     static final int GIVEN_MAX_BYTES = 128 * 1024;
+    /** How often the leader asks for a round because of the same doubt; later only who is in doubt can end it, and does. */
+    static final int HELD_BACK_ROUNDS = 3;
     private static final int FIRST_GENERATION = 1;
 
     private final String instanceId;
@@ -34,6 +36,9 @@ final class Membership {
     private Map<String, Seat> seats = Collections.emptyMap();
     private boolean isIdleRevoked;
     private boolean isHeldBack;
+    /** Of the last round that this worker led: what the members in doubt said, by member id. */
+    private Map<String, ByteBuffer> doubts = Collections.emptyMap();
+    private int roundsInDoubt;
     /** Why a round is needed; null: none is. */
     private String roundWanted;
 
@@ -96,9 +101,8 @@ final class Membership {
     }
 
     /** Has been told of which generation the round is that it joins. */
-    Void joining(int ofGeneration) {
+    void joining(int ofGeneration) {
         generation = ofGeneration;
-        return null;
     }
 
     /**
@@ -119,6 +123,7 @@ final class Membership {
             given = given == null && isOfLastGeneration(state.told) ? state.told.given : given;
         }
         Map<String, byte[]> changed = new LinkedHashMap<>();
+        Map<String, ByteBuffer> inDoubt = new TreeMap<>();
         for (int i = 0; i < members.size(); i++) {
             Member member = members.get(i);
             WorkerState state = states.get(i);
@@ -134,9 +139,15 @@ final class Membership {
                 decisions.decided(Decision.ABSENT_COUNTED,
                     member.instanceId + " counts as owner of " + claimed + ", which it was given and does not report");
             }
-            seats.put(member.memberId, new Seat(member.instanceId, state, claimed, given == null && isStatic && !hasJoined));
+            boolean isDoubtful = given == null && isStatic && !hasJoined;
+            seats.put(member.memberId, new Seat(member.instanceId, state, claimed, isDoubtful));
+            if (isDoubtful) {
+                inDoubt.put(member.memberId, ByteBuffer.wrap(member.metadata));
+            }
         }
-        isHeldBack = seats.values().stream().anyMatch(seat -> seat.isDoubtful);
+        isHeldBack = !inDoubt.isEmpty();
+        roundsInDoubt = inDoubt.equals(doubts) ? roundsInDoubt + 1 : 1;
+        doubts = inDoubt;
         return changed;
     }
 
@@ -220,7 +231,8 @@ final class Membership {
     ByteBuffer received(ByteBuffer bytes, int ofGeneration, Self self) {
         boolean isReturned = !self.memberId.equals(memberId);
         memberId = self.memberId;
-        roundWanted = isHeldBack ? "somebody may know now" : isIdleRevoked ? "what was revoked before anybody had it is free" : null;
+        roundWanted = isHeldBack && roundsInDoubt <= HELD_BACK_ROUNDS ? "somebody may know now"
+            : isIdleRevoked ? "what was revoked before anybody had it is free" : null;
         forgetRound();
         Assignment told = Assignment.read(bytes.duplicate());
         this.told = new Told(ofGeneration, told.whole == null ? null : told.whole.given);
