@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from support.waiting import holds, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.long]
 
+ROUNDS = int(os.environ.get("CONNECT_ROLLS", "1"))
+HEARTBEAT_S = 3
+"""Until a member hears of a round at the latest, `heartbeat.interval.ms`."""
 REBALANCE_MS = 8_000
 """How long a round waits for a worker that is away, where a test waits for that."""
 
@@ -243,12 +247,13 @@ def started(group: ConnectGroup, since_ms: int) -> set[tuple[str, str]]:
 def test_exactly_once_source_tasks_come_back_and_are_fenced_by_a_leader_that_came_back(
     brokers: Brokers, tmp_path: Path
 ) -> None:
+    """A transactional task starts by requests to the herder, which answers none while the leader's round waits for heartbeats."""
     settings = static("once", exactly_once_source_support="enabled")
     with running(brokers.bootstrap, settings, tmp_path) as group:
-        for name in (follower(group).name, group.leader()):
+        for name in (follower(group).name, group.leader()) * ROUNDS:
             told = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
-            tell("Connect, static, exactly-once sources", told)
-            assert_quiet(told, generations=int(told.led))
+            tell("Connect 4.3.1 sessioned, static, exactly-once sources", told)
+            assert_quiet(told, generations=int(told.led), start_s=2 + HEARTBEAT_S * told.led)
         group.configure("a", TASKS + 1)  # another number of tasks: the leader fences those of before
         group.await_rest(TASK_COUNT + 1, deadline_s=120)
         assert ticks.twice(group.lines()) == []
