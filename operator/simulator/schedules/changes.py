@@ -14,7 +14,7 @@ from typing import Any
 from ..clients.processes import ContainerProcess
 from ..clients.settings import PROTOCOL_VARIABLE
 from ..faults.registry import attempt, wait_for
-from ..kubernetes.objects import PODS, STATEFULSETS, STATIC_GROUPS, Json
+from ..kubernetes.objects import PODS, STATEFULSETS, STATIC_GROUPS, Json, merged
 from ..kubernetes.users import stateful_set
 from ..world import teams
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
@@ -65,24 +65,22 @@ class Changes:
 
     async def _do_without_ids(self, change: Change) -> None:
         team = self._world.team
-        method = team.identity.get("method")
-        await self.roll_out(change.kind, {"identity": team.identity | {"method": "None"}}, is_by_hand=False)
+        await self.roll_out(change.kind, {"identity": {"method": "None"}}, is_by_hand=False)
         await asyncio.sleep(change.lasts_s)
-        identity = {**self._world.team.identity, "method": method}
-        await self.roll_out(change.kind, {"identity": identity}, is_by_hand=team.is_by_hand)
+        method = {"method": team.identity.get("method")}
+        await self.roll_out(change.kind, {"identity": method}, is_by_hand=team.is_by_hand)
 
     async def roll_out(self, kind: ChangeKind, spec: Json, **fields: Any) -> None:
         """Edit the StaticGroup, wait until the operator has seen it, and replace the pods by those of another template.
 
         Parameters
         ----------
-        spec: fields of the StaticGroup's spec; None takes one away.
+        spec: a merge patch of the StaticGroup's spec.
         fields: of the team.
         """
         world = self._world
         world.trace.add(world.loop.time(), "user", kind.value)
-        kept = {key: value for key, value in (world.team.spec | spec).items() if value is not None}
-        world.change_team(replace(world.team, spec=kept, **fields))
+        world.change_team(replace(world.team, spec=merged(world.team.spec, spec), **fields))
         if spec:
             attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, spec))
             await wait_for(world, self._has_seen_the_edit, OBSERVED_WITHIN_S)

@@ -104,7 +104,7 @@ class Change:
     Parameters
     ----------
     after_s: from the beginning of the busy time; lasts_s: until it is taken back.
-    is_told: the StaticGroup says it, too.
+    is_told: the StaticGroup says it, too; of PROTOCOL only.
     """
 
     kind: ChangeKind
