@@ -164,14 +164,6 @@ BROKEN: tuple[Broken, ...] = (
         "core/guards.py",
         ("    unscoped,\n", ""),
     ),
-    _broken(
-        "copies of other workloads are no carriers",
-        "S2",
-        ChangeKind.COPY.value,
-        (),
-        "kube/pods/records.py",
-        ("        found.update((r.uid, r) for i in instance_ids for r in self.carrying(namespace, i))\n", ""),
-    ),
 )
 
 

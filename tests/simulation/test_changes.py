@@ -117,6 +117,41 @@ def test_a_copy_takes_the_seat_and_is_gone_in_the_end(kind: ChangeKind) -> None:
     assert world.violations == []
 
 
+class Unwanting(Random):
+    """Draws that the original is no longer wanted, and as the original the last pod of all."""
+
+    def random(self) -> float:
+        return 0.0
+
+    def choice(self, seq: Any) -> Any:
+        return max(seq, key=lambda process: process.pod_name)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_copy_that_outlives_its_original_keeps_the_seat_and_is_named(protocol: str) -> None:
+    """Its pod carries the id, so the end of the original proves nothing: once it has ended itself, its member is removed."""
+
+    async def test(world: World) -> None:
+        seat = world.id_of(1)
+        change = Change(kind=ChangeKind.COPY, after_s=1.0, lasts_s=LASTS_S)
+        people = world.loop.spawn(Changes(world, Unwanting()).carry_out(change), name="copy")
+        await asyncio.sleep(LASTS_S * 0.95)
+        assert list(world.truth.desired(WORKLOAD)) == [0]
+        process = world.processes.creator(world.members()[seat])
+        assert process is not None
+        assert process.pod_name == f"{COPY}-0"
+        (told,) = [e for e in world.status["exceptions"] if e.get("instanceId") == seat]
+        assert told["reason"] == "PodStillRunning"
+        assert f"{COPY}-0 " in told["message"]
+        assert world.safety.removals == 0
+        await people
+        await world.until(lambda: seat not in world.members(), 20, "the seat is given up")
+
+    world = in_world(test, protocol=protocol)
+    assert world.violations == []
+    assert world.safety.removals == 1
+
+
 @pytest.mark.parametrize(
     ("spec", "protocol", "changed"),
     [
