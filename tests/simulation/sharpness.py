@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mutants.catalog import Mutant
-from simulator.schedules.schedule import kinds, run
+from simulator.schedules.drawing import ChangeKind
+from simulator.schedules.schedule import changes, kinds, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OPERATOR = REPOSITORY / "operator"
@@ -26,6 +27,7 @@ JUDGE = """
 import os
 import sys
 import staticgroup
+from simulator.schedules.drawing import ChangeKind
 from simulator.schedules.schedule import run
 from simulator.world.world import World
 assert staticgroup.__file__.startswith(sys.argv[1]), staticgroup.__file__
@@ -47,7 +49,7 @@ class Broken:
     Parameters
     ----------
     oracle: which must notice, in the schedule of one of these seeds.
-    needs: the kind of fault in which the rule matters.
+    needs: the kind of fault, or of change, in which the rule matters.
     """
 
     mutant: Mutant
@@ -154,6 +156,14 @@ BROKEN: tuple[Broken, ...] = (
         "runtime/reconciler.py",
         ("if spec.mode is Mode.OBSERVE:", "if False:"),
     ),
+    _broken(
+        "ids that somebody else may have are removed",
+        "S1",
+        ChangeKind.OUTSIDER.value,
+        (40, 186, 203),
+        "core/guards.py",
+        ("    unscoped,\n", ""),
+    ),
 )
 
 
@@ -187,8 +197,8 @@ def is_broken_anyway(oracle: str, seed: int) -> bool:
 
 
 def candidates(broken: Broken) -> list[int]:
-    """Return the seeds whose schedules have the fault in which the rule matters."""
-    return [seed for seed in SEARCHED if broken.needs in kinds(seed)]
+    """Return the seeds whose schedules have the fault or the change in which the rule matters."""
+    return [seed for seed in SEARCHED if broken.needs in kinds(seed) | changes(seed)]
 
 
 def main(names: Sequence[str]) -> int:

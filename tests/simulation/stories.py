@@ -1,4 +1,4 @@
-"""Twelve short histories that show what StaticGroup does and what it leaves alone; their traces are documentation.
+"""Fifteen short histories that show what StaticGroup does and what it leaves alone; their traces are documentation.
 
 Each is one world from its own seed. What the StaticGroup's status says is told beside what everybody did.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 from simulator.engine.log_capture import captured_logs
@@ -15,6 +16,8 @@ from simulator.engine.loop import run as run_simulation
 from simulator.kafka.requests import AppliedLeave
 from simulator.kubernetes.objects import PODS, STATIC_GROUPS, is_true, uid_of
 from simulator.kubernetes.watch_log import Event
+from simulator.schedules.changes import Changes, protocol_spec
+from simulator.schedules.drawing import Change, ChangeKind
 from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
 
@@ -167,6 +170,35 @@ async def _watch_gap(world: World) -> None:
     await _gone(world, 1)
 
 
+async def _protocol_and_back(world: World) -> None:
+    """As the guide tells: first the StaticGroup says which protocol comes, then the pods are rolled to it."""
+    people, before = Changes(world, Random("story")), world.team.spec
+    there = protocol_spec(before, "consumer")
+    back = {key: before.get(key) for key in there}
+    for spec, spoken in ((there, "consumer"), (back, "")):
+        pods = {uid_of(pod) for pod in world.server.list(PODS, NAMESPACE)}
+        await people.roll_out(ChangeKind.PROTOCOL, spec, client_protocol=spoken)
+        await world.until(lambda pods=pods: _all_new(world, pods), WITHIN_S, "every pod is replaced and ready")  # type: ignore[misc]
+        await world.until(world.is_settled, WITHIN_S, "all pods are members")
+        await asyncio.sleep(20.0)
+
+
+async def _dynamic_and_static_again(world: World) -> None:
+    people = Changes(world, Random("story"))
+    await people.roll_out(ChangeKind.DYNAMIC, {"identity": {"method": "None"}})
+    await world.until(lambda: not world.members(), WITHIN_S, "the seats that were left behind have expired")
+    assert world.member_count() == world.settings.replicas
+    await people.roll_out(ChangeKind.DYNAMIC, {"identity": {"method": "Auto"}})
+    await world.until(world.is_settled, WITHIN_S, "all pods are members")
+
+
+async def _copied_id(world: World) -> None:
+    people = Changes(world, Random("story"))
+    await people.carry_out(Change(kind=ChangeKind.COPY, after_s=1.0, lasts_s=40.0))
+    await asyncio.sleep(60.0)
+    await world.until(world.is_settled, WITHIN_S, "all pods are members")
+
+
 STORIES: tuple[Story, ...] = (
     Story(
         name="01-first-install",
@@ -256,6 +288,28 @@ STORIES: tuple[Story, ...] = (
         tell=_crash_with_release,
         removals=0,
         rebalances=2,
+        protocol="consumer",
+    ),
+    Story(
+        name="13-protocol-and-back",
+        title="Classic clients are rolled to KIP-848 ones and back: each takes over its seat from one of the other protocol.",
+        tell=_protocol_and_back,
+        removals=0,
+        rebalances=0,
+    ),
+    Story(
+        name="14-dynamic-and-static-again",
+        title="Pods are rolled without ids, then with them again: the seats are wanted, so they expire, and nobody removes them.",
+        tell=_dynamic_and_static_again,
+        removals=0,
+        rebalances=5,
+    ),
+    Story(
+        name="15-copied-id",
+        title="A second workload carries a copy of an id: the two refuse each other, it is told, and neither is removed.",
+        tell=_copied_id,
+        removals=0,
+        rebalances=0,
         protocol="consumer",
     ),
 )

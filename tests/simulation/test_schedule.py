@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from simulator.faults import FAULTS
 from simulator.oracles.promises import Violation
+from simulator.schedules.drawing import ChangeKind
 from simulator.schedules.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, Verdict, draw_faults, kinds, run
 from simulator.schedules.soak import Failure, Tally, replay, replay_command, soak
 
@@ -26,7 +28,7 @@ def verdict(
         faults=Counter(sorted(FAULTS)) if faults is None else faults,
         removals=removals,
         holds_with_zombie=holds,
-        met=Counter(),
+        met=Counter(kind.value for kind in ChangeKind),
         virtual_s=700.0,
     )
 
@@ -125,6 +127,15 @@ def test_a_kind_of_fault_that_never_happened_is_a_complaint_in_a_long_run_only()
     long = tally(*(verdict(n, faults=without) for n in range(300)))
     assert short.complaints() == []
     assert long.complaints() == ["the fault node_reboots never happened"]
+
+
+def test_a_change_that_nobody_made_is_a_complaint_in_a_long_run_only() -> None:
+    """Likewise what members become, and who else has their ids."""
+    without = Counter(kind.value for kind in ChangeKind if kind is not ChangeKind.COPY)
+    short = tally(*(replace(verdict(n), met=without) for n in range(20)))
+    long = tally(*(replace(verdict(n), met=without) for n in range(300)))
+    assert short.complaints() == []
+    assert long.complaints() == ["nobody ever copies a pod's id into a second workload"]
 
 
 def test_soak_counts_and_ends_with_its_status(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,9 @@ ORDER: dict[str, tuple[str, ...]] = {
     "11-crash-release-kip848": ("exit_code=137", "sends a temporary leave", "result=NONE", "joined "),
     "12-crash-report-kip848": ("exit_code=137", "LockedOut", "UNRELEASED_INSTANCE_ID", "joined "),
     "10-watch-gap": ("operator killed", "pod object deleted", "operator starts", "WatchGap", "joined "),
+    "13-protocol-and-back": ("other protocol", "joined ", "epoch=", "other protocol", "joined ", "generation="),
+    "14-dynamic-and-static-again": ("without ids", "joined ", "without ids", "joined "),
+    "15-copied-id": ("second workload", "UNRELEASED_INSTANCE_ID", "IdCarriedTwice", "deletes workload"),
 }
 """What must follow upon what; a golden trace that was accepted unread cannot lose it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ..engine.trace import Trace
 from ..kafka.cluster import ModelKafkaCluster
@@ -13,7 +14,7 @@ from .classic import ClassicConsumer
 from .kip848 import Kip848Consumer
 from .partition_meter import PartitionMeter
 from .processes import ContainerProcess, Idle, Program
-from .settings import ContainerSettings
+from .settings import PROTOCOL_VARIABLE, ConsumerSettings, ContainerSettings
 
 Decide = Callable[[int | None], None]
 CLIENTS: Mapping[str, type[Consumer]] = {"classic": ClassicConsumer, "consumer": Kip848Consumer}
@@ -67,7 +68,7 @@ class ConsumerProgram:
 
     async def _start(self, process: ContainerProcess, decide: Decide) -> None:
         await asyncio.sleep(self._rng.uniform(*self.settings.startup_s))
-        for settings in self.settings.consumers:
+        for settings in (_as_told(settings, process) for settings in self.settings.consumers):
             for number in range(1, settings.threads + 1):
                 consumer = CLIENTS[settings.protocol](
                     cluster=self._cluster,
@@ -93,6 +94,14 @@ class ConsumerProgram:
             await asyncio.sleep(self.settings.close_s)
         for consumer in self.consumers:
             await consumer.close()
+
+
+def _as_told(settings: ConsumerSettings, process: ContainerProcess) -> ConsumerSettings:
+    """Let the pod template choose the protocol, as an upgraded client's environment does."""
+    protocol = process.environment.get(PROTOCOL_VARIABLE)
+    if protocol in (None, settings.protocol):
+        return settings
+    return replace(settings, protocol="consumer" if protocol == "consumer" else "classic")
 
 
 async def _run(consumer: Consumer, decide: Decide) -> None:

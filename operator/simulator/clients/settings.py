@@ -69,13 +69,17 @@ SARAMA = Library(
 LIBRARIES = {library.name: library for library in (JAVA, LIBRDKAFKA, SARAMA)}
 
 
+PROTOCOL_VARIABLE = "ORDERS_GROUP_PROTOCOL"
+"""Of a pod template whose client speaks another protocol than that of its settings."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
     """One consumer of a container; several threads of it take the same settings.
 
     Parameters
     ----------
-    protocol: group.protocol.
+    protocol: group.protocol, unless `PROTOCOL_VARIABLE` says otherwise.
     protocol_type: of the classic group that it joins; a worker of a Connect cluster is one of "connect" to its coordinator.
     instance_id: group.instance.id; None: the value of the environment variable, and dynamic when that is not set.
     threads: 1: the id as it is, unless `always_numbers`; more: `{id}-{n}` for n from `first_thread` (Streams 1, Spring 0).

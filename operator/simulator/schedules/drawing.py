@@ -6,7 +6,7 @@ Each table below names every value that the resource allows; a value without a w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 from typing import Any, TypeVar
@@ -83,6 +83,36 @@ class Rivalry(StrEnum):
 RIVALRIES = {Rivalry.NOBODY: 16.0, Rivalry.APART: 2.0, Rivalry.SAME_IDS: 2.5, Rivalry.SAME_WORKLOAD: 0.4}
 
 
+class ChangeKind(StrEnum):
+    """Say what members become for a while, or who else has their ids."""
+
+    PROTOCOL = "rolls to clients of the other protocol"
+    DYNAMIC = "rolls to clients without ids, or with ids again"
+    COPY = "copies a pod's id into a second workload"
+    OUTSIDER = "copies a pod's id out of the cluster"
+
+
+CHANGES = {ChangeKind.PROTOCOL: 2.0, ChangeKind.DYNAMIC: 1.2, ChangeKind.COPY: 1.0, ChangeKind.OUTSIDER: 1.0}
+CHANGED_SHARE = 0.3
+"""Of the schedules in which something of this kind happens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of this kind.
+
+    Parameters
+    ----------
+    after_s: from the beginning of the busy time; lasts_s: until it is taken back.
+    is_told: the StaticGroup says it, too; of PROTOCOL only.
+    """
+
+    kind: ChangeKind
+    after_s: float
+    lasts_s: float
+    is_told: bool = True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
     """One world and how it comes to be.
@@ -93,6 +123,7 @@ class Drawn:
     upgraded_after_s: when StatefulSets begin to label their pods and the injection policy comes to be served; None: in
         this schedule never.
     manages_after_s: when the user leaves mode Observe or ends the suspension; None: never.
+    changes: of what members are, and copies of their ids.
     """
 
     world: WorldSettings
@@ -100,6 +131,7 @@ class Drawn:
     has_standby: bool = False
     upgraded_after_s: float | None = None
     manages_after_s: float | None = None
+    changes: tuple[Change, ...] = ()
 
 
 def pick(rng: Random, weights: Mapping[T, float]) -> T:
@@ -115,6 +147,9 @@ def draw_world(rng: Random) -> Drawn:
     has_policy = has_label and rng.random() < 0.8
     team = draw_team(rng, protocol=protocol, session_s=session_s, has_policy=has_policy, has_label=has_label)
     others = draw_others(rng, team)
+    changes = draw_changes(rng, team, has_others=bool(others))
+    if any(change.kind is ChangeKind.OUTSIDER for change in changes):
+        team = _unsworn(team)
     settings = WorldSettings(
         protocol=protocol,
         library=rng.choice(("java", "java", "librdkafka", "sarama")),
@@ -138,6 +173,7 @@ def draw_world(rng: Random) -> Drawn:
         has_standby=rng.random() < 0.35,
         upgraded_after_s=rng.uniform(5, 300) if not has_policy and rng.random() < 0.75 else None,
         manages_after_s=rng.uniform(60, 360) if is_stopped and rng.random() < 0.9 else None,
+        changes=changes,
     )
 
 
@@ -272,6 +308,37 @@ def _pod_spec(rng: Random) -> Json:
     if rng.random() < 0.15:
         init.append({"name": "proxy", "image": "shop/proxy:1", "restartPolicy": "Always"})
     return {"initContainers": init} if init else {}
+
+
+def draw_changes(rng: Random, team: Team, *, has_others: bool) -> tuple[Change, ...]:
+    """Draw what changes about the members, from a source of its own: what else a seed draws does not depend on it.
+
+    Workers of Connect and applications of Kafka Streams have no KIP-848 protocol. What runs outside of the cluster nobody
+    sees, so its ids must be such as nobody has sworn to be his alone.
+    """
+    source = Random(f"changes/{rng.getstate()[1][:4]}")
+    if source.random() >= CHANGED_SHARE:
+        return ()
+    allowed = dict(CHANGES)
+    if "role" in team.spec or team.identity.get("preset") in (Preset.KAFKA_STREAMS, *PRESETS_OF_WORKERS):
+        del allowed[ChangeKind.PROTOCOL]
+    if has_others:
+        del allowed[ChangeKind.OUTSIDER]
+    kinds = {pick(source, allowed) for _ in range(source.choice((1, 2)))}
+    return tuple(
+        Change(
+            kind=kind,
+            after_s=source.uniform(10, 350),
+            lasts_s=source.uniform(20, 220),
+            is_told=source.random() < 0.7,
+        )
+        for kind in sorted(kinds)
+    )
+
+
+def _unsworn(team: Team) -> Team:
+    """Let a team issue ids that another cluster may issue too, and not say otherwise."""
+    return replace(team, spec=team.spec | {"identity": team.identity | {"template": "{podName}", "exclusive": False}})
 
 
 def draw_others(rng: Random, team: Team) -> tuple[Team, ...]:

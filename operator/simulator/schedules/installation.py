@@ -15,6 +15,7 @@ from ..kubernetes.objects import MUTATING_POLICIES, PODS, STATEFULSETS, STATIC_G
 from ..world import teams
 from ..world.teams import Team
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
+from .changes import Changes
 from .drawing import SCOPED, Arrival, Drawn
 
 UP_WITHIN_S = 240.0
@@ -114,6 +115,8 @@ class Town:
             chores.append(world.loop.spawn(self._manage(drawn.manages_after_s), name="manage"))
         if drawn.upgraded_after_s is not None:
             chores.append(world.loop.spawn(self._upgrade(drawn.upgraded_after_s), name="upgrade"))
+        changes = Changes(world, Random(f"changes/{world.seed}"))
+        chores += [world.loop.spawn(changes.carry_out(c), name=c.kind.name) for c in drawn.changes]
         while world.loop.time() < until_s:
             await asyncio.sleep(self._rng.uniform(15, 70))
             deed = self._rng.choices(list(DEEDS), list(DEEDS.values()))[0]

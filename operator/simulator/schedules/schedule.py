@@ -16,7 +16,7 @@ from ..engine.loop import run as run_simulation
 from ..faults import FAULTS, Fault, carry_out
 from ..oracles.promises import Violation
 from ..world.world import World
-from .drawing import draw_world
+from .drawing import ChangeKind, draw_world
 from .installation import Town
 
 BUSY_S = 600.0
@@ -135,6 +135,11 @@ def kinds(seed: int) -> set[str]:
     return {fault.kind for _, fault in draw_faults(rng, 0.0)}
 
 
+def changes(seed: int) -> set[str]:
+    """Return what members become in the schedule of a seed, and who else has their ids, without running it."""
+    return {change.kind.value for change in draw_world(Random(f"schedule/{seed}")).changes}
+
+
 COUNTED = {
     "staticgroup_rounds_total": "round",
     "staticgroup_leave_outcomes_total": "leave answered",
@@ -159,6 +164,7 @@ def _met(world: World) -> Counter[str]:
     met["member resurrected and removed again"] = len(world.safety.effects) - len(removed)
     met["operator process ended by itself"] = sum(1 for _ in world.trace.select(what="operator ends"))
     met["library gave its membership up"] = sum(1 for _ in world.trace.select(what="fatal error"))
+    met |= {kind.value: sum(1 for _ in world.trace.select(what=kind.value)) for kind in ChangeKind}
     return +met
 
 

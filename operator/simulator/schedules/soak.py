@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..faults import FAULTS
+from .drawing import ChangeKind
 from .schedule import Verdict, run
 
 REMOVAL_SHARE, ZOMBIE_SHARE = 0.30, 0.20
 ALL_KINDS_FROM = 300
-"""In so many schedules every kind of fault must have happened."""
+"""In so many schedules every kind of fault and of change must have happened."""
 PROGRESS_EVERY_S = 10.0
 
 
@@ -77,6 +78,7 @@ class Tally:
             found.append(f"only {self.with_zombie} of {self.count} schedules held the member of a living zombie")
         if self.count >= ALL_KINDS_FROM:
             found += [f"the fault {kind} never happened" for kind in sorted(FAULTS.keys() - self.faults.keys())]
+            found += [f"nobody ever {kind}" for kind in ChangeKind if not self.met[kind]]
         return found
 
     def table(self) -> str:

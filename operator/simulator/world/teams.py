@@ -15,6 +15,7 @@ from staticgroup.api.resources.identity import EnvEntry
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.roles import RoleChoice
 
+from ..clients.settings import PROTOCOL_VARIABLE
 from ..kubernetes.objects import Json
 from ..kubernetes.users import stateful_set
 from ..oracles.issued_ids import client_suffixes
@@ -39,6 +40,7 @@ class Team:
     is_by_hand: the team names the ids in the pod template.
     container: whose program takes part in the group.
     threads: consumers of each pod.
+    client_protocol: which the client of the pod template speaks; "": that of the world.
     """
 
     namespace: str = NAMESPACE
@@ -51,6 +53,7 @@ class Team:
     is_by_hand: bool = False
     container: str = "app"
     threads: int = 1
+    client_protocol: str = ""
 
     @property
     def identity(self) -> Json:
@@ -114,12 +117,15 @@ def workload(team: Team, *, grace_s: int, id_template: str = "") -> Json:
 def containers(team: Team, id_template: str = "") -> list[Json]:
     """Write the containers of a team's pods; ids are literals that refer to the pod's name or index."""
     app: Json = {"name": team.container, "image": "shop/orders:1"}
+    spoken = [{"name": PROTOCOL_VARIABLE, "value": team.client_protocol}] if team.client_protocol else []
+    if spoken:
+        app["env"] = spoken
     if id_template:
         value = id_template
         for placeholder, reference in PLACEHOLDERS.items():
             value = value.replace(placeholder, reference)
         entry = team.variables
-        app["env"] = [*REFERENCES, {"name": entry.instance_id_name, "value": value + entry.suffix}]
+        app["env"] = [*REFERENCES, {"name": entry.instance_id_name, "value": value + entry.suffix}, *spoken]
     return [app]
 
 

@@ -165,6 +165,11 @@ class World:
         id_template = teams.id_template_by_hand(team, self.status_of(team))
         self.users.create(STATEFULSETS, teams.workload(team, grace_s=grace_s, id_template=id_template))
 
+    def change_team(self, team: Team) -> None:
+        """Let the first team write other objects from now on; those that are there stay as they are."""
+        self.team = team
+        self.teams = (team, *self.settings.others)
+
     async def populate(self, *, deadline_s: float = 180.0) -> None:
         """Start an operator, unless the clients are dynamic, and bring everything up."""
         if self.settings.is_static:

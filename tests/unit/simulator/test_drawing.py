@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import typing
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 
 from simulator.oracles.issued_ids import GroupLife, scope_of
 from simulator.schedules import drawing
-from simulator.schedules.drawing import Arrival, Drawn, Rivalry, draw_world
+from simulator.schedules.drawing import Arrival, ChangeKind, Drawn, Rivalry, draw_world
 from simulator.world.teams import GROUP, static_group
 from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scope, resolve_template
 from staticgroup.api.injection import env_suffixes, identity_of, suffix_in_force
@@ -103,6 +104,34 @@ def test_every_way_to_come_and_every_rivalry_is_drawn(drawn: list[Drawn]) -> Non
                 seen[Rivalry.APART if other.is_scoped else Rivalry.SAME_IDS] += 1
     assert set(seen) == set(Rivalry) - {Rivalry.NOBODY}
     assert all(count >= WORLDS * 0.01 for count in seen.values()), seen
+
+
+def test_every_change_of_members_is_drawn_where_there_can_be_one(drawn: list[Drawn]) -> None:
+    changed = [(d, change) for d in drawn for change in d.changes]
+    seen = Counter(change.kind for _, change in changed)
+    assert set(seen) == set(ChangeKind)
+    assert all(count >= WORLDS * 0.03 for count in seen.values()), seen
+    assert {change.is_told for _, change in changed} == {True, False}
+    assert len({kinds for d in drawn if len(kinds := tuple(c.kind for c in d.changes)) > 1}) >= 5, "two of them meet"
+    for d, change in changed:
+        team = d.world.team
+        assert team is not None
+        if change.kind is ChangeKind.PROTOCOL:
+            assert team.spec.get("role", "Consumer") == "Consumer", "the others have no KIP-848 protocol"
+        if change.kind is ChangeKind.OUTSIDER:
+            assert not team.is_scoped
+            assert not team.identity["exclusive"], "nobody may swear to what is not so"
+            assert d.world.others == ()
+
+
+def test_what_else_a_seed_draws_does_not_depend_on_changes(monkeypatch: pytest.MonkeyPatch, drawn: list[Drawn]) -> None:
+    """Seeds that are known to show something go on to show it, as long as nothing of this kind happens in them."""
+    monkeypatch.setattr(drawing, "CHANGED_SHARE", 0.0)
+    for n, before in enumerate(drawn[:300]):
+        without = draw_world(Random(f"world/{n}"))
+        assert without.changes == ()
+        if not any(change.kind is ChangeKind.OUTSIDER for change in before.changes):
+            assert replace(before, changes=()) == without
 
 
 def test_clusters_old_and_new_are_drawn(drawn: list[Drawn]) -> None:
