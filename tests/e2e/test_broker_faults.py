@@ -159,6 +159,7 @@ def metrics(stage: Stage) -> str:
     )
 
 
+@pytest.mark.long
 def test_deletion_with_kafka_down_is_quick_and_leaves_nothing(
     new_play: Callable[..., Play], three_brokers: Brokers, process_table: ProcessTable
 ) -> None:
