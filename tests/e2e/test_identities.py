@@ -7,11 +7,14 @@ the pods of the same group are scaled away, and the witnesses say that nobody to
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from staticgroup.core.seats import SAME_MEMBER_READY_S
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
@@ -156,6 +159,36 @@ def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[...,
     other_cluster.kill()
     play.stage.apply(play.static_group(identity={"template": "{podName}", "exclusive": True}))
     until(lambda: removed_ids(play) == [unscoped], deadline_s=50, what="removed once the user gave his word")
+
+
+def ready_for_s(play: Play, name: str) -> float:
+    """Return how long a pod has been Ready, by its condition."""
+    pod = play.stage.get("pod", name, play.name) or {}
+    (since,) = [c["lastTransitionTime"] for c in pod["status"]["conditions"] if c["type"] == "Ready"]
+    return time.time() - datetime.fromisoformat(since).timestamp()
+
+
+@pytest.mark.long
+def test_process_of_another_cluster_that_takes_an_id_is_told_within_a_minute_and_never_removed(
+    new_play: Callable[..., Play], outsider: Start
+) -> None:
+    """The client of the pod is fenced, says so once and is silent; its pod stays Ready, and the group looks whole."""
+    play = new_play()
+    play.start(2, static={"identity": {"template": "{podName}", "exclusive": True}})
+    taken, settled_s = f"{play.name}-1", SAME_MEMBER_READY_S + 35  # and one round of the operator
+    until(lambda: ready_for_s(play, taken) > settled_s, deadline_s=settled_s + 30, what="the pod to be Ready for long", poll_s=2)
+    other_cluster, began_s = outsider(play, taken), time.monotonic()
+
+    def told() -> list[dict[str, Any]]:
+        return [e for e in exceptions(play, "Conflicting") if e["reason"] == "MemberReplaced"]
+
+    (said,) = until(told, deadline_s=60, what="the takeover to be told")
+    named_s = round(time.monotonic() - began_s, 1)
+    assert (said["instanceId"], said["memberId"]) == (taken, member_of(other_cluster))
+    assert play.member_ids()[taken] == member_of(other_cluster)
+    assert play.condition("MembershipComplete").get("status") == "True"
+    assert (play.removals(), other_cluster.of_kind("error")) == ([], [])
+    record("id taken by a process of another cluster", named_s=named_s)
 
 
 def managers(play: Play) -> dict[str, set[str]]:

@@ -38,6 +38,8 @@ SAME_MEMBER_READY_S = 60.0
 """A pod that is Ready this long has mostly joined; a member seen beside two such pods is not known to be of either."""
 COORDINATOR_CHANGE_SETTLE_S = 2.0
 """Just after a fail-over a describe may show the state before the last write; believe two, this far apart."""
+REPLACED_TOLD_S = 900.0
+"""How long it is told that another member took the place of that of a pod which stayed Ready."""
 SIGHTINGS_MAX = 4
 
 
@@ -250,6 +252,7 @@ class _Reading:
             described=self._described(before, holders, pod_name),
             release=self._settled(before.release, holders),
             crash=next((before.crash for m in holders if before.crash and before.crash.member_id == m.member_id), None),
+            replaced=self._replaced(key, pod_name, before, holders),
         )
         standing = self._standing(key, pod_name, holders, memory)
         return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=standing, holders=tuple(holders), memory=memory)
@@ -351,6 +354,21 @@ class _Reading:
             if uid is not None and not any(s[1] == uid for s in seen):
                 sightings = (*seen, (member.member_id, uid, self.now_s))[-SIGHTINGS_MAX:]
         return sightings
+
+    def _replaced(
+        self, key: str, pod_name: str, before: SeatMemory, holders: Sequence[MemberView]
+    ) -> tuple[str, float] | None:
+        """Note that another member took the place of the one that was seen beside a pod which has been Ready since before that."""
+        pod, uid = self._by_name.get(pod_name), self._settled_uids.get(key)
+        if not holders or pod is None or pod.uid != uid or pod.ready_since_s is None:
+            return None
+        member_ids = [m.member_id for m in holders]
+        if before.replaced is not None and before.replaced[0] in member_ids:
+            return before.replaced if self.now_s - before.replaced[1] < REPLACED_TOLD_S else None
+        beside = [(member_id, since_s) for member_id, seen_uid, since_s in before.sightings if seen_uid == uid]
+        is_other = bool(beside) and not any(member_id in member_ids for member_id, _ in beside)
+        is_after = any(since_s > pod.ready_since_s for _, since_s in beside)
+        return (member_ids[0], self.now_s) if is_other and is_after else None
 
     def _verified(self, record: RemovalRecord | None) -> RemovalRecord | None:
         """Advance the verification of an acknowledged removal by one reading (step 7 of the chain).

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.findings.seats import findings_of_seats
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import with_outcomes
 from staticgroup.core.plan import VERIFY_REQUEUE_S, Plan
+from staticgroup.core.seats import REPLACED_TOLD_S
 from staticgroup.core.snapshot import RemovalRecord, SeatMemory
 
 from .builders import COORDINATOR, NOW_S, departure, group, history, id_of, incarnation, member, workload
@@ -118,6 +121,43 @@ def test_sightings_are_noted_only_for_pods_that_were_ready_for_long() -> None:
     assert id_of(2) not in planned(world).history.seats
     settled = replace(world, pods=(incarnation(2, "u2", ready_since_s=NOW_S - 61),))
     assert planned(settled).history.seats[id_of(2)] == SeatMemory(sightings=(("m2", "u2", NOW_S),))
+
+
+READY = incarnation(2, "u2", ready_since_s=NOW_S - 300)
+BESIDE = history(sightings={id_of(2): (("m2", "u2", NOW_S - 200),)})
+TAKEN = departure(workload=workload(3), pods=(READY,), group=group(member(2, member_id="m2-elsewhere")))
+
+
+def replaced(decided: Plan) -> list[str]:
+    """Return the members that are told to have taken the place of another one."""
+    found = findings_of_seats(decided, TAKEN, ())
+    return [f.subject.member_id or "" for f in found if f.reason == "MemberReplaced"]
+
+
+def test_member_that_takes_the_place_beside_a_ready_pod_is_told_for_a_while_and_never_removed() -> None:
+    """What a process of another cluster with the same id does to a client that falls silent when it is fenced."""
+    first = planned(TAKEN, BESIDE)
+    assert replaced(first) == ["m2-elsewhere"]
+    assert first.actions == ()
+    later = planned(TAKEN, first.history, NOW_S + REPLACED_TOLD_S - 1)
+    assert replaced(later) == ["m2-elsewhere"]
+    assert replaced(planned(TAKEN, later.history, NOW_S + REPLACED_TOLD_S)) == []
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(replace(READY, ready_since_s=NOW_S - 100), id="was not Ready in between"),
+        pytest.param(replace(READY, ready_since_s=None), id="restarts"),
+        pytest.param(replace(READY, uid="u3"), id="is another one"),
+    ],
+)
+def test_the_member_of_a_new_process_replaces_nobody(pod: Incarnation) -> None:
+    assert replaced(planned(replace(TAKEN, pods=(pod,)), BESIDE)) == []
+
+
+def test_a_member_that_stays_replaces_nobody() -> None:
+    assert replaced(planned(replace(TAKEN, group=group(member(2))), BESIDE)) == []
 
 
 def test_only_an_acknowledged_removal_leaves_a_record() -> None:

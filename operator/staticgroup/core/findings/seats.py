@@ -49,6 +49,7 @@ def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnati
     if plan.table is not None:
         yield from misaddressed(plan.table)
         yield from _copies(plan.table, snapshot)
+        yield from _replaced(plan.table)
     yield from _outsiders(plan, snapshot)
 
 
@@ -93,6 +94,20 @@ def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
                 "other; neither is removed",
                 remedy="give that pod an id of its own, or delete what makes it",
                 subject=Subject(instance_id=seat.key, pod_name=seat.pod_name),
+            )
+
+
+def _replaced(table: SeatTable) -> Iterator[Finding]:
+    """Yield the seats whose member was replaced beside a pod that stayed Ready: maybe by a process that no API server shows."""
+    for seat in table.wanted:
+        if seat.memory.replaced is not None:
+            yield Finding(
+                kind=ExceptionKind.CONFLICTING,
+                reason="MemberReplaced",
+                sentence="another member took this place while the pod stayed Ready: its client joined anew (did its session expire?), "
+                "or a process elsewhere has this id and fenced it; neither is removed",
+                remedy=f"if the log of {seat.pod_name} tells FENCED_INSTANCE_ID, stop who else has the id, then restart the pod",
+                subject=Subject(instance_id=seat.key, member_id=seat.memory.replaced[0], pod_name=seat.pod_name),
             )
 
 
