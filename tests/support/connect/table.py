@@ -1,6 +1,6 @@
 """The figures of restarts as rows of a table: medians over all that were measured, and how many those were.
 
-`python -m support.connect.table [FIGURES]` prints the rows of docs/reference/connect-agent.md.
+`python -m support.connect.table [FIGURES]` prints the rows of docs/reference/connect-workers.md.
 """
 
 from __future__ import annotations
