@@ -104,9 +104,9 @@ def _replaced(table: SeatTable) -> Iterator[Finding]:
             yield Finding(
                 kind=ExceptionKind.CONFLICTING,
                 reason="MemberReplaced",
-                sentence="another member took this place while the pod stayed Ready: its client joined anew (did its session expire?), "
-                "or a process elsewhere has this id and fenced it; neither is removed",
-                remedy=f"if the log of {seat.pod_name} tells FENCED_INSTANCE_ID, stop who else has the id, then restart the pod",
+                sentence="another member took this place while the pod stayed Ready, and neither is removed: its client joined anew "
+                "(session expired?), or a process elsewhere has this id",
+                remedy=f"if the log of {seat.pod_name} tells FENCED_INSTANCE_ID, stop who else has the id, then restart it",
                 subject=Subject(instance_id=seat.key, member_id=seat.memory.replaced[0], pod_name=seat.pod_name),
             )
 
