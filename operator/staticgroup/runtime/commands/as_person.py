@@ -9,13 +9,11 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from ...api import names
-from ...api.remedies import INSTALL_CRDS
 from ...api.resources.staticgroup import StaticGroup
 from ...api.schema import ApiModel
 from ...kube.gateway import AioKubeGateway
@@ -23,26 +21,9 @@ from ...kube.problem import KubeProblem, KubeProblemKind
 from ...kube.transport import SELF_REVIEWS, Transport
 from ..process import kube_client
 from ..stores import violations
+from .person import Refused, plain
 
 Said = TypeVar("Said", bound=ApiModel)
-
-STATEMENT_TO_FILL = "why this is sure"
-"""What a printed command has in place of the statement."""
-
-
-class Refused(Exception):
-    """The word is not given; the text says why, and what to do."""
-
-
-def refuse_placeholder(statement: str) -> None:
-    """Refuse a statement that says nothing.
-
-    Raises
-    ------
-    Refused: When it is the text that the printed command has in its place.
-    """
-    if statement.strip() == STATEMENT_TO_FILL:
-        raise Refused(f"'{STATEMENT_TO_FILL}' stands for your own words: say how you know; the audit log keeps it")
 
 
 async def with_transport(work: Callable[[Transport], Awaitable[None]]) -> int:
@@ -120,37 +101,3 @@ async def static_groups(kube: AioKubeGateway, namespace: str, *, what: str) -> l
         with suppress(ValidationError):
             found.append(StaticGroup.from_wire(body))
     return found
-
-
-def why_not_created(
-    problem: KubeProblem, *, said: str, again: str = "", place: str, missing: str, role: str, is_named: bool
-) -> str:
-    """Say why a word could not be written, and what to do.
-
-    Parameters
-    ----------
-    said: command that shows who said it before. again: when one would say it once more.
-    place: resource, and where, that may not be created. missing: what does not exist where it is not found.
-    role: whose binding allows it. is_named: the speaker was named with --by.
-    """
-    if problem.kind is KubeProblemKind.CONFLICT:
-        return f"it was said before; see who said it: {said}. To say it again{again}, delete that first"
-    if problem.kind is KubeProblemKind.NOT_FOUND:
-        return f"{missing} does not exist here; {INSTALL_CRDS}"
-    if problem.kind is KubeProblemKind.FORBIDDEN:
-        other = ", or --by is not your own user name" if is_named else ""
-        return f"you may not create {place}{other}; who may is decided by the one who binds the ClusterRole {role}"
-    return problem.message
-
-
-def plain(problem: KubeProblem) -> str:
-    """Say a problem to a person, whose own right it is that may be missing."""
-    if problem.kind is KubeProblemKind.FORBIDDEN:
-        where = f"namespace {problem.namespace}" if problem.namespace else "all namespaces"
-        return f"you may not {problem.verb} {problem.resource} in {where}"
-    return problem.message
-
-
-def time_text(moment: datetime) -> str:
-    """Write a time in UTC and whole seconds, as people copy it: 2026-11-21T10:00:00Z."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

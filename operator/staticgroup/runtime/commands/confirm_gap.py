@@ -24,18 +24,8 @@ from ...core.status.checkpoints import checkpoint_from
 from ...kube.gateway import AioKubeGateway
 from ...kube.problem import KubeProblem
 from ...kube.transport import Resource, Transport
-from .as_person import (
-    STATEMENT_TO_FILL,
-    Refused,
-    caller,
-    gateway,
-    refuse_placeholder,
-    said,
-    static_groups,
-    time_text,
-    why_not_created,
-    with_transport,
-)
+from .as_person import caller, gateway, said, static_groups, with_transport
+from .person import STATEMENT_TO_FILL, Refused, refuse_placeholder, time_text, why_not_created
 
 CONFIRMATIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.GAP_CONFIRMATION_PLURAL)
 MEANING = (
