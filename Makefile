@@ -10,6 +10,7 @@ KIND := tests/support/devcluster/kind
 STAMP := $(VENV)/.installed
 PIPELINE := $(VENV)/.pipeline
 CLUSTER_NAME ?= sg-e2e
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 N ?= 300
 
 .PHONY: help
@@ -123,4 +124,4 @@ fleet-image: $(STAMP) ## Build the fleet learner's image with the development ba
 
 .PHONY: image
 image: $(STAMP) ## Build the operator's image with the development base image
-	$(KIND) build image --tag localhost/staticgroup:0.1.0 .
+	$(KIND) build image --tag localhost/staticgroup:$(VERSION) .
