@@ -12,6 +12,9 @@ PIPELINE := $(VENV)/.pipeline
 CLUSTER_NAME ?= sg-e2e
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 N ?= 300
+# Where the image and the files of a release will be: nothing is published from here.
+IMAGE ?= localhost/staticgroup
+BASE_URL ?= https://example.invalid/staticgroup/v$(VERSION)
 
 .PHONY: help
 help: ## Say what can be done
@@ -101,6 +104,25 @@ full: $(PIPELINE) ## test with every drill in its long form, mutants, the large 
 	$(BIN)/python -m simulator.evidence --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 
+##@ Release
+build/docs-venv/.installed: docs/requirements.lock
+	$(PYTHON) -m venv build/docs-venv
+	build/docs-venv/bin/pip install --quiet --require-hashes --requirement docs/requirements.lock
+	touch $@
+
+.PHONY: docs
+docs: build/docs-venv/.installed ## Build docs/ as a site in build/site; a link that leads nowhere ends it
+	build/docs-venv/bin/mkdocs build --strict --quiet --config-file deploy/site/mkdocs.yml
+
+build/release-venv/.installed: deploy/release/requirements.lock
+	$(PYTHON) -m venv build/release-venv
+	build/release-venv/bin/pip install --quiet --require-hashes --requirement deploy/release/requirements.lock
+	touch $@
+
+.PHONY: release
+release: $(STAMP) build/release-venv/.installed ## Build all that a release holds into build/release, and check it: make release IMAGE=… BASE_URL=…
+	PYTHONPATH=deploy:tests build/release-venv/bin/python -m release --image $(IMAGE) --base-url $(BASE_URL) build/release
+
 ##@ Generate
 .PHONY: crds
 crds: $(STAMP) ## Write crds/ and the admission policy from the models
@@ -116,6 +138,7 @@ lock: $(STAMP) ## Renew the lock files
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra journal --generate-hashes --no-header --no-emit-index-url --upgrade -o operator/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --generate-hashes --no-header --no-emit-index-url --upgrade -o tests/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra pipeline-dev --generate-hashes --no-header --no-emit-index-url --upgrade --constraint tests/requirements.lock -o tests/pipeline.lock
+	for folder in docs deploy/release; do (cd $$folder && $(CURDIR)/$(BIN)/uv pip compile requirements.in --quiet --generate-hashes --no-header --no-emit-index-url --upgrade -o requirements.lock); done
 	cd deploy/fleet-learner && ../../$(BIN)/uv pip compile requirements.in --quiet --generate-hashes --no-header --no-emit-index-url --constraint ../../tests/pipeline.lock -o requirements.lock
 
 .PHONY: fleet-image

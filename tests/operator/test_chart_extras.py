@@ -15,7 +15,7 @@ def pods(manifests: list[Manifest]) -> list[Manifest]:
 
 def test_volumes_are_mounted_in_both_pods_because_both_speak_to_kafka() -> None:
     for spec in pods(render("extras")):
-        assert [v for v in spec["volumes"] if v["name"] == "kafka-token"][0]["projected"]["sources"][0]["serviceAccountToken"]["audience"] == "kafka"
+        assert next(v for v in spec["volumes"] if v["name"] == "kafka-token")["projected"]["sources"][0]["serviceAccountToken"]["audience"] == "kafka"
         assert {"name": "kafka-token", "mountPath": "/var/run/kafka-token", "readOnly": True} in spec["containers"][0]["volumeMounts"]
 
 
