@@ -33,7 +33,7 @@ def test_common_labels_are_on_every_object_and_in_no_selector() -> None:
     assert {m["metadata"]["labels"].get("example.com/cost-centre") for m in manifests} == {"streams"}
     deployment = the(manifests, "Deployment")["spec"]
     assert deployment["template"]["metadata"]["labels"].items() >= {"example.com/cost-centre": "streams", "team": "kafka"}.items()
-    selectors = [deployment["selector"], the(manifests, "PodDisruptionBudget")["spec"]["selector"], the(manifests, "PodMonitor")["spec"]["selector"]]
+    selectors = [deployment["selector"], the(manifests, "PodDisruptionBudget")["spec"]["selector"]]
     assert all(s["matchLabels"].keys() == {f"app.kubernetes.io/{part}" for part in ("name", "instance", "component")} for s in selectors)
 
 
@@ -63,7 +63,7 @@ SCRAPE = {
 
 
 def test_pods_are_scraped_without_a_service() -> None:
-    manifests = render("extras", "--set", "metrics.service.enabled=false")
+    manifests = render("prometheus-pods")
     monitor = the(manifests, "PodMonitor")
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "http", "path": "/metrics", **SCRAPE}]

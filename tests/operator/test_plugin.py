@@ -182,6 +182,8 @@ def test_the_doctor_sees_the_operator_and_what_it_lacks(call: Call, kubectl: Kub
                 if body["kind"] == "ClusterRoleBinding":
                     body["roleRef"]["name"], body["subjects"][0]["namespace"] = name, operator
                 kubectl.apply(body)
-        until(lambda: findings(call, "-n", shop)[rights]["mark"] == "ok", deadline_s=30, what="the rights to be seen")
+        asked = ("auth", "can-i", "create", "events.events.k8s.io", f"--as={account}")
+        until(lambda: kubectl.run(*asked).returncode == 0, deadline_s=30, what="the roles to be in force")
+        assert findings(call, "-n", shop)[rights]["mark"] == "ok"
     finally:
         kubectl.run("delete", "clusterrole,clusterrolebinding", name)

@@ -43,7 +43,7 @@ def system(kubectl: Kubectl, crds: str) -> Iterator[str]:
     """The namespace that the file names; a dry run creates none."""
     kubectl.must("create", "namespace", "staticgroup-system")
     yield "staticgroup-system"
-    kubectl.run("delete", "namespace", "staticgroup-system")
+    kubectl.run("delete", "namespace", "staticgroup-system", "--wait=false")
 
 
 @pytest.mark.cluster

@@ -68,7 +68,7 @@ def _memory(status: Json, now: datetime) -> Iterator[str]:
     for span in blind:
         yield (
             f"Unseen: which pods had the ids of ordinals {span.get('ordinals')} from {span.get('since')} to {span.get('until')} is not "
-            f"known ({span.get('reason')}); their departures wait for their sessions, or for `staticgroup confirm-gap`."
+            f"known ({span.get('reason')}); their departures wait for their sessions, or for `kubectl staticgroup confirm-gap`."
         )
     entries = (status.get("ledger") or {}).get("incarnations") or []
     if entries:

@@ -1,4 +1,4 @@
-"""The command line of the plugin: `status`, `explain`, `doctor`, `confirm`."""
+"""The command line of the plugin: `status`, `explain`, `doctor`, `confirm`, `confirm-gap`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ..api import names
 from ..kube.problem import KubeProblem, KubeProblemKind
-from ..runtime.commands import suspects
+from ..runtime.commands import gaps, suspects
 from ..runtime.commands.person import Refused, plain
 from . import checkup
 from .account import account_of
@@ -78,6 +78,15 @@ def _parser() -> argparse.ArgumentParser:
     confirm.add_argument("--statement", help="why it is sure, 1 to 500 characters")
     confirm.add_argument("--by", default="", help="who says it (default: as whom the API server knows you)")
     confirm.add_argument("--list", action="store_true", help="show the suspects, each with the command to type")
+    gap = _command(commands, "confirm-gap", _confirm_gap, "say that what ran unseen in a time has ended",
+                   "Give your word, with your own rights and for every namespace, that no process of a pod that came and went, or went, in a "
+                   "time unseen by the operator runs any more, and that no pod which is still here took another id then. Members that waited "
+                   "for this are then removed: if you are wrong, a living one.")  # fmt: skip
+    gap.add_argument("--since", metavar="TIME", help="beginning of that time, such as 2026-11-21T10:00:00Z")
+    gap.add_argument("--until", metavar="TIME", help="its end, not in the future")
+    gap.add_argument("--statement", help="why it is sure, 1 to 500 characters")
+    gap.add_argument("--by", default="", help="who says it (default: as whom the API server knows you)")
+    gap.add_argument("--list", action="store_true", help="show the times without sight, with the commands to type; -n for one namespace")
     # Also before the command, as kubectl itself takes them.
     for each in (parser, *commands.choices.values()):
         _reach(each, is_command=each is not parser)
@@ -191,4 +200,18 @@ def _confirm(options: argparse.Namespace, kube: Kubectl) -> int:
         print("kubectl staticgroup: name POD, --uid and --statement, or see the suspects with --list", file=sys.stderr)
         return EXIT_USAGE
     asyncio.run(suspects.say_ended(kube, namespace, options.pod, options.uid, options.statement, options.by))
+    return 0
+
+
+def _confirm_gap(options: argparse.Namespace, kube: Kubectl) -> int:
+    if options.list:
+        asyncio.run(gaps.list_spans(kube, options.namespace))
+        return 0
+    if options.namespace:
+        print("kubectl staticgroup: a word about a gap counts for every namespace; -n is for --list", file=sys.stderr)
+        return EXIT_USAGE
+    if not (options.since and options.until and options.statement):
+        print("kubectl staticgroup: name --since, --until and --statement, or see the times with --list", file=sys.stderr)
+        return EXIT_USAGE
+    asyncio.run(gaps.say_gone(kube, options.since, options.until, options.statement, options.by))
     return 0

@@ -150,12 +150,16 @@ class Kubectl:
             return None if answer.kind is KubeProblemKind.NOT_FOUND else answer
         return str(answer["metadata"]["uid"])
 
+    async def gap_words(self) -> list[Json] | KubeProblem:
+        """List the words about gaps."""
+        return self.items(GROUP_PATH, f"{names.GAP_CONFIRMATION_PLURAL}.{names.GROUP}")
+
     def refuse_out_of_bounds(self, body: Json) -> None:
         """Leave it to the API server, whose CustomResourceDefinition holds the same bounds."""
 
     async def say(self, plural: str, namespace: str, body: Json) -> Json | KubeProblem:
         """Create a word."""
-        path = f"{GROUP_PATH}/namespaces/{quote(namespace)}/{plural}"
+        path = f"{GROUP_PATH}/namespaces/{quote(namespace)}/{plural}" if namespace else f"{GROUP_PATH}/{plural}"
         return self.create(path, body, resource=f"{plural}.{names.GROUP}", namespace=namespace)
 
     def _answer(self, arguments: Sequence[str], stdin: str, *, verb: str, resource: str, namespace: str) -> Json | KubeProblem:

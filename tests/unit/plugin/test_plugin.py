@@ -196,6 +196,52 @@ def test_half_a_word_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "--list" in capsys.readouterr().err
 
 
+# confirm-gap
+
+BLIND = group(continuity={"blind": [{"ordinals": "0-4", "since": "2026-11-21T10:00:00Z", "until": "2026-11-21T10:05:00Z", "reason": "WatchGap"}]})
+GAPS = f"{GROUP_PATH}/watchgapconfirmations"
+SAY_GONE = ("confirm-gap", "--since", "2026-11-21T10:00:00Z", "--until", "2026-11-21T10:05:00Z", "--statement", "all were terminated")
+
+
+def with_a_gap(**objects: Json | str) -> FakeKubectl:
+    return FakeKubectl({f"{GROUP_PATH}/staticgroups": {"items": [BLIND]}, GAPS: {"items": []}} | objects)
+
+
+def test_times_without_sight_are_listed_with_the_command_of_the_plugin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, with_a_gap(), "confirm-gap", "--list") == 0
+    told = capsys.readouterr().out
+    assert "shop/orders: ordinals 0-4 (WatchGap)" in told
+    assert "    kubectl staticgroup confirm-gap --since 2026-11-21T10:00:00Z --until 2026-11-21T10:05:00Z --statement" in told
+
+
+def test_a_word_about_a_gap_belongs_to_no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = with_a_gap()
+    assert call(monkeypatch, fake, *SAY_GONE) == 0
+    ((path, body),) = fake.created
+    assert (path, body["kind"], body["spec"]["by"]) == (GAPS, "WatchGapConfirmation", "ann")
+    assert call(monkeypatch, fake, *SAY_GONE, "-n", "shop") == 2
+
+
+@pytest.mark.parametrize(
+    ("objects", "arguments", "told"),
+    [
+        ({}, (*SAY_GONE[:3], "--until", "2026-11-21T10:04:00Z", *SAY_GONE[5:]), "no time without sight lies wholly within"),
+        ({f"POST {GAPS}": REFUSED.format("x")}, SAY_GONE, "you may not create watchgapconfirmations.staticgroup.io"),
+        ({f"{GROUP_PATH}/staticgroups": REFUSED.format("x")}, SAY_GONE, "you may not list staticgroups.staticgroup.io in all namespaces"),
+    ],
+    ids=["not within", "forbidden", "unreadable"],
+)
+def test_no_word_about_a_gap_is_given_that_would_close_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], objects: Any, arguments: tuple[str, ...], told: str
+) -> None:
+    fake = with_a_gap(**objects)
+    assert call(monkeypatch, fake, *arguments) == 1
+    assert fake.created == []
+    assert told in capsys.readouterr().err
+
+
 # doctor
 
 

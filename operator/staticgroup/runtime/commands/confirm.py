@@ -6,14 +6,8 @@ is said, refused and told is in `suspects.py`, which the kubectl plugin shares.
 
 from __future__ import annotations
 
-from ...api import names
-from ...api.resources.confirmation import PodEndConfirmation
-from ...kube.gateway import AioKubeGateway
-from ...kube.problem import KubeProblem
-from ...kube.transport import Resource, Transport
 from . import suspects
-from .as_person import caller, gateway, said, with_transport
-from .person import Json
+from .as_person import Caller, with_transport
 
 
 async def list_suspects(namespace: str) -> int:
@@ -23,7 +17,7 @@ async def list_suspects(namespace: str) -> int:
     -------
     0; or 1 when they cannot be read.
     """
-    return await with_transport(lambda transport: suspects.list_suspects(_Caller(transport), namespace))
+    return await with_transport(lambda transport: suspects.list_suspects(Caller(transport), namespace))
 
 
 async def confirm(namespace: str, pod_name: str, uid: str, statement: str, by: str) -> int:
@@ -38,34 +32,5 @@ async def confirm(namespace: str, pod_name: str, uid: str, statement: str, by: s
     0; or 1 when it was not said.
     """
     return await with_transport(
-        lambda transport: suspects.say_ended(_Caller(transport), namespace, pod_name, uid, statement, by)
+        lambda transport: suspects.say_ended(Caller(transport), namespace, pod_name, uid, statement, by)
     )
-
-
-class _Caller:
-    """Whoever calls this process, at the API server that its kubeconfig or service account names."""
-
-    program = "staticgroup"
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-        self._kube: AioKubeGateway = gateway(transport)
-
-    async def user(self) -> str:
-        return await caller(self._transport)
-
-    async def static_groups(self, namespace: str) -> list[Json] | KubeProblem:
-        return await self._kube.list_objects(names.STATIC_GROUP_PLURAL, namespace)
-
-    async def pod_uid(self, namespace: str, name: str) -> str | KubeProblem | None:
-        read = await self._kube.read_pod(namespace, name)
-        if isinstance(read, KubeProblem):
-            return read
-        return read.version.uid if read.version is not None else None
-
-    def refuse_out_of_bounds(self, body: Json) -> None:
-        said(PodEndConfirmation, body)
-
-    async def say(self, plural: str, namespace: str, body: Json) -> Json | KubeProblem:
-        resource = Resource(group=names.GROUP, version=names.VERSION, plural=plural)
-        return await self._transport.call("create", resource, namespace=namespace, body=body)

@@ -38,6 +38,9 @@ class Person(Protocol):
     async def pod_uid(self, namespace: str, name: str) -> str | KubeProblem | None:
         """Read the uid of a pod; None when there is none of that name."""
 
+    async def gap_words(self) -> list[Json] | KubeProblem:
+        """Read the words about gaps as they are stored."""
+
     def refuse_out_of_bounds(self, body: Json) -> None:
         """Raise Refused for a word that the API server would refuse; may leave that to the API server."""
 
@@ -83,6 +86,15 @@ def plain(problem: KubeProblem) -> str:
         where = f"namespace {problem.namespace}" if problem.namespace else "all namespaces"
         return f"you may not {problem.verb} {problem.resource} in {where}"
     return problem.message
+
+
+def moment_of(text: object) -> datetime | None:
+    """Read a time as the API server writes it; None for what is none."""
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def time_text(moment: datetime) -> str:

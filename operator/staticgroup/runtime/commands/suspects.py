@@ -9,11 +9,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from ...api import names
 from ...kube.problem import KubeProblem
-from .person import STATEMENT_TO_FILL, Json, Person, Refused, plain, refuse_placeholder, time_text, why_not_created
+from .person import (
+    STATEMENT_TO_FILL,
+    Json,
+    Person,
+    Refused,
+    moment_of,
+    plain,
+    refuse_placeholder,
+    time_text,
+    why_not_created,
+)
 
 SHOWN_MAX = 20
 """Suspects that an error names."""
@@ -80,7 +90,7 @@ async def say_ended(person: Person, namespace: str, pod_name: str, uid: str, sta
     answer = await person.say(names.CONFIRMATION_PLURAL, namespace, body)
     if isinstance(answer, KubeProblem):
         raise Refused(_why_not(answer, namespace, uid, is_named=bool(by)))
-    created = _moment((answer.get("metadata") or {}).get("creationTimestamp"))
+    created = moment_of((answer.get("metadata") or {}).get("creationTimestamp"))
     print(f"{said_by} has said: no process of {suspect} runs any more. Statement: {statement}")
     if created is not None and int(created.timestamp()) < int(suspect.since.timestamp()):
         raise Refused(
@@ -142,7 +152,7 @@ def _of_one(body: Json, namespace: str) -> Iterator[Suspect]:
     """Yield those of one StaticGroup; an entry stored under another schema is left out, the operator reports it."""
     ledger = (body.get("status") or {}).get("ledger") or {}
     for entry in ledger.get("incarnations") or ():
-        since = _moment(entry.get("since"))
+        since = moment_of(entry.get("since"))
         is_here = entry.get("namespace") in (None, namespace)
         is_open = entry.get("state") == "Suspect" and entry.get("confirmedBy") is None
         if is_here and is_open and since is not None and entry.get("podName") and entry.get("uid"):
@@ -150,15 +160,6 @@ def _of_one(body: Json, namespace: str) -> Iterator[Suspect]:
                 group_name=str(body["metadata"]["name"]), pod_name=str(entry["podName"]), uid=str(entry["uid"]),
                 node_name=str(entry.get("nodeName") or ""), since=since, evidence=str(entry.get("evidence") or ""),
             )  # fmt: skip
-
-
-def _moment(text: object) -> datetime | None:
-    """Read a time as the API server writes it; None for what is none."""
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _why_not(problem: KubeProblem, namespace: str, uid: str, *, is_named: bool) -> str:
