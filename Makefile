@@ -120,7 +120,7 @@ build/release-venv/.installed: deploy/release/requirements.lock
 	touch $@
 
 .PHONY: release
-release: $(STAMP) build/release-venv/.installed ## Build all that a release holds into build/release, and check it: make release IMAGE=… BASE_URL=…
+release: build/release-venv/.installed ## Build all that a release holds into build/release, and check it: make release IMAGE=… BASE_URL=…
 	PYTHONPATH=deploy:tests build/release-venv/bin/python -m release --image $(IMAGE) --base-url $(BASE_URL) build/release
 
 ##@ Generate

@@ -13,8 +13,8 @@ import yaml
 REPOSITORY = Path(__file__).parents[2]
 VERSION = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 FOLDERS = ("charts", "deploy", "docs", "tests/support")
-IMAGES = re.compile(r"\b(?:staticgroup|fleet-learner|connect-worker|workload):(\d+\.\d+\.\d+)\b")
-"""References of our images with a version as their tag."""
+IMAGES = re.compile(r"\b(?:(?:staticgroup|fleet-learner|connect-worker|workload):|kubectl-staticgroup-)(\d+\.\d+\.\d+)\b")
+"""References of our images with a version as their tag, and files of a release."""
 
 
 def named_versions() -> dict[str, set[str]]:
@@ -27,7 +27,7 @@ def named_versions() -> dict[str, set[str]]:
 
 def test_every_tag_of_an_image_is_the_version() -> None:
     found = named_versions()
-    assert {"README.md", "docs/guide/install.md", "deploy/operator/deployment.yaml", "deploy/policy.yaml", "tests/support/scene/stage.py"} <= found.keys()
+    assert {"README.md", "docs/guide/install.md", "docs/guide/kubectl-plugin.md", "deploy/operator/deployment.yaml", "deploy/policy.yaml", "tests/support/scene/stage.py"} <= found.keys()
     assert {path: versions for path, versions in found.items() if versions != {VERSION}} == {}
 
 

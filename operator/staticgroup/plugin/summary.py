@@ -21,6 +21,12 @@ def ready_of(body: Json) -> Json:
     return {"status": "Unknown", "reason": "NoStatus", "message": "no operator has written a status; run `kubectl staticgroup doctor`"}
 
 
+def not_so(body: Json) -> list[Json]:
+    """Return the conditions besides Ready that are False: what Ready does not wait for, such as a session timeout that is too short."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return [each for each in conditions if each.get("status") == "False" and each.get("type") != "Ready"]
+
+
 def is_stale(body: Json) -> bool:
     """Return whether the spec was edited after the operator last looked."""
     observed = (body.get("status") or {}).get("observedGeneration")
@@ -43,6 +49,7 @@ def summary_of(body: Json) -> Json:
         "members": status.get("members") or {},
         "timeout": (status.get("columns") or {}).get("timeout"),
         "exceptions": status.get("exceptions") or [],
+        "notSo": [{key: each.get(key) for key in ("type", "reason", "message")} for each in not_so(body)],
     }
 
 
@@ -87,12 +94,13 @@ def _row(body: Json, now: datetime) -> tuple[str, ...]:
 def _trouble(body: Json) -> Iterator[str]:
     told = summary_of(body)
     exceptions = told["exceptions"]
-    if told["ready"] == "True" and not exceptions and told["specSeen"]:
+    if told["ready"] == "True" and not exceptions and told["specSeen"] and not told["notSo"]:
         return
     yield ""
     yield f"{told['namespace']}/{told['name']}: {told['reason']}: {told['message']}"
     if not told["specSeen"]:
         yield "  the spec was edited since; the operator has not looked yet"
+    yield from (f"  {each['type']}: False ({each['reason']}). {each['message']}" for each in told["notSo"])
     yield from (f"  {line}" for line in exception_lines(exceptions, EXCEPTIONS_SHOWN_MAX))
 
 

@@ -75,6 +75,13 @@ def test_below_the_table_stands_what_is_wrong_in_the_words_of_the_status() -> No
     assert "the spec was edited since" in text
 
 
+def test_a_condition_that_ready_does_not_wait_for_is_told_too() -> None:
+    short = {"type": "TimeoutSufficient", "status": "False", "reason": "TimeoutBelowNeed", "message": "raise it to 383"}
+    body = group(conditions=[condition("True"), short], members={"expected": 3}, observedGeneration=3)
+    assert list(lines_of([body], NOW))[2:] == ["", "shop/orders: Healthy: all is well", "  TimeoutSufficient: False (TimeoutBelowNeed). raise it to 383"]
+    assert summary_of(body)["notSo"] == [{"type": "TimeoutSufficient", "reason": "TimeoutBelowNeed", "message": "raise it to 383"}]
+
+
 def test_a_group_that_nobody_looked_at_is_not_shown_as_well() -> None:
     told = summary_of(group())
     assert (told["ready"], told["reason"]) == ("Unknown", "NoStatus")
