@@ -61,7 +61,7 @@ def _write(folder: Path, facts: Facts, helm: Path) -> None:
         (folder / name).write_bytes(content)
     (folder / plugin.NAME).chmod(0o755)
     built = image.build(facts, folder / checks.image_name(facts))
-    (folder / f"staticgroup-{facts.version}.cdx.json").write_text(bill.bill(facts, built), encoding="utf-8")
+    (folder / checks.bill_name(facts)).write_text(bill.bill(facts, built), encoding="utf-8")
     sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
     (folder / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()), encoding="utf-8")
 

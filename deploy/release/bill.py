@@ -1,7 +1,8 @@
 """The bill of materials: what is in the image, read from the image, in CycloneDX's form.
 
 The one idea: neither a lock nor a build says what was shipped; the layers do. Python distributions are told by their METADATA,
-Debian's packages by dpkg's own status, jars by what Maven wrote into them.
+Debian's packages by dpkg's own status, jars by what Maven wrote into them. What a wheel has linked in (librdkafka in that of
+confluent-kafka) is told as the wheel.
 """
 
 import email.parser
@@ -75,6 +76,16 @@ def _jar(content: bytes) -> Iterator[Component]:
             if re.match(r"META-INF/maven/.*/pom\.properties$", name):
                 told = dict(re.findall(r"^(\w+)=(.*?)\r?$", jar.read(name).decode(), re.MULTILINE))
                 yield _component(PackageURL("maven", told["groupId"], told["artifactId"], told["version"]))
+            elif re.match(r"META-INF/maven/.*/pom\.xml$", name):
+                yield from _shaded(jar.read(name).decode())
+
+
+def _shaded(pom: str) -> Iterator[Component]:
+    """Yield what a jar carries of others: a shaded library leaves no metadata of its own, only its place among the dependencies."""
+    for dependency in re.findall(r"<dependency>(.*?)</dependency>", pom, re.DOTALL):
+        told = dict(re.findall(r"<(\w+)>(.*?)</\1>", dependency))
+        if told.get("scope", "compile") in ("compile", "runtime"):
+            yield _component(PackageURL("maven", told["groupId"], told["artifactId"], told["version"]))
 
 
 def bill(facts: Facts, image: Image) -> str:

@@ -1,5 +1,6 @@
 """Each artefact asked of a program that is not ours."""
 
+import json
 import os
 import subprocess
 import tempfile
@@ -84,6 +85,7 @@ def examine(folder: Path, facts: Facts, programs: Programs) -> Iterator[str]:
     yield from _chart(folder, facts, programs.helm)
     yield from _plugin(folder, facts, programs.kubectl)
     yield _image(folder, facts)
+    yield _bill(folder, facts)
     yield _manifests(folder)
     said = _said(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder)
     yield f"sha256sum --check: {len(said.splitlines())} files"
@@ -129,6 +131,22 @@ def _image(folder: Path, facts: Facts) -> str:
         return f"skopeo inspect: {told['Os']}/{told['Architecture']}, {len(told['Layers'])} layers"
     buildah(["pull", "--quiet", f"oci-archive:{path}:{facts.version}"])
     return "buildah pull: read as an OCI archive (no skopeo here)"
+
+
+def bill_name(facts: Facts) -> str:
+    """Return the name of the bill of materials."""
+    return f"staticgroup-{facts.version}.cdx.json"
+
+
+def _bill(folder: Path, facts: Facts) -> str:
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    text = (folder / bill_name(facts)).read_text(encoding="utf-8")
+    wrong = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+    if wrong is not None:
+        raise ValueError(f"{bill_name(facts)} is no CycloneDX 1.6: {wrong}")
+    return f"CycloneDX 1.6 schema: {len(json.loads(text)['components'])} components, those of operator/requirements.lock among them"
 
 
 def image_name(facts: Facts) -> str:
