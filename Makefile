@@ -99,10 +99,11 @@ bench-pipeline: $(PIPELINE) ## Spark, DuckDB and polars at the same work: make b
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/pipeline/run.py $(BENCH)
 
 .PHONY: full
-full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks
+full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks, pages, release
 	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers connect e2e ground pods
 	$(BIN)/python -m simulator.evidence --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
+	$(MAKE) docs release
 
 ##@ Release
 build/docs-venv/.installed: docs/requirements.lock
