@@ -1,6 +1,6 @@
 """The manifests of a release, as one file that `kubectl apply` takes, held against the chart and a real API server."""
 
-import os
+import functools
 import sys
 from collections.abc import Iterator
 
@@ -16,8 +16,13 @@ from release import facts, manifests
 FACTS = facts.Facts(version=facts.version(), at_s=facts.EARLIEST_S, image="registry.example/sg", base_url="https://example.invalid")
 
 
+@functools.cache
+def files() -> dict[str, bytes]:
+    return manifests.files(FACTS, helm())
+
+
 def objects(name: str) -> list[dict[str, object]]:
-    return [each for each in yaml.safe_load_all(manifests.files(FACTS, helm())[name]) if each]
+    return [each for each in yaml.safe_load_all(files()[name]) if each]
 
 
 def keys(bodies: list[dict[str, object]]) -> set[tuple[object, object]]:
@@ -27,7 +32,7 @@ def keys(bodies: list[dict[str, object]]) -> set[tuple[object, object]]:
 def test_the_file_installs_what_the_chart_installs_with_the_image_of_the_release() -> None:
     chart = list(manifest_generator.plain(render("default")))
     assert keys(objects("install.yaml")) == keys(chart) | {("Namespace", "staticgroup-system")}
-    text = manifests.files(FACTS, helm())["install.yaml"].decode()
+    text = files()["install.yaml"].decode()
     assert text.count(f"registry.example/sg:{facts.version()}") == 2  # the Deployment's, and the agent's in the policy
     assert "localhost/" not in text
 
@@ -48,6 +53,6 @@ def system(kubectl: Kubectl, crds: str) -> Iterator[str]:
 
 @pytest.mark.cluster
 def test_a_real_api_server_takes_every_object_of_the_file(kubectl: Kubectl, system: str) -> None:
-    text = manifests.files(FACTS, os.environ["HELM"])["install.yaml"].decode()
+    text = files()["install.yaml"].decode()
     told = kubectl.must("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=text)
     assert len(told.splitlines()) == len(objects("install.yaml"))
