@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -352,6 +353,18 @@ def test_the_doctor_says_what_only_the_operator_can_tell(monkeypatch: pytest.Mon
     told = json.loads(capsys.readouterr().out)
     assert told["problems"] == 1
     assert "Ask it: kubectl -n staticgroup-system exec deploy/staticgroup-operator -- python -m staticgroup doctor" in told["notChecked"]
+
+
+# the page
+
+
+def test_the_page_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    commands = set(re.findall(r"^    ([a-z-]+) {2,}\w", capsys.readouterr().out, re.MULTILINE))
+    page = (REPOSITORY / "docs" / "guide" / "kubectl-plugin.md").read_text(encoding="utf-8")
+    assert commands == {"status", "explain", "doctor", "confirm", "confirm-gap"}
+    assert {row.split()[0] for row in re.findall(r"^\| `([^`]+)` \| [^`|]*(?:`[^`]*`[^`|]*)*", page, re.MULTILINE)} >= commands
 
 
 # the file
