@@ -56,7 +56,7 @@ def test_how_pods_are_replaced_is_a_choice() -> None:
 
 
 SCRAPE = {
-    "interval": "15s", "scrapeTimeout": "10s", "honorLabels": True,
+    "interval": "15s", "scrapeTimeout": "10s",
     "relabelings": [{"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}],
     "metricRelabelings": [{"action": "drop", "regex": "python_gc_.*", "sourceLabels": ["__name__"]}],
 }  # fmt: skip
@@ -72,7 +72,7 @@ def test_pods_are_scraped_without_a_service() -> None:
 
 
 def test_a_service_is_scraped_with_the_same_options() -> None:
-    options = [f"metrics.serviceMonitor.{key}={value}" for key, value in (("scrapeTimeout", "10s"), ("honorLabels", "true"))]
+    options = [f"metrics.serviceMonitor.{key}={value}" for key, value in (("scrapeTimeout", "10s"),)]
     options += ["metrics.serviceMonitor.relabelings[0].targetLabel=node", "metrics.serviceMonitor.metricRelabelings[0].action=drop"]
     (endpoint,) = the(render("prometheus-operator", *(word for o in options for word in ("--set", o))), "ServiceMonitor")["spec"]["endpoints"]
     assert endpoint == {
@@ -80,7 +80,7 @@ def test_a_service_is_scraped_with_the_same_options() -> None:
         "relabelings": [{"targetLabel": "node"}], "metricRelabelings": [{"action": "drop"}],
     }  # fmt: skip
     (plain,) = the(render("prometheus-operator"), "ServiceMonitor")["spec"]["endpoints"]
-    assert plain.keys() == {"port", "path", "interval"}
+    assert plain == {"port": "http-metrics", "path": "/metrics", "interval": "15s", "honorLabels": True}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ interval: {{ .interval }}
 {{- with .scrapeTimeout }}
 scrapeTimeout: {{ . }}
 {{- end }}
+{{- /* The label `namespace` is that of the StaticGroup; without this Prometheus would call it exported_namespace. */}}
 {{- if .honorLabels }}
 honorLabels: true
 {{- end }}
