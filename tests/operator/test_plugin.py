@@ -136,6 +136,23 @@ def test_a_word_is_given_once_in_the_callers_name(call: Call, kubectl: Kubectl, 
     assert f"it was said before; see who said it: kubectl -n {shop} get podendconfirmations {UID}" in again.stderr
 
 
+def test_a_word_about_a_gap_is_given_for_the_whole_cluster(call: Call, kubectl: Kubectl, shop: str) -> None:
+    listed = call("staticgroup", "confirm-gap", "--list", "-n", shop).stdout.splitlines()
+    (typed,) = (line.split(" --statement ")[0].split() for line in listed if line.startswith("    kubectl staticgroup confirm-gap"))
+    refused = call(*typed[1:], "--statement", "all were terminated", "--as=ann")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "you may not list staticgroups.staticgroup.io in all namespaces" in refused.stderr
+    said = call(*typed[1:], "--statement", "all were terminated")
+    try:
+        assert (said.returncode, said.stderr) == (0, "")
+        (word,) = (w for w in json.loads(kubectl.must("get", "wgc", "-o", "json"))["items"] if w["spec"]["since"] == typed[4])
+        me = json.loads(kubectl.must("auth", "whoami", "-o", "json"))["status"]["userInfo"]["username"]
+        assert (word["spec"]["by"], word["spec"]["statement"]) == (me, "all were terminated")
+        assert f"confirmed by {me}" in call("staticgroup", "confirm-gap", "--list", "-n", shop).stdout
+    finally:
+        kubectl.run("delete", "wgc", "--all")  # nobody else's are left when a test begins
+
+
 def findings(call: Call, *arguments: str) -> dict[str, dict[str, Any]]:
     answer = call("staticgroup", "doctor", "-o", "json", *arguments)
     return {each["check"]: each for each in json.loads(answer.stdout)["findings"]}
