@@ -248,6 +248,18 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+def status_schema(kind: str) -> Schema:
+    """Return the schema of the status that this operator writes.
+
+    Parameters
+    ----------
+    kind: StaticGroup or KafkaConnection.
+    """
+    definition = {names.STATIC_GROUP_KIND: static_group_crd, names.KAFKA_CONNECTION_KIND: kafka_connection_crd}[kind]()
+    status: Schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    return status
+
+
 def to_yaml(*objects: Schema) -> str:
     """Write objects as one YAML file, with a header that names the generator: the same text on every machine."""
     texts = (yaml.dump(each, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True) for each in objects)

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from ...api.ordinals import Ordinals
-from ...api.schema import INT32_MAX
+from ...api.ordinals import INT32_MAX, Ordinals
 
 EVERY_ORDINAL: Final = Ordinals.of(range(INT32_MAX + 1))
 CLOCKS_APART_S: Final = 60.0
