@@ -49,26 +49,27 @@ def lost(before: Any, after: Any, path: str = "") -> Iterator[str]:
 def fits(value: Any, hint: Any) -> bool:
     """True when a value is of the type that its class declares."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint in (Any, object) or isinstance(hint, (str, typing.ForwardRef, typing.TypeVar)):
-        return True
     if origin in (typing.Union, types.UnionType):
         return any(fits(value, each) for each in arguments)
     if origin is typing.Literal:
         return value in arguments
-    if origin in (list, tuple):
+    if origin is list:
         return isinstance(value, list) and all(fits(each, arguments[0]) for each in value)
     if origin is dict:
         return isinstance(value, dict) and all(fits(each, arguments[1]) for each in value.values())
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+    return fits_class(value, hint) if isinstance(hint, type) and hint is not object else True
+
+
+def fits_class(value: Any, hint: type) -> bool:
+    """True when a value is of a class, or what it is written as."""
+    if issubclass(hint, enum.Enum):
         return value in {each.value for each in hint}
     if isinstance(value, dict) and hasattr(hint, "from_json"):  # left as it is by the class around it
         decoded = hint.from_json(value)
         return not any(lost(value, written(decoded))) and not any(misfits(decoded))
-    if hint is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint) if isinstance(hint, type) else True
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    return isinstance(value, hint)
 
 
 def misfits(value: Any, path: str = "") -> Iterator[str]:
