@@ -5,13 +5,16 @@ What counts are the lines that the page lets a newcomer count: those of the brok
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from support.devcluster.progress import say
 from support.quickstart.image import OVERLAY, load
 from support.scene.figures import record
 from support.scene.stage import Stage
@@ -60,12 +63,19 @@ class Newcomer:
 
 
 @pytest.fixture
-def newcomer(installed: Stage) -> Iterator[Newcomer]:
+def newcomer(request: pytest.FixtureRequest, installed: Stage) -> Iterator[Newcomer]:
     load(installed.cluster)
     began_s = time.monotonic()
-    yield Newcomer(installed)
+    somebody = Newcomer(installed)
+    yield somebody
+    record("quickstart, from apply to scaled down", seconds=round(time.monotonic() - began_s, 1))
+    if request.session.testsfailed:
+        say(json.dumps(somebody.static_group().get("status"), indent=1))
+        say(somebody.kubectl("get", "pods", "-o", "wide"))
+        for pod in ("kafka-0", "orders-0", "orders-1", "orders-2"):
+            with suppress(RuntimeError):
+                say(f"== {pod}\n{somebody.kubectl('logs', pod, '--tail=60')}")
     installed.kubectl("delete", "-k", str(OVERLAY), "--ignore-not-found", "--timeout=60s")
-    record("quickstart, from apply to nothing", seconds=round(time.monotonic() - began_s, 1))
 
 
 def test_quickstart_from_apply_to_a_quiet_roll_and_a_scale_down(newcomer: Newcomer) -> None:

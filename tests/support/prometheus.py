@@ -127,7 +127,7 @@ class Prometheus:
 
 @contextmanager
 def running(folder: Path, job: Mapping[str, Any], rules: Sequence[Path] = ()) -> Iterator[Prometheus]:
-    """Run a Prometheus that scrapes one job, and evaluates rules, ten times a second.
+    """Run a Prometheus that scrapes one job five times a second and evaluates rules twice as often.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def running(folder: Path, job: Mapping[str, Any], rules: Sequence[Path] = ()) ->
         When it ends or does not answer within 30 s, with what it said.
     """
     configuration = {
-        "global": {"scrape_interval": "100ms", "scrape_timeout": "100ms", "evaluation_interval": "100ms"},
+        "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms", "evaluation_interval": "100ms"},
         "rule_files": [str(path) for path in rules],
         "scrape_configs": [dict(job)],
     }
