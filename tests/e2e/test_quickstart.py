@@ -127,7 +127,7 @@ def test_quickstart_from_apply_to_a_quiet_roll_and_a_scale_down(newcomer: Newcom
     newcomer.kubectl("scale", f"statefulset/{NAME}", "--replicas=2")
     until(lambda: newcomer.is_well(2), deadline_s=60, what="the departed member is removed")
     removed_s = time.monotonic() - began_s
-    assert newcomer.condition("RemovalSettled") == "Removed"
+    until(lambda: newcomer.condition("RemovalSettled") == "Removed", deadline_s=30, what="the removal is seen to last")
     assert newcomer.rebalances() == before + 1
     assert any("staticgroup " in line and f"{NAME}-2" in line for line in newcomer.broker_log())
     record(
