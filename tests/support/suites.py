@@ -200,7 +200,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="resources and chart",
             command=with_cluster(RESOURCES_CLUSTER, *pytest("tests/operator", "--timeout=300")),
-            budget_s=150,
+            budget_s=190,
             one_core=True,
         ),
         Suite(
