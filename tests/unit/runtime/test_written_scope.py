@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from staticgroup.api.resources.status import Writer
 from staticgroup.core.evidence.spans import GapWord
 from staticgroup.runtime.stores import Stores
 
@@ -130,8 +131,21 @@ async def test_gap_of_the_watch_in_between_makes_every_name_blind() -> None:
     create_again(world)
     await world.settled(2)
     assert (world.scope, blind(world)) == (SCOPE, "0-2147483647")
+    assert world.status.continuity is not None
+    assert [s.reason for s in world.status.continuity.blind] == ["ScopeWritten"]
     await departs(world)
     assert left(world) == []
+
+
+async def test_gap_before_the_first_round_is_one_over_which_nobody_knows_how_pods_came_to_their_ids() -> None:
+    """Nobody injected meanwhile, and nobody looked, so the rules about names say nothing."""
+    world = await sworn()
+    world.delete_group()
+    create_again(world)
+    assert await world.reconciler.memories.of(KEY, world.stores.groups[KEY]) is not None
+    gap(world)
+    await world.settled(2)
+    assert blind(world) == "0-2147483647"
 
 
 async def test_gap_that_hid_a_process_of_before_removes_nobody() -> None:
@@ -171,6 +185,20 @@ async def test_replica_that_was_a_standby_in_between_knows_nothing_of_before() -
     create_again(world)
     await world.settled(2)
     assert blind(world) == "0-2147483647"
+
+
+async def test_replica_that_finds_words_of_a_later_holder_leaves_nothing_behind() -> None:
+    world = await sworn()
+    world.holding = Writer(lease_uid="lease", lease_transitions=1)
+    world.is_lease_ours = False
+    memory = world.reconciler.memories.known(KEY)
+    assert memory is not None
+    memory.is_unsure = True
+    world.kube.objects["staticgroups", *KEY]["status"]["writer"] = {"leaseUid": "lease", "leaseTransitions": 2}
+    await world.round()
+    world.delete_group()
+    create_again(world)
+    assert world.reconciler.memories.estates.inherit(world.stores.groups[KEY]) is None
 
 
 async def test_suspect_of_nobody_that_was_forgotten_in_between_makes_every_name_blind() -> None:
@@ -260,9 +288,11 @@ async def test_another_scope_than_ids_were_issued_with_is_refused() -> None:
     assert f"spec.identity.scope is {SCOPE}" in message
 
 
-async def test_status_that_was_lost_is_ignorance_since_ever_where_the_scope_was_written() -> None:
+@pytest.mark.parametrize("part", ["", "continuity"])
+async def test_status_that_was_lost_is_ignorance_since_ever_where_the_scope_was_written(part: str) -> None:
     world = await sworn()
-    del world.kube.objects["staticgroups", *KEY]["status"]
+    body = world.kube.objects["staticgroups", *KEY]
+    body["status"] = {k: v for k, v in body["status"].items() if part and k != part}
     world.restart(epoch="epoch-2")
     world.declare(static_group(**WRITTEN))
     await world.settled(2)
