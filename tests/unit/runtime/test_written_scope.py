@@ -243,7 +243,7 @@ async def test_what_was_left_is_inherited_once() -> None:
         assert blind(world) == expected
         del world.kube.objects["staticgroups", *KEY]
         world.stores.drop_group(KEY, uid)
-        del world.reconciler.memories._by_key[KEY]  # noqa: SLF001 - as if it had left nothing
+        del world.reconciler.memories._by_key[KEY]
 
 
 async def test_spans_that_were_open_stay_open() -> None:
