@@ -16,12 +16,20 @@ from ..faults.heirs import find_again, lose_pod
 from ..faults.people import create_group_again
 from ..faults.registry import attempt, wait_for
 from ..kubernetes.objects import STATIC_GROUPS, merged
+from ..world.teams import Team
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
 
+APPLIED_AGAIN: Final = "applies again"
 KEPT_SHARE: Final = 0.3
 """Of the teams whose ids have a scope."""
 ISSUED_WITHIN_S: Final = 60.0
 HEALED_AFTER_S: Final = (60.0, 200.0)
+
+
+def repository_source(team: Team, seed: int) -> Random | None:
+    """Return the source of what happens to a team's repository; None where it keeps none."""
+    source = Random(f"repository/{seed}")
+    return source if team.is_scoped and source.random() < KEPT_SHARE else None
 
 
 class Repository:
@@ -35,7 +43,6 @@ class Repository:
     def __init__(self, world: World, rng: Random) -> None:
         self._world = world
         self._rng = rng
-        self.is_kept = world.team.is_scoped and rng.random() < KEPT_SHARE
 
     async def follow(self) -> None:
         """Write the scope down, then let the StaticGroup be deleted and applied again, now and then."""
@@ -57,7 +64,7 @@ class Repository:
         world, rng = self._world, self._rng
         if world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) is None:
             return
-        world.trace.add(world.loop.time(), "user", "applies again")
+        world.trace.add(world.loop.time(), "user", APPLIED_AGAIN)
         attempt(lambda: world.users.delete_group(NAMESPACE, GROUP))
         if rng.random() < 0.4:
             for operator in list(world.living):
