@@ -26,10 +26,10 @@ ISSUED_WITHIN_S: Final = 60.0
 HEALED_AFTER_S: Final = (60.0, 200.0)
 
 
-def repository_source(team: Team, seed: int) -> Random | None:
+def repository_source(team: Team | None, seed: object) -> Random | None:
     """Return the source of what happens to a team's repository; None where it keeps none."""
     source = Random(f"repository/{seed}")
-    return source if team.is_scoped and source.random() < KEPT_SHARE else None
+    return source if team is not None and team.is_scoped and source.random() < KEPT_SHARE else None
 
 
 class Repository:
