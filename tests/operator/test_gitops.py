@@ -94,7 +94,9 @@ def assert_no_difference(kubectl: Kubectl, body: Json, manager: str, before: Jso
     shown = kubectl.run("diff", "--server-side", f"--field-manager={manager}", "-f", "-", stdin=json.dumps(body))
     assert (shown.returncode, shown.stdout) == (0, ""), shown.stderr
     again = apply(kubectl, body, manager)
-    for number in ("resourceVersion", "generation"):
+    # A 1.36.3 server stores a ValidatingAdmissionPolicy anew although neither the dry run nor kubectl finds a difference.
+    numbers = ("generation",) if body["kind"] == "ValidatingAdmissionPolicy" else ("generation", "resourceVersion")
+    for number in numbers:
         assert again["metadata"].get(number) == before["metadata"].get(number)
 
 
