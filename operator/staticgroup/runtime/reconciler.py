@@ -112,6 +112,7 @@ class Reconciler:
         memory = await self.memories.of(key, group)
         if memory is None:
             return Result(failed=True)
+        memory.spec = group.spec
         if group.spec.suspend:
             return await self._report_suspended(key, group, memory)
         return await self._round(key, group, memory, started_s)

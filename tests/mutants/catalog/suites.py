@@ -17,6 +17,7 @@ EARLIER_TEMPLATES = (
 )
 COLLISIONS = ("tests/unit/runtime/test_shared_workload.py",)
 SUFFIXES = ("tests/unit/core/test_suffixes.py",)
+WRITTEN_SCOPE = ("tests/unit/runtime/test_written_scope.py",)
 HISTORIES = (
     "tests/unit/core/test_continuity.py",
     "tests/unit/runtime/test_gaps.py",

@@ -42,10 +42,15 @@ OF_A_FULL_LEDGER = (
     "this is about pods that were seen and found no room in status.ledger: it says that every pod has ended which could hold an id of "
     "the StaticGroup in that time and is not in its ledger"
 )
+OF_A_WRITTEN_SCOPE = (
+    "this is about ids that may be older than their StaticGroup, whose spec.identity.scope was written: it says that every process has "
+    "ended that ever got an id with this scope and is not in a pod that is here, in this cluster or another"
+)
 TELLS_MORE = {
     SpanReason.RESTORED: BEYOND_THE_TIMES,
     SpanReason.MEMORY_LOST: BEYOND_THE_TIMES,
     SpanReason.LEDGER_FULL: OF_A_FULL_LEDGER,
+    SpanReason.SCOPE_WRITTEN: OF_A_WRITTEN_SCOPE,
 }
 NAMED_MAX = 3
 """Pods that a line names of those that fill a ledger."""
@@ -71,6 +76,11 @@ class OpenSpan:
     def is_full(self) -> bool:
         """True for what a ledger has no room for: it ends when there is room, and is about one StaticGroup."""
         return self.span.reason == SpanReason.LEDGER_FULL
+
+    @property
+    def has_own_word(self) -> bool:
+        """True for a time that is not put together with others: about one StaticGroup, and longer than what is known of a gap."""
+        return self.is_full or self.span.reason == SpanReason.SCOPE_WRITTEN
 
     def __str__(self) -> str:
         return f"{self.group}: ordinals {self.span.ordinals.words} ({self.span.reason})"
@@ -146,15 +156,15 @@ def covers(spans: Iterable[OpenSpan], now_s: float) -> tuple[Cover, ...]:
 
     Notes
     -----
-    What a ledger had no room for has a word of its own: it may last for days, and nobody should have to know of all machines
-    of such a time to close another StaticGroup's gap.
+    What a ledger had no room for has a word of its own, and so has what is older than a StaticGroup: it may last for days, and
+    nobody should have to know of all machines of such a time to close another StaticGroup's gap.
     """
     over = sorted((s for s in spans if is_over(s, now_s)), key=lambda s: (s.span.since_s, s.span.until_s, s.group))
-    joined = _joined(s for s in over if not s.is_full)
+    joined = _joined(s for s in over if not s.has_own_word)
     apart = [
         replace(c, spans=(*c.spans, *(s for s in over if s not in c.spans and s.span.since_s >= c.since_s and s.span.until_s <= c.until_s)))
         for s in over
-        if s.is_full
+        if s.has_own_word
         for c in _joined([s])
     ]
     return tuple(sorted((*joined, *apart), key=lambda c: (c.since_s, c.until_s)))

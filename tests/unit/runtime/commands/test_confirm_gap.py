@@ -105,6 +105,16 @@ async def test_ledger_that_was_full_has_its_own_command_and_meaning(
     assert command(0, 5) in lines
 
 
+async def test_what_is_older_than_a_staticgroup_has_its_own_command_and_meaning(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It began at any time, so it would be put together with every gap there is."""
+    put(server, span(-9, 9, f"0-{REST}", "ScopeWritten"), namespace="market")
+    lines = await listed(capsys)
+    assert {f"  {gaps.OF_A_WRITTEN_SCOPE}", command(-9, 9)} <= set(lines)
+    assert command(0, 5) in lines
+
+
 async def test_list_of_a_namespace_is_of_that_alone(server: FakeApiServer, capsys: pytest.CaptureFixture[str]) -> None:
     put(server, span(20, 21), namespace="market")
     assert command(0, 5) not in await listed(capsys, "market")
