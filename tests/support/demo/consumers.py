@@ -137,6 +137,12 @@ class Consumers(Reading):
         container["volumeMounts"] = [{"name": "state", "mountPath": _STATE, "subPathExpr": "$(POD_NAME)"}]
         return made
 
+    def restored(self, group: DemoGroup, since_ms: int) -> int | None:
+        """Return how many records were read again for the states of a group that has some."""
+        if group.name not in self.state_pair:
+            return None
+        return sum(int(x["records"]) for x in group.lines() if x["kind"] == "restored" and x["at_ms"] >= since_ms)
+
     def interruptions(self, group: DemoGroup, since_ms: int) -> tuple[int, float | None]:
         """Return how often running consumers were without any partitions, and for how long in sum."""
         found = group.interruptions(since_ms)
