@@ -52,6 +52,7 @@ GROUPS: dict[str, Json] = {
     "provided": {"spec": {"role": "Connect"}},
     "debezium": {"spec": {"role": "Connect"}, "identity": {"agent": "Inject", "preset": "Debezium"}},
     "debezium-own": {"spec": {"role": "Connect"}, "identity": {"preset": "Debezium"}},
+    "debezium-ordinal": {"spec": {"role": "Connect"}, "identity": {"preset": "Debezium"}, "template": TEMPLATES[1]},
 }
 ENV: tuple[Json, ...] = (
     {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "mine"},
