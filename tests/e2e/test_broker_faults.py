@@ -132,6 +132,7 @@ def kill_coordinator_at_removal(play: Play, brokers: Brokers) -> tuple[str, bool
     return member_id, is_back, killed_at_ms - removed[0].at_ms
 
 
+@pytest.mark.long
 def test_removal_that_a_dying_coordinator_forgot_is_done_again(
     new_play: Callable[..., Play], three_brokers: Brokers
 ) -> None:

@@ -142,6 +142,7 @@ def two_active(reinstalled: Stage) -> Iterator[Stage]:
     reinstalled.kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=90s")
 
 
+@pytest.mark.long
 def test_two_operators_without_a_lease_do_no_harm(new_play: Callable[..., Play], two_active: Stage) -> None:
     names = [p["metadata"]["name"] for p in two_active.operator_pods()]
     until(lambda: all("lease acquired" in two_active.kubectl("logs", "-n", SYSTEM, n) for n in names),

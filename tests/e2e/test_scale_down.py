@@ -79,7 +79,7 @@ def judge(title: str, session_s: int, found: list[Departure], table: ProcessTabl
     ("policy", "protocol", "start", "end", "rounds"),
     [
         ("Parallel", "classic", 12, 2, by_length(short=2, long=4)),
-        ("OrderedReady", "classic", 7, 2, by_length(short=1, long=2)),
+        pytest.param("OrderedReady", "classic", 7, 2, 2, marks=pytest.mark.long),
         ("Parallel", "consumer", 12, 2, 1),
     ],
     ids=["parallel", "ordered", "kip-848"],
@@ -116,6 +116,7 @@ def all_ready(game: Play, count: int) -> bool:
     return len(shown) == count and all(c["status"] == "True" for c in shown)
 
 
+@pytest.mark.long
 def test_flapping_scale_removes_the_dead_and_only_them(new_play: NewPlay) -> None:
     """4 → 2 → 4, turned round at every moment of a departure and of a return; in the long form at every combination."""
     game = new_play()

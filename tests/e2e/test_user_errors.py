@@ -199,6 +199,7 @@ def test_mistakes_in_the_objects_are_named_and_are_over_when_corrected(
            all_corrected_s=round(time.monotonic() - corrected_s, 1))  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("never_restarted")
 def test_session_beyond_the_brokers_bounds_is_named_with_the_setting_to_change(new_play: Callable[..., Play]) -> None:
     """Classic: below group.min.session.timeout.ms (6 s). KIP-848: a slow restart outlasts the group's 45 s."""

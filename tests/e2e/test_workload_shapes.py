@@ -83,6 +83,7 @@ def template(note: str) -> dict[str, Any]:
     return {"template": {"metadata": {"annotations": {"test/note": note}}}}
 
 
+@pytest.mark.long
 def test_ids_follow_a_range_of_ordinals_that_moves(new_play: NewPlay) -> None:
     """KEP-3335: `ordinals.start` 5, Parallel; the range shrinks at its end, then moves up by one."""
     game = new_play()

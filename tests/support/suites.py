@@ -186,7 +186,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             command=pytest(
                 "tests/e2e",
                 "--timeout=900",
-                "--durations=12",
+                "--durations=40",
                 *(
                     f"--ignore=tests/e2e/{f}.py"
                     for f in ("test_kafka_gateway", "test_journal", "test_brokers", "test_ground", "test_install")

@@ -19,17 +19,17 @@ import org.apache.kafka.streams.state.Stores;
  * Counts the records of its partition in a store that outlives the process, each offset once.
  *
  * <p>The store keeps how many records were counted and which offset comes next. For a topic that is read from its beginning
- * the two are equal as long as no record is missed and no state is lost; records that are read again change neither.
+ * the two are equal as long as no record is missed and no state is lost; records that are read again change neither. Both are
+ * in one entry, so no crash comes between them, neither here nor in the changelog.
  */
 final class Counting implements Processor<byte[], byte[], Void, Void> {
     static final String STORE = "counts";
-    private static final String COUNT = "count";
-    private static final String NEXT = "next";
+    private static final String KEPT = "kept";
     private static final boolean REPORTS_TIMES = "true".equalsIgnoreCase(System.getenv("REPORT_TIMES"));
     private static final Map<Integer, List<Long>> CHANGED = new ConcurrentHashMap<>();
 
     private ProcessorContext<Void, Void> context;
-    private KeyValueStore<String, Long> store;
+    private KeyValueStore<String, String> store;
     private int partition;
     private long count;
     private long next;
@@ -45,7 +45,7 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
             @Override
             public Set<StoreBuilder<?>> stores() {
                 return Set.of(Stores.keyValueStoreBuilder(
-                        Stores.persistentKeyValueStore(STORE), Serdes.String(), Serdes.Long()));
+                        Stores.persistentKeyValueStore(STORE), Serdes.String(), Serdes.String()));
             }
         };
     }
@@ -67,8 +67,10 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
         context = given;
         store = context.getStateStore(STORE);
         partition = context.taskId().partition();
-        count = kept(COUNT);
-        next = kept(NEXT);
+        String kept = store.get(KEPT);
+        String[] numbers = (kept == null ? "0 0" : kept).split(" ");
+        count = Long.parseLong(numbers[0]);
+        next = Long.parseLong(numbers[1]);
         Lines.tell("opened", "partition", partition, "count", count, "next", next);
     }
 
@@ -83,13 +85,7 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
         }
         count += 1;
         next = offset + 1;
-        store.put(COUNT, count);
-        store.put(NEXT, next);
+        store.put(KEPT, count + " " + next);
         CHANGED.put(partition, List.of(count, next));
-    }
-
-    private long kept(String name) {
-        Long value = store.get(name);
-        return value == null ? 0 : value;
     }
 }
