@@ -38,6 +38,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run the operator", description="Run the operator until SIGTERM.")
     run.set_defaults(command=_run)
+    webhook = commands.add_parser(
+        "webhook",
+        help="give new pods their ids where the API server serves no admission policy",
+        description="Answer API servers about pods that are being created, until SIGTERM.",
+    )
+    webhook.set_defaults(command=_webhook)
     plan = commands.add_parser(
         "plan",
         help="plan from a file",
@@ -133,6 +139,13 @@ def _settings() -> Settings:
 
     environment = {"STATICGROUP_IDENTITY": default_identity(), **os.environ}
     return from_environment(environment)
+
+
+def _webhook(_: argparse.Namespace) -> int:
+    from .runtime.webhook.process import from_environment as webhook_settings
+    from .runtime.webhook.process import run
+
+    return asyncio.run(run(webhook_settings(os.environ)))
 
 
 def _run(_: argparse.Namespace) -> int:

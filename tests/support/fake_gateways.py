@@ -313,6 +313,10 @@ class FakeKube(Hooks):
         """Say that the policy is installed."""
         return True
 
+    async def has_webhook(self, name: str) -> bool | KubeProblem:
+        """Say that the webhook is not installed."""
+        return False
+
     async def served_schema(self, kind: str) -> Json | KubeProblem | None:
         """Publish no schema."""
         return None

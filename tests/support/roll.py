@@ -174,11 +174,11 @@ class Roll:
             connections=Connections(kube=self.kube, stores=self.stores, monotonic_s=self.loop.time),
             memories=memories,
             histories=Histories(
-                kube=self.kube, pods=self.pods, policy_served=lambda: True, words=tuple, now_s=self.loop.time,
+                kube=self.kube, pods=self.pods, policy_served=lambda: True, webhook_served=lambda: False, words=tuple, now_s=self.loop.time,
                 monotonic_s=self.loop.time,
             ),
             narrator=Narrator(kube=self.kube, metrics=metrics), metrics=metrics,
-            cluster_uid="cluster", may_write=may_write, policy_served=lambda: True,
+            cluster_uid="cluster", may_write=may_write, policy_served=lambda: True, webhook_served=lambda: False,
             now_s=self.loop.time, monotonic_s=self.loop.time,
         )
 

@@ -15,7 +15,7 @@ from typing import Final
 from . import names
 from .identifiers import SuffixStyle
 from .resources.durable import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod, InjectedWorker
-from .resources.identity import IMPLIED_SUFFIXES, AgentSource, EnvEntry, Identity, Preset
+from .resources.identity import IMPLIED_SUFFIXES, AgentSource, EnvEntry, Identity, InjectionMethod, Preset
 from .resources.staticgroup import StaticGroupSpec
 from .roles import RoleChoice
 
@@ -121,6 +121,26 @@ def env_entries(identity: Identity) -> tuple[EnvEntry, ...]:
 def env_suffixes(identity: Identity) -> tuple[str, ...]:
     """List the suffixes of a pod's consumers, for `IdScheme`; `("",)` for the usual single consumer."""
     return tuple(entry.suffix for entry in env_entries(identity))
+
+
+def injector(wish: InjectionMethod, *, policy_served: bool, webhook_served: bool) -> InjectedMethod:
+    """Return what injects the ids that a spec asks for, None where nothing does.
+
+    Parameters
+    ----------
+    wish: `spec.identity.method`.
+    policy_served: the API server serves MutatingAdmissionPolicy v1, and ours is installed (KEP-3962, Kubernetes 1.36).
+    webhook_served: our MutatingWebhookConfiguration is installed and trusts the operator's certificate.
+
+    Notes
+    -----
+    Auto prefers the policy, which is in the API server and so there whenever a pod is created.
+    """
+    if policy_served and wish in (InjectionMethod.AUTO, InjectionMethod.POLICY):
+        return InjectedMethod.POLICY
+    if webhook_served and wish in (InjectionMethod.AUTO, InjectionMethod.WEBHOOK):
+        return InjectedMethod.WEBHOOK
+    return InjectedMethod.NONE
 
 
 def suffix_follows_preset(identity: Identity, before: bool | None) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, TooManyIdsError
-from ..api.resources.identity import InjectionMethod
+from ..api.resources.durable import InjectedMethod
 from ..api.resources.staticgroup import CrashRelease, StaticGroupSpec
 from .connect import ConnectLoad, load_of, work_after
 from .evidence.chain import ChainVerdict, Incarnation
@@ -188,7 +188,7 @@ def _silenced(before: History, history: History) -> History:
     """
     if before.injected is None:
         return before
-    silent = replace(before.injected, method=InjectionMethod.NONE.value)
+    silent = replace(before.injected, method=InjectedMethod.NONE.value)
     return replace(before, injected=silent, continuity=history.continuity)
 
 

@@ -82,6 +82,7 @@ class Snapshot:
     prior_claims: why an id that the next pods would get is that of another one of them, each as a sentence without a full stop.
     collisions: what other StaticGroups would write into the same pods too.
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
+    webhook_served: our MutatingWebhookConfiguration is installed and trusts the operator's certificate.
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
     """
 
@@ -110,6 +111,7 @@ class Snapshot:
     prior_claims: tuple[str, ...] = ()
     collisions: tuple[Collision, ...] = ()
     policy_served: bool = True
+    webhook_served: bool = False
     advice: Advice | None = None
 
 

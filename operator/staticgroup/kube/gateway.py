@@ -32,6 +32,7 @@ from .transport import (
     ACCESS_REVIEWS,
     APPLY_PATCH,
     MUTATING_POLICIES,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     PODS,
     SECRETS,
@@ -100,6 +101,9 @@ class KubeGateway(Protocol):
 
     async def has_policy(self, name: str) -> bool | KubeProblem:
         """True when a MutatingAdmissionPolicy of that name is served and installed."""
+
+    async def has_webhook(self, name: str) -> bool | KubeProblem:
+        """True when a MutatingWebhookConfiguration of that name is installed and says which authorities to trust."""
 
     async def served_schema(self, kind: str) -> Json | KubeProblem | None:
         """Read the schema that the API server publishes of one of our kinds; None when it serves none."""
@@ -248,6 +252,19 @@ class AioKubeGateway:
         if isinstance(answer, KubeProblem):
             return False if answer.kind is KubeProblemKind.NOT_FOUND else answer
         return True
+
+    async def has_webhook(self, name: str) -> bool | KubeProblem:
+        """True when a MutatingWebhookConfiguration of that name is installed and says which authorities to trust.
+
+        Notes
+        -----
+        API servers trust their own authorities where it says none, and those did not sign the webhook's certificate.
+        """
+        answer = await self._transport.call("get", MUTATING_WEBHOOKS, name=name)
+        if isinstance(answer, KubeProblem):
+            return False if answer.kind is KubeProblemKind.NOT_FOUND else answer
+        clients = [w.get("clientConfig") or {} for w in answer.get("webhooks") or ()]
+        return bool(clients) and all(c.get("caBundle") for c in clients)
 
     async def served_schema(self, kind: str) -> Json | KubeProblem | None:
         """Read the schema that the API server publishes of one of our kinds; None when it serves none.

@@ -75,6 +75,7 @@ STATEFULSETS: Final = Resource(group="apps", version="v1", plural="statefulsets"
 LEASES: Final = Resource(group="coordination.k8s.io", version="v1", plural="leases")
 EVENTS: Final = Resource(group="events.k8s.io", version="v1", plural="events")
 MUTATING_POLICIES: Final = Resource(group="admissionregistration.k8s.io", version="v1", plural="mutatingadmissionpolicies")
+MUTATING_WEBHOOKS: Final = Resource(group="admissionregistration.k8s.io", version="v1", plural="mutatingwebhookconfigurations")
 ACCESS_REVIEWS: Final = Resource(group="authorization.k8s.io", version="v1", plural="selfsubjectaccessreviews")
 SELF_REVIEWS: Final = Resource(group="authentication.k8s.io", version="v1", plural="selfsubjectreviews")
 

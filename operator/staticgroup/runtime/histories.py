@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ..api import names
-from ..api.injection import follows_annotation, identity_of
+from ..api.injection import follows_annotation, identity_of, injector
 from ..api.resources.durable import InjectedMethod
-from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation, IncarnationState
@@ -75,7 +74,7 @@ class Histories:
 
     Parameters
     ----------
-    policy_served: the admission policy that injects ids is in force.
+    policy_served, webhook_served: the admission policy, the webhook that injects ids is in force.
     words: what people have said about gaps.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     """
@@ -83,6 +82,7 @@ class Histories:
     kube: KubeGateway
     pods: PodStore
     policy_served: Callable[[], bool]
+    webhook_served: Callable[[], bool]
     words: Callable[[], tuple[GapWord, ...]]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
@@ -258,11 +258,14 @@ class Histories:
         if spec.identity.exclusive:
             return False
         is_acting = spec.mode is Mode.MANAGE and not spec.suspend
-        if not is_acting or spec.identity.method is InjectionMethod.NONE or not self.policy_served():
+        chosen = injector(
+            spec.identity.method, policy_served=self.policy_served(), webhook_served=self.webhook_served()
+        )
+        if not is_acting or chosen is InjectedMethod.NONE:
             return True
-        # What was decided is in force once it is written; until then the policy reads what the API server has.
+        # What was decided is in force once it is written; until then the injection reads what the API server has.
         in_force = [(i.method, i.id_template) for i in (history.injected, injected) if i is not None]
-        if any(method != InjectedMethod.POLICY or follows_annotation(identity_of(spec), t) for method, t in in_force):
+        if any(method == InjectedMethod.NONE or follows_annotation(identity_of(spec), t) for method, t in in_force):
             return True
         pods = self.pods.of_workload(group.metadata.namespace, spec.workload_ref.name)
         return bool(keep_ids_in_copies(spec, history, (p for p in pods if p.object_present)))

@@ -58,6 +58,7 @@ class Observer:
     ledgers: Ledgers
     cluster_uid: str
     policy_served: Callable[[], bool]
+    webhook_served: Callable[[], bool]
     note_problem: Callable[[Key, KafkaProblem], None]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
@@ -108,6 +109,7 @@ class Observer:
             prior_claims=self.stores.claims((namespace, name)),
             collisions=self.stores.collisions((namespace, name)),
             policy_served=self.policy_served(),
+            webhook_served=self.webhook_served(),
             advice=self._advice(connection_key, spec),
         )
         seen, intent = self._with_chains(group, spec, memory, seen, {})
@@ -133,6 +135,7 @@ class Observer:
             prior_claims=self.stores.claims((namespace, name)),
             collisions=self.stores.collisions((namespace, name)),
             policy_served=self.policy_served(),
+            webhook_served=self.webhook_served(),
         )
 
     def _with_chains(

@@ -100,8 +100,8 @@ class Operator:
         self.connection_streams = self._streams(transport, KAFKA_CONNECTIONS, self.listener.kafka_connection_changed)
         self.workload_streams = self._streams(transport, STATEFULSETS, self.listener.stateful_set_changed)
         self.lease = self._active_lease(transport)
-        self.policy_served = False
-        self._policy_known = asyncio.Event()
+        self.policy_served = self.webhook_served = False
+        self._injection_known = asyncio.Event()
         self.reached = asyncio.Event()
         """Set once the API server has answered."""
         self.is_active = False
@@ -244,6 +244,7 @@ class Operator:
                 kube=self.kube,
                 pods=self.pods,
                 policy_served=lambda: self.policy_served,
+                webhook_served=lambda: self.webhook_served,
                 words=lambda: self.words.gap_words,
                 now_s=self.sources.now_s,
                 monotonic_s=self.sources.monotonic_s,
@@ -253,6 +254,7 @@ class Operator:
             may_write=self._may_write,
             cluster_uid="",
             policy_served=lambda: self.policy_served,
+            webhook_served=lambda: self.webhook_served,
             now_s=self.sources.now_s,
             monotonic_s=self.sources.monotonic_s,
             force_observe=self.settings.force_observe,
@@ -282,8 +284,8 @@ class Operator:
                 tasks.create_task(self.nodes.run(), name="nodes")
                 await self.nodes.wait_listed()
                 tasks.create_task(self.pods.run(resume, restored=self.lease.restored), name="pods")
-                tasks.create_task(self._follow_policy(), name="policy")
-                await self._policy_known.wait()
+                tasks.create_task(self._follow_injection(), name="injection")
+                await self._injection_known.wait()
                 await self.pods.wait_anchored()
                 tasks.create_task(self.words.follow(), name="confirmations")
                 tasks.create_task(
@@ -376,6 +378,7 @@ class Operator:
     async def watching(self) -> AsyncIterator[None]:
         """Have the pod watch anchored meanwhile, without rounds and without the Lease, for an inquiry."""
         self.policy_served = await self.kube.has_policy(self.settings.policy_name) is True
+        self.webhook_served = await self.kube.has_webhook(self.settings.webhook_name) is True
         resume = await self.lease.read_continuity()
         parts = [asyncio.create_task(s.run(), name=s.name) for s in (*self.connection_streams, *self.group_streams)]
         parts.append(asyncio.create_task(self.nodes.run(), name="nodes"))
@@ -407,23 +410,25 @@ class Operator:
             self.pods.merge(ledger_from(key[0], group.status, group.metadata.uid, timeline=self.pods.timeline))
         await self.words.read()
 
-    async def _follow_policy(self) -> None:
-        """Keep asking whether the injection policy is served; a cluster upgrade turns it on."""
-        told = ""
+    async def _follow_injection(self) -> None:
+        """Keep asking whether the injection policy and the webhook are there; a cluster upgrade, or an installation, turns them on."""
+        told: dict[str, str] = {}
         while True:
-            served = await self.kube.has_policy(self.settings.policy_name)
-            if isinstance(served, KubeProblem):
-                if served.message != told and not self.outage.is_on:
-                    log.warning("injection policy cannot be read", extra={"problem": served.message})
-                    told = served.message
-                if served.kind is KubeProblemKind.FORBIDDEN:
-                    self._policy_known.set()
-            elif served != self.policy_served:
-                self.policy_served = served
+            before = (self.policy_served, self.webhook_served)
+            policy = await self.kube.has_policy(self.settings.policy_name)
+            webhook = await self.kube.has_webhook(self.settings.webhook_name)
+            self.policy_served = self.policy_served if isinstance(policy, KubeProblem) else policy
+            self.webhook_served = self.webhook_served if isinstance(webhook, KubeProblem) else webhook
+            problems = {what: p for what, p in (("policy", policy), ("webhook", webhook)) if isinstance(p, KubeProblem)}
+            for what, problem in problems.items():
+                if problem.message != told.get(what) and not self.outage.is_on:
+                    log.warning("injection %s cannot be read", what, extra={"problem": problem.message})
+                    told[what] = problem.message
+            if (self.policy_served, self.webhook_served) != before:
                 self.listener.look_at_all_groups()
-            if not isinstance(served, KubeProblem):
-                self._policy_known.set()
-            await asyncio.sleep(POLICY_CHECK_S if self.policy_served else STARTUP_RETRY_S)
+            if all(problem.kind is KubeProblemKind.FORBIDDEN for problem in problems.values()):
+                self._injection_known.set()
+            await asyncio.sleep(POLICY_CHECK_S if self.policy_served or self.webhook_served else STARTUP_RETRY_S)
 
     # probes ---------------------------------------------------------------------------------------------------
 

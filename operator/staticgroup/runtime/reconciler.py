@@ -76,6 +76,7 @@ class Reconciler:
     cluster_uid: str
     may_write: Callable[[], bool]
     policy_served: Callable[[], bool]
+    webhook_served: Callable[[], bool]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     force_observe: bool = False
@@ -205,6 +206,7 @@ class Reconciler:
             ledgers=self.ledgers,
             cluster_uid=self.cluster_uid,
             policy_served=self.policy_served,
+            webhook_served=self.webhook_served,
             note_problem=self._note_problem,
             now_s=self.now_s,
             monotonic_s=self.monotonic_s,

@@ -325,7 +325,7 @@ def _rank(group: StaticGroup, wanted: Iterable[IdScheme]) -> tuple[int, float, s
     injected = group.status.injected if group.status is not None else None
     ids = (injected.id_template, {i.suffix for i in injected.ids}) if injected is not None else None
     is_as_asked = ids == (_template(group), set(env_suffixes(identity_of(spec))))
-    in_force = injected.id_template if injected is not None and injected.method is InjectedMethod.POLICY else None
+    in_force = injected.id_template if injected is not None and injected.method is not InjectedMethod.NONE else None
     if in_force is not None and (is_as_asked or share_an_id(wanted, _made_of(group, (in_force,)))):
         place = 0
     elif not is_as_asked:

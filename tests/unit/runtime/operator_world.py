@@ -71,6 +71,7 @@ class OperatorWorld:
         self.is_lease_ours = True
         self.holding: Writer | None = None
         self.is_policy_served = True
+        self.is_webhook_served = False
         self.gap_words: tuple[GapWord, ...] = ()
         self.template = ""
         self.journal: Journal = []
@@ -117,6 +118,7 @@ class OperatorWorld:
                 kube=self.kube,
                 pods=self.pods,  # type: ignore[arg-type]
                 policy_served=lambda: self.is_policy_served,
+                webhook_served=lambda: self.is_webhook_served,
                 words=lambda: self.gap_words,
                 now_s=lambda: self.now_s,
                 monotonic_s=lambda: self.now_s - self.stepped_s,
@@ -126,6 +128,7 @@ class OperatorWorld:
             cluster_uid="cluster-1",
             may_write=lambda: self.is_holder,
             policy_served=lambda: self.is_policy_served,
+            webhook_served=lambda: self.is_webhook_served,
             now_s=lambda: self.now_s,
             monotonic_s=lambda: self.now_s - self.stepped_s,
             force_observe=self.force_observe,

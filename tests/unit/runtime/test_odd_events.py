@@ -212,7 +212,7 @@ async def test_pod_that_only_the_replay_from_below_has_shown_was_not_seen_at_the
         kube = FakeKube(workloads={("shop", "web"): workload(2)})
         kube.put_object("staticgroups", static_group())
         histories = Histories(
-            kube=kube, pods=world.store, policy_served=lambda: True, words=tuple, now_s=lambda: 60.0, monotonic_s=lambda: 60.0,
+            kube=kube, pods=world.store, policy_served=lambda: True, webhook_served=lambda: False, words=tuple, now_s=lambda: 60.0, monotonic_s=lambda: 60.0,
         )
         seats = tuple(SeatedPod(ordinal=n, uid=f"u{n}", node_name="node-a") for n in range(3))
         before = Checkpoint(epoch="e1", timeline="t1", at_s=40.0, workload_name="web", group_uid="sg-1", seats=seats)

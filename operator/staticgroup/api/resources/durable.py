@@ -46,6 +46,7 @@ class InjectedMethod(StrEnum):
     """Name the injection method in force."""
 
     POLICY = "Policy"
+    WEBHOOK = "Webhook"
     NONE = "None"
 
 
@@ -116,7 +117,7 @@ class Injected(ApiModel):
         "carries one has been seen."
     )
     method: InjectedMethod = Field(
-        description="The method in force: Policy, or None when pods set their id themselves."
+        description="The method in force: Policy or Webhook, or None when nothing is injected."
     )
     id_template: IdTemplate = Field(description="The id template with only {podName} and {ordinal} left to fill in.")
     session_timeout_ms: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = Field(

@@ -53,6 +53,7 @@ class InjectionMethod(StrEnum):
 
     AUTO = "Auto"
     POLICY = "Policy"
+    WEBHOOK = "Webhook"
     NONE = "None"
 
 
@@ -192,7 +193,7 @@ class Identity(ApiModel):
         ),
         rule(
             "self.agent != 'Inject' || self.method != 'None'",
-            "spec.identity.agent Inject is done by the admission policy that injects the ids, and spec.identity.method is None: set "
+            "spec.identity.agent Inject is done by what injects the ids, and spec.identity.method is None: set "
             "spec.identity.agent to Provided, or spec.identity.method to Auto",
             field_path=".agent",
         ),
@@ -284,8 +285,9 @@ class Identity(ApiModel):
     method: InjectionMethod = Field(
         InjectionMethod.AUTO,
         description="How a new pod comes to its id. Policy: an admission policy of the API server (Kubernetes 1.36 or "
-        "newer); None: you set the id yourself and the operator verifies it; Auto (default): Policy where it is "
-        "served.",
+        "newer); Webhook: the operator, which the API server asks (any version; a pod that is created while no replica answers "
+        "gets none, and is named); None: you set the id yourself and the operator verifies it; Auto (default): Policy where it "
+        "is served, Webhook where not. status.injected.method says which it is.",
     )
     agent: AgentSource = Field(
         AgentSource.PROVIDED,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...api.injection import env_entries, identity_of
-from ...api.resources.identity import InjectionMethod
+from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.schema import TIMEOUT_MS_MAX
 from ..evidence.chain import IncarnationState
@@ -119,8 +119,8 @@ def _of_template(spec: StaticGroupSpec, snapshot: Snapshot) -> int | None:
 
 
 def _injects(injection: InjectionPlan) -> bool:
-    """True while the policy writes what `injected` says, also when a later template of ids is refused."""
-    return injection.injected is not None and injection.injected.method == InjectionMethod.POLICY.value
+    """True while new pods get what `injected` says, also when a later template of ids is refused."""
+    return injection.injected is not None and injection.injected.method != InjectedMethod.NONE.value
 
 
 def _is_left_to_the_template(spec: StaticGroupSpec, injection: InjectionPlan) -> bool:

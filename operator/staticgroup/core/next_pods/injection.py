@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ...api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, identity_scope, resolve_template
-from ...api.injection import env_entries, identity_of, suffix_follows_preset
+from ...api.injection import env_entries, identity_of, injector, suffix_follows_preset
+from ...api.resources.durable import InjectedMethod
 from ...api.resources.identity import InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..group import GroupView
@@ -22,6 +23,17 @@ from .agent import AgentHindrance, hindrance, is_brought
 from .timeouts import TimeoutPlan, TimeoutVerdict
 
 TEMPLATES_MAX = 8
+
+_NO_POLICY = (
+    "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is not installed"
+)
+_NO_WEBHOOK = "the operator's webhook is not installed (chart value injection.webhook.enabled) or has no certificate yet"
+_BY_HAND = "set identity.method to None and put the id into the pod template yourself"
+_NOT_SERVED = {
+    InjectionMethod.AUTO: f"{_NO_POLICY}, and {_NO_WEBHOOK}; install the webhook, or {_BY_HAND}",
+    InjectionMethod.POLICY: f"{_NO_POLICY}; set identity.method to Auto to have the webhook instead, or {_BY_HAND}",
+    InjectionMethod.WEBHOOK: f"{_NO_WEBHOOK}; install it, or {_BY_HAND}",
+}
 
 
 class InjectionVerdict(StrEnum):
@@ -68,8 +80,9 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
     round looked at, or written into a template by hand), so a later epoch would hide a gap.
     """
     before = history.injected
-    verdict, message = _method_verdict(spec, snapshot)
-    method = (InjectionMethod.POLICY if verdict is InjectionVerdict.ACTIVE else InjectionMethod.NONE).value
+    wish, verdict, message = spec.identity.method, *_method_verdict(spec, snapshot)
+    chosen = injector(wish, policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
+    method = (chosen if verdict is InjectionVerdict.ACTIVE else InjectedMethod.NONE).value
     if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):
         message = "the pod watch is not anchored yet"
         return InjectionPlan(injected=None, templates=(), verdict=InjectionVerdict.WAITING, message=message)
@@ -132,7 +145,7 @@ def _silenced(snapshot: Snapshot, history: History) -> InjectionPlan:
     """
     before = history.injected
     return InjectionPlan(
-        injected=before and replace(before, method=InjectionMethod.NONE.value),
+        injected=before and replace(before, method=InjectedMethod.NONE.value),
         templates=history.templates,
         verdict=InjectionVerdict.CONFLICTING,
         message=" and ".join(snapshot.prior_claims),
@@ -144,8 +157,8 @@ def _refused(spec: StaticGroupSpec, history: History, method: str, message: str)
     kept = history.injected
     if kept is not None:
         # What is not injected now may be so because the ids are another StaticGroup's, which a wrong template does not change.
-        is_off = kept.method == InjectionMethod.NONE.value or bool(_ambiguous(spec, history, kept.id_template))
-        kept = replace(kept, method=InjectionMethod.NONE.value if is_off else method)
+        is_off = kept.method == InjectedMethod.NONE.value or bool(_ambiguous(spec, history, kept.id_template))
+        kept = replace(kept, method=InjectedMethod.NONE.value if is_off else method)
     return InjectionPlan(injected=kept, templates=history.templates, verdict=InjectionVerdict.INVALID, message=message)
 
 
@@ -260,9 +273,7 @@ def _method_verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[Injectio
         return InjectionVerdict.OFF_BY_USER, "identity.method is None: set the id yourself, it is verified only"
     if spec.mode is Mode.OBSERVE or spec.suspend:
         return InjectionVerdict.OBSERVE_ONLY, "nothing is injected in mode Observe or while suspended"
-    if not snapshot.policy_served:
-        return InjectionVerdict.NOT_SERVED, (
-            "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is "
-            "not installed; set identity.method to None and put the id into the pod template yourself"
-        )
+    wish = spec.identity.method
+    if injector(wish, policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served) is InjectedMethod.NONE:
+        return InjectionVerdict.NOT_SERVED, _NOT_SERVED[wish]
     return InjectionVerdict.ACTIVE, ""

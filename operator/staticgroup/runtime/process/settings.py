@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 PREFIX = "STATICGROUP_"
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -34,6 +38,7 @@ class Settings:
     leader_election: False only where a single replica is guaranteed otherwise.
     lease_name: name of the coordination.k8s.io/Lease, which also keeps the position of the pod watch.
     policy_name: name of the MutatingAdmissionPolicy that injects for this installation.
+    webhook_name: name of its MutatingWebhookConfiguration.
     lease_duration_s, lease_renew_deadline_s, lease_retry_s: 15 > 10 > 2 as in client-go.
     concurrency: rounds at once, 1-256; those that have waited longer than a second for an answer do not count, one
         namespace gets half of it and one KafkaConnection a quarter.
@@ -70,6 +75,7 @@ class Settings:
     leader_election: bool = True
     lease_name: str = "staticgroup-operator"
     policy_name: str = "staticgroup-inject"
+    webhook_name: str = "staticgroup-inject"
     lease_duration_s: float = 15.0
     lease_renew_deadline_s: float = 10.0
     lease_retry_s: float = 2.0
@@ -158,16 +164,20 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     ------
     SettingsError: a value is malformed or outside its bounds, or a variable of our prefix is unknown.
     """
-    known = {f"{PREFIX}{f.name.upper()}": f for f in fields(Settings)}
+    return Settings(**values_from(environment, Settings))  # type: ignore[arg-type]
+
+
+def values_from(environment: Mapping[str, str], settings: type[DataclassInstance]) -> dict[str, object]:
+    """Return the fields of a class of settings that an environment names; raises SettingsError as `from_environment` does."""
+    known = {f"{PREFIX}{f.name.upper()}": f for f in fields(settings)}
     unknown = sorted(v for v in environment if v.startswith(PREFIX) and v not in known)
     if unknown:
         raise SettingsError(f"unknown setting {unknown[0]}; known are {', '.join(sorted(known))}")
-    values = {
+    return {
         f.name: _parsed(variable, environment[variable], f.default)
         for variable, f in known.items()
         if variable in environment
     }
-    return Settings(**values)  # type: ignore[arg-type]
 
 
 def _parsed(variable: str, text: str, default: object) -> object:

@@ -1,0 +1,120 @@
+"""Keep a trusted certificate on show: read what is stored, renew what is due, and hand it to the server.
+
+Every replica does the same, without a leader: the Secret decides by its version whose renewal counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ...kube.problem import KubeProblem, KubeProblemKind
+from ...kube.webhook_objects import Configured, StoredEntries, WebhookObjects
+from . import certificates
+from .certificates import CERTIFICATE, KEY
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 10.0
+"""How often the Secret is read; what another replica renewed is shown that soon."""
+
+
+@dataclass(slots=True)
+class Keeper:
+    """The certificates of one replica.
+
+    Parameters
+    ----------
+    names: DNS names under which API servers call.
+    is_own: certificates are made and rotated here; False where cert-manager does both, and only reads are made.
+    show: takes certificate and key, as PEM; raises ValueError when they do not fit.
+    now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
+    """
+
+    objects: WebhookObjects
+    names: Sequence[str]
+    is_own: bool
+    show: Callable[[bytes, bytes], None]
+    now_s: Callable[[], float]
+    monotonic_s: Callable[[], float]
+    _shown: tuple[bytes, bytes] | None = None
+    _trusted: tuple[bytes, float] | None = None
+    _problem: str = ""
+    _told: str = ""
+
+    @property
+    def is_showing(self) -> bool:
+        """True once a certificate is on show."""
+        return self._shown is not None
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Bring what is shown, stored and trusted one step on; what keeps it from its work is logged once."""
+        self._problem = ""
+        await self._step()
+        if self._problem and self._problem != self._told:
+            log.warning("webhook certificates", extra={"problem": self._problem})
+        self._told = self._problem
+
+    async def _step(self) -> None:
+        stored = await self.objects.read_entries()
+        if stored is None or isinstance(stored, KubeProblem):
+            self._problem = "the Secret of the webhook does not exist; install the chart's" if stored is None else stored.message
+            return
+        if self.is_own:
+            stored = await self._renewed(stored) or stored
+        self._show(stored)
+
+    async def _renewed(self, stored: StoredEntries) -> StoredEntries | None:
+        """Publish and renew what is due; returns the new version of the Secret where one was written."""
+        known = certificates.parsed(stored.entries)
+        configured = await self.objects.read_configured()
+        if configured is None or isinstance(configured, KubeProblem):
+            self._problem = "no MutatingWebhookConfiguration is installed" if configured is None else configured.message
+            configured = Configured(bundles={})
+        trusted_for_s = self._trusted_for_s(known.bundle(), configured) if known is not None else 0.0
+        wanted = certificates.due(known, self.names, now_s=self.now_s(), trusted_for_s=trusted_for_s)
+        written: StoredEntries | None = None
+        if wanted is not None:
+            problem = await self.objects.write_entries(wanted.entries(), stored)
+            if problem is not None:
+                if problem.kind is not KubeProblemKind.CONFLICT:  # another replica was first, and this one reads again
+                    self._problem = problem.message
+                return None
+            log.info("webhook certificates renewed", extra={"authorities": len(wanted.authorities)})
+            written, known = StoredEntries(entries=wanted.entries(), resource_version=""), wanted
+        if known is not None and configured.bundles and not configured.trusts(known.bundle()):
+            problem = await self.objects.write_bundle(known.bundle(), configured)
+            if problem is not None:
+                self._problem = problem.message
+        return written
+
+    def _trusted_for_s(self, bundle: bytes, configured: Configured) -> float:
+        """Return for how long a bundle has been seen published without a break, seconds."""
+        now_s = self.monotonic_s()
+        if not configured.trusts(bundle):
+            self._trusted = None
+            return 0.0
+        if self._trusted is None or self._trusted[0] != bundle:
+            self._trusted = (bundle, now_s)
+        return now_s - self._trusted[1]
+
+    def _show(self, stored: StoredEntries) -> None:
+        pair = (stored.entries.get(CERTIFICATE, b""), stored.entries.get(KEY, b""))
+        if pair == self._shown or not all(pair):
+            return
+        try:
+            self.show(*pair)
+        except (ValueError, OSError):
+            self._problem = "the Secret of the webhook holds no certificate with its key"
+            return
+        self._shown = pair
+        log.info("webhook certificate on show")

@@ -1,0 +1,121 @@
+"""Answer API servers over TLS, and probes and metrics beside it.
+
+The certificate is exchanged in the context that the server listens with, so connections that come later are shown the new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+
+from .review import Outcome, Reviewer
+
+PATH: Final = "/mutate"
+REVIEW_MAX_BYTES: Final = 8 * 1024 * 1024
+"""A pod has at most 1.5 MiB in etcd; escaped characters make more of it."""
+ANSWER_WITHIN_S: Final = 1.8
+"""API servers wait two seconds; an answer that would come later is given up, so that the pod comes without it."""
+
+
+class WebhookMetrics:
+    """What one replica counts."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.reviews = Counter(
+            "staticgroup_webhook_reviews_total", "Pods that were asked about, by what became of it.", ("outcome",),
+            registry=self.registry,
+        )
+        self.review_seconds = Histogram(
+            "staticgroup_webhook_review_seconds", "Duration of one review.",
+            buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2), registry=self.registry,
+        )
+
+
+@dataclass(slots=True)
+class WebhookServer:
+    """Serve reviews.
+
+    Parameters
+    ----------
+    port: TCP port for API servers. health_port: TCP port for probes and metrics.
+    is_ready: True once a certificate is on show.
+    """
+
+    reviewer: Reviewer
+    metrics: WebhookMetrics
+    port: int
+    health_port: int
+    is_ready: Callable[[], bool]
+    host: str = "0.0.0.0"
+    context: ssl.SSLContext = field(default_factory=lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    _runners: list[web.AppRunner] = field(default_factory=list)
+
+    async def start(self) -> None:
+        """Start listening; raises OSError when a port is taken."""
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        reviews = web.Application(client_max_size=REVIEW_MAX_BYTES)
+        reviews.router.add_post(PATH, self._mutate)
+        probes = web.Application()
+        probes.router.add_get("/healthz", self._healthz)
+        probes.router.add_get("/readyz", self._readyz)
+        probes.router.add_get("/metrics", self._metrics)
+        for app, port, context in ((reviews, self.port, self.context), (probes, self.health_port, None)):
+            runner = web.AppRunner(app, access_log=None)
+            await runner.setup()
+            self._runners.append(runner)
+            await web.TCPSite(runner, self.host, port, ssl_context=context).start()
+
+    async def stop(self) -> None:
+        """Stop listening, once reviews under way are answered."""
+        for runner in self._runners:
+            await runner.cleanup()
+
+    def show(self, certificate: bytes, key: bytes) -> None:
+        """Show a certificate from the next connection on; raises ValueError or OSError when it does not fit its key."""
+        descriptor = os.memfd_create("certificate")  # OpenSSL reads files only, and no key should lie on a disk
+        try:
+            os.write(descriptor, certificate + b"\n" + key)
+            path = f"/proc/self/fd/{descriptor}"
+            # Tried in another context first: one that refuses a key has taken the certificate already.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
+            self.context.load_cert_chain(path)
+        except ssl.SSLError as error:
+            raise ValueError("certificate and key do not fit") from error
+        finally:
+            os.close(descriptor)
+
+    async def _mutate(self, request: web.Request) -> web.Response:
+        began_s = time.monotonic()
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                review = await request.json()
+                answer, outcome = await self.reviewer.answer(review if isinstance(review, dict) else {})
+        except ValueError as error:
+            self.metrics.reviews.labels(Outcome.FAILED).inc()
+            return web.Response(status=400, text=f"{error}\n")
+        except TimeoutError:
+            self.metrics.reviews.labels(Outcome.UNREADABLE).inc()
+            return web.Response(status=503, text="the API server did not show the StaticGroups in time\n")
+        self.metrics.reviews.labels(outcome).inc()
+        self.metrics.review_seconds.observe(time.monotonic() - began_s)
+        return web.json_response(answer)
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        if self.is_ready():
+            return web.Response(text="ok\n")
+        return web.Response(status=503, text="no certificate is on show yet\n")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,153 @@
+"""Answers to AdmissionReviews: what the renderer gives, or nothing, and never a refusal (AdmissionReview, admission.k8s.io/v1)."""
+
+import base64
+import copy
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from staticgroup.api import names
+from staticgroup.api.injection import identity_of, resolve_injected
+from staticgroup.api.rendering import AgentImage, rendered
+from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.kube.problem import KubeProblem, problem_of
+from staticgroup.runtime.webhook.review import Outcome, Reviewer
+
+Json = dict[str, Any]
+AGENT = AgentImage(name="registry.example/staticgroup:1")
+
+
+def injected(method: InjectedMethod = InjectedMethod.WEBHOOK, **identity: Any) -> Json:
+    wish = {"workloadRef": {"name": "db"}, "connectionRef": {"name": "k"}, "groupId": "g", "identity": identity}
+    return resolve_injected(
+        identity_of(StaticGroupSpec.model_validate(wish)), method=method, scope="3fa9c1d2", watch_epoch="1",
+        id_template="{podName}.3fa9c1d2", session_timeout_ms=45_000,
+    ).to_wire()
+
+
+def group(name: str = "db", **fields: Any) -> Json:
+    spec = {"workloadRef": {"name": fields.pop("workload", "db")}} | fields.pop("spec", {})
+    return {"metadata": {"name": name}, "spec": spec, "status": {"injected": fields.pop("status", injected())}}
+
+
+def pod(**metadata: Any) -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": True}
+    own = {"name": "db-2", "labels": {names.POD_INDEX_LABEL: "2"}, "ownerReferences": [owner]}
+    return {"metadata": own | metadata, "spec": {"containers": [{"name": "app", "image": "app"}]}}
+
+
+def review(obj: Json, **request: Any) -> Json:
+    asked = {
+        "uid": "r1", "operation": "CREATE", "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "prod", "name": "db-2", "object": obj,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked | request}
+
+
+async def ask(asked: Json, groups: Sequence[Json] | KubeProblem | Exception) -> tuple[list[Json], Outcome]:
+    async def read(namespace: str) -> list[Json] | KubeProblem:
+        assert namespace == "prod"
+        if isinstance(groups, Exception):
+            raise groups
+        return groups if isinstance(groups, KubeProblem) else list(groups)
+
+    given = copy.deepcopy(asked)
+    answer, outcome = await Reviewer(read=read, agent=AGENT).answer(given)
+    assert given == asked
+    response = answer["response"]
+    assert (response["uid"], response["allowed"]) == ("r1", True)
+    patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
+    assert ("patchType" in response) == bool(patch)
+    return patch, outcome
+
+
+def patched(obj: Json, patch: list[Json]) -> Json:
+    result = copy.deepcopy(obj)
+    for operation in patch:
+        *way, last = operation["path"].removeprefix("/").split("/")
+        place: Any = result
+        for step in way:
+            place = place[int(step)] if isinstance(place, list) else place[step]
+        place[last] = operation["value"]
+    return result
+
+
+async def test_a_meant_pod_gets_what_the_renderer_gives() -> None:
+    patch, outcome = await ask(review(pod()), [group()])
+    assert outcome is Outcome.INJECTED
+    assert patched(pod(), patch) == rendered(pod(), injected(), AGENT)
+
+
+async def test_a_second_review_of_the_same_pod_changes_nothing() -> None:
+    """The configuration names two webhooks, of one replica each: what the first gave the second leaves as it is."""
+    patch, _ = await ask(review(pod()), [group()])
+    again, _ = await ask(review(patched(pod(), patch)), [group()])
+    assert again == []
+
+
+async def test_every_static_group_of_the_workload_gives_its_own() -> None:
+    other = injected(env=[{"instanceIdName": "AUDIT_ID", "suffix": "-audit"}])
+    patch, _ = await ask(review(pod()), [group("b", status=other), group("a"), group("c", workload="other")])
+    names_of = [e["name"] for e in patched(pod(), patch)["spec"]["containers"][0]["env"]]
+    assert {"KAFKA_GROUP_INSTANCE_ID", "AUDIT_ID"} <= set(names_of)
+
+
+NOT_MEANT: dict[str, tuple[Json, list[Json]]] = {
+    "no StaticGroup": (review(pod()), []),
+    "another workload": (review(pod()), [group(workload="other")]),
+    "policy in force": (review(pod()), [group(status=injected(InjectedMethod.POLICY))]),
+    "nothing in force": (review(pod()), [group(status=injected(InjectedMethod.NONE))]),
+    "no status": (review(pod()), [{"metadata": {"name": "db"}, "spec": {"workloadRef": {"name": "db"}}}]),
+    "observed": (review(pod()), [group(spec={"mode": "Observe"})]),
+    "suspended": (review(pod()), [group(spec={"suspend": True})]),
+    "no index label": (review(pod(labels={})), [group()]),
+    "no labels": (review(pod(labels=None)), [group()]),
+    "no owner": (review(pod(ownerReferences=None)), [group()]),
+    "update": (review(pod(), operation="UPDATE"), [group()]),
+    "ephemeral container": (review(pod(), subResource="ephemeralcontainers"), [group()]),
+    "another resource": (review(pod(), resource={"group": "apps", "version": "v1", "resource": "statefulsets"}), [group()]),
+    "no object": (review(pod(), object=None), [group()]),
+}
+
+
+@pytest.mark.parametrize("case", NOT_MEANT)
+async def test_a_pod_that_is_not_meant_stays_as_it_is(case: str) -> None:
+    assert await ask(*NOT_MEANT[case]) == ([], Outcome.NOTHING_MEANT)
+
+
+async def test_a_pod_comes_without_an_id_when_static_groups_cannot_be_read() -> None:
+    problem = problem_of(503, verb="list", resource="staticgroups.staticgroup.io", namespace="prod")
+    assert await ask(review(pod()), problem) == ([], Outcome.UNREADABLE)
+
+
+@pytest.mark.parametrize(
+    ("asked", "groups"),
+    [
+        (review(pod()), RuntimeError("anything")),
+        (review(pod()), [{"metadata": {"name": "db"}, "spec": {}}]),
+        (review(pod()), [group(status=injected() | {"env": [{}]})]),
+        (review(pod() | {"spec": {}}), [group()]),
+    ],
+)
+async def test_a_pod_is_admitted_as_it_is_whatever_goes_wrong(asked: Json, groups: Any) -> None:
+    assert await ask(asked, groups) == ([], Outcome.FAILED)
+
+
+async def test_a_pod_whose_template_has_no_namespace_is_rendered_with_that_of_the_request() -> None:
+    worker = injected(preset="Debezium")
+    bare = pod()
+    bare["spec"]["subdomain"] = "workers"
+    patch, _ = await ask(review(bare), [group(status=worker)])
+    assert all("namespace" not in str(operation["path"]) for operation in patch)
+
+
+@pytest.mark.parametrize("asked", [{}, {"request": None}, {"request": {}}, {"request": {"uid": 3}}])
+async def test_a_review_without_a_uid_is_refused(asked: Json) -> None:
+    async def read(_: str) -> list[Json]:
+        raise AssertionError
+
+    with pytest.raises(ValueError, match="uid"):
+        await Reviewer(read=read, agent=AGENT).answer(asked)
