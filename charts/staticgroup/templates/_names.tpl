@@ -36,6 +36,37 @@ staticgroup-inject
 {{- end -}}
 {{- end -}}
 
+{{/* The version is asked for as well: `helm template` without a cluster claims every kind that Helm itself knows. */}}
+{{- define "staticgroup.hasPolicy" -}}
+{{- $isServed := and (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") (semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- if and .Values.injection.policy.enabled (not .Values.operator.forceObserve) $isServed -}}true{{- end -}}
+{{- end -}}
+
+{{- define "staticgroup.hasWebhook" -}}
+{{- $wish := toString .Values.injection.webhook.enabled -}}
+{{- if and (not .Values.operator.forceObserve) (or (eq $wish "true") (and (eq $wish "Auto") (not (include "staticgroup.hasPolicy" .)))) -}}true{{- end -}}
+{{- end -}}
+
+{{- define "staticgroup.webhook" -}}
+{{- include "staticgroup.fullname" . }}-webhook
+{{- end -}}
+
+{{- define "staticgroup.webhookSelector" -}}
+app.kubernetes.io/name: {{ include "staticgroup.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: webhook
+{{- end -}}
+
+{{- define "staticgroup.webhookLabels" -}}
+{{ include "staticgroup.webhookSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
 {{- define "staticgroup.confirmationPolicyName" -}}
 {{- if .Values.watchNamespaces -}}
 {{- printf "staticgroup-confirm-%s-%s" .Release.Namespace (include "staticgroup.fullname" .) -}}

@@ -16,6 +16,8 @@
   value: {{ include "staticgroup.operator" . | quote }}
 - name: STATICGROUP_POLICY_NAME
   value: {{ include "staticgroup.policyName" . | quote }}
+- name: STATICGROUP_WEBHOOK_NAME
+  value: {{ include "staticgroup.policyName" . | quote }}
 - name: STATICGROUP_LEASE_DURATION_S
   value: {{ $operator.leaseDurationSeconds | quote }}
 - name: STATICGROUP_LEASE_RENEW_DEADLINE_S

@@ -40,7 +40,7 @@
   resources: [watchgapconfirmations]
   verbs: [get, list]
 - apiGroups: [admissionregistration.k8s.io]
-  resources: [mutatingadmissionpolicies]
+  resources: [mutatingadmissionpolicies, mutatingwebhookconfigurations]
   resourceNames: [{{ include "staticgroup.policyName" . }}]
   verbs: [get]
 {{- end -}}
