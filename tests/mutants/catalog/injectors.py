@@ -21,5 +21,9 @@ INJECTORS = tuple(
             "pod without an ordinal given an id",
             ('    if names.POD_INDEX_LABEL not in (metadata.get("labels") or {}):\n', "    if False:\n"),
         ),
+        (
+            "pod whose name is still to be generated given an id",
+            ('    if not metadata.get("name"):  # still to be generated: two such pods would get one id\n', "    if False:\n"),
+        ),
     )
 )
