@@ -48,6 +48,8 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
     metadata, spec = pod["metadata"], group["spec"]
     if names.POD_INDEX_LABEL not in (metadata.get("labels") or {}):
         return False
+    if not metadata.get("name"):  # still to be generated: two such pods would get one id
+        return False
     is_owned = any(
         o.get("apiVersion") == "apps/v1"
         and o.get("kind") == "StatefulSet"

@@ -12,6 +12,7 @@ from .connect import CONNECT
 from .durability import DURABLE, REMEMBERED
 from .edges import EDGES
 from .evidence import CERTIFICATES, FACTS, FIXED_IDS
+from .injectors import INJECTORS
 from .living import LIVING
 from .mutant import Mutant, MutantNotApplicable
 from .names import NAMES
@@ -56,4 +57,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *THREADS_THAT_LEAVE,
     *ROLE_OF_STREAMS,
     *CONNECT,
+    *INJECTORS,
 )

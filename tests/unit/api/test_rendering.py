@@ -159,3 +159,11 @@ def test_a_pod_without_an_ordinal_is_not_meant() -> None:
     pod = a_pod()
     pod["metadata"]["labels"] = {}
     assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
+
+
+@pytest.mark.parametrize("named", [{}, {"name": ""}])
+def test_a_pod_whose_name_is_still_to_be_generated_is_not_meant(named: Json) -> None:
+    pod = a_pod()
+    del pod["metadata"]["name"]
+    pod["metadata"] |= named | {"generateName": "db-"}
+    assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
