@@ -25,7 +25,7 @@ from support.scene.stage import REPOSITORY
 from support.scene.witnesses import ProcessTable, is_operators
 from support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(400)]
 
 PODS: Final = 2
 SESSION: Final = {"sessionTimeout": {"mode": "Fixed", "seconds": 120}}
@@ -209,11 +209,7 @@ def leave(game: Play, groups: Sequence[Group], table: ProcessTable) -> list[floa
     return [(e.at_ms - terminal_at_ms) / 1000 for e in removals]
 
 
-SHORT: Final = "franz-go, two groups of two clients"
-"""The application that starts at once, in the shape that asks most; the others belong to the long form."""
-
-
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=[] if k == SHORT else pytest.mark.long) for k in APPLICATIONS])
+@pytest.mark.parametrize("kind", APPLICATIONS)
 def test_a_framework_joins_with_its_ids_is_rolled_quietly_and_let_go_at_once(
     new_play: Callable[..., Play], process_table: ProcessTable, kind: str
 ) -> None:
@@ -252,7 +248,6 @@ def test_a_framework_joins_with_its_ids_is_rolled_quietly_and_let_go_at_once(
     assert [e for g in groups for e in g.events(game.since_ms, GroupEventKind.SESSION_EXPIRED)] == []
 
 
-@pytest.mark.long
 def test_more_listeners_than_the_spec_expects_are_named_with_the_field_to_set(new_play: Callable[..., Play]) -> None:
     """A real container with concurrency 2 under membersPerPod 1: nobody is removed, and the remedy that is told ends it."""
     game = new_play()
