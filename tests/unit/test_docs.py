@@ -487,6 +487,31 @@ def test_keys_that_quarkus_needs_for_streams_follow_the_preset() -> None:
     assert declared == {"group.instance.id": preset.instance_id, "session.timeout.ms": preset.session_timeout}
 
 
+def test_every_framework_has_a_source_and_says_how_it_was_tried() -> None:
+    page = read("guide", "frameworks.md")
+    links = set(re.findall(r"^\[([\w-]+)\]: https://", page, re.MULTILINE))
+    assert set(re.findall(r"\]\[([\w-]+)\]", page)) == links
+    static = re.findall(r"^\| (?!framework)(.+) \|$", section(page, "## Static members"), re.MULTILINE)
+    others = re.findall(r"^\| (?!framework)(.+) \|$", section(page, "## Not applicable"), re.MULTILINE)
+    assert (len(static), len(others)) >= (23, 5)
+    for columns in (row.split(" | ") for row in static):
+        assert len(columns) == 5, columns
+        tried = re.search(r"(?:Read|Tried(?:, [^:]+)?: `(tests/e2e/\w+\.py)`)$", columns[-1])
+        assert tried is not None, columns[0]
+        assert tried[1] is None or (REPOSITORY / tried[1]).is_file()
+        assert tried[1] is not None or "][" in columns[-1], f"{columns[0]} has no source"
+    assert all(len(columns) == 3 and "][" in columns[-1] for columns in (row.split(" | ") for row in others))
+
+
+def test_every_preset_and_every_sample_is_among_the_frameworks() -> None:
+    page = read("guide", "frameworks.md")
+    by_role = {Preset.KAFKA_STREAMS: "`role: Streams`", Preset.CONNECT: "`role: Connect`", Preset.DEBEZIUM: "`role: Connect`"}
+    for preset in set(Preset) - {Preset.CUSTOM}:
+        assert by_role.get(preset, f"`preset: {preset.value}`") in section(page, "## Static members")
+    named = set(re.findall(r"^\| \[[^]]+\]\(\.\./\.\./deploy/samples/([\w-]+)\.yaml\)", section(page, "## Samples"), re.MULTILINE))
+    assert named == {path.stem for path in (REPOSITORY / "deploy" / "samples").glob("framework-*.yaml")}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_page_is_about_the_project_and_no_machine(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
