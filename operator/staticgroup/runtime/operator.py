@@ -19,6 +19,7 @@ from ..api import names
 from ..api.resources.status import Writer
 from ..core.status.memory import ledger_from
 from ..kafka.gateway import KafkaGateway, KioGateway
+from ..kafka.lent import Lent
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.node_store import NodeStore
@@ -85,7 +86,7 @@ class Operator:
         self.kube = AioKubeGateway(
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
-        self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s)
+        self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)
         self.nodes = NodeStore(
             transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s
         )
@@ -119,6 +120,7 @@ class Operator:
             monotonic_s=self.sources.monotonic_s,
             max_age_s=self.settings.secret_max_age_s,
             allow_loopback=self.settings.allow_loopback,
+            lent=Lent(tokens_path=self.settings.tokens_path, aws_msk_iam=self.settings.aws_msk_iam),
         )
 
     def _connection_reporter(self) -> ConnectionReporter:

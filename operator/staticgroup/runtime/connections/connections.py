@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ...core.group import KafkaProblem, KafkaProblemKind
 from ...kafka.credentials import ConnectionSettings, resolve, secret_names
+from ...kafka.lent import Lent
 from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
 from ..stores import Stores
@@ -39,6 +40,7 @@ class Connections:
     monotonic_s: a clock that never goes back.
     max_age_s: how long a read Secret is used.
     allow_loopback: whether a KafkaConnection may allow itself brokers at loopback and link-local addresses.
+    lent: tokens and AWS identities that namespaces may log in with.
     """
 
     kube: KubeGateway
@@ -46,6 +48,7 @@ class Connections:
     monotonic_s: Callable[[], float]
     max_age_s: float = 20.0
     allow_loopback: bool = False
+    lent: Lent = field(default_factory=Lent)
     _secrets: dict[Key, _Read] = field(default_factory=dict)
     _locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
     _resolved: dict[Key, ConnectionSettings] = field(default_factory=dict)
@@ -78,7 +81,14 @@ class Connections:
                 )
             if content is not None:
                 contents[name] = content
-        settings = resolve(connection.spec, contents, name=f"{key[0]}/{key[1]}", allow_loopback=self.allow_loopback)
+        settings = resolve(
+            connection.spec,
+            contents,
+            namespace=key[0],
+            name=f"{key[0]}/{key[1]}",
+            allow_loopback=self.allow_loopback,
+            lent=self.lent,
+        )
         if isinstance(settings, ConnectionSettings):
             before = self._resolved.get(key)
             if before is not None and before.fingerprint != settings.fingerprint:
