@@ -265,7 +265,7 @@ class KioGateway:
             connection = await pool.any_connection(deadline_s)
             cluster = await connection.call(wire.metadata(), deadline_s)
             _refuse_old_broker(connection)
-            keys = (*REPORTED_APIS, Api.CONSUMER_GROUP_DESCRIBE, Api.STREAMS_GROUP_HEARTBEAT)
+            keys = (*REPORTED_APIS, Api.CONSUMER_GROUP_DESCRIBE, Api.CONSUMER_GROUP_HEARTBEAT, Api.STREAMS_GROUP_HEARTBEAT)
             versions = {int(key): connection.versions[key] for key in keys if key in connection.versions}
             return ClusterFacts(cluster_id=cluster.cluster_id, brokers=cluster.brokers, api_versions=versions)
 

@@ -19,6 +19,7 @@ from ...kube.problem import KubeProblem
 from ..operator import Operator
 from ..process import kube_client, logs
 from ..process.settings import Settings
+from .broker_calls import lacking as lacking_calls
 
 POLICY_MINOR = 36
 
@@ -215,6 +216,13 @@ async def _kafka(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
             check=f"{label}: cluster {facts.cluster_id}, {len(facts.brokers)} brokers, newest API versions {versions}",
             is_good=True,
         )
+        for need in lacking_calls(facts.api_versions) if facts.api_versions else ():
+            yield Finding(
+                check=f"{label}: brokers serve {need.api.name} version {need.version}",
+                is_good=False,
+                is_fatal=need.is_fatal,
+                remedy=f"without it {need.without}; {need.remedy}",
+            )
         if isinstance(settings, ConnectionSettings):
             async for finding in _group_rights(operator, settings, key, groups):
                 yield finding
