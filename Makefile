@@ -10,7 +10,11 @@ KIND := tests/support/devcluster/kind
 STAMP := $(VENV)/.installed
 PIPELINE := $(VENV)/.pipeline
 CLUSTER_NAME ?= sg-e2e
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 N ?= 300
+# Where the image and the files of a release will be: nothing is published from here.
+IMAGE ?= localhost/staticgroup
+BASE_URL ?= https://example.invalid/staticgroup/v$(VERSION)
 
 .PHONY: help
 help: ## Say what can be done
@@ -96,10 +100,30 @@ bench-pipeline: $(PIPELINE) ## Spark, DuckDB and polars at the same work: make b
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/pipeline/run.py $(BENCH)
 
 .PHONY: full
-full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks
+full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks, pages, release
 	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers connect e2e ground pods
 	$(BIN)/python -m simulator.evidence --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
+	$(MAKE) docs release
+
+##@ Release
+build/docs-venv/.installed: docs/requirements.lock
+	$(PYTHON) -m venv build/docs-venv
+	build/docs-venv/bin/pip install --quiet --require-hashes --requirement docs/requirements.lock
+	touch $@
+
+.PHONY: docs
+docs: build/docs-venv/.installed ## Build docs/ as a site in build/site; a link that leads nowhere ends it
+	build/docs-venv/bin/mkdocs build --strict --quiet --config-file deploy/site/mkdocs.yml
+
+build/release-venv/.installed: deploy/release/requirements.lock
+	$(PYTHON) -m venv build/release-venv
+	build/release-venv/bin/pip install --quiet --require-hashes --requirement deploy/release/requirements.lock
+	touch $@
+
+.PHONY: release
+release: build/release-venv/.installed ## Build all that a release holds into build/release, and check it: make release IMAGE=… BASE_URL=…
+	PYTHONPATH=deploy:tests build/release-venv/bin/python -m release --image $(IMAGE) --base-url $(BASE_URL) build/release
 
 ##@ Generate
 .PHONY: crds
@@ -117,6 +141,7 @@ lock: $(STAMP) ## Renew the lock files
 	$(BIN)/uv pip compile operator/requirements-msk.in --quiet --override <(echo 'python-dateutil>=3') --constraint operator/requirements.lock --no-emit-package click --no-emit-package python-dateutil --no-emit-package tzdata --no-emit-package urllib3 --generate-hashes --no-header --no-annotate --no-emit-index-url --upgrade -o operator/requirements-msk.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --generate-hashes --no-header --no-emit-index-url --upgrade -o tests/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra pipeline-dev --generate-hashes --no-header --no-emit-index-url --upgrade --constraint tests/requirements.lock -o tests/pipeline.lock
+	for folder in docs deploy/release; do (cd $$folder && $(CURDIR)/$(BIN)/uv pip compile requirements.in --quiet --generate-hashes --no-header --no-emit-index-url --upgrade -o requirements.lock); done
 	cd deploy/fleet-learner && ../../$(BIN)/uv pip compile requirements.in --quiet --generate-hashes --no-header --no-emit-index-url --constraint ../../tests/pipeline.lock -o requirements.lock
 
 .PHONY: fleet-image
@@ -125,4 +150,4 @@ fleet-image: $(STAMP) ## Build the fleet learner's image with the development ba
 
 .PHONY: image
 image: $(STAMP) ## Build the operator's image with the development base image
-	$(KIND) build image --tag localhost/staticgroup:0.1.0 .
+	$(KIND) build image --tag localhost/staticgroup:$(VERSION) .

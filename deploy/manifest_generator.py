@@ -1,7 +1,8 @@
 """Generate the plain manifests and the chart's copies of the CRDs, so that three ways to install are one.
 
 The one idea: the chart is the source and `deploy/` is what it renders with its default values, so the two cannot say
-different things. The CRDs go the other way: `crds/` is the source, and Helm reads only files inside the chart.
+different things. The CRDs go the other way: `crds/` is the source, and Helm reads only files inside the chart. The version
+goes from pyproject.toml, where alone it is written, into Chart.yaml.
 
 Run `python deploy/manifest_generator.py --write`, or `--check` to fail when a file is stale. It needs `helm`: the
 program that HELM names, or the one on the PATH.
@@ -9,9 +10,11 @@ program that HELM names, or the one on the PATH.
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -114,15 +117,28 @@ def plain(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
     return (without_helm(each) for each in manifests if not is_hook(each))
 
 
+def version() -> str:
+    """Return the version of the project."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return str(project["version"])
+
+
+def with_version(chart: str, number: str) -> str:
+    """Return the text of Chart.yaml with a version, which chart and application share."""
+    return re.sub(r"^(version|appVersion): .*$", rf"\g<1>: {number}", chart, flags=re.MULTILINE)
+
+
 def generated(helm: str) -> dict[Path, str]:
     """Say what every generated file must contain.
 
     Returns
     -------
     dict[Path, str]
-        Text by path: the chart's copies of the CRDs, and the files of `deploy/`.
+        Text by path: Chart.yaml, the chart's copies of the CRDs, and the files of `deploy/`.
     """
-    copies = {CHART / "files" / "crds" / name: (REPOSITORY / "crds" / name).read_text() for name in CRDS}
+    card = CHART / "Chart.yaml"
+    cards = {card: with_version(card.read_text(encoding="utf-8"), version())}
+    copies = cards | {CHART / "files" / "crds" / name: (REPOSITORY / "crds" / name).read_text() for name in CRDS}
     # Helm must see the CRDs as they are now; they are no part of the files below, which come from crds/ itself.
     objects = list(plain(rendered(helm, "--set", "crds.install=false")))
     texts = {
@@ -148,11 +164,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     helm = helm_program()
     paths = stale(helm)
+    while paths and options.write:
+        # What is rendered depends on the chart's own files, so those that were written may make others stale.
+        for path, text in generated(helm).items():
+            if path in paths:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+                sys.stdout.write(f"written: {path.relative_to(REPOSITORY)}\n")
+        paths = stale(helm)
     for path in paths:
-        if options.write:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(generated(helm)[path])
-        sys.stdout.write(f"{'written' if options.write else 'stale'}: {path.relative_to(REPOSITORY)}\n")
+        sys.stdout.write(f"stale: {path.relative_to(REPOSITORY)}\n")
     return 1 if options.check and paths else 0
 
 

@@ -65,6 +65,7 @@ _METRICS_OUTRO: Final = """
 | label | values |
 |---|---|
 | `class` of `staticgroup_members` | the fields of [`status.members`](staticgroup.md#status): expected, joined, away, missing, departed, foreign, dynamic, conflicting |
+| `type`, `status`, `reason` of `staticgroup_condition` | the [conditions](../guide/troubleshooting.md#conditions) and their reasons; each condition has one series |
 | `guard` of `staticgroup_removals_held` | the guards of [scale-down](../guide/scale-down.md#what-holds-a-removal-back) |
 | `outcome` of `staticgroup_leave_outcomes_total` | Removed, Fenced, UnknownMember, NotAuthorized, Retry |
 | `outcome` of `staticgroup_release_outcomes_total` | Released, Fenced, UnknownMember, NotAuthorized, Retry |
@@ -75,17 +76,25 @@ _METRICS_OUTRO: Final = """
 | `sink` of the journal's counters | kafka, files |
 | `reason` of `staticgroup_journal_dropped_total` | those in [the journal](../guide/journal.md#counters) |
 
-## Alerts worth having
+## Alerts and a dashboard
 
-| alert | expression | what it means |
-|---|---|---|
-| nobody acts | `sum(staticgroup_lease_held) == 0` | no replica holds the Lease |
-| a group is not well | `max by (namespace, staticgroup) (staticgroup_ready) == 0` for some minutes | read its conditions; a rollout alone does not cause it |
-| a member is missing | `max by (namespace, staticgroup) (staticgroup_members{class="missing"}) > 0` | a Ready pod consumes nothing |
-| removals wait | `sum by (namespace, staticgroup, guard) (staticgroup_removals_held) > 0` for longer than the session timeout | see the guard |
-| a status is refused | `increase(staticgroup_status_refused_total[10m]) > 0` | the CRDs or the rights do not fit this operator; `doctor` names what is missing |
-| the watch had a gap | `increase(staticgroup_watch_gaps_total[1h]) > 0` | [look which seats it made blind](../guide/scale-down.md#after-a-watch-gap): `staticgroup confirm-gap --list` |
-| blind watch | `staticgroup_watch_age_seconds > 120` | the API server does not answer the pod watch |
+The chart brings both: `prometheusRule.enabled` alerts for the Prometheus operator, each with [its runbook](../guide/runbooks.md), and
+`grafanaDashboard.enabled` a dashboard in a ConfigMap that the sidecar of Grafana's chart finds. Without the Prometheus operator the file
+[`alerts.yaml`](../../charts/staticgroup/files/alerts.yaml) is a rule file as it is, and
+[`dashboard.json`](../../charts/staticgroup/files/dashboard.json) can be imported.
+
+Scrape with `honor_labels: true`, as the chart's ServiceMonitor does: the label `namespace` is that of the StaticGroup, and
+Prometheus would call it `exported_namespace` where discovery attaches one of that name. Besides the alerts it may be worth asking:
+
+| question | expression |
+|---|---|
+| restarts that rebalanced nobody, this week | `sum by (namespace, staticgroup) (increase(staticgroup_static_rejoins_total[7d]))` |
+| which conditions are not True | `max by (namespace, staticgroup, type, reason) (staticgroup_condition{status!="True"})` |
+| did the watch have gaps today | `increase(staticgroup_watch_gaps_total[1d]) > 0` |
+
+`staticgroup_static_rejoins_total` counts what this operator saw: two looks at a stable group between which a wanted id got another member and
+nothing rebalanced. A restart or a change of the Lease's holder loses some. How many rebalances that avoided is an estimate, which the
+[fleet learner](../guide/fleet-learner.md) makes.
 """
 _CLI_INTRO: Final = """\
 `staticgroup` is the operator and the tool that asks it. In the image it is `python -m staticgroup`:

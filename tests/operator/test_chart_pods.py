@@ -12,8 +12,13 @@ from test_chart_variants import CHART, VARIANTS, Manifest, container, render, th
 
 from staticgroup.runtime.process import settings
 
-OPTIONAL_MOUNTS = {"/var/lib/staticgroup/journal", "/recommendations", "/var/run/secrets/staticgroup/tokens"}
-"""Of values that are off by default."""
+OPTIONAL_MOUNTS = {
+    "/var/lib/staticgroup/journal",
+    "/recommendations",
+    "/var/run/secrets/staticgroup/tokens",
+    "/var/run/kafka-token",
+}
+"""Of values that are off by default, and of the variant with extras."""
 
 
 def pod_specs(manifests: list[Manifest]) -> Iterator[Manifest]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from mutants.catalog import Mutant
 from simulator.schedules.drawing import ChangeKind
+from simulator.schedules.repository import APPLIED_AGAIN
 from simulator.schedules.schedule import changes, kinds, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -163,6 +164,18 @@ BROKEN: tuple[Broken, ...] = (
         (40, 186, 203),
         "core/guards.py",
         ("    unscoped,\n", ""),
+    ),
+    *(
+        _broken(
+            f"ids that outlived their StaticGroup are taken for new ({oracle})",
+            oracle,
+            APPLIED_AGAIN,
+            seeds,
+            "core/plan.py",
+            ("if history.injected is None and spec.identity.scope is not None:", "if False:"),
+            ("if history.injected is None and injection.injected.watch_epoch == EPOCH_UNKNOWN:", "if False:"),
+        )
+        for oracle, seeds in (("S1", (86,)), ("S2", (28,)))
     ),
 )
 

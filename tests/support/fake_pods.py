@@ -161,6 +161,11 @@ class FakePods(Hooks):
         return self.book.records.ids()
 
     @property
+    def forgotten_suspects(self) -> int:
+        """Count the suspects of nobody that were dropped."""
+        return self.book.gone.forgotten_suspects
+
+    @property
     def new_ids(self) -> int:
         """Count the ids that came."""
         return self.book.records.new_ids

@@ -5,7 +5,8 @@ reported, not failed, because a busy machine proves nothing. The figures that th
 at the end.
 
 Suites that keep one core busy come first, two at a time; after them each has the machine to itself, since most of those
-measure times or run a cluster. With LONG_DRILLS=1 nothing is left out: `make full`.
+measure times or run a cluster. What those leave of it, for they wait much, goes to suites that only compute: the system runs
+them when nobody else wants a core. With LONG_DRILLS=1 nothing is left out: `make full`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,12 +47,15 @@ class Suite:
     ----------
     budget_s: seconds on two cores, builds cached.
     one_core: keeps one core busy and measures no time, so another one runs beside it; its output follows its end.
+    spare: computes and has no deadline, so it takes what suites that have the machine to themselves leave of it; where there
+        are none, it is as the others are.
     """
 
     name: str
     command: tuple[str, ...]
     budget_s: int
     one_core: bool = False
+    spare: bool = False
 
 
 def pytest(*arguments: str, only: str = "") -> tuple[str, ...]:
@@ -139,12 +143,13 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         ),
     ),
     "pipeline": (
-        Suite(name="Spark, jobs", command=pytest(*SPARK_JOBS, "--timeout=900"), budget_s=240, one_core=True),
+        Suite(name="Spark, jobs", command=pytest(*SPARK_JOBS, "--timeout=1800"), budget_s=240, one_core=True, spare=True),
         Suite(
             name="Spark, the rest",
-            command=pytest("tests/pipeline", *(f"--ignore={path}" for path in SPARK_JOBS), "--timeout=900"),
+            command=pytest("tests/pipeline", *(f"--ignore={path}" for path in SPARK_JOBS), "--timeout=1800"),
             budget_s=240,
             one_core=True,
+            spare=True,
         ),
     ),
     "simulate": (
@@ -152,8 +157,9 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             name="schedules",
             command=(PYTHON, "-m", "simulator", "soak", "--schedules", by_length(short="150", long="500")),
             budget_s=130,
+            spare=True,
         ),
-        Suite(name="crash at every await", command=(PYTHON, "-m", "simulator", "crash"), budget_s=130),
+        Suite(name="crash at every await", command=(PYTHON, "-m", "simulator", "crash"), budget_s=130, spare=True),
     ),
     "brokers": (
         Suite(name="conformance", command=pytest("tests/conformance", "--timeout=600", only="broker"), budget_s=130),
@@ -194,7 +200,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="resources and chart",
             command=with_cluster(RESOURCES_CLUSTER, *pytest("tests/operator", "--timeout=300")),
-            budget_s=150,
+            budget_s=190,
             one_core=True,
         ),
         Suite(
@@ -232,11 +238,17 @@ def cluster_environment(name: str) -> dict[str, str]:
     }
 
 
-def start(suite: Suite, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
-    """Start one suite, its output to the terminal or to a file."""
+def start(suite: Suite, output: IO[bytes] | None = None, *, is_idle: bool = False) -> subprocess.Popen[bytes]:
+    """Start one suite, its output to the terminal or to a file.
+
+    Parameters
+    ----------
+    is_idle: it and all that it starts run only when nobody else wants a core (SCHED_IDLE, sched(7)).
+    """
     paths = os.pathsep.join(str(REPOSITORY / each) for each in ("operator", "tests"))
     environment = {**os.environ, "PYTHONPATH": paths, "E2E_CLUSTER": E2E_CLUSTER}
-    return subprocess.Popen(suite.command, cwd=REPOSITORY, env=environment, stdout=output, stderr=output)
+    command = ("chrt", "--idle", "0", *suite.command) if is_idle else suite.command
+    return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,9 +268,17 @@ def run_alone(suite: Suite) -> Ran:
     return Ran(suite, status, time.monotonic() - began_s)
 
 
-def run_beside_each_other(suites: Sequence[Suite]) -> list[Ran]:
-    """Run suites of one core each, as many at a time as there are cores; begins no more once one has failed."""
-    has_failed = threading.Event()
+def run_beside_each_other(
+    suites: Sequence[Suite], *, has_failed: threading.Event | None = None, are_idle: bool = False
+) -> list[Ran]:
+    """Run suites as many at a time as there are cores, or one after the other when idle; begins no more once one has failed.
+
+    Parameters
+    ----------
+    has_failed: set when one fails, and begins no more when another sets it.
+    are_idle: they take what others leave of the machine.
+    """
+    has_failed = has_failed or threading.Event()
     printing = threading.Lock()
 
     def one(suite: Suite) -> Ran | None:
@@ -266,7 +286,7 @@ def run_beside_each_other(suites: Sequence[Suite]) -> list[Ran]:
             return None
         began_s = time.monotonic()
         with tempfile.TemporaryFile() as output:
-            status = start(suite, output).wait()
+            status = start(suite, output, is_idle=are_idle).wait()
             seconds = time.monotonic() - began_s
             if status:
                 has_failed.set()
@@ -276,7 +296,7 @@ def run_beside_each_other(suites: Sequence[Suite]) -> list[Ran]:
                 print(output.read().decode(errors="replace"), flush=True)
         return Ran(suite, status, seconds)
 
-    with ThreadPoolExecutor(CORES) as workers:
+    with ThreadPoolExecutor(1 if are_idle else CORES) as workers:
         return [ran for ran in workers.map(one, suites) if ran is not None]
 
 
@@ -284,17 +304,49 @@ def _announce(suite: Suite) -> None:
     print(f"\n=== {suite.name} (budget {suite.budget_s} s): {shlex.join(suite.command)[:160]}", flush=True)
 
 
-def stages(names: Sequence[str]) -> Iterator[list[Suite]]:
-    """Yield what runs at the same time, in order: first all that keep one core busy, then each of the others alone."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What runs when.
+
+    Parameters
+    ----------
+    beside: first, as many at a time as there are cores. alone: then, one after the other. spare: meanwhile, when nobody else wants a core.
+    """
+
+    beside: tuple[Suite, ...]
+    alone: tuple[Suite, ...]
+    spare: tuple[Suite, ...]
+
+
+def order_of(names: Sequence[str]) -> Order:
+    """Return the order in which the named groups of suites run."""
     chosen = [suite for name in names for suite in SUITES[name]]
-    beside = [suite for suite in chosen if suite.one_core]
-    if beside:
-        yield beside
-    yield from ([suite] for suite in chosen if not suite.one_core)
+    leave_some = any(not suite.one_core and not suite.spare for suite in chosen)
+    spare = [suite for suite in chosen if suite.spare and leave_some]
+    beside = [suite for suite in chosen if suite.one_core and suite not in spare]
+    alone = [suite for suite in chosen if not suite.one_core and suite not in spare]
+    return Order(beside=tuple(beside), alone=tuple(alone), spare=tuple(spare))
+
+
+def run_in_order(order: Order) -> list[Ran]:
+    """Run suites; begins no more at the first failure, except for what takes the ground away."""
+    done, has_failed = run_beside_each_other(order.beside), threading.Event()
+    if any(ran.status for ran in done):
+        return done
+    with ThreadPoolExecutor(1) as worker:
+        spare = worker.submit(run_beside_each_other, order.spare, has_failed=has_failed, are_idle=True)
+        for suite in order.alone:
+            if has_failed.is_set() and suite.name != ALWAYS:
+                continue
+            ran = run_alone(suite)
+            done.append(ran)
+            if ran.status:
+                has_failed.set()
+        return done + spare.result()
 
 
 def main(names: Sequence[str]) -> int:
-    """Run the named groups of suites; stops at the first failure, except for what takes the ground away."""
+    """Run the named groups of suites and return the exit code."""
     unknown = [n for n in names if n not in SUITES]
     if unknown or not names:
         print(f"usage: python -m support.suites {' '.join(SUITES)}; unknown: {unknown}", file=sys.stderr)
@@ -302,11 +354,7 @@ def main(names: Sequence[str]) -> int:
     FIGURES.parent.mkdir(exist_ok=True)
     FIGURES.unlink(missing_ok=True)
     began_s = time.monotonic()
-    done: list[Ran] = []
-    for stage in stages(names):
-        if any(ran.status for ran in done) and stage[0].name != ALWAYS:
-            continue
-        done += run_beside_each_other(stage) if stage[0].one_core else [run_alone(stage[0])]
+    done = run_in_order(order_of(names))
     _print_figures()
     print("\nsuite                 seconds  budget")
     for ran in done:

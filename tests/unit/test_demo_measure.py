@@ -193,6 +193,24 @@ def test_record_that_was_acknowledged_and_not_consumed_is_counted() -> None:
     assert measure.unconsumed({0: [(0, 9)]}, {}) == 10
 
 
+def worked(offsets: list[list[int]], *, at_ms: int = 0, delays: dict[str, int] | None = None) -> Line:
+    return {"kind": "consumed", "at_ms": at_ms, "partitions": {"0": {"offsets": offsets}}, "delays": delays or {}}
+
+
+def test_records_worked_on_twice_are_counted_each_time_again() -> None:
+    lines = [worked([[0, 9]]), worked([[5, 9], [10, 12]]), worked([[9, 9]]), *told(("assigned", 3))]
+    assert measure.read_twice(lines) == 6
+    assert measure.read_twice([worked([[0, 9]]), worked([[10, 12]])]) == 0
+
+
+def test_delay_is_that_of_the_slowest_record_but_one_in_a_hundred() -> None:
+    lines = [worked([], at_ms=1000, delays={"0": 98, "7": 1}), worked([], at_ms=2000, delays={"30": 1})]
+    assert measure.delay_below_s(lines, since_ms=0, until_ms=3000, share=0.99) == 0.8
+    assert measure.delay_below_s(lines, since_ms=0, until_ms=3000, share=1) == 3.1
+    assert measure.delay_below_s(lines, since_ms=0, until_ms=1500, share=0.5) == 0.1
+    assert measure.delay_below_s(lines, since_ms=2500, until_ms=3000, share=0.5) is None
+
+
 QUIET = Roll(
     rebalances=0,
     interruptions=0,
@@ -208,6 +226,15 @@ TAKEN = ScaleDown(
     member_ended_by=report.OPERATOR,
     session_timeout_s=140.0,
 )
+RESTORED = replace(QUIET, restored_records=0, rebuilds=0, twice=0, p99_delay_s=6.1)
+REBUILT = replace(
+    RESTORED,
+    rebalances=4,
+    rebuilds=14,
+    restored_records=90_000,
+    stillness=Stillness(longest_s=9.0, any_s=40.0, sum_s=160.0),
+    p99_delay_s=14.2,
+)
 GOOD = Figures(
     roll_without=replace(QUIET, rebalances=6, interruptions=12, moves=15),
     roll_with=QUIET,
@@ -216,6 +243,8 @@ GOOD = Figures(
     ),
     scale_down_with=TAKEN,
     unconsumed_records={"dynamic": 0, "by-hand": 0, "managed": 0},
+    state_without=REBUILT,
+    state_with=RESTORED,
 )
 
 
@@ -233,6 +262,10 @@ def test_run_that_is_as_promised_differs_in_nothing() -> None:
         (replace(GOOD, scale_down_with=replace(TAKEN, member_ended_by=report.SESSION_EXPIRY)), "not removed by the"),
         (replace(GOOD, unconsumed_records={**GOOD.unconsumed_records, "managed": 3}), "did not receive 3"),
         (replace(GOOD, roll_without=QUIET), "the measurement cannot be right"),
+        (replace(GOOD, state_with=replace(RESTORED, rebalances=2)), "with StaticGroup caused 2 rebalances and 0 rebuilds"),
+        (replace(GOOD, state_with=replace(RESTORED, rebuilds=1)), "with StaticGroup caused 0 rebalances and 1 rebuilds"),
+        (replace(GOOD, state_without=replace(REBUILT, rebuilds=0)), "dynamic members rebuilt nothing"),
+        (replace(GOOD, state_without=replace(REBUILT, stillness=RESTORED.stillness)), "stood still no longer without"),
         (replace(GOOD, scale_down_without=replace(TAKEN, takeover_s=2.0)), "no slower without the operator"),
     ],
 )
@@ -303,7 +336,7 @@ def test_one_rebalance_keeps_the_promise_of_a_role_whose_leader_returns_with_one
 
 def test_rows_tell_of_what_a_role_has_and_of_nothing_else() -> None:
     names = [[name for name, _, _ in report.rows(figures, words)] for figures, words in ROLES]
-    assert [sum(name == "records restored" for name in each) for each in names] == [0, 2, 0]
+    assert [sum(name == "records restored" for name in each) for each in names] == [1, 2, 0]
     assert [sum(name == "running consumers interrupted, sum" for name in each) for each in names] == [1, 0, 0]
     assert [sum(name == "tasks stopped elsewhere" for name in each) for each in names] == [0, 0, 2]
     assert [each[-1] for each in names] == [CONSUMER.lost, STREAMS.lost, CONNECT.lost]

@@ -328,7 +328,7 @@ def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
         case None:
             example = {"spec": example} if "identity" in example else example
         case other:
-            assert other in ("StatefulSet", "Kustomization", "KafkaConnect")
+            assert other in ("StatefulSet", "Kustomization", "KafkaConnect", "ConfigMap")
             return
     assert unknown_fields(example["spec"], schema) == []
 

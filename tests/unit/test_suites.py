@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from support import suites
 from support.long_drills import VARIABLE, by_length
-from support.suites import SUITES, Suite, run_beside_each_other, stages
+from support.suites import ALWAYS, SUITES, Order, Suite, order_of, run_beside_each_other, run_in_order
 
 REPOSITORY = Path(__file__).parents[2]
 MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
@@ -88,19 +89,27 @@ def test_long_tests_are_left_out_unless_they_are_asked_for(monkeypatch: pytest.M
 
 def test_only_what_keeps_one_core_busy_has_company() -> None:
     """What measures time would be disturbed; two suites have clusters of their own, and measure none."""
-    first, *others = stages(list(SUITES))
-    assert all(suite.one_core for suite in first)
-    assert all(len(stage) == 1 and not stage[0].one_core for stage in others)
-    assert [s for stage in (first, *others) for s in stage if not s.one_core] == [
-        s for group in SUITES.values() for s in group if not s.one_core
-    ]
-    alone = {stage[0].name for stage in others}
+    order = order_of(list(SUITES))
+    every = {suite.name for group in SUITES.values() for suite in group}
+    parts = [{suite.name for suite in part} for part in (order.beside, order.alone, order.spare)]
+    assert set.union(*parts) == every
+    assert sum(map(len, parts)) == len(every)
+    assert all(suite.one_core for suite in order.beside)
+    assert not any(suite.one_core for suite in order.alone)
     measure_none = {"resources and chart", "install"}
-    assert {s.name for group in ("brokers", "e2e", "pods", "ground") for s in SUITES[group]} <= alone | measure_none
+    assert {s.name for group in ("brokers", "e2e", "pods", "ground") for s in SUITES[group]} <= parts[1] | measure_none
 
 
-def exiting(name: str, status: int) -> Suite:
-    command = (sys.executable, "-c", f"print('{name} speaks'); raise SystemExit({status})")
+@pytest.mark.parametrize("group", ["pipeline", "simulate"])
+def test_what_takes_the_rest_of_the_machine_has_all_of_it_where_it_is_alone(group: str) -> None:
+    order = order_of([group])
+    assert order.spare == ()
+    assert {*order.beside, *order.alone} == {suite for suite in SUITES[group] if suite.spare}
+    assert {suite for suite in order_of([group, "e2e"]).spare} == {*SUITES[group]}
+
+
+def exiting(name: str, status: int, *, code: str = "") -> Suite:
+    command = (sys.executable, "-c", f"{code}\nprint('{name} speaks'); raise SystemExit({status})")
     return Suite(name=name, command=command, budget_s=1, one_core=True)
 
 
@@ -111,3 +120,33 @@ def test_nothing_more_begins_after_a_failure(capfd: pytest.CaptureFixture[str], 
     shown = capfd.readouterr().out
     assert "second speaks" in shown
     assert "third" not in shown
+
+
+def test_spare_suites_and_what_they_start_run_only_when_nobody_else_wants_a_core(capfd: pytest.CaptureFixture[str]) -> None:
+    child = "import os, subprocess, sys; subprocess.run([sys.executable, '-c', 'import os; print(os.sched_getscheduler(0))'])"
+    done = run_in_order(Order(beside=(), alone=(exiting("alone", 0, code=child),), spare=(exiting("spare", 0, code=child),)))
+    assert [(ran.suite.name, ran.status) for ran in done] == [("alone", 0), ("spare", 0)]
+    shown = capfd.readouterr().out
+    assert f"{os.SCHED_IDLE}\nspare speaks" in shown
+    assert f"{os.SCHED_OTHER}\nalone speaks" in shown
+
+
+@pytest.mark.parametrize("failing", ["alone", "spare"])
+def test_after_a_failure_on_either_side_only_the_ground_is_taken_away(failing: str, tmp_path: Path) -> None:
+    """The other side's first suite ends only once the failed one's process was waited for."""
+    pid_file = str(tmp_path / "pid")
+    first = exiting(failing, 3, code=f"import os, pathlib; pathlib.Path({pid_file!r}).write_text(str(os.getpid()) + ' ')")
+    waits = (
+        f"import pathlib, time\nfile = pathlib.Path({pid_file!r})\n"
+        "while not file.exists() or not file.read_text().endswith(' '): time.sleep(0.01)\n"
+        "while pathlib.Path('/proc', file.read_text().strip()).exists(): time.sleep(0.01)"
+    )
+    other = exiting("other", 0, code=waits)
+    ground = exiting(ALWAYS, 0)
+    never = exiting("never", 0)
+    if failing == "alone":
+        order = Order(beside=(), alone=(first, never, ground), spare=(other, never))
+    else:
+        order = Order(beside=(), alone=(other, never, ground), spare=(first, never))
+    ran = {r.suite.name: r.status for r in run_in_order(order)}
+    assert ran == {failing: 3, "other": 0, ALWAYS: 0}

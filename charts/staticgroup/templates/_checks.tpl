@@ -12,6 +12,12 @@
 {{- fail (printf "recommendations.source: with recommendations.volume it must be %s or a folder in it" .mountPath) -}}
 {{- end -}}
 {{- end -}}
+{{- $alerts := .Files.Get "files/alerts.yaml" -}}
+{{- range $name, $_ := .Values.prometheusRule.overrides -}}
+{{- if not (contains (printf "alert: %s\n" $name) $alerts) -}}
+{{- fail (printf "prometheusRule.overrides: there is no alert %s" $name) -}}
+{{- end -}}
+{{- end -}}
 {{- range .Values.extraEnv -}}
 {{- if hasPrefix "STATICGROUP_" .name -}}
 {{- fail (printf "extraEnv: %s is a setting of the operator; use the value below `operator` that sets it" .name) -}}

@@ -73,6 +73,21 @@
 {{- end }}
 {{- end -}}
 
+{{/* How a pod finds names; the operator and the doctor must find the same. */}}
+{{- define "staticgroup.names" -}}
+{{- with .Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* The context, which is a pod's or the container's, as a field; nothing when it is empty. */}}
 {{- define "staticgroup.securityContext" -}}
 {{- with . -}}

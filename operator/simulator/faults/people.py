@@ -38,6 +38,9 @@ def create_group_again(world: World) -> None:
     present = {uid_of(pod) for pod in world.server.list(PODS)}
     is_sworn = all(p.pod_uid in present for p in world.processes.running() if world.ids_of(p))
     identity = world.team.identity
+    if identity.get("scope"):  # ids are older than such a StaticGroup, and whatever is sworn says nothing of that
+        world.create_group()
+        return
     if not is_sworn and identity.get("exclusive"):
         world.create_group(identity=identity | {"exclusive": False})
         return

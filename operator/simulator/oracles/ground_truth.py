@@ -255,7 +255,8 @@ class GroundTruth:
         life = self.groups.get(metadata["uid"])
         if life is None:
             place = metadata["namespace"], metadata["name"]
-            scope = scope_of(self._cluster_uid, *place, metadata["uid"])
+            # It is written from the beginning, or later as it is drawn.
+            scope = (spec.get("identity") or {}).get("scope") or scope_of(self._cluster_uid, *place, metadata["uid"])
             life = self.groups[metadata["uid"]] = GroupLife(*place, spec["groupId"], spec["workloadRef"]["name"], scope)
         life.is_gone = event.current is None
         life.take(spec, self._loop.time())

@@ -100,5 +100,5 @@ def client_suffixes(identity: Json, role: str = "Consumer") -> list[str]:
 
 
 def scope_of(cluster_uid: str, namespace: str, name: str, uid: str) -> str:
-    """Return the scope of a StaticGroup's ids: 8 hex digits that its uid fixes."""
+    """Return the scope of a StaticGroup's ids where its user writes none: 8 hex digits that its uid fixes."""
     return hashlib.sha256(f"{cluster_uid}/{namespace}/{name}/{uid}".encode()).hexdigest()[:8]

@@ -17,6 +17,7 @@ from ..world.teams import Team
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
 from .changes import Changes
 from .drawing import SCOPED, Arrival, Drawn
+from .repository import Repository, repository_source
 
 UP_WITHIN_S = 240.0
 LOOKS_EVERY_S = 20.0
@@ -116,6 +117,8 @@ class Town:
         if drawn.upgraded_after_s is not None:
             chores.append(world.loop.spawn(self._upgrade(drawn.upgraded_after_s), name="upgrade"))
         changes = Changes(world, Random(f"changes/{world.seed}"))
+        if (source := repository_source(world.team, world.seed)) is not None:
+            chores.append(world.loop.spawn(Repository(world, source).follow(), name="repository"))
         chores += [world.loop.spawn(changes.carry_out(c), name=c.kind.name) for c in drawn.changes]
         while world.loop.time() < until_s:
             await asyncio.sleep(self._rng.uniform(15, 70))

@@ -18,6 +18,7 @@ from ..oracles.promises import Violation
 from ..world.world import World
 from .drawing import ChangeKind, draw_world
 from .installation import Town
+from .repository import APPLIED_AGAIN, repository_source
 
 BUSY_S = 600.0
 FAULTS_MIN, FAULTS_MAX, KINDS_MIN = 8, 14, 4
@@ -137,7 +138,9 @@ def kinds(seed: int) -> set[str]:
 
 def changes(seed: int) -> set[str]:
     """Return what members become in the schedule of a seed, and who else has their ids, without running it."""
-    return {change.kind.value for change in draw_world(Random(f"schedule/{seed}")).changes}
+    drawn = draw_world(Random(f"schedule/{seed}"))
+    is_kept = repository_source(drawn.world.team, seed) is not None
+    return {change.kind.value for change in drawn.changes} | ({APPLIED_AGAIN} if is_kept else set())
 
 
 COUNTED = {
@@ -164,6 +167,7 @@ def _met(world: World) -> Counter[str]:
     met["member resurrected and removed again"] = len(world.safety.effects) - len(removed)
     met["operator process ended by itself"] = sum(1 for _ in world.trace.select(what="operator ends"))
     met["library gave its membership up"] = sum(1 for _ in world.trace.select(what="fatal error"))
+    met[APPLIED_AGAIN] = sum(1 for _ in world.trace.select(what=APPLIED_AGAIN))
     met |= {kind.value: sum(1 for _ in world.trace.select(what=kind.value)) for kind in ChangeKind}
     return +met
 

@@ -20,7 +20,7 @@ from .resources.gapconfirmation import WatchGapConfirmation, WatchGapConfirmatio
 from .resources.kafkaconnection import KafkaConnection, KafkaConnectionSpec, KafkaConnectionStatus
 from .resources.staticgroup import StaticGroup, StaticGroupSpec
 from .resources.status import StaticGroupStatus
-from .schema import INT32_MAX, ApiModel
+from .schema import INT32_MAX, VALIDATIONS, ApiModel
 
 POLICY_PATH: Final = Path("charts/staticgroup/files/policy.yaml")
 CONFIRMATION_POLICY_FILE: Final = "confirmation-policy.yaml"
@@ -199,9 +199,12 @@ def _root(model: type[ApiModel], spec: type[ApiModel], spec_text: str, status: t
     if status is not None:
         text = "What the operator sees and did; written by the operator only."
         parts["status"] = _without_defaults(structural(status)) | {"description": text}
+    extra = model.model_config.get("json_schema_extra")
+    validations = extra.get(VALIDATIONS) if isinstance(extra, dict) else None
     return {
         "description": " ".join((model.__doc__ or "").split()),
         "type": "object",
+        **({VALIDATIONS: validations} if validations else {}),
         "required": ["spec"],
         "properties": {
             "apiVersion": {"type": "string", "description": f"Always {names.API_VERSION}."},
@@ -246,6 +249,18 @@ def gap_confirmation_crd() -> Schema:
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
         return True
+
+
+def status_schema(kind: str) -> Schema:
+    """Return the schema of the status that this operator writes.
+
+    Parameters
+    ----------
+    kind: StaticGroup or KafkaConnection.
+    """
+    definition = {names.STATIC_GROUP_KIND: static_group_crd, names.KAFKA_CONNECTION_KIND: kafka_connection_crd}[kind]()
+    status: Schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    return status
 
 
 def to_yaml(*objects: Schema) -> str:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from .schema import INT32_MAX
-
+INT32_MAX: Final = 2**31 - 1
 ORDINALS_TEXT_MAX: Final = 1024
 """Characters of `Ordinals.text`: what the schema of `status.issued.ordinals` takes."""
 

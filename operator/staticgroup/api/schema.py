@@ -10,11 +10,13 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from . import ordinals
+
 VALIDATIONS: Final = "x-kubernetes-validations"
 LIST_TYPE: Final = "x-kubernetes-list-type"
 LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
 
-INT32_MAX: Final = 2**31 - 1
+INT32_MAX: Final = ordinals.INT32_MAX
 # Bounds of a schema are floating-point numbers, which hold no whole number beyond this one exactly.
 INT64_MAX: Final = 2**53
 # LongMax of the broker's session timeouts is 30 min; a day leaves room for a fleet with other bounds.

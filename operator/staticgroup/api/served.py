@@ -9,9 +9,6 @@ are the structural schema's own rules.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from .crd import kafka_connection_crd, static_group_crd
-from .names import KAFKA_CONNECTION_KIND, STATIC_GROUP_KIND
-
 Schema = Mapping[str, Any]
 
 UPGRADE_CRDS: Final = "upgrade the CRDs together with the operator: python -m staticgroup crds | kubectl apply -f -"
@@ -19,24 +16,12 @@ UPGRADE_CRDS: Final = "upgrade the CRDs together with the operator: python -m st
 _BOUNDS: Final = ("maxItems", "maxLength", "maximum")
 
 
-def status_schema(kind: str) -> Schema:
-    """Return the schema of the status that this operator writes.
-
-    Parameters
-    ----------
-    kind: StaticGroup or KafkaConnection.
-    """
-    definition = {STATIC_GROUP_KIND: static_group_crd, KAFKA_CONNECTION_KIND: kafka_connection_crd}[kind]()
-    status: Schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
-    return status
-
-
 def lacking(written: Schema, served: Schema) -> tuple[str, ...]:
     """Name what a served CRD does not take of a status.
 
     Parameters
     ----------
-    written: schema of the status, as `status_schema` gives it.
+    written: schema of the status, as `crd.status_schema` gives it.
     served: schema of the whole resource, as the API server publishes it.
 
     Returns

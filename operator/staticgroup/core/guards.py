@@ -140,6 +140,9 @@ def unsupported_group(c: Candidate) -> Hit | None:
 
 def conflict(c: Candidate) -> Hit | None:
     """Hold when two StaticGroups claim the same ids, or write one place of the same pods: neither removes."""
+    if c.snapshot.same_scope:
+        sentence = f"StaticGroup {', '.join(c.snapshot.same_scope)} of this Kafka group has the same scope"
+        return Hit(Guard.CONFLICT, sentence, remedies.DIVIDE_SCOPES)
     if c.snapshot.overlaps:
         sentence = f"StaticGroup {', '.join(c.snapshot.overlaps)} may issue the same ids"
         return Hit(Guard.CONFLICT, sentence, remedies.DIVIDE_IDS)

@@ -16,7 +16,7 @@ from ..api.resources.staticgroup import CrashRelease, StaticGroupSpec
 from .connect import ConnectLoad, load_of, work_after
 from .evidence.chain import ChainVerdict, Incarnation
 from .evidence.continuity import Checkpoint
-from .evidence.spans import SpanReason
+from .evidence.spans import SINCE_EVER_S, SpanReason
 from .findings import Finding
 from .group import GroupView, KafkaProblem, LeaveCall, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held, is_kept_for_good
@@ -123,7 +123,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
             history,
             injected=injection.injected,
             templates=injection.templates,
-            continuity=_continuity(snapshot, history, injection, now_s),
+            continuity=_continuity(spec, snapshot, history, injection, now_s),
             fleet_timeout_ms=timeout.fleet_ms,
         ),
     )
@@ -298,16 +298,25 @@ def _candidates(
             )
 
 
-def _continuity(snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float) -> Checkpoint | None:
+def _continuity(
+    spec: StaticGroupSpec, snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float
+) -> Checkpoint | None:
     """Return what is to be remembered of the seats' histories; the last word holds while nothing is known.
 
     Parameters
     ----------
     history: of before this round; without `injected` the ids are acknowledged now, or not at all.
+
+    Notes
+    -----
+    Ids with a scope that was written are older than the StaticGroup, as far as anybody here knows; the word of
+    `identity.exclusive` is about others who issue them, and stands in a repository however often it is applied.
     """
     known = snapshot.continuity
     if injection.injected is None or known is None:
         return history.continuity
+    if history.injected is None and spec.identity.scope is not None:
+        return known.blinded(SpanReason.SCOPE_WRITTEN, since_s=SINCE_EVER_S, until_s=now_s)
     if history.injected is None and injection.injected.watch_epoch == EPOCH_UNKNOWN:
         return known.blinded(SpanReason.MEMORY_LOST, since_s=snapshot.created_at_s, until_s=now_s)
     return known

@@ -67,7 +67,7 @@ class Snapshot:
     pods: present incarnations that the workload owns, by ordinal name.
     known: every incarnation that the watch has seen under the workload's name, present or gone.
     others: of any other name or namespace, those that live or may and have carried an id of this StaticGroup; only looked for while
-        an earlier template is remembered.
+        an earlier template is remembered, and, of whatever name, before the first id with a written scope is issued.
     group: the group as described; a KafkaProblem when it could not be read completely.
     evidence: by the key of each departed seat, and of each whose pod has had a crash.
     described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch; 0.0 when it does not matter.
@@ -78,6 +78,7 @@ class Snapshot:
     editable: pods that live, of the workload or with an id of it, whose ids can be edited.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
+    same_scope: other StaticGroups (namespace/name) of what may be the same Kafka group whose ids have the same scope.
     prior_claims: why an id that the next pods would get is that of another one of them, each as a sentence without a full stop.
     collisions: what other StaticGroups would write into the same pods too.
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
@@ -105,6 +106,7 @@ class Snapshot:
     editable: tuple[EditablePod, ...] = ()
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
+    same_scope: tuple[str, ...] = ()
     prior_claims: tuple[str, ...] = ()
     collisions: tuple[Collision, ...] = ()
     policy_served: bool = True

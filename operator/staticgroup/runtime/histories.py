@@ -29,7 +29,7 @@ from ..core.evidence.continuity import (
     first_checkpoint,
     settled_workload,
 )
-from ..core.evidence.spans import EditablePod, GapWord, SpanReason
+from ..core.evidence.spans import SINCE_EVER_S, EditablePod, GapWord, SpanReason
 from ..core.ids.naming import Naming, keep_ids_in_copies, naming_or_none, ordinal_of_pod
 from ..core.snapshot import History
 from ..core.workload import WorkloadView
@@ -150,7 +150,7 @@ class Histories:
         view = self._view(group, spec, history, settled, premise, words=words, editable=editable)
         if before is None:
             first = first_checkpoint(view, self.now_s())
-            return first if history.injected is None else self._forgotten(group, first)
+            return first if history.injected is None else self._forgotten(group, spec, first)
         if not view.goes_on(before):
             read, is_as_looked_at = await asyncio.gather(
                 self.kube.read_workload(group.metadata.namespace, spec.workload_ref.name), self._is_as_looked_at(group)
@@ -191,8 +191,10 @@ class Histories:
             if i.state is IncarnationState.LIVE and i.object_present and not i.ids_are_fixed
         )
 
-    def _forgotten(self, group: StaticGroup, known: Checkpoint) -> Checkpoint:
+    def _forgotten(self, group: StaticGroup, spec: StaticGroupSpec, known: Checkpoint) -> Checkpoint:
         """Return a checkpoint of ids that were issued although nothing is remembered of their history."""
+        if spec.identity.scope is not None:  # as old as they like
+            return known.blinded(SpanReason.SCOPE_WRITTEN, since_s=SINCE_EVER_S, until_s=self.now_s())
         created = group.metadata.creation_timestamp
         since_s = created.timestamp() if created is not None else 0.0
         return known.blinded(SpanReason.MEMORY_LOST, since_s=since_s, until_s=self.now_s())

@@ -120,6 +120,11 @@ class Ledgers:
         memory.history = replace(memory.history, continuity=forgetting(memory.history.continuity, ended_s, words, now_s=self.now_s()))
         return known
 
+    def carriers_of(self, scope: str) -> tuple[Incarnation, ...]:
+        """Return every incarnation, of whatever name and namespace, that lives or may and has carried an id with a scope."""
+        carried = {i for _, i in self.pods.ids() if scope in i}
+        return tuple(i for i in self.pods.carriers(carried) if i.state is not IncarnationState.DEAD)
+
     def others(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
         """Return every incarnation that is no seat of the workload, lives or may, and has carried an id of a StaticGroup."""
         strays = self._strays(group, spec, naming_or_none(spec, memory.history), memory)

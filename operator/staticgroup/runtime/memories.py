@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..api import names
-from ..api.resources.staticgroup import StaticGroup
+from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus, Writer
 from ..core.evidence.continuity import with_spans_of
 from ..core.group import BrokerBounds
@@ -25,6 +25,7 @@ from ..kube.gateway import KubeGateway
 from ..kube.lease import is_older
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
+from .estates import Estates
 from .histories import Premise, Settled
 from .metrics import Metrics
 from .pace import Pace, can_wait
@@ -57,6 +58,7 @@ class Memory:
 
     Attributes
     ----------
+    spec: as of the last round; None before the first.
     status: as this process wrote it last, or first read it.
     shown: the status that the API server has, as it was last read from there; it may lack what an older CRD prunes.
     resource_version: of the object with that status.
@@ -82,6 +84,7 @@ class Memory:
     status: StaticGroupStatus | None
     shown: StaticGroupStatus | None
     resource_version: str
+    spec: StaticGroupSpec | None = None
     is_unsure: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
@@ -131,7 +134,11 @@ class Memories:
     still_holds: Callable[[], Awaitable[bool]]
     monotonic_s: Callable[[], float]
     pace: Pace = field(default_factory=Pace)
+    estates: Estates = field(init=False)
     _by_key: dict[Key, Memory] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.estates = Estates(pods=self.pods)
 
     async def of(self, key: Key, group: StaticGroup) -> Memory | None:
         """Return the memory of a StaticGroup; at first, and when the status may be another one, after a consistent read.
@@ -151,6 +158,7 @@ class Memories:
         if isinstance(body, KubeProblem) or body["metadata"]["uid"] != group.metadata.uid:
             return None
         if memory is None or not is_known:
+            self.forget(key)
             return await self._first_read(key, body)
         await self._catch_up(key, memory, body)
         return self._by_key.get(key)
@@ -161,16 +169,19 @@ class Memories:
         if await self._is_outranked(key, status):
             return None
         self.pods.merge(ledger_from(key[0], status, read.metadata.uid, timeline=self.pods.timeline))
-        history = history_from(status, read.metadata.uid)
+        history, others = history_from(status, read.metadata.uid), frozenset[str]()
         if _is_put_back(body):
             log.warning("somebody else wrote the history in the status", extra={"key": "/".join(key)})
             history = replace(history, continuity=None)
+        if history.injected is None and (inherited := self.estates.inherit(read)) is not None:
+            history, others = inherited
         memory = self._by_key[key] = Memory(
             uid=read.metadata.uid,
             history=history,
             status=status,
             shown=status,
             resource_version=read.metadata.resource_version,
+            others=others,
         )
         return memory
 
@@ -200,7 +211,8 @@ class Memories:
             memory.is_unsure = False
             return True
         if await self._is_outranked(key, read.status):
-            self.forget(key)
+            del self._by_key[key]  # nobody inherits what somebody else has gone on from
+            self.pace.forget(key)
             return False
         if not memory.is_unsure:  # else it may well be our own, whose acknowledgement got lost
             log.warning("the status was overwritten and is repaired", extra={"key": "/".join(key)})
@@ -294,13 +306,16 @@ class Memories:
         self.metrics.status_refused.labels(answer.kind.value).inc()
 
     def forget(self, key: Key) -> None:
-        """Drop the memory of a StaticGroup."""
-        self._by_key.pop(key, None)
+        """Drop the memory of a StaticGroup, but for what one that is created again may go on from."""
+        memory = self._by_key.pop(key, None)
+        if memory is not None:
+            self.estates.leave(key[0], memory)
         self.pace.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so every status is read again."""
         self._by_key.clear()
+        self.estates.forget_all()
 
 
 def _is_put_back(body: dict[str, Any]) -> bool:

@@ -48,9 +48,23 @@ class Metrics:
             "From when the end of a crashed process was heard of to its acknowledged release.",
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30),
         )
+        self.static_rejoins = counter(
+            "staticgroup_static_rejoins_total",
+            "Wanted ids that were seen under a new member without a rebalance since the one before.",
+            group,
+        )
         self.members = gauge("staticgroup_members", "Members by class.", (*group, "class"))
         self.held = gauge("staticgroup_removals_held", "Departed members that a guard holds back.", (*group, "guard"))
+        self.blind = gauge(
+            "staticgroup_blind_seats",
+            "Seats whose removal would wait, because a pod may have come and gone unseen.",
+            group,
+        )
         self.ready = gauge("staticgroup_ready", "1 when the Ready condition is True.", group)
+        self.condition = gauge(
+            "staticgroup_condition", "1 for the status and the reason that each condition has now.",
+            (*group, "type", "status", "reason"),
+        )  # fmt: skip
         # Kafka and the API server
         self.kafka_problems = counter(
             "staticgroup_kafka_problems_total", "Failed readings or writes of Kafka.", ("reason",)
@@ -91,5 +105,6 @@ class Metrics:
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a StaticGroup that is gone."""
-        for metric in (self.members, self.held, self.ready, self.removed, self.released):
+        of_group = (self.members, self.held, self.blind, self.ready, self.condition)
+        for metric in (*of_group, self.removed, self.released, self.static_rejoins):
             metric.remove_by_labels({"namespace": namespace, "staticgroup": name})

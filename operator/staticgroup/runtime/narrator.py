@@ -251,6 +251,21 @@ class Narrator:
         self.metrics.held.remove_by_labels({"namespace": key[0], "staticgroup": key[1]})
         for guard, count in Counter(h.reason for h in decided.held).items():
             self.metrics.held.labels(*key, guard).set(count)
+        self.metrics.blind.labels(*key).set(_blind_seats(decided))
+        self._condition_gauges(key, status)
+
+    def suspended(self, group: StaticGroup, status: StaticGroupStatus) -> None:
+        """Take the gauges of a suspended StaticGroup away, whose figures nobody reads any more, but for its conditions."""
+        key = (group.metadata.namespace, group.metadata.name)
+        for gauge in (self.metrics.members, self.metrics.held, self.metrics.blind):
+            gauge.remove_by_labels({"namespace": key[0], "staticgroup": key[1]})
+        self.metrics.ready.labels(*key).set(0)
+        self._condition_gauges(key, status)
+
+    def _condition_gauges(self, key: Key, status: StaticGroupStatus) -> None:
+        self.metrics.condition.remove_by_labels({"namespace": key[0], "staticgroup": key[1]})
+        for condition in status.conditions:
+            self.metrics.condition.labels(*key, condition.type, condition.status.value, condition.reason).set(1)
 
     def forget(self, key: Key) -> None:
         """Drop what was told about a StaticGroup that is gone."""
@@ -286,6 +301,16 @@ class Narrator:
                 "Event not posted",
                 extra={"staticgroup": group.metadata.name, "reason": reason, "problem": problem.message},
             )
+
+
+def _blind_seats(decided: Plan) -> int:
+    """Count the seats of which a pod may have come and gone unseen; none are told before ids were issued."""
+    checkpoint, table = decided.history.continuity, decided.table
+    if checkpoint is None or table is None or not checkpoint.blind:
+        return 0
+    return sum(
+        not checkpoint.is_unbroken(seat.ordinal) for seat in (*table.wanted, *table.departed) if seat.ordinal >= 0
+    )
 
 
 def _ready(status: StaticGroupStatus) -> Condition | None:

@@ -104,13 +104,16 @@ class Observer:
             editable=editable,
             cluster_uid=self.cluster_uid,
             overlaps=self.stores.overlaps((namespace, name)),
+            same_scope=self.stores.same_scope((namespace, name)),
             prior_claims=self.stores.claims((namespace, name)),
             collisions=self.stores.collisions((namespace, name)),
             policy_served=self.policy_served(),
             advice=self._advice(connection_key, spec),
         )
         seen, intent = self._with_chains(group, spec, memory, seen, {})
-        if memory.history.templates:
+        if memory.history.injected is None and spec.identity.scope is not None:
+            seen = replace(seen, others=self.ledgers.carriers_of(spec.identity.scope))
+        elif memory.history.templates:
             seen = replace(seen, others=self.ledgers.others(group, spec, memory))
         needed = reads_needed(spec, seen, memory.history, self.now_s(), intent) if intent is not None else ()
         if needed:
@@ -126,6 +129,7 @@ class Observer:
             told_elsewhere=self._told_elsewhere(spec, seen),
             copies=self._copies(spec, seen, intent),
             overlaps=self.stores.overlaps((namespace, name)),
+            same_scope=self.stores.same_scope((namespace, name)),
             prior_claims=self.stores.claims((namespace, name)),
             collisions=self.stores.collisions((namespace, name)),
             policy_served=self.policy_served(),

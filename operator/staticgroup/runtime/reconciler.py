@@ -41,6 +41,7 @@ from .metrics import Metrics
 from .narrator import Narrator
 from .observer import Observer
 from .recommendations import Recommendations
+from .rejoins import Rejoins
 from .stores import Stores
 from .work_queue import Key, Result
 
@@ -82,8 +83,10 @@ class Reconciler:
     journal: Journal | None = None
     recommendations: Recommendations | None = None
     ledgers: Ledgers = field(init=False)
+    rejoins: Rejoins = field(init=False)
 
     def __post_init__(self) -> None:
+        self.rejoins = Rejoins(stores=self.stores, metrics=self.metrics, now_s=self.now_s)
         self.ledgers = Ledgers(
             pods=self.pods,
             stores=self.stores,
@@ -109,6 +112,7 @@ class Reconciler:
         memory = await self.memories.of(key, group)
         if memory is None:
             return Result(failed=True)
+        memory.spec = group.spec
         if group.spec.suspend:
             return await self._report_suspended(key, group, memory)
         return await self._round(key, group, memory, started_s)
@@ -123,6 +127,7 @@ class Reconciler:
         )
         executed, decided = await self.execute(group, spec, decided, memory)
         memory.history = decided.history
+        self.rejoins.round(key, spec, snapshot, decided, began_s)
         if self.journal is not None:
             self.journal.round(
                 key,
@@ -164,12 +169,14 @@ class Reconciler:
         self.memories.forget(key)
         self.narrator.forget(key)
         self.metrics.forget(*key)
+        self.rejoins.forget(key)
         if self.journal is not None:
             self.journal.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so the status is read again."""
         self.memories.forget_all()
+        self.rejoins.forget_all()
         if self.journal is not None:
             self.journal.forget_all()
 
@@ -375,6 +382,7 @@ class Reconciler:
         )
         status = sealed(status)
         if self.may_write():
+            self.narrator.suspended(group, status)
             await self.narrator.confirmations(group, known, memory.status)
         if status == before and not memory.is_unsure:
             self.ledgers.mark_durable(key, known, status)

@@ -213,6 +213,19 @@ class Stores:
         schemes = _schemes(mine)
         return _named(k for k in self._rivals(key, mine) if share_an_id(schemes, _schemes(self.groups[k])))
 
+    def same_scope(self, key: Key) -> tuple[str, ...]:
+        """Return the other StaticGroups of what may be the same Kafka group whose ids have the same scope, in whatever namespaces.
+
+        Notes
+        -----
+        Whatever contains a scope counts as an id of its StaticGroup, also of templates to come; so the ids need not meet now.
+        """
+        mine = self.groups.get(key)
+        scope = _scope(mine) if mine is not None else None
+        if mine is None or scope is None:
+            return ()
+        return _named(k for k in self._rivals(key, mine) if _scope(self.groups[k]) == scope)
+
     def prior_claims(self, key: Key) -> tuple[str, ...]:
         """Return the other StaticGroups that make an id which the next pods of this one would get, and that keep it.
 
@@ -328,9 +341,14 @@ def _wanted(group: StaticGroup) -> tuple[IdScheme, ...]:
     return _made_of(group, (template,)) if template is not None else ()
 
 
+def _scope(group: StaticGroup) -> str | None:
+    """Return what stands for {scope} in the ids of a StaticGroup; None while it was neither drawn nor written."""
+    injected = group.status.injected if group.status is not None else None
+    return injected.scope if injected is not None else group.spec.identity.scope
+
+
 def _template(group: StaticGroup) -> str | None:
     """Return the resolved template of a spec; None while it makes no id that a broker takes."""
-    injected = group.status.injected if group.status is not None else None
     with suppress(InvalidInstanceIdError):
         return resolve_template(
             group.spec.identity.template,
@@ -338,7 +356,7 @@ def _template(group: StaticGroup) -> str | None:
             workload_name=group.spec.workload_ref.name,
             group_name=group.metadata.name,
             # A scope that was not drawn yet is nobody else's: no id holds a blank.
-            scope=injected.scope if injected is not None else " ",
+            scope=_scope(group) or " ",
         )
     return None
 

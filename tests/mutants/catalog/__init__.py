@@ -19,6 +19,7 @@ from .next_pods import IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .people import WORDS_OF_PEOPLE
 from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
+from .scopes import SCOPES
 from .seats import SEATS
 from .shell import SHELL
 from .streams import ROLE_OF_STREAMS, THREADS_THAT_LEAVE
@@ -47,6 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *NAMES,
     *WORDS_OF_PEOPLE,
     *TEMPLATES,
+    *SCOPES,
     *RUN_ENDS,
     *GHOSTS,
     *SHARED_GUARDS,

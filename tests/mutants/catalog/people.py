@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import FULL, MEMORY, OTHER_TENANTS, RESTORED, THE_LIVING, WORD
+from .suites import BY_PLUGIN, FULL, MEMORY, OTHER_TENANTS, RESTORED, THE_LIVING, WORD
 
 WORDS_OF_PEOPLE = (
     *(
@@ -87,6 +87,18 @@ WORDS_OF_PEOPLE = (
         "core/guards.py",
         OTHER_TENANTS,
         ("    if stays.namespace != c.snapshot.namespace:  # perhaps", "    if not stays.namespace:  # perhaps"),
+    ),
+    mutant(
+        "plugin takes a word about a pod that is there",
+        "runtime/commands/suspects.py",
+        BY_PLUGIN,
+        ("    await _refuse_while_present(person, namespace, pod_name, uid)\n", ""),
+    ),
+    mutant(
+        "plugin takes a pod that may not be read for one that is gone",
+        "plugin/kubectl.py",
+        BY_PLUGIN,
+        ("return None if answer.kind is KubeProblemKind.NOT_FOUND else answer\n        return str", "return None\n        return str"),
     ),
     mutant(
         "the same word about a restore twice",

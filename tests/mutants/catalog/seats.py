@@ -76,7 +76,7 @@ SEATS = tuple(
         (
             "runtime/histories.py",
             "history that the status does not tell taken for innocence",
-            ("return first if history.injected is None else self._forgotten(group, first)", "return first"),
+            ("return first if history.injected is None else self._forgotten(group, spec, first)", "return first"),
         ),
         (
             "runtime/histories.py",

@@ -17,6 +17,7 @@ EARLIER_TEMPLATES = (
 )
 COLLISIONS = ("tests/unit/runtime/test_shared_workload.py",)
 SUFFIXES = ("tests/unit/core/test_suffixes.py",)
+WRITTEN_SCOPE = ("tests/unit/runtime/test_written_scope.py",)
 HISTORIES = (
     "tests/unit/core/test_continuity.py",
     "tests/unit/runtime/test_gaps.py",
@@ -99,5 +100,6 @@ THREADS = ("tests/unit/core/test_streams.py",)
 APPLICATIONS = ("tests/unit/runtime/test_streams.py",)
 WORD = (*WORDS, "tests/unit/kube/pods/test_words.py")
 RESTORED = ("tests/unit/runtime/commands/test_restored.py",)
+BY_PLUGIN = ("tests/unit/plugin/test_plugin.py",)
 THE_LIVING = ("tests/unit/runtime/test_words_and_the_living.py",)
 OTHER_TENANTS = ("tests/unit/runtime/test_pods_of_other_tenants.py",)

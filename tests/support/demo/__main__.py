@@ -33,12 +33,13 @@ Show a rolling restart and a scale-down of real Kafka consumers on a real Kubern
 with --role, of Kafka Connect workers or of Kafka Streams pods.
 
 Everything runs on this machine: a Kubernetes cluster of two nodes ({CLUSTER}), a Kafka broker, the operator from its
-chart with default values, and StatefulSets of three pods: three of consumers, two of the others. It is all taken away
-at the end. The first run builds Kubernetes from source, which takes most of its time; later runs take about three
+chart with default values, and StatefulSets of three pods: five of consumers, two of which have state and
+poll slowly, two of the others. It is all taken away
+at the end. The first run builds Kubernetes from source, which takes most of its time; later runs take about four
 minutes for consumers and about five for the others, which have longer to wait without StaticGroup.
 """
 EPILOG = """\
-exit code: 0 when the promise was kept (no rebalance in the rolling restart with StaticGroup, partitions taken over in
+exit code: 0 when the promise was kept (no rebalance and no rebuilt state in rolling restarts with StaticGroup, partitions taken over in
 less than 10 s, no record missed; --role connect and streams: at most 1 rebalance, which moves nothing, no task twice and
 no record restored in the rolling restart), 1 when something differed (it is said what), 2 when the demo could not be run.
 The figures are also written to build/demo.json.

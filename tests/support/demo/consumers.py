@@ -1,6 +1,7 @@
 """Roles that read a topic: the load on it, and consumers as pods, with ids from nobody, from their author, and from the operator.
 
-The one idea: all groups read the same topic and differ in nothing but their static membership.
+The one idea: all groups read the same topic, and the groups of a pair differ in nothing but their static membership. Those of
+the second pair have what makes rebalances dear: a state for each partition, on a volume of the pod, and batches that take their time.
 """
 
 from __future__ import annotations
@@ -11,16 +12,34 @@ from typing import Any, ClassVar
 
 from support.demo.groups import DemoGroup
 from support.demo.measure import unconsumed
-from support.demo.role import MANAGED, PARTITIONS, RECORDS_PER_S, REPLICAS, TOPIC, Faults, Role, Tell
+from support.demo.role import (
+    FILES,
+    MANAGED,
+    MANAGED_STATE,
+    PARTITIONS,
+    RECORDS_PER_S,
+    REPLICAS,
+    TOPIC,
+    Faults,
+    Role,
+    Tell,
+)
 from support.demo.wording import CONSUMER
 from support.scene.stage import Stage
 from support.workload.process import Program, ranges_of
 
-DYNAMIC, BY_HAND = "dynamic", "by-hand"
+DYNAMIC, BY_HAND, DYNAMIC_STATE = "dynamic", "by-hand", "dynamic-state"
+WORK_MS = 1500
+"""Of a batch of the groups with state."""
+HISTORY = 15_000
+"""Records of each partition that are there before any group reads."""
+RESTORE_PER_S = 5000
+"""Records that a store takes in."""
+_STATE = "/state"
 BY_HAND_SESSION_MS = 45_000
 """The default of librdkafka and of the Java client since 3.0 (KIP-735)."""
 LAST_RECORDS_S = 15.0
-_NUMBERS = {2: "two", 3: "three"}
+_NUMBERS = {2: "two", 3: "three", 5: "five"}
 
 
 class Reading(Role):
@@ -32,12 +51,17 @@ class Reading(Role):
     def open(self, stage: Stage, tell: Tell) -> None:
         """Make the topic and begin to write to it."""
         stage.admin.create_topic(TOPIC, partitions=PARTITIONS)
+        self.before_load(stage, tell)
         self._producer = Program(
             "producer",
             {"BOOTSTRAP": stage.brokers.bootstrap, "TOPIC": TOPIC, "RATE_PER_S": str(RECORDS_PER_S * PARTITIONS)},
         )
         groups = f"{_NUMBERS[len(self.names)]} groups of {REPLICAS} pods read them"
         tell(f"{PARTITIONS} partitions, {RECORDS_PER_S} records/s each; {groups}.")
+
+    def before_load(self, stage: Stage, tell: Tell) -> None:
+        """Do what is to be done with the topic before records are written to it all the while."""
+        return
 
     def count(self, groups: Mapping[str, DemoGroup], tell: Tell) -> Faults:
         """End the load, give the groups time to finish, and count what was acknowledged and not consumed."""
@@ -64,20 +88,37 @@ class Consumers(Reading):
     """Consumers, one member a pod."""
 
     wording = CONSUMER
-    names = (DYNAMIC, BY_HAND, MANAGED)
+    names = (DYNAMIC, BY_HAND, DYNAMIC_STATE, MANAGED_STATE, MANAGED)
     titles: ClassVar[Mapping[str, str]] = {
         DYNAMIC: "dynamic members",
         BY_HAND: "static ids alone, 45 s session",
         MANAGED: "with StaticGroup",
+        DYNAMIC_STATE: "dynamic members with state",
+        MANAGED_STATE: "with state and StaticGroup",
     }
+    state_pair = (DYNAMIC_STATE, MANAGED_STATE)
     roll_pair = (DYNAMIC, MANAGED)
     scale_pair = (BY_HAND, MANAGED)
     timeout_variable = "KAFKA_SESSION_TIMEOUT_MS"
     own_session_ms = BY_HAND_SESSION_MS
 
+    def before_load(self, stage: Stage, tell: Tell) -> None:
+        """Write the history of which states are made, and let every group go on behind it."""
+        tell(f"{HISTORY} records a partition as the history of which states are made.")
+        history = Program(
+            "producer",
+            {"BOOTSTRAP": stage.brokers.bootstrap, "TOPIC": TOPIC, "RATE_PER_S": "50000", "COUNT": str(HISTORY * PARTITIONS)},
+        )
+        assert history.exit_code(120) == 0, "the history was not written"
+        for name in self.names:
+            stage.admin.commit_offsets(name, TOPIC, dict.fromkeys(range(PARTITIONS), HISTORY))
+
     def workload(self, group: DemoGroup) -> dict[str, Any]:
         """Return the StatefulSet; by hand, each pod's name is its id."""
-        made = group.play.stateful_set(REPLICAS, env={"TOPIC": TOPIC, "REPORT_TIMES": "true"})
+        env = {"TOPIC": TOPIC, "REPORT_TIMES": "true"}
+        if group.name in self.state_pair:
+            return self._workload_with_state(group, env)
+        made = group.play.stateful_set(REPLICAS, env=env)
         if group.name == BY_HAND:
             (container,) = made["spec"]["template"]["spec"]["containers"]
             container["env"] += [
@@ -85,6 +126,22 @@ class Consumers(Reading):
                 {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": str(BY_HAND_SESSION_MS)},
             ]
         return made
+
+    def _workload_with_state(self, group: DemoGroup, env: dict[str, str]) -> dict[str, Any]:
+        FILES.chmod(0o777)  # the kubelet makes a pod's folder in it with the same mode
+        env = {**env, "WORK_MS": str(WORK_MS), "STATE_DIR": _STATE, "RESTORE_PER_S": str(RESTORE_PER_S)}
+        volume = {"name": "state", "hostPath": {"path": str(FILES), "type": "Directory"}}
+        made = group.play.stateful_set(REPLICAS, env=env, grace_s=30, pod={"volumes": [volume]})
+        (container,) = made["spec"]["template"]["spec"]["containers"]
+        container["env"].append({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
+        container["volumeMounts"] = [{"name": "state", "mountPath": _STATE, "subPathExpr": "$(POD_NAME)"}]
+        return made
+
+    def restored(self, group: DemoGroup, since_ms: int) -> int | None:
+        """Return how many records were read again for the states of a group that has some."""
+        if group.name not in self.state_pair:
+            return None
+        return sum(int(x["records"]) for x in group.lines() if x["kind"] == "restored" and x["at_ms"] >= since_ms)
 
     def interruptions(self, group: DemoGroup, since_ms: int) -> tuple[int, float | None]:
         """Return how often running consumers were without any partitions, and for how long in sum."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from support.demo.measure import Line, Times, given_up, interruptions, received, steady_until
-from support.demo.role import MANAGED, PARTITIONS, REPLICAS, Role, Voices
+from support.demo.role import MANAGED, MANAGED_STATE, PARTITIONS, REPLICAS, Role, Voices
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.scene.play import Play
@@ -35,7 +35,7 @@ class DemoGroup:
         """Make the namespace, and for the managed group the connection; begin to listen and to watch."""
         play = Play(stage=stage, name=name, partitions=PARTITIONS)
         stage.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        if name == MANAGED:
+        if name in (MANAGED, MANAGED_STATE):
             stage.apply(play.connection())
         watch = PodWatch(stage.cluster.client, name).start()
         return cls(role=role, play=play, voices=role.voices(stage, name), watch=watch)
@@ -55,11 +55,16 @@ class DemoGroup:
         """What distinguishes the group, for people."""
         return self.role.titles[self.name]
 
+    @property
+    def is_managed(self) -> bool:
+        """Whether a StaticGroup looks after it."""
+        return self.name in (MANAGED, MANAGED_STATE)
+
     def start(self) -> None:
         """Start the pods and wait until they share the work and do all of it."""
         workload = self.role.workload(self)
         deadline_s = self.role.steady_deadline_s
-        if self.name == MANAGED:
+        if self.is_managed:
             # Ids are issued before the first pod starts: the StatefulSet is there, but empty.
             self.play.stage.apply(_emptied(workload), self.play.static_group(**self.role.static_group()))
             until(lambda: (self.play.status() or {}).get("injected"), deadline_s=deadline_s, what="ids are issued")
@@ -138,13 +143,17 @@ class DemoGroup:
             for voice in self.incarnations()
         )
 
+    def rebuilds(self, since_ms: int) -> int:
+        """Return how often records were read again for the state of a partition."""
+        return sum(bool(x["records"]) for x in self.lines() if x["kind"] == "restored" and x["at_ms"] >= since_ms)
+
     def departure(self, since_ms: int) -> GroupEvent | None:
         """Return the broker's line about the departed pod's last member: removed by the operator, its session expired, or
         where its client does so, it left.
         """
         kinds = (GroupEventKind.REMOVED, GroupEventKind.SESSION_EXPIRED)
         found = self.play.events(*kinds, since_ms=since_ms)
-        leaves = self.role.leaves_by_itself and self.name != MANAGED
+        leaves = self.role.leaves_by_itself and not self.is_managed
         chosen = [e for e in found if e.kind is GroupEventKind.SESSION_EXPIRED or is_operators(e) or leaves]
         count = self.role.members_per_pod
         return chosen[count - 1] if len(chosen) >= count else None

@@ -19,6 +19,8 @@ Times = dict[int, Ranges]
 STILL_MS = 1000
 JOIN_MS = 500
 """Between two lines of a consumer lie its commit and its next poll."""
+DELAY_STEP_MS = 100
+"""Of the delays that consumers tell."""
 RECENT_MS = 2500
 """Consumers report once per second; what was received may be known this much later."""
 
@@ -197,6 +199,36 @@ def given_up(incarnation: Iterable[Line], *, since_ms: int, until_ms: int | None
         and since_ms <= line["at_ms"]
         and (until_ms is None or line["at_ms"] < until_ms)
     )
+
+
+def read_twice(lines: Iterable[Line]) -> int:
+    """Count the records that a group worked on more than once, as often as it did so again."""
+    by_partition: dict[int, list[tuple[int, int]]] = {}
+    for line in lines:
+        if line["kind"] == "consumed":
+            for partition, content in line["partitions"].items():
+                by_partition.setdefault(int(partition), []).extend((first, last) for first, last in content["offsets"])
+    return sum(size(ranges) - size(merged(ranges)) for ranges in by_partition.values())
+
+
+def delay_below_s(lines: Iterable[Line], *, since_ms: int, until_ms: int, share: float) -> float | None:
+    """Return within which time after it was sent a share of the records was done with, in s; None when there were none.
+
+    Parameters
+    ----------
+    since_ms, until_ms: of the lines, which tell it in steps of 100 ms. share: from 0 to 1, such as 0.99.
+    """
+    counts: dict[int, int] = {}
+    for line in lines:
+        if line["kind"] == "consumed" and since_ms <= line["at_ms"] <= until_ms:
+            for step, count in line["delays"].items():
+                counts[int(step)] = counts.get(int(step), 0) + count
+    wanted, seen = share * sum(counts.values()), 0
+    for step in sorted(counts):
+        seen += counts[step]
+        if seen >= wanted:
+            return (step + 1) * DELAY_STEP_MS / 1000
+    return None
 
 
 def held_partitions(incarnation: Iterable[Line]) -> tuple[int, ...]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from support.demo.groups import DemoGroup
-from support.demo.measure import moves, standstills, stillness, takeovers
+from support.demo.measure import delay_below_s, moves, read_twice, standstills, stillness, takeovers
 from support.demo.report import ITSELF, OPERATOR, SESSION_EXPIRY, Figures, Roll, ScaleDown
-from support.demo.role import MANAGED, PARTITIONS, REPLICAS, Role, environment_of
+from support.demo.role import PARTITIONS, REPLICAS, Role, environment_of
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.scene.stage import Stage
@@ -101,11 +101,12 @@ def perform(show: Show) -> None:
     """
     _open(show)
     role = show.role
-    show.enter("1 of 2: rolling restart", role.roll_pair)
-    show.tell(f"kubectl rollout restart: {REPLICAS} pods of both StatefulSets, one by one.")
-    rolls = both(_roll, *(show.groups[name] for name in role.roll_pair))
-    show.tell(f"Rolled: {rolls[0].rebalances} rebalances without, {rolls[1].rebalances} with StaticGroup.")
-    show.enter(f"2 of 2: scale-down {REPLICAS} to {REPLICAS - 1}", role.scale_pair)
+    scenes = 2 if role.state_pair is None else 3
+    rolls = _rolls(show, f"1 of {scenes}: rolling restart", role.roll_pair)
+    with_state = (None, None)
+    if role.state_pair is not None:
+        with_state = _rolls(show, f"2 of {scenes}: the same with state and slow polls", role.state_pair)
+    show.enter(f"{scenes} of {scenes}: scale-down {REPLICAS} to {REPLICAS - 1}", role.scale_pair)
     show.tell(f"kubectl scale --replicas={REPLICAS - 1}: {role.wording.scale_question} {REPLICAS - 1}?")
     downs = both(lambda group: _scale_down(show, group), *(show.groups[name] for name in role.scale_pair))
     show.enter("counting", role.scale_pair)
@@ -117,6 +118,8 @@ def perform(show: Show) -> None:
         scale_down_with=downs[1],
         unconsumed_records=faults.unconsumed_records,
         twice=faults.twice,
+        state_without=with_state[0],
+        state_with=with_state[1],
     )
 
 
@@ -128,6 +131,14 @@ def _open(show: Show) -> None:
     show.tell(role.wording.opened)
 
 
+def _rolls(show: Show, scene: str, pair: tuple[str, str]) -> tuple[Roll, Roll]:
+    show.enter(scene, pair)
+    show.tell(f"kubectl rollout restart: {REPLICAS} pods of both StatefulSets, one by one.")
+    without, with_it = both(_roll, *(show.groups[name] for name in pair))
+    show.tell(f"Rolled: {without.rebalances} rebalances without, {with_it.rebalances} with StaticGroup.")
+    return without, with_it
+
+
 def _roll(group: DemoGroup) -> Roll:
     role, since_ms = group.role, now_ms()
     group.play.roll(role.roll_deadline_s)
@@ -135,6 +146,7 @@ def _roll(group: DemoGroup) -> Roll:
     until_ms = group.await_steady(REPLICAS, since_ms=since_ms - 10_000)
     stops = standstills(group.times(), range(PARTITIONS), since_ms=since_ms, until_ms=until_ms)
     interruptions, interrupted_s = role.interruptions(group, since_ms)
+    has_state = group.name in (role.state_pair or ())
     return Roll(
         rebalances=group.play.rebalances(since_ms),
         interruptions=interruptions,
@@ -143,6 +155,9 @@ def _roll(group: DemoGroup) -> Roll:
         stillness=stillness(stops),
         duration_s=(done_ms - since_ms) / 1000,
         restored_records=role.restored(group, since_ms),
+        rebuilds=group.rebuilds(since_ms) if has_state else None,
+        twice=read_twice(group.lines()) if has_state else None,
+        p99_delay_s=delay_below_s(group.lines(), since_ms=since_ms, until_ms=until_ms, share=0.99) if has_state else None,
     )
 
 
@@ -150,7 +165,7 @@ def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
     role, departed = group.role, f"{group.name}-{REPLICAS - 1}"
     role.before_departure(group, departed, show.tell)
     since_ms = now_ms()
-    timeout_ms = _injected_timeout_ms(group) if group.name == MANAGED else role.own_session_ms
+    timeout_ms = _injected_timeout_ms(group) if group.is_managed else role.own_session_ms
     ended = role.ending(group, departed)
     group.play.scale(REPLICAS - 1)
 

@@ -14,7 +14,7 @@ from typing import Any
 from support.demo.groups import DemoGroup
 from support.demo.measure import RECENT_MS, Line, Times, held_partitions
 from support.demo.phases import Show
-from support.demo.role import MANAGED, PARTITIONS, REPLICAS
+from support.demo.role import PARTITIONS, REPLICAS
 from support.demo.wording import Wording
 from support.devcluster.kafka_log import GroupLog, now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
@@ -168,21 +168,22 @@ class Gatherer:
         )
 
     def _events(self) -> tuple[str, ...]:
-        listed = self._get(f"/apis/events.k8s.io/v1/namespaces/{MANAGED}/events").get("items", [])
+        listed = self._get(f"/apis/events.k8s.io/v1/namespaces/{self._show.pair[1]}/events").get("items", [])
         own = [event for event in listed if event.get("regarding", {}).get("kind") == "StaticGroup"]
         own.sort(key=lambda event: event.get("eventTime") or "")
         return tuple(f"{event['reason']}: {event.get('note', '')}" for event in own)
 
     def _columns(self) -> dict[str, str]:
-        shown = self._get(f"/apis/staticgroup.io/v1alpha1/namespaces/{MANAGED}/staticgroups/{MANAGED}")
+        name = self._show.pair[1]
+        shown = self._get(f"/apis/staticgroup.io/v1alpha1/namespaces/{name}/staticgroups/{name}")
         status = shown.get("status", {})
         members = status.get("members", {})
         ready = next((c["status"] for c in status.get("conditions", []) if c["type"] == "Ready"), "")
         if not members:
             return {}
-        timeout = status.get("timeout", {}).get("effectiveSeconds")
+        timeout = status.get("timeout", {}).get("effectiveMs")
         return {
             **{name: str(members.get(name, 0)) for name in ("expected", "joined", "away", "departed")},
-            "timeout": f"{timeout} s" if timeout else "",
+            "timeout": f"{timeout // 1000} s" if timeout else "",
             "ready": ready,
         }

@@ -32,7 +32,8 @@ class Roll:
     interrupted_s: time consumers were without any because of that, summed over them; None where it is not asked.
     moves: how often a partition or task went to another pod.
     duration_s: of `kubectl rollout restart` and `status`.
-    restored_records: read again to rebuild state; None where there is none.
+    restored_records: read again to rebuild state; None where there is none. rebuilds: partitions for which that was done, times.
+    twice: records that were worked on again. p99_delay_s: within which 99 % of the records were done with after they were sent.
     """
 
     rebalances: int
@@ -42,6 +43,9 @@ class Roll:
     stillness: Stillness
     duration_s: float
     restored_records: int | None = None
+    rebuilds: int | None = None
+    twice: int | None = None
+    p99_delay_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,7 @@ class Figures:
     ----------
     unconsumed_records, twice: by group: records that were acknowledged and not consumed, pairs of lives of one task that
         overlap; None where a role does not know such a thing.
+    state_without, state_with: the rolling restart of groups with state and slow polls; None where the role has none.
     """
 
     roll_without: Roll
@@ -82,6 +87,8 @@ class Figures:
     scale_down_with: ScaleDown
     unconsumed_records: dict[str, int] | None = None
     twice: dict[str, int] | None = None
+    state_without: Roll | None = None
+    state_with: Roll | None = None
 
     @property
     def faults(self) -> dict[str, int]:
@@ -101,6 +108,7 @@ def differences(figures: Figures, words: Wording) -> list[str]:
         found.append(f"it moved {words.pieces} to other pods {figures.roll_with.moves} times, not 0")
     if figures.roll_with.restored_records:
         found.append(f"it restored {figures.roll_with.restored_records} records, not 0")
+    found += _differences_with_state(figures.state_without, figures.state_with)
     if figures.scale_down_with.takeover_s >= TAKEOVER_PROMISE_S:
         took = f"{figures.scale_down_with.takeover_s:.1f} s, not below {TAKEOVER_PROMISE_S:.0f} s"
         found.append(f"with StaticGroup the departed pod's {words.pieces} stood still for {took}")
@@ -111,6 +119,19 @@ def differences(figures: Figures, words: Wording) -> list[str]:
         found.append(f"the rolling restart of {words.roll_without} shows no rebalance: the measurement cannot be right")
     if figures.scale_down_without.takeover_s <= figures.scale_down_with.takeover_s:
         found.append("the scale-down was no slower without the operator: nothing was shown")
+    return found
+
+
+def _differences_with_state(without: Roll | None, with_it: Roll | None) -> list[str]:
+    if without is None or with_it is None:
+        return []
+    found = []
+    if with_it.rebalances or with_it.rebuilds:
+        found.append(f"with state, the rolling restart with StaticGroup caused {with_it.rebalances} rebalances and {with_it.rebuilds} rebuilds, not 0")
+    if not without.rebuilds:
+        found.append("with state, dynamic members rebuilt nothing: the measurement cannot be right")
+    if without.stillness.sum_s <= with_it.stillness.sum_s:
+        found.append("with state, partitions stood still no longer without the operator: nothing was shown")
     return found
 
 
@@ -130,6 +151,7 @@ def rows(figures: Figures, words: Wording) -> list[tuple[str, str, str]]:
         (f"longest standstill of one {words.piece}", *_seconds(one.stillness.longest_s, other.stillness.longest_s)),
         (f"standstill, summed over {words.pieces}", *_seconds(one.stillness.sum_s, other.stillness.sum_s)),
         ("the rollout took", *_seconds(one.duration_s, other.duration_s)),
+        *_with_state(figures.state_without, figures.state_with, words),
         ("Scale-down by one pod", words.scale_without, words.with_it),
         (f"its {words.pieces} stood still for", *_seconds(left.takeover_s, right.takeover_s)),
         ("process ended until member gone", *_seconds(left.member_left_after_s, right.member_left_after_s)),
@@ -138,6 +160,23 @@ def rows(figures: Figures, words: Wording) -> list[tuple[str, str, str]]:
         *([] if one.interrupted_s is not None else [(words.taken, str(left.interruptions), str(right.interruptions))]),
         *_restored(left.restored_records, right.restored_records),
         (words.lost, " and ".join(map(str, without)), str(with_it)),
+    ]
+
+
+def _with_state(one: Roll | None, other: Roll | None, words: Wording) -> list[tuple[str, str, str]]:
+    if one is None or other is None:
+        return []
+    return [
+        ("Rolling restart, with state and slow polls", words.roll_without, words.with_it),
+        ("rebalances, by the broker's log", str(one.rebalances), str(other.rebalances)),
+        ("states rebuilt, partitions", str(one.rebuilds), str(other.rebuilds)),
+        *_restored(one.restored_records, other.restored_records),
+        ("records worked on twice", str(one.twice), str(other.twice)),
+        (f"time with any {words.piece} standing still", *_seconds(one.stillness.any_s, other.stillness.any_s)),
+        (f"longest standstill of one {words.piece}", *_seconds(one.stillness.longest_s, other.stillness.longest_s)),
+        (f"standstill, summed over {words.pieces}", *_seconds(one.stillness.sum_s, other.stillness.sum_s)),
+        ("99 % of the records done within", *_seconds(one.p99_delay_s or 0.0, other.p99_delay_s or 0.0)),
+        ("the rollout took", *_seconds(one.duration_s, other.duration_s)),
     ]
 
 

@@ -26,6 +26,7 @@ PARTITIONS = 6
 """Pieces of work in every role."""
 REPLICAS = 3
 STOCK, MANAGED = "stock", "managed"
+MANAGED_STATE = "managed-state"
 FILES = Path(tempfile.gettempdir()) / "sg-demo-files"
 """What pods keep on this machine: states of Kafka Streams, ticks of Connect's tasks."""
 RECORDS_PER_S = 20
@@ -58,7 +59,8 @@ class Role(ABC):
     ----------
     names: of the groups, which are those of namespaces and StatefulSets too; the last is the managed one.
     titles: what distinguishes each, for people.
-    roll_pair, scale_pair: which two are compared in which scene.
+    roll_pair, scale_pair: which two are compared in which scene. state_pair: those whose members have state and poll slowly, rolled as
+        the others are; None where there are none.
     members_per_pod: in the group, as the broker counts.
     timeout_variable: by which the managed pods are given their session timeout.
     own_session_ms: the session timeout of the group that `scale_pair` compares with.
@@ -69,6 +71,7 @@ class Role(ABC):
     titles: ClassVar[Mapping[str, str]]
     roll_pair: ClassVar[tuple[str, str]] = (STOCK, MANAGED)
     scale_pair: ClassVar[tuple[str, str]] = (STOCK, MANAGED)
+    state_pair: ClassVar[tuple[str, str] | None] = None
     members_per_pod: ClassVar[int] = 1
     timeout_variable: ClassVar[str]
     own_session_ms: ClassVar[int]

@@ -88,7 +88,10 @@ CONSUMER = Wording(
     rebalances_max=0,
     caption=(
         "A partition stands still when nobody receives a record of it for more than 1 s. With static ids the partitions of a "
-        "restarting pod wait for it instead of moving: nothing is rebuilt elsewhere, and nobody else stops."
+        "restarting pod wait for it instead of moving: nothing is rebuilt elsewhere, and nobody else stops. So they stand still for as "
+        "long as the pod is away: static membership does not shorten a restart, and where nothing is to be rebuilt and everybody polls "
+        "at once it gains little time. With state: each partition has one, on a volume of the pod, of all its records, which a store "
+        "takes in at 5,000 records/s; a batch takes 1.5 s, and a rebalance waits for the slowest one."
     ),
 )
 STREAMS = Wording(

@@ -130,6 +130,13 @@ class BrokerAdmin:
         until(lambda: values.items() <= self.group_settings(group_id).items(), deadline_s=_TIMEOUT_S,
               what=f"{dict(values)} of group {group_id} to be shown")  # fmt: skip
 
+    def commit_offsets(self, group_id: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Let a group without members go on at these offsets, by partition."""
+        plain = import_module("confluent_kafka")
+        positions = [plain.TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        wanted = plain.ConsumerGroupTopicPartitions(group_id, positions)
+        self._wait(self._client.alter_consumer_group_offsets([wanted], request_timeout=_TIMEOUT_S))
+
     def group_settings(self, group_id: str) -> dict[str, str]:
         """Return all GROUP configurations, the broker's defaults included."""
         (entries,) = self._wait(self._client.describe_configs([self._group_resource(group_id)]))

@@ -69,8 +69,14 @@ class Play:
         """Take the namespace away; the pods' processes end with it."""
         if self._other_admin is not None:
             self._other_admin.close()
+        until(self._is_told_to_go, deadline_s=60, what=f"the API server to take the end of namespace {self.name}")
+
+    def _is_told_to_go(self) -> bool:
+        """Return whether the namespace is being deleted; a call that fails once is made again."""
         with suppress(RuntimeError):
             self.stage.kubectl("delete", "namespace", self.name, "--wait=false", "--ignore-not-found")
+            return True
+        return False
 
     def connection(self, **spec: Any) -> dict[str, Any]:
         """Return the KafkaConnection; `spec` replaces fields."""

@@ -4,6 +4,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -279,3 +280,37 @@ def test_load_stops_at_its_count(start: Start) -> None:
     closed = producer.of_kind("closed")[0]
     assert (closed["sent"], closed["acked"], closed["failed"]) == (601, 601, 0)
     assert sum(size(ranges) for ranges in ranges_of(producer.lines, "acked").values()) == 601
+
+
+@pytest.mark.broker
+def test_state_is_read_again_only_where_it_is_not_kept_and_is_the_same_whoever_made_it(start: Start, tmp_path: Path) -> None:
+    """Two pods take turns: the state that one reads again is byte for byte what the other made as the records came."""
+    folders = {name: tmp_path / name for name in ("one", "other")}
+    for folder in folders.values():
+        folder.mkdir()
+
+    def turn(name: str, records: int) -> int:
+        member = start(STATE_DIR=str(folders[name]), RESTORE_PER_S="100000", WORK_MS="50", REPORT_TIMES="true")
+        until(lambda: len(member.of_kind("restored")) == PARTITIONS, deadline_s=EVENTUALLY_S, what="all states")
+        if records:
+            assert start("producer", RATE_PER_S="600", COUNT=str(records)).exit_code() == 0
+        until(
+            lambda: sum(size(r) for r in ranges_of(member.lines, "consumed").values()) == records,
+            deadline_s=EVENTUALLY_S,
+            what="all records",
+        )
+        assert member.terminate() == 0
+        delays = [count for line in member.of_kind("consumed") for count in line["delays"].values()]
+        assert sum(delays) == records
+        return sum(line["records"] for line in member.of_kind("restored"))
+
+    def kept(name: str) -> dict[str, str]:
+        return {file.name: file.read_text() for file in folders[name].iterdir()}
+
+    assert turn("one", 600) == 0
+    assert turn("other", 0) == 600
+    assert (len(kept("one")), kept("other")) == (PARTITIONS, kept("one"))
+    assert turn("other", 300) == 0
+    assert turn("one", 0) == 300
+    assert kept("one") == kept("other")
+    assert turn("one", 0) == 0

@@ -118,7 +118,7 @@ def rules_of(kind: str) -> Iterator[tuple[str, dict[str, str]]]:
 @pytest.mark.parametrize("kind", DEFINITIONS)
 def test_a_rule_names_the_field_it_is_about(kind: str) -> None:
     for path, entry in rules_of(kind):
-        field = path.removeprefix(".") + entry.get("fieldPath", "")
+        field = (path + entry.get("fieldPath", "")).removeprefix(".")
         assert entry["message"].startswith(field), entry
         assert "optionalOldSelf" not in entry
         assert entry["reason"] != "FieldValueDuplicate"  # answered without the message

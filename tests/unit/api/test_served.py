@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from staticgroup.api import crd
-from staticgroup.api.served import lacking, status_schema
+from staticgroup.api.crd import status_schema
+from staticgroup.api.served import lacking
 
 
 def served() -> dict[str, Any]:

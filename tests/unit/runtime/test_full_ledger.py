@@ -11,7 +11,7 @@ from staticgroup.api.resources.durable import INCARNATIONS_MAX
 from staticgroup.core.evidence.spans import BlindSpan, GapWord
 from staticgroup.core.evidence.words import Word
 from staticgroup.core.status.checkpoints import checkpoint_from
-from staticgroup.runtime.commands.confirm_gap import Cover, OpenSpan, covers
+from staticgroup.runtime.commands.gaps import Cover, OpenSpan, covers
 from unit.core.builders import ended
 
 from .operator_world import OperatorWorld, guards, static_group

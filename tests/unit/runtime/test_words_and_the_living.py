@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from staticgroup.core.evidence.spans import GapWord
-from staticgroup.runtime.commands.confirm_gap import MEANING
+from staticgroup.runtime.commands.gaps import MEANING
 
 from .operator_world import KEY, OperatorWorld, guards
 from .stories import LIVING, blind, by_annotations, departs, empty_seat, gap, left, managed, start_as

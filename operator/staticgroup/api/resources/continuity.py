@@ -53,7 +53,7 @@ class BlindSpan(ApiModel):
     since: Timestamp = Field(description="Up to here the history is complete.")
     until: Timestamp = Field(description="From here on it is complete again.")
     reason: Annotated[str, StringConstraints(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")] = Field(
-        description="WatchGap, Restored, MemoryLost or LedgerFull."
+        description="WatchGap, Restored, MemoryLost, LedgerFull or ScopeWritten."
     )
     watch_epoch: Annotated[str, StringConstraints(max_length=128)] = Field(
         "", description="Continuity epoch of the pod watch that ended at `since`; empty when nobody knows."

@@ -21,6 +21,8 @@ _TEMPLATE_CEL = r"^([a-zA-Z0-9._-]|[{](podName|ordinal|namespace|workloadName|gr
 _SUFFIX_PATTERN = r"^([._-][a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)?$"
 _OPTIONAL_ENV_PATTERN = r"^([-._a-zA-Z][-._a-zA-Z0-9]*)?$"
 _CLIENT_SUFFIX_PATTERN = r"^[._-][a-zA-Z0-9._-]*$"
+# As the operator makes it: ids are found by their scope, which a word that people like would be in by chance.
+SCOPE_PATTERN: Final = "^[0-9a-f]{8}$"
 
 
 class Preset(StrEnum):
@@ -200,14 +202,36 @@ class Identity(ApiModel):
             "leave spec.identity.preset out, or set spec.identity.agent to Provided",
             field_path=".agent",
         ),
+        rule(
+            "!has(self.scope) || self.template.contains('{scope}')",
+            "spec.identity.scope is of no use while spec.identity.template has no {scope}: put {scope} into spec.identity.template, or "
+            "leave spec.identity.scope out of a new StaticGroup",
+            field_path=".scope",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            "!has(oldSelf.scope) || (has(self.scope) && self.scope == oldSelf.scope)",
+            "spec.identity.scope is immutable and stays, because another one renames every member: leave it as it is, or delete this "
+            "StaticGroup and create one with the other scope, or without",
+            field_path=".scope",
+            reason="FieldValueForbidden",
+        ),
     )
 
     template: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
         "{podName}.{scope}",
         description="How the id of a pod is built. Placeholders: {podName}, {ordinal}, {namespace}, {workloadName}, "
         "{groupName} (the name of this StaticGroup) and {scope} (8 hex digits that are unique to this StaticGroup, "
-        "across clusters). Must contain {podName} or {ordinal}. Default {podName}.{scope}. Without {scope} departed "
+        "across clusters, unless scope says which). Must contain {podName} or {ordinal}. Default {podName}.{scope}. Without {scope} departed "
         "members are removed only when exclusive is true. Change it only to adopt ids that are in use already.",
+    )
+    scope: Annotated[str, StringConstraints(min_length=8, max_length=8, pattern=SCOPE_PATTERN)] | None = Field(
+        None,
+        description="What {scope} stands for: 8 hex digits, and your word that no other cluster, namespace or StaticGroup of this Kafka "
+        "group uses them. So a StaticGroup that is created again keeps its ids, and a repository can hold them. Default: drawn by the "
+        "operator, other ones for each StaticGroup. Immutable; a StaticGroup that exists takes only what status.injected.scope says. "
+        "Ids may then be older than the StaticGroup: until somebody confirms that nothing from before runs, departed members are removed "
+        "only if this operator process watched from the deletion of the StaticGroup before to now without a gap.",
     )
     exclusive: bool = Field(
         False,

@@ -352,6 +352,17 @@ class ClusterObjectMeta(ObjectMeta):
 class StaticGroup(ApiModel):
     """A StaticGroup makes the pods of a StatefulSet static members of a Kafka consumer group, safely."""
 
+    model_config = ruled(
+        rule(
+            "has(oldSelf.spec.identity.scope) || !has(self.spec.identity.scope) || (has(oldSelf.status) && "
+            "has(oldSelf.status.injected) && oldSelf.status.injected.scope == self.spec.identity.scope)",
+            "spec.identity.scope can be written later only as status.injected.scope says, because another one renames every member: "
+            "write that one, or delete this StaticGroup and create one with the scope that you want",
+            field_path=".spec.identity.scope",
+            reason="FieldValueForbidden",
+        )
+    )
+
     api_version: Literal["staticgroup.io/v1alpha1"] = "staticgroup.io/v1alpha1"
     kind: Literal["StaticGroup"] = "StaticGroup"
     metadata: ObjectMeta

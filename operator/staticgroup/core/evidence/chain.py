@@ -237,6 +237,9 @@ def gap_of(spans: Sequence[BlindSpan], editable: Iterable[EditablePod] = ()) -> 
         sentence = f"the ledger has no room for every pod that may hold one of these ids ({when})"
         way = "give the ids a {scope} or end the pods that status.ledger names, then say a word"
         return Gap(sentence, f"{_EXPIRES}, or {way}: {remedies.LIST_GAPS}")
+    if last is not None and last.reason == SpanReason.SCOPE_WRITTEN:
+        sentence = f"the scope was written, so a process from before this StaticGroup may hold this id ({when})"
+        return Gap(sentence, f"{_EXPIRES}, or, if nothing runs that got an id with this scope before and no pod still here took another id, by a word: {remedies.LIST_GAPS}")
     doubtful = sorted({p.name for p in editable for s in spans if p.may_have_taken_ids(s)})
     if doubtful:
         sentence = f"a pod of this name may have come and gone unseen, or a living one such as {doubtful[0]} have taken this id ({when})"

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from ...api.ordinals import Ordinals
-from ...api.schema import INT32_MAX
+from ...api.ordinals import INT32_MAX, Ordinals
 
 EVERY_ORDINAL: Final = Ordinals.of(range(INT32_MAX + 1))
+SINCE_EVER_S: Final = 0.0
+"""Where a time begins of which nobody knows the beginning: a word that closes it has to name it."""
 CLOCKS_APART_S: Final = 60.0
 """The clocks of operators, API server and nodes may differ by this much."""
 
@@ -22,6 +23,7 @@ class SpanReason(StrEnum):
     RESTORED = "Restored"
     MEMORY_LOST = "MemoryLost"
     LEDGER_FULL = "LedgerFull"
+    SCOPE_WRITTEN = "ScopeWritten"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,8 @@ class BlindSpan:
     @property
     def words(self) -> str:
         """Say it for people."""
-        return f"{_time(self.since_s)} to {_time(self.until_s)} ({self.reason})"
+        since = "any time" if self.since_s <= SINCE_EVER_S else _time(self.since_s)
+        return f"{since} to {_time(self.until_s)} ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

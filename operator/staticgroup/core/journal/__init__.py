@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...api.journal import MemberRejoined
 from ...api.protocols import GroupProtocol
 from ..group import GroupView
 from ..protocols import chosen_by, told_as
@@ -21,7 +22,7 @@ from .pods import tell_runs
 from .states import tell_releases, tell_states
 from .workload import tell_timeout, tell_workload
 
-__all__ = ["Fact", "Look", "Remembered", "RememberedGroup", "Rollout", "facts_of_round"]
+__all__ = ["Fact", "Look", "Remembered", "RememberedGroup", "Rollout", "facts_of_round", "static_rejoins"]
 
 
 def facts_of_round(before: Remembered | None, look: Look) -> tuple[Remembered, tuple[Fact, ...]]:
@@ -35,11 +36,7 @@ def facts_of_round(before: Remembered | None, look: Look) -> tuple[Remembered, t
     -------
     What to remember, and the facts in the order in which they are told.
     """
-    group_key = f"{look.kafka_cluster_id}/{look.spec.group_id}"
-    if before is not None and (before.uid, before.group_key) != (look.snapshot.uid, group_key):
-        before = None  # another StaticGroup of this name, or its connection leads to another cluster now
-    known = before or Remembered(uid=look.snapshot.uid, group_key=group_key, seen_ms=look.began_ms)
-    collector = Collector(look, replace(known, protocol=_protocol(known, look)), is_first=before is None)
+    collector = _begun(before, look)
     tell_runs(collector)
     group = look.snapshot.group
     if isinstance(group, GroupView):
@@ -50,6 +47,38 @@ def facts_of_round(before: Remembered | None, look: Look) -> tuple[Remembered, t
     tell_workload(collector)
     tell_timeout(collector)
     return replace(collector.remembered, seen_ms=look.began_ms), tuple(collector.facts)
+
+
+def static_rejoins(before: Remembered | None, look: Look) -> tuple[Remembered, int]:
+    """Count the wanted ids that came back under a new member without a rebalance, as `facts_of_round` tells `absorbed`.
+
+    Returns
+    -------
+    What to remember, and how many; an id whose former holder was never seen does not count.
+
+    Notes
+    -----
+    KIP-345: a known instance id that rejoins a stable group gets a new member.id, and nothing rebalances. A holder that was
+    replaced twice between two looks counts once.
+    """
+    collector = _begun(before, look)
+    group, table = look.snapshot.group, look.plan.table
+    if isinstance(group, GroupView):
+        tell_rebalances(collector, group)
+        tell_holders(collector, group)
+    wanted = frozenset(seat.key for seat in table.wanted) if table is not None else frozenset()
+    rejoined = (fact.data for fact in collector.facts if isinstance(fact.data, MemberRejoined))
+    count = sum(r.absorbed and r.previous_member_id is not None and r.instance_id in wanted for r in rejoined)
+    return replace(collector.remembered, seen_ms=look.began_ms), count
+
+
+def _begun(before: Remembered | None, look: Look) -> Collector:
+    """Return a collector of what one look shows beside what is remembered of the same group, if it is the same."""
+    group_key = f"{look.kafka_cluster_id}/{look.spec.group_id}"
+    if before is not None and (before.uid, before.group_key) != (look.snapshot.uid, group_key):
+        before = None  # another StaticGroup of this name, or its connection leads to another cluster now
+    known = before or Remembered(uid=look.snapshot.uid, group_key=group_key, seen_ms=look.began_ms)
+    return Collector(look, replace(known, protocol=_protocol(known, look)), is_first=before is None)
 
 
 def _protocol(remembered: Remembered, look: Look) -> str:

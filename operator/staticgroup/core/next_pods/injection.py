@@ -15,7 +15,7 @@ from ...api.injection import env_entries, identity_of, suffix_follows_preset
 from ...api.resources.identity import InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..group import GroupView
-from ..ids.naming import scheme_of
+from ..ids.naming import Naming, ordinal_of_pod, scheme_of
 from ..ids.overlap import shared_by_two_ordinals
 from ..snapshot import EPOCH_UNKNOWN, History, Injected, Snapshot
 from .agent import AgentHindrance, hindrance, is_brought
@@ -63,7 +63,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
 
     Notes
     -----
-    The scope is fixed by the first acknowledgement: a new one would rename every member. So is the watch epoch, whether
+    The scope is fixed by the first acknowledgement, or by the user: a new one would rename every member. So is the watch epoch, whether
     or not a round has seen an id since: from its publication on the ids can be carried (injected into pods that no
     round looked at, or written into a template by hand), so a later epoch would hide a gap.
     """
@@ -73,7 +73,10 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
     if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):
         message = "the pod watch is not anchored yet"
         return InjectionPlan(injected=None, templates=(), verdict=InjectionVerdict.WAITING, message=message)
-    scope = before.scope if before is not None else _own_scope(snapshot)
+    written = spec.identity.scope
+    if before is not None and written not in (None, before.scope):
+        return _refused(spec, history, method, f"spec.identity.scope is {written}, and ids with the scope {before.scope} were issued, which stays")
+    scope = before.scope if before is not None else written or _own_scope(snapshot)
     try:
         template = resolve_template(
             spec.identity.template,
@@ -87,6 +90,8 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
     templates = (before.id_template, *history.templates) if before is not None else history.templates
     templates = tuple(t for t in dict.fromkeys(templates) if t != template)
     unfit = _ambiguous(spec, history, template) or _one_too_many(template, templates)
+    if before is None and written is not None:
+        unfit = unfit or _is_another_pods(spec, snapshot, template)
     if unfit:
         return _refused(spec, history, method, unfit)
     if verdict is InjectionVerdict.ACTIVE and snapshot.prior_claims:
@@ -162,6 +167,29 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
                 )
     except AmbiguousIdentityError:
         return ""  # nothing is decided about such ids
+    return ""
+
+
+def _is_another_pods(spec: StaticGroupSpec, snapshot: Snapshot, template: str) -> str:
+    """Say that a pod from before has an id that a template gives to another pod, which would fence it; "" when none has.
+
+    Notes
+    -----
+    By which templates ids with a written scope were issued before nobody remembers, but the pods show their ids.
+    """
+    try:
+        scheme = scheme_of(spec, template, None)
+    except AmbiguousIdentityError:
+        return ""  # nothing is decided about such ids
+    naming = Naming(schemes=(scheme,))
+    for pod in snapshot.others:
+        own = ordinal_of_pod(scheme.workload_name, pod.pod_name) if pod.namespace == snapshot.namespace else None
+        for instance_id in sorted(pod.instance_ids):
+            if any(ordinal != own for ordinal in naming.ordinals_of(instance_id)):
+                return (
+                    f"pod {pod.namespace}/{pod.pod_name} has id {instance_id}, which another pod would get; end it first, or take "
+                    "another template"
+                )
     return ""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from ...api import remedies
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.conditions import Condition, set_condition, stated
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
@@ -106,6 +107,14 @@ def _silence(snapshot: Snapshot) -> str:
 
 
 def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) -> Finding:
+    if snapshot.same_scope:
+        return Finding(
+            kind=_T.READY,
+            reason=Reason.CONFLICTING_STATIC_GROUPS,
+            sentence=f"StaticGroup {', '.join(snapshot.same_scope)} of this Kafka group has the same scope as this one, which is for one "
+            f"StaticGroup alone; neither removes members.{_silence(snapshot)}",
+            remedy=f"{remedies.DIVIDE_SCOPES[0].upper()}{remedies.DIVIDE_SCOPES[1:]}.",
+        )
     if snapshot.overlaps:
         return Finding(
             kind=_T.READY,

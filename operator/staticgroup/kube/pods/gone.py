@@ -49,6 +49,10 @@ def superseded(of_one_name: Iterable[PodRecord]) -> list[PodRecord]:
 class Gone:
     """The vanished incarnations, the oldest first.
 
+    Attributes
+    ----------
+    forgotten_suspects: how many suspects were ever dropped.
+
     Parameters
     ----------
     gone_max: most that are kept of those that belong to no StaticGroup.
@@ -58,6 +62,7 @@ class Gone:
         self._gone_max = gone_max
         self._gone_limit = gone_max
         self._uids: dict[str, None] = {}
+        self.forgotten_suspects = 0
 
     def __len__(self) -> int:
         return len(self._uids)
@@ -82,7 +87,8 @@ class Gone:
         Notes
         -----
         A suspect of nobody may be forgotten. A StaticGroup that is made later issues ids with a scope that was never
-        carried, or its user swears that no process from before holds one of its ids (`identity.exclusive`).
+        carried, or its user swears that no process from before holds one of its ids (`identity.exclusive`), or all its seats are
+        blind (`runtime/estates.py`).
         """
         if len(self._uids) <= self._gone_limit:
             return
@@ -94,5 +100,6 @@ class Gone:
                 record = records.get(uid)
                 if record is not None and record.state is state and not is_needed(record):
                     drop(record)
+                    self.forgotten_suspects += state is IncarnationState.SUSPECT
         # Managed ones are never dropped; do not scan them again at each event.
         self._gone_limit = max(self._gone_max, len(self._uids) * 11 // 10)

@@ -343,6 +343,11 @@ class PodStore:
         return self._book.records.ids()
 
     @property
+    def forgotten_suspects(self) -> int:
+        """Count the suspects of nobody that were dropped for want of room; it stays as it is while none is."""
+        return self._book.gone.forgotten_suspects
+
+    @property
     def new_ids(self) -> int:
         """Count the ids that came to a namespace; it stays as it is while none does."""
         return self._book.records.new_ids

@@ -8,41 +8,22 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from ...api import names
-from ...api.remedies import INSTALL_CRDS
-from ...api.resources.staticgroup import StaticGroup
+from ...api.resources.confirmation import PodEndConfirmation
+from ...api.resources.gapconfirmation import WatchGapConfirmation
 from ...api.schema import ApiModel
 from ...kube.gateway import AioKubeGateway
 from ...kube.problem import KubeProblem, KubeProblemKind
-from ...kube.transport import SELF_REVIEWS, Transport
+from ...kube.transport import SELF_REVIEWS, Resource, Transport
 from ..process import kube_client
 from ..stores import violations
+from .person import Json, Refused
 
 Said = TypeVar("Said", bound=ApiModel)
-
-STATEMENT_TO_FILL = "why this is sure"
-"""What a printed command has in place of the statement."""
-
-
-class Refused(Exception):
-    """The word is not given; the text says why, and what to do."""
-
-
-def refuse_placeholder(statement: str) -> None:
-    """Refuse a statement that says nothing.
-
-    Raises
-    ------
-    Refused: When it is the text that the printed command has in its place.
-    """
-    if statement.strip() == STATEMENT_TO_FILL:
-        raise Refused(f"'{STATEMENT_TO_FILL}' stands for your own words: say how you know; the audit log keeps it")
 
 
 async def with_transport(work: Callable[[Transport], Awaitable[None]]) -> int:
@@ -83,11 +64,6 @@ async def caller(transport: Transport) -> str:
     return str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))
 
 
-def gateway(transport: Transport) -> AioKubeGateway:
-    """Return what asks the API server as the caller."""
-    return AioKubeGateway(transport, instance="staticgroup", now_s=time.time)
-
-
 def said(model: type[Said], body: dict[str, Any]) -> Said:
     """Parse a word that is to be written.
 
@@ -101,56 +77,45 @@ def said(model: type[Said], body: dict[str, Any]) -> Said:
         raise Refused(f"this cannot be said: {violations(error)}") from error
 
 
-async def static_groups(kube: AioKubeGateway, namespace: str, *, what: str) -> list[StaticGroup]:
-    """Read the StaticGroups of a namespace; those stored under another schema are left out, the operator reports them.
-
-    Parameters
-    ----------
-    namespace: "" for all. what: is looked for in their statuses, in plural.
-
-    Raises
-    ------
-    Refused: When they cannot be listed.
-    """
-    bodies = await kube.list_objects(names.STATIC_GROUP_PLURAL, namespace)
-    if isinstance(bodies, KubeProblem):
-        raise Refused(f"{what} cannot be read: {plain(bodies)}")
-    found: list[StaticGroup] = []
-    for body in bodies:
-        with suppress(ValidationError):
-            found.append(StaticGroup.from_wire(body))
-    return found
+_MODELS: dict[str, type[ApiModel]] = {
+    names.CONFIRMATION_KIND: PodEndConfirmation,
+    names.GAP_CONFIRMATION_KIND: WatchGapConfirmation,
+}
 
 
-def why_not_created(
-    problem: KubeProblem, *, said: str, again: str = "", place: str, missing: str, role: str, is_named: bool
-) -> str:
-    """Say why a word could not be written, and what to do.
+class Caller:
+    """Whoever calls this process, at the API server that its kubeconfig or service account names."""
 
-    Parameters
-    ----------
-    said: command that shows who said it before. again: when one would say it once more.
-    place: resource, and where, that may not be created. missing: what does not exist where it is not found.
-    role: whose binding allows it. is_named: the speaker was named with --by.
-    """
-    if problem.kind is KubeProblemKind.CONFLICT:
-        return f"it was said before; see who said it: {said}. To say it again{again}, delete that first"
-    if problem.kind is KubeProblemKind.NOT_FOUND:
-        return f"{missing} does not exist here; {INSTALL_CRDS}"
-    if problem.kind is KubeProblemKind.FORBIDDEN:
-        other = ", or --by is not your own user name" if is_named else ""
-        return f"you may not create {place}{other}; who may is decided by the one who binds the ClusterRole {role}"
-    return problem.message
+    program = "staticgroup"
 
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._kube = AioKubeGateway(transport, instance="staticgroup", now_s=time.time)
 
-def plain(problem: KubeProblem) -> str:
-    """Say a problem to a person, whose own right it is that may be missing."""
-    if problem.kind is KubeProblemKind.FORBIDDEN:
-        where = f"namespace {problem.namespace}" if problem.namespace else "all namespaces"
-        return f"you may not {problem.verb} {problem.resource} in {where}"
-    return problem.message
+    async def user(self) -> str:
+        """Ask by which user name the API server knows the caller."""
+        return await caller(self._transport)
 
+    async def static_groups(self, namespace: str) -> list[Json] | KubeProblem:
+        """List StaticGroups; "" for all namespaces."""
+        return await self._kube.list_objects(names.STATIC_GROUP_PLURAL, namespace)
 
-def time_text(moment: datetime) -> str:
-    """Write a time in UTC and whole seconds, as people copy it: 2026-11-21T10:00:00Z."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    async def pod_uid(self, namespace: str, name: str) -> str | KubeProblem | None:
+        """Read the uid of a pod; None when there is none."""
+        read = await self._kube.read_pod(namespace, name)
+        if isinstance(read, KubeProblem):
+            return read
+        return read.version.uid if read.version is not None else None
+
+    async def gap_words(self) -> list[Json] | KubeProblem:
+        """List the words about gaps."""
+        return await self._kube.list_objects(names.GAP_CONFIRMATION_PLURAL, "")
+
+    def refuse_out_of_bounds(self, body: Json) -> None:
+        """Parse a word as its kind; raises Refused when it is not within the bounds."""
+        said(_MODELS[body["kind"]], body)
+
+    async def say(self, plural: str, namespace: str, body: Json) -> Json | KubeProblem:
+        """Create a word."""
+        resource = Resource(group=names.GROUP, version=names.VERSION, plural=plural)
+        return await self._transport.call("create", resource, namespace=namespace, body=body)

@@ -6,13 +6,13 @@ Run it in the operator's pod: it checks the rights of the service account it run
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from ...api import names
+from ...api.crd import status_schema
 from ...api.remedies import INSTALL_CRDS
 from ...api.resources.kafkaconnection import KafkaConnection
 from ...api.resources.staticgroup import StaticGroup
-from ...api.served import UPGRADE_CRDS, lacking, status_schema
+from ...api.served import UPGRADE_CRDS, lacking
 from ...core.group import KafkaProblem
 from ...kafka.credentials import ConnectionSettings
 from ...kube.problem import KubeProblem
@@ -20,42 +20,7 @@ from ..operator import Operator
 from ..process import kube_client, logs
 from ..process.settings import Settings
 from .broker_calls import lacking as lacking_calls
-
-POLICY_MINOR = 36
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One check: what was looked at, whether it is good, and what to do when it is not.
-
-    Parameters
-    ----------
-    is_fatal: False for something the operator can do without; it costs a feature, which `remedy` names.
-    """
-
-    check: str
-    is_good: bool
-    remedy: str = ""
-    is_fatal: bool = True
-
-    def __str__(self) -> str:
-        mark = "ok  " if self.is_good else ("FAIL" if self.is_fatal else "warn")
-        return f"{mark}  {self.check}" + ("" if self.is_good else f"\n      {self.remedy}")
-
-
-_RIGHTS: tuple[tuple[str, str, str, str, bool], ...] = (
-    *(
-        (verb, names.GROUP, resource, "", True)
-        for resource in ("staticgroups", "kafkaconnections")
-        for verb in ("get", "list", "watch")
-    ),
-    *(("patch", names.GROUP, resource, "status", True) for resource in ("staticgroups", "kafkaconnections")),
-    *((verb, "apps", "statefulsets", "", True) for verb in ("get", "list", "watch")),
-    *((verb, "", "pods", "", True) for verb in ("get", "list", "watch")),
-    *((verb, names.GROUP, names.CONFIRMATION_PLURAL, "", False) for verb in ("get", "list", "watch")),
-    ("create", "events.k8s.io", "events", "", False),
-)
-"""(verb, group, resource, subresource, is_fatal) needed in each served namespace."""
+from .findings import POLICY_MINOR, RIGHTS, Finding, right
 
 
 async def examine(settings: Settings, namespace: str) -> int:
@@ -104,15 +69,14 @@ async def _rights(operator: Operator, namespaces: tuple[str, ...]) -> AsyncItera
     for served in namespaces:
         where = f"namespace {served}" if served else "all namespaces"
         missing: list[tuple[str, bool]] = []
-        for verb, group, resource, subresource, is_fatal in _RIGHTS:
+        for verb, group, resource, subresource, is_fatal in RIGHTS:
             allowed = await operator.kube.can_i(
                 verb, group=group, resource=resource, subresource=subresource, namespace=served
             )
             if allowed is not True:
-                part = f"{resource}/{subresource}" if subresource else resource
-                missing.append((f"{verb} {part}{'.' + group if group else ''}", is_fatal))
+                missing.append((right(verb, group, resource, subresource), is_fatal))
         for is_fatal in (True, False):
-            absent = [right for right, fatal in missing if fatal is is_fatal]
+            absent = [named for named, fatal in missing if fatal is is_fatal]
             if absent or is_fatal:
                 yield Finding(
                     check=f"rights in {where}",

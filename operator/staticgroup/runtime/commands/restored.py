@@ -17,7 +17,8 @@ from ...api.schema import ApiModel
 from ...kube.lease import RESTORED_ANNOTATION, RESTORED_BY_ANNOTATION
 from ...kube.problem import KubeProblem, KubeProblemKind
 from ...kube.transport import LEASES, Json, Transport
-from .as_person import Refused, caller, plain, said, time_text, with_transport
+from .as_person import caller, said, with_transport
+from .person import Refused, plain, time_text
 
 ATTEMPTS_MAX = 10
 """The holder writes the Lease every two seconds; losing against it more often than this is another fault."""

@@ -10,6 +10,7 @@ import pytest
 
 from staticgroup import cli
 from staticgroup.runtime.commands import confirm_gap as confirm_gap_command
+from staticgroup.runtime.commands import gaps
 from support.fake_apiserver import FakeApiServer
 
 from ..operator_world import static_group
@@ -73,11 +74,11 @@ async def test_spans_that_overlap_are_listed_under_one_command_and_others_under_
         f"{at(0)} to {at(9)}",
         "  shop/orders: ordinals 2 and above (WatchGap)",
         "  market/bids: ordinals 0, 4-7 (Restored)",
-        f"  {confirm_gap_command.BEYOND_THE_TIMES}",
+        f"  {gaps.BEYOND_THE_TIMES}",
         command(0, 9),
         f"{at(20)} to {at(21)}",
         "  market/bids: ordinals 0 and above (MemoryLost)",
-        f"  {confirm_gap_command.BEYOND_THE_TIMES}",
+        f"  {gaps.BEYOND_THE_TIMES}",
         command(20, 21),
     ]
     assert "no machine that left the cluster or was cut off in that time still runs pods" in lines[-1]
@@ -100,7 +101,17 @@ async def test_ledger_that_was_full_has_its_own_command_and_meaning(
 ) -> None:
     put(server, span(-9, 9, f"0-{REST}", "LedgerFull"), namespace="market")
     lines = await listed(capsys)
-    assert lines[3:5] == [f"  {confirm_gap_command.OF_A_FULL_LEDGER}", command(-9, 9)]
+    assert lines[3:5] == [f"  {gaps.OF_A_FULL_LEDGER}", command(-9, 9)]
+    assert command(0, 5) in lines
+
+
+async def test_what_is_older_than_a_staticgroup_has_its_own_command_and_meaning(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It began at any time, so it would be put together with every gap there is."""
+    put(server, span(-9, 9, f"0-{REST}", "ScopeWritten"), namespace="market")
+    lines = await listed(capsys)
+    assert {f"  {gaps.OF_A_WRITTEN_SCOPE}", command(-9, 9)} <= set(lines)
     assert command(0, 5) in lines
 
 

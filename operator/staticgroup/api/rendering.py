@@ -1,0 +1,223 @@
+"""Render what a pod receives while it is created: the admission policy's decision, clause by clause, in plain Python.
+
+The one idea: the CEL of `policy` and `worker_patches` and this module say the same, and a test asks both about the same pods on a
+real API server. Like the policy, it reads nothing but the pod, the StaticGroup's spec and `status.injected`; it never edits
+what it is given, and what it rendered once it does not render again (reinvocation, a second StaticGroup of the workload).
+Sources: KEP-3962; EnvVar.Value in core/v1 (`$(NAME)` expands only names before it); RFC 6902.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from . import names
+from .policy import CONTAINERS_MAX
+from .resources.durable import InjectedMethod
+from .worker_patches import AGENT_OPTION
+
+Json = dict[str, Any]
+
+_ROOT: Final = 0
+_NOBODY: Final = 65532
+_RESOURCES: Final = {"cpu": "100m", "memory": "32Mi"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentImage:
+    """Name the image that brings the agent of Connect workers.
+
+    Parameters
+    ----------
+    name: Of the operator, as pods name it; empty: no agent is injected.
+    pull_policy: Of the init container.
+    """
+
+    name: str = ""
+    pull_policy: str = "IfNotPresent"
+
+
+def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
+    """Tell whether a StaticGroup gives a pod its ids by this method.
+
+    Parameters
+    ----------
+    pod: As it is being created. group: A StaticGroup of its namespace, with the schema's defaults.
+    method: Of the injector that asks; each injects only where `status.injected` names it, so never two of them.
+    """
+    metadata, spec = pod["metadata"], group["spec"]
+    if names.POD_INDEX_LABEL not in (metadata.get("labels") or {}):
+        return False
+    is_owned = any(
+        o.get("apiVersion") == "apps/v1"
+        and o.get("kind") == "StatefulSet"
+        and o.get("name") == spec["workloadRef"]["name"]
+        and o.get("controller")
+        for o in metadata.get("ownerReferences") or ()
+    )
+    is_managed = spec.get("mode", "Manage") == "Manage" and not spec.get("suspend")
+    injected = (group.get("status") or {}).get("injected") or {}
+    return is_owned and is_managed and injected.get("method") == method.value
+
+
+def rendered(pod: Json, injected: Json, agent: AgentImage) -> Json:
+    """Return a pod with what one StaticGroup gives it.
+
+    Parameters
+    ----------
+    pod: One that is meant (`is_meant`). injected: The StaticGroup's `status.injected`.
+    """
+    metadata, spec = pod["metadata"], pod["spec"]
+    timeout_ms = injected.get("sessionTimeoutMs")
+    env = [e for e in injected["env"] if timeout_ms is not None or e["annotation"] != names.SESSION_TIMEOUT_ANNOTATION]
+    containers = [_with_env(c, i, env) for i, c in enumerate(spec["containers"])]
+    marked = metadata | {"annotations": _annotations(metadata, injected)}
+    pod = pod | {"metadata": marked, "spec": spec | {"containers": containers}}
+    worker = injected.get("worker")
+    return pod if not worker else _with_worker(pod, worker, agent)
+
+
+def json_patch(before: Json, after: Json) -> list[Json]:
+    """Write the operations that make one pod of the other, as RFC 6902 has them.
+
+    Parameters
+    ----------
+    before, after: A pod and what `rendered` made of it, once or several times.
+    """
+    places: list[tuple[str, Json, Json, tuple[str, ...]]] = [
+        ("/metadata", before["metadata"], after["metadata"], ("annotations",)),
+        ("/spec", before["spec"], after["spec"], ("volumes", "initContainers")),
+    ]
+    pairs = zip(before["spec"]["containers"], after["spec"]["containers"], strict=True)
+    places += [(f"/spec/containers/{i}", old, new, ("env", "volumeMounts")) for i, (old, new) in enumerate(pairs)]
+    return [
+        {"op": "add", "path": f"{path}/{field}", "value": new[field]}
+        for path, old, new, fields in places
+        for field in fields
+        if new.get(field) != old.get(field)
+    ]
+
+
+def _annotations(metadata: Json, injected: Json) -> Json:
+    index = metadata["labels"][names.POD_INDEX_LABEL]
+    pod_id = injected["idTemplate"].replace("{podName}", metadata["name"]).replace("{ordinal}", index)
+    annotations = {**(metadata.get("annotations") or {})}
+    annotations |= {entry["annotation"]: pod_id + entry["suffix"] for entry in injected["ids"]}
+    if injected.get("sessionTimeoutMs") is not None:
+        annotations[names.SESSION_TIMEOUT_ANNOTATION] = str(int(injected["sessionTimeoutMs"]))
+    return annotations
+
+
+def _is_for(wanted: str, container: Json, index: int) -> bool:
+    return index < CONTAINERS_MAX and (wanted == container["name"] or (not wanted and index == 0))
+
+
+def _with_env(container: Json, index: int, env: list[Json]) -> Json:
+    """Put our variables first, the pod's name before what is composed of it, and drop earlier ones of the same name."""
+    ours = [e for e in env if _is_for(e["container"], container, index)]
+    if not ours:
+        return container
+    added = [_variable(e) for e in ours]
+    if any("value" in e for e in ours):
+        added.insert(0, _field_ref(names.POD_NAME_VARIABLE, "metadata.name"))
+    replaced = {e["name"] for e in added}
+    return container | {"env": added + [e for e in container.get("env") or () if e["name"] not in replaced]}
+
+
+def _variable(entry: Json) -> Json:
+    if "value" in entry:
+        return {"name": entry["name"], "value": entry["value"]}
+    return _field_ref(entry["name"], _annotation_path(entry["annotation"]))
+
+
+@lru_cache(maxsize=256)
+def _annotation_path(annotation: str) -> str:
+    return f"metadata.annotations['{annotation}']"
+
+
+def _field_ref(name: str, field_path: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field_path}}}
+
+
+def _with_worker(pod: Json, worker: Json, agent: AgentImage) -> Json:
+    """Bring the agent into the worker's container, all of it or nothing, and tell the container its pod's name."""
+    spec = pod["spec"]
+    at = next((i for i, c in enumerate(spec["containers"]) if _is_for(worker["container"], c, i)), None)
+    if at is None:
+        return pod
+    container = spec["containers"][at]
+    takes_agent = worker["agent"] and _has_room(spec, agent) and _can_take_agent(container, worker)
+    takes_host = _lacks_host(spec, container, worker)
+    if takes_agent:
+        container = _with_agent(container)
+        inits, volumes = spec.get("initContainers") or [], spec.get("volumes") or []
+        volume = {"name": names.AGENT_NAME, "emptyDir": {"sizeLimit": "8Mi"}}
+        spec = spec | {"initContainers": [_init_container(spec, agent), *inits], "volumes": [*volumes, volume]}
+    if takes_host:
+        host = f"$({names.POD_NAME_VARIABLE}).{spec['subdomain']}.{pod['metadata']['namespace']}.svc"
+        container = container | {"env": [*container["env"], {"name": worker["hostVariable"], "value": host}]}
+    containers = [container if i == at else c for i, c in enumerate(spec["containers"])]
+    return pod | {"spec": spec | {"containers": containers}}
+
+
+def _has_room(spec: Json, agent: AgentImage) -> bool:
+    """Tell whether nothing of the pod has the name of what is injected, as it has after an injection."""
+    lists = (spec["containers"], spec.get("initContainers") or (), spec.get("volumes") or ())
+    return bool(agent.name) and all(x["name"] != names.AGENT_NAME for each in lists for x in each)
+
+
+def _can_take_agent(container: Json, worker: Json) -> bool:
+    """Tell whether the agent may be brought into a container without harm to what it has."""
+    path = names.AGENT_MOUNT_PATH
+    for mount in (m["mountPath"] for m in container.get("volumeMounts") or ()):
+        if mount.startswith(path) or f"{path}/".startswith(mount if mount.endswith("/") else f"{mount}/"):
+            return False
+    options = [e for e in container.get("env") or () if e["name"] == names.JAVA_OPTIONS_VARIABLE]
+    if not options:
+        return bool(worker["optionsMayBeAbsent"]) and not container.get("envFrom")
+    return len(options) == 1 and _is_text_without_agent(options[0])
+
+
+def _is_text_without_agent(variable: Mapping[str, Any]) -> bool:
+    return not variable.get("valueFrom") and names.AGENT_JAR not in (variable.get("value") or "")
+
+
+def _lacks_host(spec: Json, container: Json, worker: Json) -> bool:
+    """Tell whether a container is to be told its pod's name in the headless Service, and may be."""
+    if not worker["hostVariable"] or not spec.get("subdomain") or container.get("envFrom"):
+        return False
+    present = {e["name"] for e in container.get("env") or ()}
+    return names.POD_NAME_VARIABLE in present and worker["hostVariable"] not in present
+
+
+def _with_agent(container: Json) -> Json:
+    """Name the agent behind the text that KAFKA_OPTS has, in its old place, where others may refer to it."""
+    options = names.JAVA_OPTIONS_VARIABLE
+    env = list(container.get("env") or ())
+    at = next((i for i, e in enumerate(env) if e["name"] == options), len(env))
+    text = (env[at].get("value") or "") if at < len(env) else ""
+    env[at : at + 1] = [{"name": options, "value": f"{text} {AGENT_OPTION}" if text else AGENT_OPTION}]
+    mount = {"name": names.AGENT_NAME, "mountPath": names.AGENT_MOUNT_PATH, "readOnly": True}
+    return container | {"env": env, "volumeMounts": [*(container.get("volumeMounts") or ()), mount]}
+
+
+def _init_container(spec: Json, agent: AgentImage) -> Json:
+    """Write the init container; a user is named only where the pod says root, which the kubelet would refuse."""
+    security: Json = {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    if (spec.get("securityContext") or {}).get("runAsUser") == _ROOT:
+        security["runAsUser"] = _NOBODY
+    return {
+        "name": names.AGENT_NAME,
+        "image": agent.name,
+        "imagePullPolicy": agent.pull_policy,
+        "command": ["cp", names.AGENT_IN_IMAGE, f"{names.AGENT_MOUNT_PATH}/"],
+        "volumeMounts": [{"name": names.AGENT_NAME, "mountPath": names.AGENT_MOUNT_PATH}],
+        "resources": {"requests": _RESOURCES, "limits": _RESOURCES},
+        "securityContext": security,
+    }

@@ -1,0 +1,206 @@
+"""The kubectl plugin as a user has it: one file on the PATH, found by the real kubectl, on a real API server.
+
+People are impersonated, each with rights of his own; nothing of the operator runs, what it writes is written here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from live_cluster import REPOSITORY, Kubectl
+
+from staticgroup.api.names import FIELD_MANAGER
+from staticgroup.api.resources import status as api
+from support.full_status import full_status
+from support.waiting import until
+
+sys.path.insert(0, str(REPOSITORY / "deploy"))
+
+from release import facts, plugin
+
+pytestmark = pytest.mark.cluster
+
+UID = "5a7e0000-0000-0000-0000-000000000002"
+Call = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def call(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Call:
+    """Call the real kubectl with the plugin on the PATH."""
+    folder = tmp_path_factory.mktemp("bin")
+    built = facts.Facts(version=facts.version(), at_s=facts.committed_at_s(), image="localhost/staticgroup", base_url="https://example.invalid")
+    file = folder / plugin.NAME
+    file.write_bytes(plugin.plugin(built))
+    file.chmod(0o755)
+    (folder / "kubectl").symlink_to(kubectl.program)
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "KUBECONFIG": kubectl.kubeconfig}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["kubectl", *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False, cwd=Path("/")
+        )
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def shop(kubectl: Kubectl, crds: str) -> Iterator[str]:
+    """A namespace with a StaticGroup that has a suspect; ann may read, bob may confirm too."""
+    name = f"staticgroup-plugin-{uuid.uuid4().hex[:8]}"
+    kubectl.must("create", "namespace", name)
+    body: dict[str, Any] = {
+        "apiVersion": "staticgroup.io/v1alpha1", "kind": "StaticGroup", "metadata": {"name": "orders", "namespace": name},
+    }  # fmt: skip
+    kubectl.apply(body | {"spec": {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}})
+    suspect = {
+        "podName": "web-2", "uid": UID, "instanceIds": ["web-2.3fa9c1d2"], "nodeName": "node-3", "state": "Suspect",
+        "since": "2026-11-21T11:00:00Z", "evidence": "its object vanished uncertified",
+    }  # fmt: skip
+    status = full_status().to_wire() | {"ledger": {"incarnations": [suspect]}}
+    api.StaticGroupStatus.model_validate(status)
+    kubectl.apply(body | {"status": status}, "--subresource=status", f"--field-manager={FIELD_MANAGER}")
+    groups, words = "staticgroups.staticgroup.io", "podendconfirmations.staticgroup.io"
+    kubectl.must("create", "role", "read", "--verb=get,list", f"--resource={groups}", "-n", name)
+    kubectl.must("create", "rolebinding", "read", "--role=read", "--user=ann", "--user=bob", "-n", name)
+    kubectl.must("create", "role", "say", "--verb=create,get,list", f"--resource={words},pods", "-n", name)
+    kubectl.must("create", "rolebinding", "say", "--role=say", "--user=bob", "-n", name)
+    until(
+        lambda: kubectl.run("auth", "can-i", "create", words, "-n", name, "--as=bob").returncode == 0,
+        deadline_s=30, what="the roles to be in force",
+    )  # fmt: skip
+    yield name
+    kubectl.run("delete", "ksg,pec", "--all", "-n", name)
+    kubectl.run("delete", "namespace", name, "--wait=false")
+
+
+def test_kubectl_finds_the_plugin(call: Call) -> None:
+    assert f"/{plugin.NAME}" in call("plugin", "list").stdout
+    assert call("staticgroup", "--version").stdout == f"{plugin.NAME} {facts.version()}\n"
+
+
+def test_status_and_explain_tell_what_the_resource_says_to_who_may_only_read(call: Call, shop: str) -> None:
+    found = call("staticgroup", "status", "-n", shop, "--as=ann")
+    assert (found.returncode, found.stderr) == (0, "")
+    header, row, *rest = found.stdout.splitlines()
+    assert (header.split()[:3], row.split()[:3]) == (["NAMESPACE", "NAME", "GROUP"], [shop, "orders", "orders"])
+    assert any(f"{shop}/orders: NotObservedYet" in line for line in rest)
+    told = call("staticgroup", "explain", "orders", "-n", shop, "--as=ann")
+    assert f"pod web-2 uid {UID}: Suspect" in told.stdout
+    (item,) = json.loads(call("staticgroup", "status", "orders", "-n", shop, "-o", "json", "--as=ann").stdout)["items"]
+    assert item["members"]["joined"] == full_status().members.joined  # type: ignore[union-attr]
+    everywhere = call("staticgroup", "status", "-A", "-o", "json")
+    assert shop in {each["namespace"] for each in json.loads(everywhere.stdout)["items"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("status", "-A"), "you may not list staticgroups.staticgroup.io in all namespaces"),
+        (("status", "-n", "kube-system"), "you may not list staticgroups.staticgroup.io in namespace kube-system"),
+        (("explain", "orders", "-n", "kube-system"), "you may not get staticgroups.staticgroup.io in namespace kube-system"),
+        (("explain", "gone"), "there is no StaticGroup"),
+        (("confirm", "web-2", "--uid", UID, "--statement", "it was wiped"), "you may not get pods in namespace"),
+        (("confirm", "web-2", "--uid", UID, "--statement", "why this is sure"), "stands for your own words"),
+    ],
+)
+def test_what_a_reader_may_not_is_said(call: Call, shop: str, arguments: tuple[str, ...], told: str) -> None:
+    where = () if "-n" in arguments or "-A" in arguments else ("-n", shop)
+    answer = call("staticgroup", *arguments, *where, "--as=ann")
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert told in answer.stderr
+
+
+def test_a_word_is_given_once_in_the_callers_name(call: Call, kubectl: Kubectl, shop: str) -> None:
+    listed = call("staticgroup", "confirm", "--list", "-n", shop, "--as=bob")
+    assert f"kubectl staticgroup -n {shop} confirm web-2 --uid {UID}" in listed.stdout
+    words = ("staticgroup", "confirm", "web-2", "--uid", UID, "-n", shop, "--as=bob")
+    long = call(*words, "--statement", "x" * 501)
+    assert long.returncode == 1
+    assert "spec.statement" in long.stderr
+    said = call(*words, "--statement", "node-3 was wiped")
+    assert (said.returncode, said.stderr) == (0, "")
+    word = json.loads(kubectl.must("get", "pec", UID, "-n", shop, "-o", "json"))
+    assert word["spec"] == {"podName": "web-2", "podUid": UID, "statement": "node-3 was wiped", "by": "bob"}
+    again = call(*words, "--statement", "node-3 was wiped")
+    assert again.returncode == 1
+    assert f"it was said before; see who said it: kubectl -n {shop} get podendconfirmations {UID}" in again.stderr
+
+
+def test_a_word_about_a_gap_is_given_for_the_whole_cluster(call: Call, kubectl: Kubectl, shop: str) -> None:
+    listed = call("staticgroup", "confirm-gap", "--list", "-n", shop).stdout.splitlines()
+    (typed,) = (line.split(" --statement ")[0].split() for line in listed if line.startswith("    kubectl staticgroup confirm-gap"))
+    refused = call(*typed[1:], "--statement", "all were terminated", "--as=ann")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "you may not list staticgroups.staticgroup.io in all namespaces" in refused.stderr
+    said = call(*typed[1:], "--statement", "all were terminated")
+    try:
+        assert (said.returncode, said.stderr) == (0, "")
+        (word,) = (w for w in json.loads(kubectl.must("get", "wgc", "-o", "json"))["items"] if w["spec"]["since"] == typed[4])
+        me = json.loads(kubectl.must("auth", "whoami", "-o", "json"))["status"]["userInfo"]["username"]
+        assert (word["spec"]["by"], word["spec"]["statement"]) == (me, "all were terminated")
+        assert f"confirmed by {me}" in call("staticgroup", "confirm-gap", "--list", "-n", shop).stdout
+    finally:
+        kubectl.run("delete", "wgc", "--all")  # nobody else's are left when a test begins
+
+
+def findings(call: Call, *arguments: str) -> dict[str, dict[str, Any]]:
+    answer = call("staticgroup", "doctor", "-o", "json", *arguments)
+    return {each["check"]: each for each in json.loads(answer.stdout)["findings"]}
+
+
+def test_the_doctor_tells_a_reader_what_he_could_not_see(call: Call, shop: str) -> None:
+    found = findings(call, "-n", shop, "--as=ann")
+    assert found["StaticGroup is served"]["mark"] == "ok"
+    assert found["an operator is installed"]["remedy"] == "not checked: you may not list deployments.apps in all namespaces"
+    assert found[f"you may see StaticGroups in namespace {shop}"]["mark"] == "ok"
+    assert found[f"you may confirm the end of a lost pod in namespace {shop}"]["mark"] == "warn"
+    assert f"StaticGroup {shop}/orders" in found
+
+
+@pytest.fixture
+def operator(kubectl: Kubectl) -> Iterator[str]:
+    """An operator's Deployment, account and Lease as the manifests have them, without anything that runs."""
+    namespace = f"staticgroup-plugin-{uuid.uuid4().hex[:8]}"
+    kubectl.must("create", "namespace", namespace)
+    (deployment,) = yaml.safe_load_all((REPOSITORY / "deploy/operator/deployment.yaml").read_text(encoding="utf-8"))
+    deployment["metadata"]["namespace"] = namespace
+    deployment["spec"]["replicas"] = 0
+    kubectl.apply(deployment)
+    lease = {"holderIdentity": "pod-1", "leaseDurationSeconds": 15, "renewTime": datetime.now(UTC).isoformat(timespec="microseconds")}
+    metadata = {"name": "staticgroup-operator", "namespace": namespace}
+    kubectl.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": lease})
+    yield namespace
+    kubectl.run("delete", "namespace", namespace, "--wait=false")
+
+
+def test_the_doctor_sees_the_operator_and_what_it_lacks(call: Call, kubectl: Kubectl, operator: str, shop: str) -> None:
+    found = findings(call, "-n", shop)
+    label, account = f"{operator}/staticgroup-operator", f"system:serviceaccount:{operator}:staticgroup-operator"
+    assert found[f"operator {label}: 0 of 0 replicas ready"]["mark"] == "FAIL"
+    assert found[f"a replica of operator {label} leads (pod-1)"]["mark"] == "ok"
+    assert found[f"operator {label} has the version of this plugin"]["mark"] == "ok"
+    rights = f"rights of {account} in all namespaces"
+    assert found[rights]["remedy"].startswith("it may not get staticgroups.staticgroup.io")
+    name = operator
+    try:
+        for body in yaml.safe_load_all((REPOSITORY / "deploy/operator/rbac.yaml").read_text(encoding="utf-8")):
+            if body["kind"] in ("ClusterRole", "ClusterRoleBinding") and body["metadata"]["name"] == "staticgroup-operator":
+                body["metadata"]["name"] = name
+                if body["kind"] == "ClusterRoleBinding":
+                    body["roleRef"]["name"], body["subjects"][0]["namespace"] = name, operator
+                kubectl.apply(body)
+        asked = ("auth", "can-i", "create", "events.events.k8s.io", f"--as={account}")
+        until(lambda: kubectl.run(*asked).returncode == 0, deadline_s=30, what="the roles to be in force")
+        assert findings(call, "-n", shop)[rights]["mark"] == "ok"
+    finally:
+        kubectl.run("delete", "clusterrole,clusterrolebinding", name)

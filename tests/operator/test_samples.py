@@ -1,0 +1,48 @@
+"""Every sample under deploy/samples is taken by a real API server, by server-side apply, as it is written."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from live_cluster import REPOSITORY, Kubectl
+
+SAMPLES = REPOSITORY / "deploy" / "samples"
+FILES = sorted(SAMPLES.glob("*.yaml"))
+FOLDERS = sorted(path.parent for path in SAMPLES.rglob("kustomization.yaml"))
+
+
+def test_every_file_is_a_sample_or_belongs_to_a_folder_that_is_one() -> None:
+    assert len(FILES) >= 6
+    assert SAMPLES / "quickstart" in FOLDERS
+    for file in SAMPLES.rglob("*.yaml"):
+        assert file in FILES or any(file.is_relative_to(folder) for folder in FOLDERS), file
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_sample_is_accepted(file: Path, kubectl: Kubectl, namespace: str) -> None:
+    said = kubectl.must("apply", "--server-side", "--dry-run=server", "-n", namespace, "-f", str(file))
+    assert said.count("serverside-applied (server dry run)") == len(
+        list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+    )
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_folder_is_accepted_in_its_own_namespace(folder: Path, kubectl: Kubectl, crds: str) -> None:
+    """With a namespace that enforces the restricted Pod Security Standard, against which pods and their templates are held."""
+    name = re.findall(r"^namespace: (\S+)$", (folder / "kustomization.yaml").read_text(), re.MULTILINE)[0]
+    kubectl.must("create", "namespace", name)
+    try:
+        kubectl.must("label", "namespace", name, "pod-security.kubernetes.io/warn=restricted")
+        answer = kubectl.run("apply", "--server-side", "--dry-run=server", "-k", str(folder))
+        assert answer.returncode == 0, answer.stderr
+        assert "Warning" not in answer.stderr
+        objects = [
+            each for file in folder.glob("*.yaml") for each in yaml.safe_load_all(file.read_text(encoding="utf-8"))
+        ]
+        applied = answer.stdout.count("serverside-applied (server dry run)")
+        assert applied == sum(each["kind"] != "Kustomization" for each in objects)
+    finally:
+        kubectl.run("delete", "namespace", name, "--wait=false")

@@ -1,0 +1,161 @@
+"""What a pod receives, rendered in Python; that the policy's CEL says the same is asked of a real API server (tests/operator)."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from staticgroup.api import names
+from staticgroup.api.injection import identity_of, resolve_injected
+from staticgroup.api.rendering import AgentImage, is_meant, json_patch, rendered
+from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+
+Json = dict[str, Any]
+SCOPE = "3fa9c1d2"
+IMAGE = AgentImage(name="registry.example/staticgroup:1")
+ID, TIMEOUT = names.INSTANCE_ID_ANNOTATION, names.SESSION_TIMEOUT_ANNOTATION
+OPTION = f"-javaagent:{names.AGENT_MOUNT_PATH}/{names.AGENT_JAR}"
+
+
+def injected(identity: Json | None = None, *, timeout_ms: int | None = 45_000, **spec: Any) -> Json:
+    wish = {"workloadRef": {"name": "db"}, "connectionRef": {"name": "k"}, "groupId": "g", "identity": identity or {}}
+    return resolve_injected(
+        identity_of(StaticGroupSpec.model_validate(wish | spec)),
+        method=InjectedMethod.POLICY,
+        scope=SCOPE,
+        watch_epoch="1",
+        id_template=f"{{podName}}.{SCOPE}",
+        session_timeout_ms=timeout_ms,
+    ).to_wire()
+
+
+def a_pod(**container: Any) -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": True}
+    metadata = {
+        "name": "db-2",
+        "namespace": "prod",
+        "labels": {names.POD_INDEX_LABEL: "2"},
+        "ownerReferences": [owner],
+    }
+    return {"metadata": metadata, "spec": {"containers": [{"name": "app", "image": "app", **container}]}}
+
+
+def a_group(status: Json, **spec: Any) -> Json:
+    return {"spec": {"workloadRef": {"name": "db"}} | spec, "status": {"injected": status}}
+
+
+def patched(pod: Json, patch: list[Json]) -> Json:
+    """Apply `add` operations, as RFC 6902 has them for members of objects."""
+    result = copy.deepcopy(pod)
+    for operation in patch:
+        *way, last = operation["path"].removeprefix("/").split("/")
+        place: Any = result
+        for step in way:
+            place = place[int(step)] if isinstance(place, list) else place[step]
+        assert operation["op"] == "add"
+        place[last] = operation["value"]
+    return result
+
+
+def test_an_id_is_composed_of_the_pods_name_before_everything_of_the_user() -> None:
+    own = {"name": "OWN", "value": "$(KAFKA_GROUP_INSTANCE_ID)"}
+    pod = rendered(a_pod(env=[own, {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "mine"}]), injected(), IMAGE)
+    assert pod["metadata"]["annotations"] == {ID: f"db-2.{SCOPE}", TIMEOUT: "45000"}
+    names_in_order = [e["name"] for e in pod["spec"]["containers"][0]["env"]]
+    assert names_in_order == [
+        names.POD_NAME_VARIABLE,
+        "KAFKA_GROUP_INSTANCE_ID",
+        "KAFKA_SESSION_TIMEOUT_MS",
+        "OWN",
+    ]
+
+
+def test_a_withdrawn_timeout_leaves_the_users_own() -> None:
+    own = {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "9000"}
+    status = injected() | {"sessionTimeoutMs": None}
+    pod = rendered(a_pod(env=[own]), status, IMAGE)
+    assert TIMEOUT not in pod["metadata"]["annotations"]
+    assert pod["spec"]["containers"][0]["env"][-1] == own
+
+
+@pytest.mark.parametrize("preset", ["Connect", "Debezium"])
+def test_what_is_rendered_twice_is_rendered_once(preset: str) -> None:
+    """An API server calls again after another injector (reinvocationPolicy IfNeeded)."""
+    status = injected({"agent": "Inject", "preset": preset}, role="Connect")
+    before = a_pod(env=[{"name": "KAFKA_OPTS", "value": "-Xint"}])
+    before["spec"]["subdomain"] = "headless"
+    once = rendered(before, status, IMAGE)
+    assert rendered(once, status, IMAGE) == once
+    assert json_patch(once, rendered(once, status, IMAGE)) == []
+    env = {e["name"]: e.get("value") for e in once["spec"]["containers"][0]["env"]}
+    assert env["KAFKA_OPTS"] == f"-Xint {OPTION}"
+    assert env.get("ADVERTISED_HOST_NAME") == (
+        f"$({names.POD_NAME_VARIABLE}).headless.prod.svc" if preset == "Debezium" else None
+    )
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        {"env": []},
+        {"env": [{"name": "KAFKA_OPTS", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+        {"env": [{"name": "KAFKA_OPTS", "value": f"-javaagent:/a/{names.AGENT_JAR}"}]},
+        {"env": [{"name": "KAFKA_OPTS"}, {"name": "KAFKA_OPTS", "value": "x"}]},
+        {"env": [{"name": "KAFKA_OPTS"}], "volumeMounts": [{"name": "v", "mountPath": "/opt"}]},
+        {"env": [{"name": "KAFKA_OPTS"}], "name": names.AGENT_NAME},
+    ],
+    ids=["absent", "reference", "has it", "twice", "mount above", "name taken"],
+)
+def test_the_agent_comes_whole_or_not_at_all(spoil: Json) -> None:
+    status = injected({"agent": "Inject"}, role="Connect")
+    able = rendered(a_pod(env=[{"name": "KAFKA_OPTS"}]), status, IMAGE)["spec"]
+    assert [c["name"] for c in able["initContainers"]] == [v["name"] for v in able["volumes"]] == [names.AGENT_NAME]
+    before = a_pod(**spoil)
+    after = rendered(before, status, IMAGE)["spec"]
+    assert not {"initContainers", "volumes"} & after.keys()
+    assert after["containers"][0].get("volumeMounts") == before["spec"]["containers"][0].get("volumeMounts")
+    theirs = [e for e in after["containers"][0]["env"] if e["name"] == "KAFKA_OPTS"]
+    assert theirs == spoil["env"]
+
+
+def test_the_patch_makes_the_rendered_pod_and_nothing_is_edited_in_place() -> None:
+    status = injected({"agent": "Inject"}, role="Connect")
+    before = a_pod(env=[{"name": "KAFKA_OPTS"}])
+    before["metadata"]["annotations"] = {"a/b~c": "1"}
+    kept = copy.deepcopy(before)
+    after = rendered(before, status, IMAGE)
+    assert before == kept
+    assert patched(before, json_patch(before, after)) == after != before
+
+
+@pytest.mark.parametrize(
+    ("change", "is_ours"),
+    [
+        ({}, True),
+        ({"mode": "Observe"}, False),
+        ({"suspend": True}, False),
+        ({"workloadRef": {"name": "other"}}, False),
+    ],
+)
+def test_only_a_managed_group_of_the_workload_injects(change: Json, is_ours: bool) -> None:
+    assert is_meant(a_pod(), a_group(injected(), **change), InjectedMethod.POLICY) is is_ours
+
+
+def test_no_injector_acts_by_the_name_of_another_or_before_ids_are_issued() -> None:
+    group = a_group(injected() | {"method": InjectedMethod.NONE.value})
+    assert not is_meant(a_pod(), group, InjectedMethod.POLICY)
+    assert not is_meant(a_pod(), {"spec": group["spec"]}, InjectedMethod.POLICY)
+
+
+@pytest.mark.parametrize("field", ["apiVersion", "kind", "name", "controller"])
+def test_a_pod_of_another_owner_is_not_meant(field: str) -> None:
+    pod = a_pod()
+    pod["metadata"]["ownerReferences"][0][field] = "" if field != "controller" else False
+    assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
+
+
+def test_a_pod_without_an_ordinal_is_not_meant() -> None:
+    pod = a_pod()
+    pod["metadata"]["labels"] = {}
+    assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)

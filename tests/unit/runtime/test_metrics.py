@@ -1,0 +1,126 @@
+"""What is counted and gauged of a StaticGroup, by rounds of the real reconciler."""
+
+from __future__ import annotations
+
+import pytest
+
+from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
+from .stories import away, gap
+
+
+def value(world: OperatorWorld, name: str, **labels: str) -> float | None:
+    return world.reconciler.metrics.registry.get_sample_value(
+        f"staticgroup_{name}", {"namespace": KEY[0], "staticgroup": KEY[1], **labels}
+    )
+
+
+def conditions(world: OperatorWorld) -> dict[str, tuple[str, str]]:
+    (family,) = world.reconciler.metrics.condition.collect()
+    assert all(s.value == 1 for s in family.samples)
+    found = [(s.labels["type"], (s.labels["status"], s.labels["reason"])) for s in family.samples]
+    assert len(dict(found)) == len(found), "a condition has one status and one reason"
+    return dict(found)
+
+
+async def restart(world: OperatorWorld, ordinal: int) -> None:
+    """A pod is replaced, and its successor joins under its id."""
+    world.end(ordinal, f"u{ordinal}")
+    await world.round()
+    world.start(ordinal, f"u{ordinal}b")
+    await world.round()
+
+
+async def test_every_member_that_came_back_in_a_roll_is_one_static_rejoin() -> None:
+    world = await OperatorWorld().started()
+    assert value(world, "static_rejoins_total") == 0
+    for ordinal in (2, 1, 0):
+        await restart(world, ordinal)
+    assert value(world, "static_rejoins_total") == 3
+    await world.settled(3)
+    assert value(world, "static_rejoins_total") == 3
+
+
+async def test_member_that_comes_back_through_a_rebalance_is_none() -> None:
+    world = await OperatorWorld().started()
+    world.end(1)
+    world.kafka.members.pop(world.id_of(1))
+    await world.round()
+    world.start(1, "u1b")
+    await world.round()
+    world.kafka.state = "PreparingRebalance"
+    world.kafka.join(world.id_of(2))
+    await world.round()
+    assert value(world, "static_rejoins_total") == 0
+
+
+async def test_member_whose_seat_nobody_wants_any_more_is_none() -> None:
+    """A zombie that joins afresh saved nobody a rebalance."""
+    world = await OperatorWorld().started()
+    world.scale(2)
+    await world.round()
+    world.kafka.join(world.id_of(2))
+    await world.round()
+    assert value(world, "static_rejoins_total") == 0
+
+
+async def test_what_another_replica_saw_meanwhile_is_not_counted() -> None:
+    world = await OperatorWorld().started()
+    world.kafka.join(world.id_of(1))
+    world.reconciler.forget_all()
+    await world.settled(2)
+    assert value(world, "static_rejoins_total") == 0
+
+
+async def test_fault_of_the_count_fails_no_round(caplog: pytest.LogCaptureFixture) -> None:
+    """Here a clock that has no answer."""
+    world = await OperatorWorld().started()
+
+    def no_time() -> float:
+        raise OSError("no clock")
+
+    world.reconciler.rejoins.now_s = no_time
+    assert not (await world.round()).failed
+    assert "static rejoins could not be counted" in caplog.text
+
+
+async def test_each_condition_is_gauged_with_the_reason_that_it_has_now() -> None:
+    world = await OperatorWorld().started()
+    assert conditions(world)["Connected"] == ("True", "BrokersReachable")
+    world.kafka.problems["describe"] = UNREACHABLE
+    await world.settled(2)
+    assert conditions(world) == {c.type: (c.status.value, c.reason) for c in world.status.conditions}
+    assert conditions(world)["Connected"] == ("False", "BrokersUnreachable")
+
+
+async def test_seats_that_a_gap_made_blind_are_counted_until_they_are_clear() -> None:
+    world = await OperatorWorld().started()
+    assert value(world, "blind_seats") == 0
+    away(world)
+    world.remove_object(2)
+    world.start(2, "u2b")
+    gap(world)
+    await world.settled(2)
+    assert value(world, "blind_seats") == 1
+
+
+async def test_suspended_group_has_no_figures_that_nobody_reads_any_more() -> None:
+    world = await OperatorWorld().started()
+    world.scale(2)
+    world.remove_object(2)
+    await world.settled(2)
+    assert value(world, "removals_held", guard="DeathNotProven") == 1
+    world.declare(static_group(generation=2, suspend=True))
+    await world.round()
+    assert value(world, "removals_held", guard="DeathNotProven") is None
+    assert value(world, "members", **{"class": "joined"}) is None
+    assert value(world, "ready") == 0
+    assert conditions(world)["Ready"] == ("False", "Suspended")
+
+
+async def test_nothing_is_left_of_a_group_that_is_gone() -> None:
+    world = await OperatorWorld().started()
+    await restart(world, 1)
+    world.delete_group()
+    await world.round()
+    left = [s for m in world.reconciler.metrics.registry.collect() for s in m.samples if s.labels.get("staticgroup")]
+    assert left == []

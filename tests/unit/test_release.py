@@ -1,0 +1,170 @@
+"""What a release is made of: archives whose bytes depend on their content alone, and what is read from an image."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import sys
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parents[2]
+sys.path.insert(0, str(REPOSITORY / "deploy"))
+
+from release import archives, chart, checks, facts, image, plugin  # noqa: E402
+
+FACTS = facts.Facts(version="1.2.3", at_s=1_800_000_000, image="registry.example/sg", base_url="https://example.invalid/v1.2.3")
+
+
+def test_the_same_files_make_the_same_archive_whenever_it_is_made(tmp_path: Path) -> None:
+    files = {"b": (b"two", 0o755), "a": (b"one", 0o644)}
+    packed = archives.tar_gz(files, FACTS.at_s)
+    assert packed == archives.tar_gz(files, FACTS.at_s)
+    package = tmp_path / "package.tgz"
+    package.write_bytes(packed)
+    assert archives.repacked(package, FACTS.at_s) == packed
+    with tarfile.open(package) as tar:
+        assert [(m.name, m.mode, m.mtime, m.uid) for m in tar] == [("b", 0o755, FACTS.at_s, 0), ("a", 0o644, FACTS.at_s, 0)]
+
+
+def test_an_archive_of_helm_loses_its_time_and_keeps_its_order(tmp_path: Path) -> None:
+    package = tmp_path / "package.tgz"
+    texts = []
+    for mtime in (1, 2):
+        with tarfile.open(package, "w:gz") as tar:
+            for name in ("chart/Chart.yaml", "chart/a.yaml"):
+                member = tarfile.TarInfo(name)
+                member.size, member.mtime = 1, mtime
+                tar.addfile(member, io.BytesIO(b"x"))
+        texts.append(archives.repacked(package, FACTS.at_s))
+    assert texts[0] == texts[1]
+    with tarfile.open(fileobj=io.BytesIO(texts[0])) as tar:
+        assert tar.getnames() == ["chart/Chart.yaml", "chart/a.yaml"]
+
+
+def test_the_time_of_a_release_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert facts.committed_at_s() == 1_700_000_000
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    assert facts.committed_at_s() == facts.EARLIEST_S
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    assert facts.committed_at_s() >= facts.EARLIEST_S
+
+
+# The chart's package
+
+
+def test_the_card_of_a_release_has_what_artifact_hub_shows() -> None:
+    card = yaml.safe_load((chart.CHART / "Chart.yaml").read_text(encoding="utf-8") + chart.annotations(FACTS))
+    told = {key.partition("/")[2]: value for key, value in card["annotations"].items()}
+    assert {"category", "license", "operator", "crds", "images", "links", "changes"} <= told.keys()
+    assert yaml.safe_load(told["images"])[0]["image"] == "registry.example/sg:1.2.3"
+    changes = yaml.safe_load(told["changes"])
+    assert 0 < len(changes) <= chart.CHANGES_MAX
+    assert {each["kind"] for each in changes} <= {"added", "changed", "deprecated", "removed", "fixed", "security"}
+    assert all(each["description"] and "](" not in each["description"] for each in changes)
+
+
+def test_the_package_names_the_image_of_the_release() -> None:
+    values = (chart.CHART / "values.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(chart.with_image(values, FACTS.image))["image"]["repository"] == "registry.example/sg"
+    with pytest.raises(AssertionError, match=r"image\.repository"):
+        chart.with_image("image: {}\n", FACTS.image)
+
+
+# The plugin for krew
+
+
+def test_the_krew_manifest_names_an_archive_with_the_plugin_and_its_licence() -> None:
+    packed = plugin.archive(FACTS, b"#!/usr/bin/env python3\n")
+    digest = hashlib.sha256(packed).hexdigest()
+    manifest = yaml.safe_load(plugin.krew_manifest(FACTS, digest))
+    jsonschema.Draft202012Validator(checks.KREW).validate(manifest)
+    (platform,) = manifest["spec"]["platforms"]
+    assert (platform["uri"], platform["sha256"]) == ("https://example.invalid/v1.2.3/kubectl-staticgroup-1.2.3.tar.gz", digest)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        assert {m.name: m.mode for m in tar} == {platform["bin"]: 0o755, "LICENSE": 0o644}
+        assert {each["from"] for each in platform["files"]} == set(tar.getnames())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"version": "1.2.3"}, {"homepage": "http://x"}, {"shortDescription": "Two\nlines"}, {"platforms": []}, {"colour": "red"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_manifest_that_krew_refuses_is_refused(change: Mapping[str, Any]) -> None:
+    manifest = yaml.safe_load(plugin.krew_manifest(FACTS, "0" * 64))
+    manifest["spec"] |= change
+    assert list(jsonschema.Draft202012Validator(checks.KREW).iter_errors(manifest)) != []
+
+
+# The image
+
+
+def layer(files: Mapping[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def archived(path: Path, *layers: Mapping[str, bytes], broken: bool = False) -> Path:
+    """Write an OCI archive as buildah does."""
+    blobs = [layer(files) for files in layers]
+
+    def digest(content: bytes) -> str:
+        return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+    config = json.dumps({"architecture": "amd64", "os": "linux"}).encode()
+    manifest = json.dumps({"config": {"digest": digest(config)}, "layers": [{"digest": digest(b)} for b in blobs]}).encode()
+    index = json.dumps({"manifests": [{"digest": digest(manifest)}]}).encode()
+    files = {f"blobs/{digest(b).replace(':', '/')}": b for b in (*blobs, config, manifest)} | {"index.json": index}
+    with tarfile.open(path, "w") as tar:
+        for name, content in files.items():
+            stored = content[:-1] + b"!" if broken and name.startswith("blobs/") else content
+            member = tarfile.TarInfo(name)
+            member.size = len(stored)
+            tar.addfile(member, io.BytesIO(stored))
+    return path
+
+
+def test_an_image_has_the_files_of_its_layers_without_those_that_a_later_one_took_away(tmp_path: Path) -> None:
+    below = {"./etc/a": b"1", "opt/pip/x": b"2", "opt/pip/y": b"3", "opt/kept": b"4"}
+    found = image.read(archived(tmp_path / "i.tar", below, {"etc/a": b"5", "opt/.wh.pip": b""}))
+    assert found.config["architecture"] == "amd64"
+    assert found.files(lambda _: True) == {"etc/a": b"5", "opt/kept": b"4"}
+    assert found.files(lambda path: path.startswith("opt/")) == {"opt/kept": b"4"}
+
+
+def test_a_blob_that_is_not_what_its_name_says_is_found(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not what its name says"):
+        image.read(archived(tmp_path / "i.tar", {"a": b"1"}, broken=True))
+
+
+# The checks
+
+
+def manifests_in(folder: Path, **files: list[str]) -> Path:
+    for name, names in files.items():
+        bodies = ({"kind": "ConfigMap", "metadata": {"name": each}} for each in names)
+        (folder / f"{name.replace('_', '-')}.yaml").write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
+    return folder
+
+
+def test_manifests_with_and_without_definitions_must_add_up(tmp_path: Path) -> None:
+    good = {"crds": ["a"], "install_without_crds": ["b"], "install": ["a", "b"]}
+    assert "'install.yaml': 2" in checks._manifests(manifests_in(tmp_path, **good))
+    with pytest.raises(ValueError, match="the two others together 3"):
+        checks._manifests(manifests_in(tmp_path, **good | {"install_without_crds": ["b", "c"]}))
+    with pytest.raises(ValueError, match="names an object twice"):
+        checks._manifests(manifests_in(tmp_path, **good | {"install": ["a", "a"]}))
