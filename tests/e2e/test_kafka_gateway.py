@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from staticgroup.api.resources.kafkaconnection import SaslMechanism
+from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import (
     BrokerBounds,
     GroupType,

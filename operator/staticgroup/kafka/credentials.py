@@ -15,15 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from ..api.resources.kafkaconnection import (
-    AwsMskIam,
-    CredentialsSecretRef,
-    KafkaConnectionSpec,
-    OAuth,
-    Sasl,
-    SaslMechanism,
-    Tls,
-)
+from ..api.resources.kafkaconnection import KafkaConnectionSpec, Tls
+from ..api.resources.sasl import AwsMskIam, CredentialsSecretRef, OAuth, Sasl, SaslMechanism
 from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import parse_host_port
 from .errors import Refusal, refusal

@@ -9,7 +9,8 @@ from dataclasses import replace
 import confluent_kafka
 import pytest
 
-from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec, SaslMechanism
+from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec
+from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, resolve
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.tokens import BearerToken

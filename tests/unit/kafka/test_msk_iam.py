@@ -17,7 +17,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec, SaslMechanism
+from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec
+from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.credentials import ConnectionSettings, SaslSettings, resolve
 from staticgroup.kafka.errors import Refusal

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from staticgroup.api.resources.kafkaconnection import SaslMechanism
+from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText
 from staticgroup.kafka.errors import Refusal

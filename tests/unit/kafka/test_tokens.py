@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec, SaslMechanism
+from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec
+from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, resolve
 from staticgroup.kafka.errors import Refusal
