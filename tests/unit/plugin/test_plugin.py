@@ -52,7 +52,7 @@ WAITING = group(
     exceptions=[{"instanceId": "web-4.3fa9", "podName": "web-4", "kind": "Held", "reason": "DeathNotProven", "message": "node-3 is silent; …"}],
     ledger={"incarnations": [{"podName": "web-2", "uid": UID, "state": "Suspect", "since": "2026-11-21T11:00:00Z", "nodeName": "node-3", "evidence": "its object vanished"}]},
 )  # fmt: skip
-DOCTOR_SCHEMAS = {"StaticGroup": crd.status_schema("StaticGroup"), "KafkaConnection": crd.status_schema("KafkaConnection")}
+DOCTOR_SCHEMAS = {kind: crd.status_schema(kind) for kind in ("StaticGroup", "KafkaConnection", "ClusterKafkaConnection")}
 
 
 def call(monkeypatch: pytest.MonkeyPatch, fake: FakeKubectl, *arguments: str) -> int:
@@ -257,7 +257,8 @@ def cluster() -> dict[str, Json | str]:
     """A cluster in which all is well."""
     definitions = {
         "StaticGroup": crd.static_group_crd(), "KafkaConnection": crd.kafka_connection_crd(),
-        "PodEndConfirmation": crd.confirmation_crd(), "WatchGapConfirmation": crd.gap_confirmation_crd(),
+        "ClusterKafkaConnection": crd.cluster_kafka_connection_crd(), "PodEndConfirmation": crd.confirmation_crd(),
+        "WatchGapConfirmation": crd.gap_confirmation_crd(),
     }  # fmt: skip
     schemas = {
         kind: body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -293,7 +294,7 @@ def examined(objects: dict[str, Json | str], **may: Any) -> dict[str, str]:
 
 def test_nothing_is_wrong_with_a_cluster_in_which_all_is_well() -> None:
     found = examined(cluster())
-    assert len(found) == 16
+    assert len(found) == 17
     assert set(found.values()) == {"ok"}
 
 

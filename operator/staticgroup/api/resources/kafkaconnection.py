@@ -22,7 +22,7 @@ from ..schema import (
     rules,
 )
 from .conditions import CONDITIONS_MAX, Condition
-from .sasl import Sasl
+from .sasl import IN_OUR_NAMESPACE, Sasl
 from .staticgroup import ObjectMeta
 
 _HOST = (
@@ -54,7 +54,7 @@ def is_cluster_id(reported: str) -> bool:
 class CaSecretRef(ApiModel):
     """Name the Secret that holds the certificate authority."""
 
-    name: DnsSubdomain = Field(description="Name of the Secret, in the namespace of this KafkaConnection.")
+    name: DnsSubdomain = Field(description=IN_OUR_NAMESPACE)
     key: SecretKey = Field("ca.crt", description="Key that holds the PEM certificates. Default ca.crt.")
 
 
@@ -62,7 +62,7 @@ class ClientCertificateSecretRef(ApiModel):
     """Name the Secret that holds the client certificate."""
 
     name: DnsSubdomain = Field(
-        description="Name of the Secret, in the namespace of this KafkaConnection; type kubernetes.io/tls fits."
+        description=f"{IN_OUR_NAMESPACE} Type kubernetes.io/tls fits."
     )
     cert_key: SecretKey = Field("tls.crt", description="Key that holds the PEM certificate chain. Default tls.crt.")
     key_key: SecretKey = Field("tls.key", description="Key that holds the PEM private key. Default tls.key.")
@@ -189,6 +189,7 @@ class Connection(ApiModel):
     """What both kinds of connection are."""
 
     api_version: Literal["staticgroup.io/v1alpha1"] = "staticgroup.io/v1alpha1"
+    kind: str
     metadata: ObjectMeta
     spec: KafkaConnectionSpec = Field(description="How the cluster is reached.")
     status: KafkaConnectionStatus | None = Field(None, description="What the operator sees of the cluster.")

@@ -23,12 +23,15 @@ class SaslMechanism(StrEnum):
 
 
 USERNAME_KEY: Final = "username"
+IN_OUR_NAMESPACE: Final = (
+    "Name of the Secret, in the namespace of this KafkaConnection, or in the secretNamespace of a ClusterKafkaConnection."
+)
 
 
 class CredentialsSecretRef(ApiModel):
     """Name the Secret that holds a user name and password."""
 
-    name: DnsSubdomain = Field(description="Name of the Secret, in the namespace of this KafkaConnection.")
+    name: DnsSubdomain = Field(description=IN_OUR_NAMESPACE)
     username_key: SecretKey = Field(USERNAME_KEY, description="Key that holds the user name. Default username.")
     password_key: SecretKey = Field("password", description="Key that holds the password. Default password.")
 
@@ -36,7 +39,7 @@ class CredentialsSecretRef(ApiModel):
 class ClientSecretRef(ApiModel):
     """Name the Secret that holds an OAuth client."""
 
-    name: DnsSubdomain = Field(description="Name of the Secret, in the namespace of this KafkaConnection.")
+    name: DnsSubdomain = Field(description=IN_OUR_NAMESPACE)
     client_id_key: SecretKey = Field("clientId", description="Key that holds the client id. Default clientId.")
     client_secret_key: SecretKey = Field(
         "clientSecret", description="Key that holds the client secret. Default clientSecret."
