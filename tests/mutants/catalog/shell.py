@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import CLUSTER_CONNECTIONS, CUT, FAIRNESS, KUBE, LOGS, OBJECTS, PROCESS, QUEUE, ROUNDS, SILENCE, STATEMENTS
+from .suites import (
+    CLUSTER_CONNECTIONS,
+    CUT,
+    FAIRNESS,
+    KUBE,
+    LOGS,
+    OBJECTS,
+    PROCESS,
+    QUEUE,
+    ROUNDS,
+    SILENCE,
+    STATEMENTS,
+    TOLD_BACK,
+)
 
 SHELL = (
+    mutant(
+        "words of a broker that refuses a login shown",
+        "kafka/connection.py",
+        TOLD_BACK,
+        ("check mechanism, user and password in the Secret\"", "{error}\""),
+    ),
     mutant(
         "namespace that is not allowed is served all the same",
         "runtime/connections/connections.py",
