@@ -82,10 +82,10 @@ async def test_an_operator_without_the_right_starts_and_says_what_is_lacking(clu
     async with cluster.operating() as (operator, _):
         assert "clusterkafkaconnections.staticgroup.io" in await says(cluster, "ConnectionNotFound")
         assert operator.is_ready()
-        assert operator.stores.namespaces.problem
+        await eventually(lambda: operator.stores.namespaces.problem, 20)
         cluster.server.denied.clear()
         await says(cluster, "BrokersReachable")
-        assert operator.stores.namespaces.problem == ""
+        await eventually(lambda: operator.stores.namespaces.problem == "", 20)
 
 
 async def test_an_operator_of_some_namespaces_reads_nothing_of_the_whole_cluster(cluster: Cluster) -> None:
