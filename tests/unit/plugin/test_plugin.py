@@ -321,6 +321,18 @@ def test_what_is_missing_is_told(path: str, answer: Any, check: str, told: str) 
     assert examined(objects)[check].startswith(told)
 
 
+def test_a_connection_of_the_whole_cluster_is_looked_at_where_a_group_names_one() -> None:
+    connections = f"{GROUP_PATH}/clusterkafkaconnections"
+    shared = {"metadata": {"name": "shared"}, "status": {"conditions": [condition("False", "BrokersUnreachable", "nobody answers")]}}
+    named = READY | {"spec": READY["spec"] | {"connectionRef": {"kind": "ClusterKafkaConnection", "name": "shared"}}}
+    objects = cluster() | {connections: {"items": [shared]}}
+    assert "ClusterKafkaConnection shared" not in examined(objects)
+    found = examined(objects | {GROUPS: {"items": [named]}})
+    assert found["ClusterKafkaConnection shared"] == "warn Ready: nobody answers"
+    refused = examined(objects | {GROUPS: {"items": [named]}, connections: REFUSED.format("x")})
+    assert refused["what the statuses of ClusterKafkaConnections say"].startswith("warn not checked")
+
+
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/staticgroup-system/leases/staticgroup-operator"
 
 
