@@ -20,6 +20,7 @@ import yaml
 from staticgroup.api import crd, names
 from staticgroup.api.injection import env_names
 from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
+from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from staticgroup.api.resources.identity import Preset
 from staticgroup.api.resources.kafkaconnection import KafkaConnection
 from staticgroup.api.resources.staticgroup import StaticGroup
@@ -318,13 +319,16 @@ def unknown_fields(value: Any, schema: Mapping[str, Any], path: str = "") -> lis
 
 @pytest.mark.parametrize("example", list(examples()))
 def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
-    definition = crd.kafka_connection_crd() if example.get("kind") == "KafkaConnection" else crd.static_group_crd()
+    definitions = {"KafkaConnection": crd.kafka_connection_crd, "ClusterKafkaConnection": crd.cluster_kafka_connection_crd}
+    definition = definitions.get(example.get("kind", ""), crd.static_group_crd)()
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     match example.get("kind"):
         case "StaticGroup":
             assert StaticGroup.from_wire(example).spec.workload_ref.name
         case "KafkaConnection":
             assert KafkaConnection.from_wire(example).spec.bootstrap_servers
+        case "ClusterKafkaConnection":
+            assert ClusterKafkaConnection.from_wire(example).spec.allowed_namespaces
         case None:
             example = {"spec": example} if "identity" in example else example
         case other:
@@ -343,7 +347,7 @@ def test_rights_in_the_security_page_are_those_of_the_roles() -> None:
     documented: dict[str, set[str]] = {}
     for resources, verbs in re.findall(r"^\|[^|]*\| (`[^|]+) \| ([^|]+) \|", page, re.MULTILINE):
         for resource in re.findall(r"`([a-z]+(?:/status)?)`", resources):
-            documented[resource] = set(re.findall(r"[a-z]+", verbs.replace(" on its own", "")))
+            documented.setdefault(resource, set()).update(re.findall(r"[a-z]+", verbs.replace(" on its own", "")))
     granted: dict[str, set[str]] = {}
     manifests = yaml.safe_load_all((REPOSITORY / "deploy/operator/rbac.yaml").read_text(encoding="utf-8"))
     for role in manifests:
