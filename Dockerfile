@@ -2,6 +2,7 @@
 # BASE_IMAGE is any image with Python 3.11 or newer, its venv module and certificate authorities.
 # MAVEN_IMAGE is any image with Maven and a JDK 17 or newer, which build the agent of Connect workers; one that has it as
 # /agent/staticgroup-connect-agent.jar needs neither.
+# EXTRA=msk adds the vendor's signer for logins at Amazon MSK, and botocore with it.
 ARG BASE_IMAGE=python:3.11-slim
 ARG MAVEN_IMAGE=maven:3.9-eclipse-temurin-17
 
@@ -17,12 +18,18 @@ RUN set -e; \
     fi
 
 FROM ${BASE_IMAGE} AS build
+ARG EXTRA=
 WORKDIR /build
 # pip lives in a venv of its own, so the one that is shipped never has it.
 RUN python3 -m venv /build/pip && python3 -m venv --without-pip /opt/staticgroup
-COPY operator/requirements.lock .
-RUN /build/pip/bin/pip --python /opt/staticgroup/bin/python install --quiet --no-cache-dir --no-compile \
-      --only-binary=:all: --require-hashes --requirement requirements.lock
+COPY operator/requirements*.lock ./
+RUN set -e; \
+    /build/pip/bin/pip --python /opt/staticgroup/bin/python install --quiet --no-cache-dir --no-compile \
+      --only-binary=:all: --require-hashes --requirement requirements.lock; \
+    if [ -n "$EXTRA" ]; then \
+      /build/pip/bin/pip --python /opt/staticgroup/bin/python install --quiet --no-cache-dir --no-compile \
+        --only-binary=:all: --require-hashes --no-deps --requirement "requirements-$EXTRA.lock"; \
+    fi
 COPY operator/staticgroup staticgroup
 COPY operator/kafka_frames kafka_frames
 # Test suites of dependencies are dead weight. Bytecode is trusted unchecked: the file system is read-only.

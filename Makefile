@@ -20,9 +20,10 @@ BASE_URL ?= https://example.invalid/staticgroup/v$(VERSION)
 help: ## Say what can be done
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): tests/requirements.lock pyproject.toml
+$(STAMP): tests/requirements.lock operator/requirements-msk.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --require-hashes --requirement tests/requirements.lock
+	$(BIN)/pip install --quiet --require-hashes --no-deps --requirement operator/requirements-msk.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -137,6 +138,7 @@ manifests: crds ## Write deploy/ and the chart's copies
 lock: $(STAMP) ## Renew the lock files
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra journal --generate-hashes --no-header --no-emit-index-url --upgrade -o operator/requirements.lock
+	$(BIN)/uv pip compile operator/requirements-msk.in --quiet --override <(echo 'python-dateutil>=3') --constraint operator/requirements.lock --no-emit-package click --no-emit-package python-dateutil --no-emit-package tzdata --no-emit-package urllib3 --generate-hashes --no-header --no-annotate --no-emit-index-url --upgrade -o operator/requirements-msk.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --generate-hashes --no-header --no-emit-index-url --upgrade -o tests/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra pipeline-dev --generate-hashes --no-header --no-emit-index-url --upgrade --constraint tests/requirements.lock -o tests/pipeline.lock
 	for folder in docs deploy/release; do (cd $$folder && $(CURDIR)/$(BIN)/uv pip compile requirements.in --quiet --generate-hashes --no-header --no-emit-index-url --upgrade -o requirements.lock); done

@@ -23,7 +23,10 @@ import yaml
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 CHART: Final = REPOSITORY / "charts" / "staticgroup"
-CRDS: Final = ("staticgroups.yaml", "kafkaconnections.yaml", "podendconfirmations.yaml", "watchgapconfirmations.yaml")
+CRDS: Final = (
+    "staticgroups.yaml", "kafkaconnections.yaml", "clusterkafkaconnections.yaml", "podendconfirmations.yaml",
+    "watchgapconfirmations.yaml",
+)  # fmt: skip
 RELEASE: Final = "staticgroup"
 NAMESPACE: Final = "staticgroup-system"
 

@@ -38,6 +38,10 @@ _RESOURCE_INTRO: Final = {
     "[troubleshooting](../guide/troubleshooting.md).",
     "KafkaConnection": "How one Kafka cluster is reached and as whom. Secrets are looked up in the namespace of the "
     "KafkaConnection and nowhere else; see [security](../guide/security.md).",
+    "ClusterKafkaConnection": "How one Kafka cluster is reached and as whom, for StaticGroups of the namespaces that it allows, which name it\n"
+    "with `connectionRef.kind: ClusterKafkaConnection`. Secrets are looked up in one namespace of its owner; see\n"
+    "[security](../guide/security.md#connections-of-the-whole-cluster). An operator that serves only some namespaces (`watchNamespaces`)\n"
+    "cannot read it and says so.",
     "PodEndConfirmation": "A person's word that the process of one lost pod has ended, created by `staticgroup confirm`. When "
     "to say it is in [scale-down](../guide/scale-down.md#giving-your-word), who may in [security](../guide/security.md).",
     "WatchGapConfirmation": "A person's word about a time in which the operator saw no pods, created by "
@@ -314,6 +318,7 @@ def pages() -> dict[Path, str]:
     return {
         HERE / "staticgroup.md": resource_page(crd.static_group_crd()),
         HERE / "kafkaconnection.md": resource_page(crd.kafka_connection_crd()),
+        HERE / "clusterkafkaconnection.md": resource_page(crd.cluster_kafka_connection_crd()),
         HERE / "podendconfirmation.md": resource_page(crd.confirmation_crd()),
         HERE / "watchgapconfirmation.md": resource_page(crd.gap_confirmation_crd()),
         HERE / "settings.md": settings_page(),

@@ -222,7 +222,16 @@ def _restored(options: argparse.Namespace) -> int:
 
 
 def _crds(_: argparse.Namespace) -> int:
-    from .api.crd import confirmation_crd, gap_confirmation_crd, kafka_connection_crd, static_group_crd, to_yaml
+    from .api import crd
 
-    print(to_yaml(static_group_crd(), kafka_connection_crd(), confirmation_crd(), gap_confirmation_crd()), end="")
+    print(
+        crd.to_yaml(
+            crd.static_group_crd(),
+            crd.kafka_connection_crd(),
+            crd.cluster_kafka_connection_crd(),
+            crd.confirmation_crd(),
+            crd.gap_confirmation_crd(),
+        ),
+        end="",
+    )
     return 0

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.e2e
 CHART = REPOSITORY / "charts" / "staticgroup"
 LABEL = "app.kubernetes.io/name=staticgroup"
 SYSTEM, TEAMS = "staticgroup-system", ("team-a", "team-b")
-PLURALS = ("staticgroups", "kafkaconnections", "podendconfirmations", "watchgapconfirmations")
+PLURALS = ("staticgroups", "kafkaconnections", "clusterkafkaconnections", "podendconfirmations", "watchgapconfirmations")
 CRDS = tuple(f"{plural}.staticgroup.io" for plural in PLURALS)
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
 NODES_RIGHT = "* | core | nodes | | get list watch"

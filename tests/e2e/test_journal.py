@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 
 from staticgroup.api.journal import MemberFenced, group_record, read, write
-from staticgroup.api.resources.kafkaconnection import SaslMechanism
+from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.kafka.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.runtime.journal.kafka import KafkaSink, librdkafka
 from support.devcluster import kafka_broker

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from staticgroup.api.resources.kafkaconnection import SaslMechanism
+from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import (
     BrokerBounds,
     GroupType,
@@ -35,6 +35,7 @@ from staticgroup.core.group import (
 from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.rights import GroupRights
+from staticgroup.kafka.tokens import BearerToken
 from support.bounds import broker_bounds
 from support.devcluster import kafka_broker, kafka_tls
 from support.devcluster.kafka_admin import BrokerAdmin
@@ -405,7 +406,7 @@ async def test_every_mechanism_logs_in_and_refuses_a_bad_password_without_showin
 
 
 async def test_bearer_token_logs_in(secure: Brokers) -> None:
-    """The test broker believes unsecured JWS (RFC 7515 appendix A.5): its subject is the principal."""
+    """The test broker believes unsecured JWS (RFC 7515 appendix A.5): its subject is the principal. It takes extensions."""
 
     def part(content: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
@@ -413,11 +414,15 @@ async def test_bearer_token_logs_in(secure: Brokers) -> None:
     now_s = int(time.time())
 
     class Tokens:
-        async def token(self) -> str:
-            return f"{part({'alg': 'none'})}.{part({'sub': 'nobody', 'iat': now_s, 'exp': now_s + 600})}."
+        async def token(self) -> BearerToken:
+            text = f"{part({'alg': 'none'})}.{part({'sub': 'nobody', 'iat': now_s, 'exp': now_s + 600})}."
+            return BearerToken(text=text)
 
     settings = login(secure, "nobody")
-    oauth = OAuthSettings(token_endpoint="https://idp.test/token", client_id="op", client_secret=SecretText("canary"))
+    extensions = (("logicalCluster", "lkc-1abc2d"), ("identityPoolId", "pool-x1"))
+    oauth = OAuthSettings(
+        token_endpoint="https://idp.test/token", client_id="op", client_secret=SecretText("canary"), extensions=extensions
+    )
     settings = replace(settings, sasl=SaslSettings(mechanism=SaslMechanism.OAUTHBEARER, oauth=oauth))
     gateway = KioGateway(make_tokens=lambda _settings: Tokens())
     try:

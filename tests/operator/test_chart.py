@@ -59,6 +59,8 @@ def test_values_arrive_at_the_operator_with_their_units() -> None:
         secret_max_age_s=600,
         secret_label="staticgroup.io/kafka=yes",
         allow_loopback=True,
+        tokens_path="/var/run/secrets/staticgroup/tokens",
+        aws_msk_iam=("shop", "bill=arn:aws:iam::123456789012:role/kafka/bill"),
         journal_kafka_connection="kafka/journal",
         journal_kafka_topic="staticgroup.journal.v1",
         journal_files_path="/var/lib/staticgroup/journal",

@@ -12,7 +12,12 @@ from test_chart_variants import CHART, VARIANTS, Manifest, container, render, th
 
 from staticgroup.runtime.process import settings
 
-OPTIONAL_MOUNTS = {"/var/lib/staticgroup/journal", "/recommendations", "/var/run/kafka-token"}
+OPTIONAL_MOUNTS = {
+    "/var/lib/staticgroup/journal",
+    "/recommendations",
+    "/var/run/secrets/staticgroup/tokens",
+    "/var/run/kafka-token",
+}
 """Of values that are off by default, and of the variant with extras."""
 
 
@@ -111,6 +116,28 @@ def test_numbers_of_ones_own_reach_both_pods_and_the_journals_volume() -> None:
     chosen = render("default", "--set", "journal.files.enabled=true", "--set", "podSecurityContext.fsGroup=7")
     context = next(pod_specs(chosen))["securityContext"]
     assert (context["fsGroup"], "fsGroupChangePolicy" in context) == (7, False)
+
+
+def test_lent_tokens_are_mounted_where_the_operator_looks_for_those_of_a_namespace() -> None:
+    """Of the operator's own service account, each with an audience of its own, in both pods that speak to brokers."""
+    for spec in pod_specs(render("everything")):
+        (volume,) = (v["projected"]["sources"] for v in spec["volumes"] if v["name"] == "tokens")
+        assert [source["serviceAccountToken"] for source in volume] == [
+            {"path": "shop/entra", "audience": "api://AzureADTokenExchange", "expirationSeconds": 7200},
+            {"path": "bill/kafka", "audience": "kafka", "expirationSeconds": 3600},
+        ]
+        (mount,) = (m for m in spec["containers"][0]["volumeMounts"] if m["name"] == "tokens")
+        environment = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+        assert mount == {"name": "tokens", "mountPath": environment["STATICGROUP_TOKENS_PATH"], "readOnly": True}
+
+
+@pytest.mark.parametrize("lacking", ["namespace", "name", "audience"])
+def test_token_without_its_audience_is_no_token(lacking: str) -> None:
+    """Without an audience it would be one for the API server."""
+    token = {"namespace": "shop", "name": "entra", "audience": "kafka"} | {lacking: ""}
+    options = [option for key, value in token.items() for option in ("--set", f"operator.tokens[0].{key}={value}")]
+    with pytest.raises(RuntimeError, match=lacking):
+        render("default", *options)
 
 
 def test_security_contexts_can_be_emptied_and_extended() -> None:

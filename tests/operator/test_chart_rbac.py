@@ -22,6 +22,11 @@ IN_SERVED_NAMESPACES = """
     {where} | core             | events                  |          | create patch
     {where} | events.k8s.io    | events                  |          | create patch
 """
+ALL_NAMESPACES = """
+    * | staticgroup.io | clusterkafkaconnections        | | get list watch
+    * | staticgroup.io | clusterkafkaconnections/status | | get patch
+    * | core           | namespaces                     | | list watch
+"""
 NODES = "* | core | nodes | | get list watch"
 ONCE_PER_CLUSTER = """
     * | core                         | namespaces                | kube-system | get
@@ -80,7 +85,7 @@ POLICY_OF_NAMESPACED = "staticgroup-inject-staticgroup-system-staticgroup"
 
 
 def test_release_for_all_namespaces_has_exactly_these_rights() -> None:
-    assert granted(render("default")) == table(in_namespaces("*"), NODES, once_per_cluster(), LEASE)
+    assert granted(render("default")) == table(in_namespaces("*"), ALL_NAMESPACES, NODES, once_per_cluster(), LEASE)
 
 
 def test_release_for_some_namespaces_has_exactly_these_rights() -> None:
@@ -118,7 +123,7 @@ def test_no_role_of_any_variant_has_a_dangerous_right(variant: str) -> None:
         assert not {"escalate", "bind", "impersonate", "delete", "deletecollection"} & cells, rule
         if "secrets" in rule["resources"]:
             assert rule["verbs"] == ["get"]
-        if {"pods", "nodes", "statefulsets", "staticgroups", "kafkaconnections", "podendconfirmations", "watchgapconfirmations"} & set(
+        if {"pods", "nodes", "statefulsets", "staticgroups", "kafkaconnections", "clusterkafkaconnections", "podendconfirmations", "watchgapconfirmations"} & set(
             rule["resources"]
         ):
             assert set(rule["verbs"]) <= {"get", "list", "watch"}
@@ -137,6 +142,8 @@ def test_cluster_roles_for_people_are_extended_but_never_to_the_status() -> None
         * | staticgroup.io | staticgroups/status     | | get
         * | staticgroup.io | kafkaconnections        | | get list watch
         * | staticgroup.io | kafkaconnections/status | | get
+        * | staticgroup.io | clusterkafkaconnections        | | get list watch
+        * | staticgroup.io | clusterkafkaconnections/status | | get
         * | staticgroup.io | podendconfirmations     | | get list watch
         * | staticgroup.io | watchgapconfirmations   | | get list watch
     """)

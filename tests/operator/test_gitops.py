@@ -36,9 +36,12 @@ STATUSES: dict[str, Json] = {
 
 
 def samples() -> Iterator[Any]:
+    """Yield what we and Git both write; the samples of frameworks are more of the same beside workloads, whose controllers write status."""
     for path in sorted((REPOSITORY / "deploy/samples").glob("*.yaml")):
+        if path.stem.startswith("framework-"):
+            continue
         for n, body in enumerate(yaml.safe_load_all(path.read_text(encoding="utf-8"))):
-            if body["kind"] in (*STATUSES, "StatefulSet", "Secret"):
+            if body["kind"] in (*STATUSES, "Secret"):
                 yield pytest.param(body, id=f"{path.stem}-{n}")
 
 

@@ -7,7 +7,12 @@ import pytest
 import yaml
 from live_cluster import REPOSITORY, Kubectl
 
+from staticgroup.api.injection import env_entries, identity_of
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from support.streams.deployment import STATIC
+
 SAMPLES = REPOSITORY / "deploy" / "samples"
+FRAMEWORKS = sorted(SAMPLES.glob("framework-*.yaml"))
 FILES = sorted(SAMPLES.glob("*.yaml"))
 FOLDERS = sorted(path.parent for path in SAMPLES.rglob("kustomization.yaml"))
 
@@ -17,6 +22,24 @@ def test_every_file_is_a_sample_or_belongs_to_a_folder_that_is_one() -> None:
     assert SAMPLES / "quickstart" in FOLDERS
     for file in SAMPLES.rglob("*.yaml"):
         assert file in FILES or any(file.is_relative_to(folder) for folder in FOLDERS), file
+
+
+@pytest.mark.parametrize("file", FRAMEWORKS, ids=lambda file: file.stem)
+def test_a_sample_of_a_framework_is_one_group_of_one_workload_that_reads_what_is_injected(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    bodies = {body["kind"]: body for body in yaml.safe_load_all(text)}
+    spec = StaticGroupSpec.model_validate(bodies["StaticGroup"]["spec"])
+    pods = bodies["StatefulSet"]["spec"]["template"]["spec"]
+    assert spec.workload_ref.name == bodies["StatefulSet"]["metadata"]["name"] == bodies["StatefulSet"]["spec"]["serviceName"]
+    (entry,) = env_entries(identity_of(spec))
+    assert entry.container in (None, pods["containers"][0]["name"])
+    read = set(re.findall(r"\$\{(\w+)", text))
+    assert read in (set(), {entry.instance_id_name, entry.session_timeout_name})
+
+
+def test_the_sample_of_kafka_streams_is_what_its_end_to_end_test_runs() -> None:
+    (group, _) = yaml.safe_load_all((SAMPLES / "framework-kafka-streams.yaml").read_text(encoding="utf-8"))
+    assert {name: group["spec"][name] for name in STATIC} == STATIC
 
 
 @pytest.mark.cluster

@@ -280,7 +280,7 @@ class FakeKube(Hooks):
         self.resource_version += 1
         body = copied(body)
         body["metadata"]["resourceVersion"] = str(self.resource_version)
-        self.objects[plural, body["metadata"]["namespace"], body["metadata"]["name"]] = body
+        self.objects[plural, body["metadata"].get("namespace", ""), body["metadata"]["name"]] = body
         return body
 
     async def apply_status(

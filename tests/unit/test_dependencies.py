@@ -5,6 +5,7 @@ cluster.
 """
 
 import ast
+import importlib.metadata
 import re
 import tomllib
 from collections.abc import Iterator
@@ -41,6 +42,17 @@ def test_lock_holds_what_the_project_asks_for_within_its_bounds(lock: str) -> No
     wanted = {str(r): pinned.get(canonicalize_name(r.name)) for r in requirements(*LOCKS[lock])}
     assert len(wanted) > 8
     assert [text for text, version in wanted.items() if version is None or not Requirement(text).specifier.contains(version)] == []
+
+
+def test_signer_for_msk_brings_nothing_that_the_image_has_in_another_version() -> None:
+    """It is installed over the others without dependencies: whatever it needs is in one of the two locks, once."""
+    signer, others = pins("operator/requirements-msk.lock"), pins("operator/requirements.lock")
+    assert "aws-msk-iam-sasl-signer-python" in signer
+    assert signer.keys() & others.keys() == set()
+    for name in signer:
+        needed = (Requirement(text) for text in importlib.metadata.requires(name) or ())
+        names = {canonicalize_name(r.name) for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})}
+        assert names - signer.keys() - others.keys() == set(), name
 
 
 def test_libraries_whose_insides_are_used_are_bound_to_a_minor_version() -> None:

@@ -20,6 +20,7 @@ import yaml
 from staticgroup.api import crd, names
 from staticgroup.api.injection import env_names
 from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
+from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from staticgroup.api.resources.identity import Preset
 from staticgroup.api.resources.kafkaconnection import KafkaConnection
 from staticgroup.api.resources.staticgroup import StaticGroup
@@ -318,13 +319,16 @@ def unknown_fields(value: Any, schema: Mapping[str, Any], path: str = "") -> lis
 
 @pytest.mark.parametrize("example", list(examples()))
 def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
-    definition = crd.kafka_connection_crd() if example.get("kind") == "KafkaConnection" else crd.static_group_crd()
+    definitions = {"KafkaConnection": crd.kafka_connection_crd, "ClusterKafkaConnection": crd.cluster_kafka_connection_crd}
+    definition = definitions.get(example.get("kind", ""), crd.static_group_crd)()
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     match example.get("kind"):
         case "StaticGroup":
             assert StaticGroup.from_wire(example).spec.workload_ref.name
         case "KafkaConnection":
             assert KafkaConnection.from_wire(example).spec.bootstrap_servers
+        case "ClusterKafkaConnection":
+            assert ClusterKafkaConnection.from_wire(example).spec.allowed_namespaces
         case None:
             example = {"spec": example} if "identity" in example else example
         case other:
@@ -343,7 +347,7 @@ def test_rights_in_the_security_page_are_those_of_the_roles() -> None:
     documented: dict[str, set[str]] = {}
     for resources, verbs in re.findall(r"^\|[^|]*\| (`[^|]+) \| ([^|]+) \|", page, re.MULTILINE):
         for resource in re.findall(r"`([a-z]+(?:/status)?)`", resources):
-            documented[resource] = set(re.findall(r"[a-z]+", verbs.replace(" on its own", "")))
+            documented.setdefault(resource, set()).update(re.findall(r"[a-z]+", verbs.replace(" on its own", "")))
     granted: dict[str, set[str]] = {}
     manifests = yaml.safe_load_all((REPOSITORY / "deploy/operator/rbac.yaml").read_text(encoding="utf-8"))
     for role in manifests:
@@ -485,6 +489,31 @@ def test_keys_that_quarkus_needs_for_streams_follow_the_preset() -> None:
     assert preset is not None
     declared = dict(re.findall(r"^kafka-streams\.([a-z.]+)=\$\{(\w+):\}$", read("guide", "first-group.md"), re.MULTILINE))
     assert declared == {"group.instance.id": preset.instance_id, "session.timeout.ms": preset.session_timeout}
+
+
+def test_every_framework_has_a_source_and_says_how_it_was_tried() -> None:
+    page = read("guide", "frameworks.md")
+    links = set(re.findall(r"^\[([\w-]+)\]: https://", page, re.MULTILINE))
+    assert set(re.findall(r"\]\[([\w-]+)\]", page)) == links
+    static = re.findall(r"^\| (?!framework)(.+) \|$", section(page, "## Static members"), re.MULTILINE)
+    others = re.findall(r"^\| (?!framework)(.+) \|$", section(page, "## Not applicable"), re.MULTILINE)
+    assert (len(static), len(others)) >= (23, 5)
+    for columns in (row.split(" | ") for row in static):
+        assert len(columns) == 5, columns
+        tried = re.search(r"(?:Read|Tried(?:, [^:]+)?: `(tests/e2e/\w+\.py)`)$", columns[-1])
+        assert tried is not None, columns[0]
+        assert tried[1] is None or (REPOSITORY / tried[1]).is_file()
+        assert tried[1] is not None or "][" in columns[-1], f"{columns[0]} has no source"
+    assert all(len(columns) == 3 and "][" in columns[-1] for columns in (row.split(" | ") for row in others))
+
+
+def test_every_preset_and_every_sample_is_among_the_frameworks() -> None:
+    page = read("guide", "frameworks.md")
+    by_role = {Preset.KAFKA_STREAMS: "`role: Streams`", Preset.CONNECT: "`role: Connect`", Preset.DEBEZIUM: "`role: Connect`"}
+    for preset in set(Preset) - {Preset.CUSTOM}:
+        assert by_role.get(preset, f"`preset: {preset.value}`") in section(page, "## Static members")
+    named = set(re.findall(r"^\| \[[^]]+\]\(\.\./\.\./deploy/samples/([\w-]+)\.yaml\)", section(page, "## Samples"), re.MULTILINE))
+    assert named == {path.stem for path in (REPOSITORY / "deploy" / "samples").glob("framework-*.yaml")}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)

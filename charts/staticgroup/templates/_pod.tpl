@@ -40,6 +40,14 @@
   value: {{ $operator.secretLabel | quote }}
 - name: STATICGROUP_ALLOW_LOOPBACK
   value: {{ $operator.allowLoopback | quote }}
+- name: STATICGROUP_TOKENS_PATH
+  value: {{ $operator.tokens | empty | ternary "" "/var/run/secrets/staticgroup/tokens" | quote }}
+- name: STATICGROUP_AWS_MSK_IAM
+  {{- $loans := list }}
+  {{- range $operator.awsMskIam }}
+  {{- $loans = append $loans (empty .roleArn | ternary .namespace (printf "%s=%s" .namespace (.roleArn | default ""))) }}
+  {{- end }}
+  value: {{ join "," $loans | quote }}
 - name: STATICGROUP_HEALTH_PORT
   value: "8080"
 - name: STATICGROUP_LOG_LEVEL
@@ -97,4 +105,19 @@ securityContext:
 {{- $context = merge (dict "fsGroup" $context.runAsGroup "fsGroupChangePolicy" "OnRootMismatch") $context -}}
 {{- end -}}
 {{- include "staticgroup.securityContext" $context -}}
+{{- end -}}
+
+{{/* The volume of the tokens that are lent to namespaces: the path of each says to whom. */}}
+{{- define "staticgroup.tokens" -}}
+{{- with .Values.operator.tokens -}}
+- name: tokens
+  projected:
+    sources:
+      {{- range . }}
+      - serviceAccountToken:
+          path: {{ printf "%s/%s" .namespace .name | quote }}
+          audience: {{ .audience | quote }}
+          expirationSeconds: {{ .expirationSeconds | default 3600 | int }}
+      {{- end }}
+{{- end -}}
 {{- end -}}

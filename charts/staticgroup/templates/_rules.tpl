@@ -45,6 +45,19 @@
   verbs: [get]
 {{- end -}}
 
+{{/* What an operator of all namespaces needs beside: connections of the whole cluster, and the labels by which they are allowed. */}}
+{{- define "staticgroup.allNamespacesRules" -}}
+- apiGroups: [staticgroup.io]
+  resources: [clusterkafkaconnections]
+  verbs: [get, list, watch]
+- apiGroups: [staticgroup.io]
+  resources: [clusterkafkaconnections/status]
+  verbs: [get, patch]
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list, watch]
+{{- end -}}
+
 {{- define "staticgroup.subjects" -}}
 - kind: ServiceAccount
   name: {{ include "staticgroup.serviceAccountName" . }}

@@ -12,13 +12,19 @@ from typing import Final
 from pydantic import ValidationError
 
 from staticgroup.api.rendering import AgentImage, is_meant, rendered
+from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from staticgroup.api.resources.durable import InjectedMethod
-from staticgroup.api.resources.kafkaconnection import KafkaConnection
+from staticgroup.api.resources.kafkaconnection import Connection, KafkaConnection
 from staticgroup.api.resources.staticgroup import StaticGroup
 
-from .objects import KAFKA_CONNECTIONS, STATIC_GROUPS, Json
+from .objects import CLUSTER_KAFKA_CONNECTIONS, KAFKA_CONNECTIONS, STATIC_GROUPS, Json
 
 NO_AGENT: Final = AgentImage()
+_MODELS: Final[dict[str, type[StaticGroup | Connection]]] = {
+    STATIC_GROUPS: StaticGroup,
+    KAFKA_CONNECTIONS: KafkaConnection,
+    CLUSTER_KAFKA_CONNECTIONS: ClusterKafkaConnection,
+}
 
 
 class Invalid(Exception):
@@ -32,12 +38,11 @@ def defaulted(resource: str, body: Json) -> Json:
     ------
     Invalid: the object does not fit its schema.
     """
-    if resource not in (STATIC_GROUPS, KAFKA_CONNECTIONS):
+    model = _MODELS.get(resource)
+    if model is None:
         return body
     try:
-        if resource == STATIC_GROUPS:
-            return body | {"spec": StaticGroup.from_wire(_bare(body)).spec.to_wire()}
-        return body | {"spec": KafkaConnection.from_wire(_bare(body)).spec.to_wire()}
+        return body | {"spec": model.from_wire(_bare(body)).spec.to_wire()}
     except ValidationError as error:
         raise Invalid(str(error)) from error
 

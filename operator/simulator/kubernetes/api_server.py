@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 
 from . import admission
 from .objects import (
+    CLUSTER_KAFKA_CONNECTIONS,
     KAFKA_CONNECTIONS,
     MUTATING_POLICIES,
     NAMESPACES,
@@ -38,8 +39,8 @@ PROGRESS_EVERY_S: Final = 5.0
 POLICY_LAG_S: Final = 0.5
 """So late the policy's parameter informer knows a StaticGroup (seen: about 1 s)."""
 
-_HAS_STATUS: Final = frozenset({PODS, NODES, NAMESPACES, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS})
-_HAS_GENERATION: Final = frozenset({PODS, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS})
+_HAS_STATUS: Final = frozenset({PODS, NODES, NAMESPACES, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS})
+_HAS_GENERATION: Final = frozenset({PODS, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS})
 _KEPT_METADATA: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 Key = tuple[str, str]

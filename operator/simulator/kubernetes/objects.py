@@ -23,7 +23,8 @@ EVENTS: Final = "events.events.k8s.io"
 LEASES: Final = "leases.coordination.k8s.io"
 STATIC_GROUPS: Final = "staticgroups.staticgroup.io"
 KAFKA_CONNECTIONS: Final = "kafkaconnections.staticgroup.io"
-RESOURCES_OF_US: Final = (STATIC_GROUPS, KAFKA_CONNECTIONS)
+CLUSTER_KAFKA_CONNECTIONS: Final = "clusterkafkaconnections.staticgroup.io"
+RESOURCES_OF_US: Final = (STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS)
 MUTATING_POLICIES: Final = "mutatingadmissionpolicies.admissionregistration.k8s.io"
 ACCESS_REVIEWS: Final = "selfsubjectaccessreviews.authorization.k8s.io"
 

@@ -167,6 +167,7 @@ class _ModelConnection:
         self.cluster = ClusterAnswer(cluster_id=None, brokers=())
         self.in_flight = 0
         self.opened_at_s = self.used_at_s = cluster.loop.time()
+        self.login_until_s = float("inf")
         self._gateway = gateway
         self._kafka = cluster
         self._principal = principal

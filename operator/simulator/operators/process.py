@@ -92,5 +92,5 @@ def note_orders(running: RunningOperator, loop: SimulationLoop) -> None:
                 told_s[key] = loop.time()
         heard(raw, is_deleted=is_deleted)
 
-    for stream in operator.group_streams:
+    for stream in operator.streams.groups:
         stream.tell = static_group_changed

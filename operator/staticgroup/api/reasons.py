@@ -51,6 +51,7 @@ class Reason(StrEnum):
     # Connected
     BROKERS_REACHABLE = "BrokersReachable"
     CONNECTION_NOT_FOUND = "ConnectionNotFound"
+    NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
     SECRET_NOT_FOUND = "SecretNotFound"
     SECRET_KEY_MISSING = "SecretKeyMissing"
     BROKERS_UNREACHABLE = "BrokersUnreachable"
@@ -144,6 +145,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.WORKLOAD_UNREADABLE: _unknown(_T.WORKLOAD_FOUND),
         Reason.BROKERS_REACHABLE: _yes(_T.CONNECTED),
         Reason.CONNECTION_NOT_FOUND: _no(*_KAFKA),
+        Reason.NAMESPACE_NOT_ALLOWED: _no(*_KAFKA),
         Reason.SECRET_NOT_FOUND: _no(*_KAFKA),
         Reason.SECRET_KEY_MISSING: _no(*_KAFKA),
         Reason.BROKERS_UNREACHABLE: _no(*_KAFKA),

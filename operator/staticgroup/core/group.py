@@ -161,6 +161,7 @@ class KafkaProblemKind(StrEnum):
     SECRET_INVALID = "SecretInvalid"
     CONNECTION_MISSING = "ConnectionMissing"
     CONNECTION_INVALID = "ConnectionInvalid"
+    NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
     UNSUPPORTED_GROUP = "UnsupportedGroupType"
 
 

@@ -29,7 +29,7 @@ from .addresses import HostPort
 from .answers import ClusterAnswer
 from .credentials import ConnectionSettings
 from .errors import Recovery, Refusal, refusal
-from .oauth import AiokafkaToken, TokenProvider
+from .tokens import AiokafkaToken, TokenProvider
 from .wire import Api, Call, VersionRanges, negotiate
 
 FRAME_MAX_MIB = 8
@@ -167,6 +167,8 @@ class BrokerConnection:
     ----------
     opened_at_s, used_at_s: monotonic seconds, kept by the pool.
     cluster: what the broker said about the cluster when the connection was opened.
+    login_until_s: monotonic seconds at which the token of the login ends; brokers that ask for a new login then
+        (KIP-368) close the connection.
     on_silence: told how many seconds a request waited for an answer that did not come in time; None once a request was
         answered, because then the connection may only have been cut, which dialling again finds out.
     """
@@ -176,6 +178,7 @@ class BrokerConnection:
     opened_at_s: float
     used_at_s: float
     cluster: ClusterAnswer = _UNKNOWN_CLUSTER
+    login_until_s: float = float("inf")
     in_flight: int = 0
     on_silence: Callable[[float], None] | None = None
 
@@ -265,7 +268,9 @@ async def open_connection(
     ------
     Refusal: UNREACHABLE, TLS_FAILED, AUTHENTICATION_FAILED or UNEXPECTED_ANSWER.
     """
-    settings, sasl, tokens = access.settings, access.settings.sasl, access.tokens
+    settings, sasl = access.settings, access.settings.sasl
+    extensions = sasl.oauth.extensions if sasl and sasl.oauth else ()
+    login = AiokafkaToken(access.tokens, extensions) if access.tokens else None
     raw = LimitedConnection(
         target,
         address,
@@ -276,7 +281,7 @@ async def open_connection(
         sasl_mechanism=str(sasl.mechanism) if sasl else None,
         sasl_plain_username=sasl.username if sasl else None,
         sasl_plain_password=sasl.password.reveal() if sasl else None,
-        sasl_oauth_token_provider=AiokafkaToken(tokens) if tokens else None,
+        sasl_oauth_token_provider=login,
     )
     try:
         async with asyncio.timeout_at(deadline_s):
@@ -285,7 +290,8 @@ async def open_connection(
         raise
     except Exception as error:  # a hostile or wrong peer can make aiokafka fail in any way
         raise Refusal(problem_of_failure(target, error), recovery=Recovery.BACK_OFF) from None
-    return BrokerConnection(target=target, raw=raw, opened_at_s=now_s, used_at_s=now_s)
+    until_s = login.until_s if login else float("inf")
+    return BrokerConnection(target=target, raw=raw, opened_at_s=now_s, used_at_s=now_s, login_until_s=until_s)
 
 
 def problem_of_failure(target: HostPort, error: BaseException) -> KafkaProblem:

@@ -15,10 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from ..api.resources.kafkaconnection import KafkaConnectionSpec, OAuth, Sasl, SaslMechanism, Tls
+from ..api.resources.kafkaconnection import KafkaConnectionSpec, Tls
+from ..api.resources.sasl import AwsMskIam, CredentialsSecretRef, OAuth, Sasl, SaslMechanism
 from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import parse_host_port
 from .errors import Refusal, refusal
+from .lent import Lent, TokenFile
+from .msk_iam import AwsMskIamSettings
 from .tls import InvalidTlsMaterial, TlsMaterial, client_context
 
 SecretContents = Mapping[str, Mapping[str, bytes]]
@@ -26,6 +29,7 @@ SecretContents = Mapping[str, Mapping[str, bytes]]
 
 _FINGERPRINT_KEY = secrets.token_bytes(32)
 """Of this process: a logged fingerprint must not let anybody try passwords offline."""
+NOTHING_LENT = Lent()
 _KAFKA_USERS = frozenset({SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512})
 """Mechanisms whose users the brokers themselves hold, so that the user is the principal."""
 
@@ -76,22 +80,33 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthSettings:
-    """Client credentials grant (RFC 6749 §4.4); the endpoint is an https URL."""
+    """Client credentials grant (RFC 6749 §4.4), or a mounted token as it is.
 
-    token_endpoint: str
-    client_id: str
-    client_secret: SecretText
+    Parameters
+    ----------
+    token_endpoint: an https URL; None: the token in the file is shown to the brokers.
+    client_id: empty where the identity provider knows the bearer of the assertion without it.
+    token_file: stands in place of the client secret.
+    extensions: (name, value) sent beside the token (KIP-342).
+    """
+
+    token_endpoint: str | None
+    client_id: str = ""
+    client_secret: SecretText = field(default_factory=lambda: SecretText(""))
+    token_file: TokenFile | None = None
     scope: str | None = None
+    extensions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """The log-in: user and password for PLAIN and SCRAM, `oauth` for OAUTHBEARER."""
+    """The log-in: user and password for PLAIN and SCRAM, `oauth` or `aws_msk_iam` for OAUTHBEARER."""
 
     mechanism: SaslMechanism
     username: str = ""
     password: SecretText = field(default_factory=lambda: SecretText(""))
     oauth: OAuthSettings | None = None
+    aws_msk_iam: AwsMskIamSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +165,9 @@ def _fingerprint(settings: ConnectionSettings) -> str:
         settings.allow_loopback,
         tls and [tls.ca_pem, tls.certificate_pem, tls.key_pem and tls.key_pem.reveal()],
         sasl and [sasl.mechanism, sasl.username, sasl.password.reveal()],
-        oauth and [oauth.token_endpoint, oauth.client_id, oauth.client_secret.reveal(), oauth.scope],
+        oauth and [oauth.token_endpoint, oauth.client_id, oauth.client_secret.reveal(), oauth.scope, oauth.extensions],
+        oauth and oauth.token_file and oauth.token_file.path,
+        sasl and sasl.aws_msk_iam and [sasl.aws_msk_iam.region, sasl.aws_msk_iam.role_arn],
     ]
     return hmac.new(_FINGERPRINT_KEY, json.dumps(content).encode(), hashlib.sha256).hexdigest()[:16]
 
@@ -161,18 +178,26 @@ def secret_names(spec: KafkaConnectionSpec) -> tuple[str, ...]:
     names = [reference.name for reference in references if reference]
     if spec.sasl and spec.sasl.credentials_secret_ref:
         names.append(spec.sasl.credentials_secret_ref.name)
-    if spec.sasl and spec.sasl.oauth:
+    if spec.sasl and spec.sasl.oauth and spec.sasl.oauth.client_secret_ref:
         names.append(spec.sasl.oauth.client_secret_ref.name)
     return tuple(dict.fromkeys(names))
 
 
 def resolve(
-    spec: KafkaConnectionSpec, contents: SecretContents, *, name: str = "", allow_loopback: bool = False
+    spec: KafkaConnectionSpec,
+    contents: SecretContents,
+    *,
+    namespace: str = "",
+    name: str = "",
+    allow_loopback: bool = False,
+    lent: Lent = NOTHING_LENT,
 ) -> ConnectionSettings | KafkaProblem:
     """Fill a KafkaConnection with its Secrets.
 
     Parameters
     ----------
+    namespace: whose the KafkaConnection is, and so what is lent to it.
+    name: "<namespace>/<name>" of the KafkaConnection.
     allow_loopback: the operator's setting, without which spec.allowLoopback has no effect.
 
     Returns
@@ -186,13 +211,15 @@ def resolve(
     if spec.sasl and not spec.tls.enabled and spec.sasl.mechanism in (SaslMechanism.PLAIN, SaslMechanism.OAUTHBEARER):
         text = f"SASL {spec.sasl.mechanism} without TLS sends the secret in the clear; set spec.tls.enabled"
         return _invalid(text).problem
+    if spec.sasl and spec.sasl.aws_msk_iam and spec.tls.ca_secret_ref:
+        return _invalid("spec.tls.caSecretRef must not be set with spec.sasl.awsMskIam; remove it").problem
     try:
         return ConnectionSettings(
             name=name,
             bootstrap_servers=tuple(spec.bootstrap_servers),
             cluster_id=spec.cluster_id,
             tls=_tls(spec.tls, contents) if spec.tls.enabled else None,
-            sasl=_sasl(spec.sasl, contents) if spec.sasl else None,
+            sasl=_sasl(spec.sasl, contents, namespace, lent) if spec.sasl else None,
             request_timeout_s=float(spec.request_timeout_seconds),
             allow_loopback=spec.allow_loopback and allow_loopback,
         )
@@ -217,15 +244,17 @@ def _tls(tls: Tls, contents: SecretContents) -> TlsSettings:
     return settings
 
 
-def _sasl(sasl: Sasl, contents: SecretContents) -> SaslSettings:
+def _sasl(sasl: Sasl, contents: SecretContents, namespace: str, lent: Lent) -> SaslSettings:
     if sasl.mechanism is SaslMechanism.OAUTHBEARER:
+        if sasl.aws_msk_iam:
+            return SaslSettings(mechanism=sasl.mechanism, aws_msk_iam=_aws_msk_iam(sasl.aws_msk_iam, namespace, lent))
         if not sasl.oauth:
             raise _invalid("spec.sasl.oauth is required with mechanism OAUTHBEARER")
-        return SaslSettings(mechanism=sasl.mechanism, oauth=_oauth(sasl.oauth, contents))
+        return SaslSettings(mechanism=sasl.mechanism, oauth=_oauth(sasl.oauth, contents, namespace, lent))
     reference = sasl.credentials_secret_ref
     if not reference:
         raise _invalid(f"spec.sasl.credentialsSecretRef is required with mechanism {sasl.mechanism}")
-    username = _read(contents, reference.name, reference.username_key)
+    username = _username(sasl, reference, contents)
     password = _read(contents, reference.name, reference.password_key)
     for key, text in ((reference.username_key, username), (reference.password_key, password)):
         if "\0" in text or text != text.strip("\r\n"):
@@ -234,22 +263,55 @@ def _sasl(sasl: Sasl, contents: SecretContents) -> SaslSettings:
     return SaslSettings(mechanism=sasl.mechanism, username=username, password=SecretText(password))
 
 
-def _oauth(oauth: OAuth, contents: SecretContents) -> OAuthSettings:
-    if not oauth.token_endpoint.startswith("https://"):
+def _username(sasl: Sasl, reference: CredentialsSecretRef, contents: SecretContents) -> str:
+    """Return the user that spec or Secret names; two that differ are a doubt, and nobody logs in."""
+    if sasl.username is None:
+        return _read(contents, reference.name, reference.username_key)
+    is_named_there = reference.username_key in contents.get(reference.name, {})
+    if is_named_there and _read(contents, reference.name, reference.username_key) != sasl.username:
+        where = f"key {reference.username_key!r} of Secret {reference.name!r}"
+        raise _secret_invalid(f"{where} names another user than spec.sasl.username; remove one of them")
+    return sasl.username
+
+
+def _aws_msk_iam(asked: AwsMskIam, namespace: str, lent: Lent) -> AwsMskIamSettings:
+    lent.check_aws(namespace, asked.role_arn)
+    return AwsMskIamSettings(region=asked.region, role_arn=asked.role_arn)
+
+
+def _oauth(oauth: OAuth, contents: SecretContents, namespace: str, lent: Lent) -> OAuthSettings:
+    if oauth.token_endpoint is not None and not oauth.token_endpoint.startswith("https://"):
         raise _invalid("spec.sasl.oauth.tokenEndpoint must be an https URL")
     reference = oauth.client_secret_ref
+    if (reference is None) == (oauth.token_file is None):
+        raise _invalid("spec.sasl.oauth needs either clientSecretRef or tokenFile; give one of them")
+    extensions = tuple((each.name, each.value) for each in oauth.extensions)
+    if len(dict(extensions)) < len(extensions) or "auth" in dict(extensions):
+        raise _invalid("spec.sasl.oauth.extensions must have distinct names, none of them auth")
+    if oauth.token_file is not None:
+        return OAuthSettings(
+            token_endpoint=oauth.token_endpoint,
+            client_id=oauth.client_id or "",
+            token_file=lent.token_file(namespace, oauth.token_file),
+            scope=oauth.scope,
+            extensions=extensions,
+        )
+    assert reference is not None
+    if oauth.token_endpoint is None:
+        raise _invalid("spec.sasl.oauth.tokenEndpoint is required with clientSecretRef")
     return OAuthSettings(
         token_endpoint=oauth.token_endpoint,
         client_id=_read(contents, reference.name, reference.client_id_key),
         client_secret=SecretText(_read(contents, reference.name, reference.client_secret_key)),
         scope=oauth.scope,
+        extensions=extensions,
     )
 
 
 def _read(contents: SecretContents, secret_name: str, key: str) -> str:
     """Return one text of one Secret, or refuse, naming both and never the content."""
     if secret_name not in contents:
-        text = f"Secret {secret_name!r} does not exist; create it in the connection's namespace"
+        text = f"Secret {secret_name!r} does not exist; create it in the namespace of the connection's Secrets"
         raise refusal(KafkaProblemKind.SECRET_MISSING, text)
     content = contents[secret_name].get(key)
     if content is None:

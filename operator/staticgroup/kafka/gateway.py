@@ -117,6 +117,7 @@ class KioGateway:
     ----------
     rng: order of bootstrap servers and back-off.
     clock: monotonic seconds, for connection ages; deadlines run in loop time.
+    now_s: wall clock, in which tokens tell their end.
     pause: sleeps; tests give one that does not.
     make_tokens: replaces the OAuth token endpoint in tests.
     """
@@ -126,6 +127,7 @@ class KioGateway:
         *,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         resolver: Resolver | None = None,
         make_tokens: TokenProviderFactory | None = None,
@@ -133,6 +135,7 @@ class KioGateway:
         silence_library_loggers()
         self._rng = rng or random.Random()
         self._clock = clock
+        self._now_s = now_s
         self._pause = pause
         self._system_resolver = SystemResolver()
         self._given_resolver = resolver
@@ -262,7 +265,7 @@ class KioGateway:
             connection = await pool.any_connection(deadline_s)
             cluster = await connection.call(wire.metadata(), deadline_s)
             _refuse_old_broker(connection)
-            keys = (*REPORTED_APIS, Api.CONSUMER_GROUP_DESCRIBE, Api.STREAMS_GROUP_HEARTBEAT)
+            keys = (*REPORTED_APIS, Api.CONSUMER_GROUP_DESCRIBE, Api.CONSUMER_GROUP_HEARTBEAT, Api.STREAMS_GROUP_HEARTBEAT)
             versions = {int(key): connection.versions[key] for key in keys if key in connection.versions}
             return ClusterFacts(cluster_id=cluster.cluster_id, brokers=cluster.brokers, api_versions=versions)
 
@@ -320,6 +323,7 @@ class KioGateway:
                 resolver=self._resolver_of(settings),
                 rng=self._rng,
                 clock=self._clock,
+                now_s=self._now_s,
                 make_tokens=self._make_tokens,
             )
             self._pools[settings.fingerprint] = pool

@@ -2,8 +2,8 @@
 
 Why: aiokafka awaits a token at each log-in but brings no provider. One idea: one provider per connection pool, which
 keeps a token until shortly before its end and treats the endpoint like any address a user chose: https only, checked
-address, no redirect, a bounded answer.
-Source: RFC 6749 §4.4, KIP-768.
+address, no redirect, a bounded answer. The operator proves itself by a client secret or by a mounted token.
+Source: RFC 6749 §4.4, RFC 7523 §2.2 (client assertion), KIP-768.
 """
 
 from __future__ import annotations
@@ -14,48 +14,32 @@ import json
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiokafka.abc import AbstractTokenProvider
 
 from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import HostPort, Resolver, check
 from .credentials import OAuthSettings
 from .errors import Refusal, refusal
+from .tokens import BearerToken, TokenProvider
 
 ANSWER_MAX_BYTES = 64 * 1024
 EARLY_S = 60.0
 """A token is renewed this long before its end."""
 LIFETIME_DEFAULT_S = 300.0
 """When the endpoint does not tell `expires_in`."""
-
-
-class TokenProvider(Protocol):
-    """Whatever can be asked for a bearer token."""
-
-    async def token(self) -> str:
-        """Return a valid token; raises Refusal."""
-
-
-class AiokafkaToken(AbstractTokenProvider):
-    """Offer a TokenProvider in the form that aiokafka wants."""
-
-    def __init__(self, provider: TokenProvider) -> None:
-        self._provider = provider
-
-    async def token(self) -> str:
-        """Return a valid token."""
-        return await self._provider.token()
+ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class ClientCredentials:
-    """Ask the token endpoint with client id and secret.
+    """Ask the token endpoint with client id and secret, or with a client assertion.
 
     Parameters
     ----------
+    assertion: gives the token that stands in place of a client secret; None: there is a secret.
     clock: monotonic seconds.
     context: verifies the endpoint's certificate.
     """
@@ -69,57 +53,70 @@ class ClientCredentials:
         context: ssl.SSLContext,
         allow_loopback: bool,
         timeout_s: float,
+        assertion: TokenProvider | None = None,
     ) -> None:
         self._settings = settings
+        self._assertion = assertion
+        self._endpoint = settings.token_endpoint or ""
         self._clock = clock
         self._resolver = resolver
         self._context = context
         self._allow_loopback = allow_loopback
         self._timeout_s = timeout_s
-        self._token = ""
-        self._valid_until_s = float("-inf")
+        self._token = BearerToken(text="")
+        self._renew_at_s = float("-inf")
         self._lock = asyncio.Lock()
 
-    async def token(self) -> str:
+    async def token(self) -> BearerToken:
         """Return a token that is valid for a while.
 
         Raises
         ------
-        Refusal: AUTHENTICATION_FAILED, UNREACHABLE, TLS_FAILED or ADDRESS_REFUSED.
+        Refusal: AUTHENTICATION_FAILED, UNREACHABLE, TLS_FAILED or ADDRESS_REFUSED, or whatever the assertion raises.
         """
         async with self._lock:
-            if self._clock() >= self._valid_until_s:
-                self._token, lifetime_s = await self._fetch()
-                self._valid_until_s = self._clock() + max(lifetime_s - EARLY_S, lifetime_s / 2)
+            if self._clock() >= self._renew_at_s:
+                text, lifetime_s = await self._fetch()
+                self._token = BearerToken(text=text, until_s=self._clock() + lifetime_s)
+                self._renew_at_s = self._clock() + max(lifetime_s - EARLY_S, lifetime_s / 2)
             return self._token
 
     async def _fetch(self) -> tuple[str, float]:
-        target = _target(self._settings.token_endpoint)
+        target = _target(self._endpoint)
+        form, headers = await self._proof()
         address = await check(target, allow_loopback=self._allow_loopback, resolver=self._resolver)
         if isinstance(address, KafkaProblem):
             raise refusal(address.kind, address.message.replace("broker", "token endpoint", 1))
         try:
             async with asyncio.timeout(self._timeout_s):
-                status, body = await self._post(address)
+                status, body = await self._post(address, form, headers)
         except aiohttp.ClientConnectorCertificateError:
             raise _refuse(KafkaProblemKind.TLS_FAILED, target, "its certificate is not trusted for this name") from None
         except (TimeoutError, OSError, aiohttp.ClientError):
             raise _refuse(KafkaProblemKind.UNREACHABLE, target, "it does not answer; check network and URL") from None
         if status != 200:
-            text = f"it answered HTTP {status}; check client id, client secret and scope"
+            proof = "the audience of tokenFile" if self._assertion else "client secret"
+            text = f"it answered HTTP {status}; check client id, {proof} and scope"
             raise _refuse(KafkaProblemKind.AUTHENTICATION_FAILED, target, text)
         return _read_token(body, target)
 
-    async def _post(self, address: str) -> tuple[int, bytes]:
+    async def _proof(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return form and headers by which the operator shows who it is."""
         settings = self._settings
         form = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
+        if self._assertion is not None:
+            assertion = await self._assertion.token()
+            form |= {"client_assertion_type": ASSERTION_TYPE, "client_assertion": assertion.text}
+            return form | ({"client_id": settings.client_id} if settings.client_id else {}), {}
         # RFC 6749 §2.3.1: both are form-encoded before they go into the header
         login = f"{quote(settings.client_id, safe='')}:{quote(settings.client_secret.reveal(), safe='')}"
-        headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+        return form, {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+
+    async def _post(self, address: str, form: dict[str, str], headers: dict[str, str]) -> tuple[int, bytes]:
         connector = aiohttp.TCPConnector(resolver=_Pinned(address), ssl=self._context, use_dns_cache=False)
         async with (
             aiohttp.ClientSession(connector=connector, trust_env=False) as session,
-            session.post(settings.token_endpoint, data=form, headers=headers, allow_redirects=False) as response,
+            session.post(self._endpoint, data=form, headers=headers, allow_redirects=False) as response,
         ):
             return response.status, await response.content.read(ANSWER_MAX_BYTES)
 

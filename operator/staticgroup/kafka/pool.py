@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,16 +20,20 @@ from ..core.group import GroupType, KafkaProblem, KafkaProblemKind
 from .addresses import HostPort, Resolver, check, parse_host_port
 from .answers import BrokerNode, ClusterAnswer, CoordinatorAnswer
 from .connection import Access, BrokerConnection, open_connection, problem_of_failure
-from .credentials import ConnectionSettings, TlsSettings
+from .credentials import ConnectionSettings, OAuthSettings, TlsSettings
 from .errors import Recovery, Refusal, problem_of, refusal, verdict_of
-from .oauth import ClientCredentials, TokenProvider
+from .msk_iam import MskIamToken
+from .oauth import ClientCredentials
 from .tls import TlsMaterial, client_context
+from .tokens import MountedToken, TokenProvider
 from .wire import Api, find_coordinators, metadata, negotiate
 
 IDLE_MAX_S = 9 * 60.0
 """Brokers close connections idle for 10 min (connections.max.idle.ms)."""
 SASL_AGE_MAX_S = 50 * 60.0
 """aiokafka does not re-authenticate (KIP-368); managed brokers end sessions after about an hour."""
+LOGIN_MARGIN_S = 10.0
+"""A connection is not used any more this long before the token of its login ends."""
 GROUPS_PER_REQUEST = 100
 ABSENCE_SETTLE_S = 2.0
 """How long a group that was seen must be missing before it is called absent."""
@@ -69,7 +74,8 @@ class ClusterPool:
     Parameters
     ----------
     clock: monotonic seconds, for ages; deadlines are in loop time.
-    make_tokens: makes the token provider instead of the one that asks the token endpoint.
+    now_s: wall clock, in which tokens tell their end.
+    make_tokens: makes the token provider instead of the one that the settings ask for.
     """
 
     def __init__(
@@ -79,6 +85,7 @@ class ClusterPool:
         resolver: Resolver,
         rng: random.Random,
         clock: Callable[[], float],
+        now_s: Callable[[], float] = time.time,
         make_tokens: TokenProviderFactory | None = None,
     ) -> None:
         self.settings = settings
@@ -88,6 +95,7 @@ class ClusterPool:
         self._resolver = resolver
         self._rng = rng
         self._clock = clock
+        self._now_s = now_s
         self._slots: dict[HostPort, _Slot] = {}
         self._coordinators: dict[str, BrokerNode] = {}
         self._missed_since_s: dict[str, float | None] = {}
@@ -101,22 +109,33 @@ class ClusterPool:
         self.used_at_s = clock()
 
     def _make_tokens(self, make_tokens: TokenProviderFactory | None) -> TokenProvider | None:
-        settings = self.settings
-        if not settings.sasl or not settings.sasl.oauth:
+        settings, sasl = self.settings, self.settings.sasl
+        if not sasl or not (sasl.oauth or sasl.aws_msk_iam):
             return None
         if make_tokens:
             return make_tokens(settings)
+        if sasl.aws_msk_iam:
+            timeout_s = settings.request_timeout_s
+            return MskIamToken(sasl.aws_msk_iam, now_s=self._now_s, clock=self._clock, timeout_s=timeout_s)
+        return self._oauth_tokens(sasl.oauth) if sasl.oauth else None
+
+    def _oauth_tokens(self, oauth: OAuthSettings) -> TokenProvider:
+        settings = self.settings
+        mounted = MountedToken(oauth.token_file, now_s=self._now_s, clock=self._clock) if oauth.token_file else None
+        if oauth.token_endpoint is None and mounted:
+            return mounted
         context = client_context(TlsMaterial())
         tls = settings.tls or TlsSettings()
         if tls.ca_pem:
             context.load_verify_locations(cadata=tls.ca_pem)
         return ClientCredentials(
-            settings.sasl.oauth,
+            oauth,
             clock=self._clock,
             resolver=self._resolver,
             context=context,
             allow_loopback=settings.allow_loopback,
             timeout_s=settings.request_timeout_s,
+            assertion=mounted,
         )
 
     @asynccontextmanager
@@ -195,6 +214,8 @@ class ClusterPool:
         return connection
 
     async def _open(self, target: HostPort, deadline_s: float, adopts_cluster: bool) -> BrokerConnection:
+        if self.settings.sasl and self.settings.sasl.aws_msk_iam:
+            self.settings.sasl.aws_msk_iam.check_host(target.host)
         address = await check(target, allow_loopback=self.settings.allow_loopback, resolver=self._resolver)
         if isinstance(address, KafkaProblem):
             raise Refusal(address)
@@ -341,7 +362,8 @@ class ClusterPool:
         now_s = self._clock()
         is_idle = not connection.in_flight and now_s - connection.used_at_s > IDLE_MAX_S
         is_old = self.settings.sasl is not None and now_s - connection.opened_at_s > SASL_AGE_MAX_S
-        return connection.is_open and not is_idle and not is_old
+        is_ending = now_s > connection.login_until_s - LOGIN_MARGIN_S
+        return connection.is_open and not is_idle and not is_old and not is_ending
 
     def _touch(self, connection: BrokerConnection) -> BrokerConnection:
         connection.used_at_s = self._clock()

@@ -14,6 +14,8 @@ from typing import Protocol
 
 from ..api.names import (
     API_VERSION,
+    CLUSTER_KAFKA_CONNECTION_KIND,
+    CLUSTER_KAFKA_CONNECTION_PLURAL,
     FIELD_MANAGER,
     GROUP,
     KAFKA_CONNECTION_KIND,
@@ -42,7 +44,11 @@ from .transport import (
     Transport,
 )
 
-_KINDS = {STATIC_GROUP_PLURAL: STATIC_GROUP_KIND, KAFKA_CONNECTION_PLURAL: KAFKA_CONNECTION_KIND}
+_KINDS = {
+    STATIC_GROUP_PLURAL: STATIC_GROUP_KIND,
+    KAFKA_CONNECTION_PLURAL: KAFKA_CONNECTION_KIND,
+    CLUSTER_KAFKA_CONNECTION_PLURAL: CLUSTER_KAFKA_CONNECTION_KIND,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +239,7 @@ class AioKubeGateway:
             if present["metadata"].get("uid") != uid:
                 return problem_of(409, verb="patch", resource=resource.label("status"), namespace=namespace)
             resource_version = str(present["metadata"].get("resourceVersion"))
-        bound = {"name": name, "namespace": namespace, "resourceVersion": resource_version}
+        bound = {"name": name, "resourceVersion": resource_version} | ({"namespace": namespace} if namespace else {})
         body: Json = {"apiVersion": API_VERSION, "kind": _KINDS[plural], "metadata": bound, "status": status}
         return await self._transport.call(
             "patch", resource, namespace=namespace, name=name, subresource="status", body=body,

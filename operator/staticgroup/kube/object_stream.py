@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from .outage import RETRY_MAX_S, Backoff, Outage
 from .pages import PAGE_LIMIT, PageLimit, pages
-from .problem import KubeProblem, problem_of
+from .problem import KubeProblem, KubeProblemKind, problem_of
 from .transport import CONNECTION_ERRORS, Json, Resource, Transport
 
 _log = logging.getLogger(__name__)
@@ -22,6 +22,9 @@ _log = logging.getLogger(__name__)
 STALL_TIMEOUT_S: Final = 75.0
 """The API server sends a bookmark about every 60 s."""
 RELIST_S: Final = 600.0
+REFUSED_RETRY_MAX_S: Final = 60.0
+"""A kind that is not installed, or that the operator has no right to, hardly comes from one second to the next."""
+_REFUSED: Final = frozenset({KubeProblemKind.FORBIDDEN, KubeProblemKind.NOT_FOUND})
 TELL_AFTER_S: Final = 10.0
 """Trouble with one resource while the API server answers other calls is logged when it has lasted this long."""
 
@@ -44,12 +47,15 @@ class ObjectStream:
     clock_s: monotonic seconds.
     sleep: waits between tries.
     relist_s: longest time between two LISTs, seconds; each watch is shortened at random by up to a fifth.
+    on_refused: given for a resource that the operator can do without. It is told why the resource cannot be read, or None once it
+        can, and a LIST that is refused counts as complete.
     """
 
     def __init__(
         self, transport: Transport, resource: Resource, tell: Tell, *, scope: str, outage: Outage, rng: Random,
         clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = PAGE_LIMIT,
         stall_timeout_s: float = STALL_TIMEOUT_S, relist_s: float = RELIST_S, retry_delay_s: float = 0.2,
+        on_refused: Callable[[KubeProblem | None], None] | None = None,
     ) -> None:
         self.name = f"{resource.label()} in {scope or 'all namespaces'}"
         self._transport = transport
@@ -64,6 +70,8 @@ class ObjectStream:
         self._stall_timeout_s = stall_timeout_s
         self._relist_s = relist_s
         self._backoff = Backoff(rng, first_s=retry_delay_s)
+        self._refused_backoff = Backoff(rng, first_s=retry_delay_s, max_s=REFUSED_RETRY_MAX_S)
+        self._on_refused = on_refused
         self._known: dict[str, tuple[str, str]] = {}
         self._begun = 0
         self._finished = 0
@@ -74,7 +82,7 @@ class ObjectStream:
 
     @property
     def is_complete(self) -> bool:
-        """True once every object was told."""
+        """True once every object was told, or it is known that none can be."""
         return self._finished > 0
 
     async def wait_complete(self) -> None:
@@ -103,7 +111,12 @@ class ObjectStream:
                 await self._until_refresh(self._watch(outcome))
             else:
                 self._note(outcome)
-            await self._until_refresh(self._sleep(self._backoff.next_s()))
+            await self._until_refresh(self._sleep(self._pause_s(outcome)))
+
+    def _pause_s(self, outcome: str | KubeProblem) -> float:
+        """Return how long to wait before the next LIST, in seconds."""
+        is_refused = self._on_refused is not None and isinstance(outcome, KubeProblem) and outcome.kind in _REFUSED
+        return (self._refused_backoff if is_refused else self._backoff).next_s()
 
     async def _until_refresh(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something until it is done or a refresh is asked for."""
@@ -129,15 +142,24 @@ class ObjectStream:
         resource_version = ""
         async for page in pages(self._transport, self._resource, self._page_limit, namespace=self._scope):
             if isinstance(page, KubeProblem):
+                if self._on_refused is not None and page.kind in _REFUSED:
+                    self._on_refused(page)
+                    await self._finish(number)
                 return page
             found.update(self._take(raw) for raw in page.get("items") or ())
             resource_version = str((page.get("metadata") or {}).get("resourceVersion", ""))
         for uid in [u for u in self._known if u not in found]:
             self._take_gone(uid)
+        if self._on_refused is not None:
+            self._refused_backoff.reset()
+            self._on_refused(None)
+        await self._finish(number)
+        return resource_version
+
+    async def _finish(self, number: int) -> None:
         async with self._has_listed:
             self._finished = number
             self._has_listed.notify_all()
-        return resource_version
 
     def _take(self, raw: Json) -> str:
         metadata = raw.get("metadata") or {}

@@ -16,7 +16,7 @@ from ..api import names
 from ..api.remedies import INSTALL_CRDS
 from ..api.served import lacking
 from ..kube.problem import KubeProblem, KubeProblemKind
-from ..runtime.commands.findings import POLICY_MINOR, RIGHTS, Finding, right
+from ..runtime.commands.findings import POLICY_MINOR, Finding, right, rights_in
 from ..runtime.commands.person import plain
 from .kubectl import GROUP_PATH, Json, Kubectl
 
@@ -24,7 +24,8 @@ Schemas = Mapping[str, Any]
 """By kind: the schema of the status that an operator of this plugin's version writes."""
 
 KINDS: Final = (
-    names.STATIC_GROUP_KIND, names.KAFKA_CONNECTION_KIND, names.CONFIRMATION_KIND, names.GAP_CONFIRMATION_KIND,
+    names.STATIC_GROUP_KIND, names.KAFKA_CONNECTION_KIND, names.CLUSTER_KAFKA_CONNECTION_KIND, names.CONFIRMATION_KIND,
+    names.GAP_CONFIRMATION_KIND,
 )  # fmt: skip
 CONFIRMATION_MINOR: Final = 30
 """From this minor on ValidatingAdmissionPolicy is v1 (KEP-3488)."""
@@ -234,7 +235,7 @@ def _account(kube: Kubectl, operator: Installed, namespace: str) -> Finding:
     user = f"system:serviceaccount:{operator.namespace}:{operator.account}"
     check = f"rights of {user} in {f'namespace {namespace}' if namespace else 'all namespaces'}"
     missing, is_fatal = [], False
-    for verb, group, resource, subresource, is_needed in RIGHTS:
+    for verb, group, resource, subresource, is_needed in rights_in(namespace):
         allowed = kube.may(verb, group, resource, subresource, namespace=namespace, user=user)
         if isinstance(allowed, KubeProblem):
             return _unchecked(check, allowed)
@@ -266,18 +267,25 @@ def _own_rights(kube: Kubectl, namespace: str) -> Iterator[Finding]:
 
 
 def _resources(kube: Kubectl, namespace: str) -> Iterator[Finding]:
-    """Yield what the statuses of connections and groups say."""
-    for plural, kind in (
-        (names.KAFKA_CONNECTION_PLURAL, names.KAFKA_CONNECTION_KIND), (names.STATIC_GROUP_PLURAL, names.STATIC_GROUP_KIND),
-    ):  # fmt: skip
-        listed = kube.items(GROUP_PATH, f"{plural}.{names.GROUP}", namespace=namespace)
-        if isinstance(listed, KubeProblem):
-            yield _unchecked(f"what the statuses of {kind}s say", listed)
-            continue
-        for body in listed:
-            label = f"{kind} {body['metadata']['namespace']}/{body['metadata']['name']}"
-            conditions = (body.get("status") or {}).get("conditions") or ()
-            bad = [c for c in conditions if c.get("status") == "False"]
-            told = "; ".join(f"{c.get('type')}: {c.get('message')}" for c in bad)
-            why = told or "no operator has written a status"
-            yield Finding(check=label, is_good=bool(conditions) and not bad, is_fatal=False, remedy=why)
+    """Yield what the statuses of connections and groups say; of connections of the whole cluster where one is used."""
+    yield from _told(kube, names.KAFKA_CONNECTION_PLURAL, names.KAFKA_CONNECTION_KIND, namespace)
+    yield from _told(kube, names.STATIC_GROUP_PLURAL, names.STATIC_GROUP_KIND, namespace)
+    groups = kube.items(GROUP_PATH, f"{names.STATIC_GROUP_PLURAL}.{names.GROUP}", namespace=namespace)
+    refs = (body["spec"].get("connectionRef") or {} for body in groups) if isinstance(groups, list) else ()
+    if not namespace or any(ref.get("kind") == names.CLUSTER_KAFKA_CONNECTION_KIND for ref in refs):
+        yield from _told(kube, names.CLUSTER_KAFKA_CONNECTION_PLURAL, names.CLUSTER_KAFKA_CONNECTION_KIND, "")
+
+
+def _told(kube: Kubectl, plural: str, kind: str, namespace: str) -> Iterator[Finding]:
+    listed = kube.items(GROUP_PATH, f"{plural}.{names.GROUP}", namespace=namespace)
+    if isinstance(listed, KubeProblem):
+        yield _unchecked(f"what the statuses of {kind}s say", listed)
+        return
+    for body in listed:
+        where = body["metadata"].get("namespace")
+        label = f"{kind} {where + '/' if where else ''}{body['metadata']['name']}"
+        conditions = (body.get("status") or {}).get("conditions") or ()
+        bad = [c for c in conditions if c.get("status") == "False"]
+        told = "; ".join(f"{c.get('type')}: {c.get('message')}" for c in bad)
+        why = told or "no operator has written a status"
+        yield Finding(check=label, is_good=bool(conditions) and not bad, is_fatal=False, remedy=why)

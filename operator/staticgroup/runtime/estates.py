@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 ESTATES_MAX: Final = 1000
 """Most deleted StaticGroups that are remembered; the heirs of older ones know nothing."""
 Whose = tuple[str, str, str, str, str]
-"""(namespace, StatefulSet, KafkaConnection, group id, scope)"""
+"""(namespace, StatefulSet, connection, group id, scope)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,4 +99,4 @@ class Estates:
 
 
 def _whose(namespace: str, spec: StaticGroupSpec, scope: str) -> Whose:
-    return namespace, spec.workload_ref.name, spec.connection_ref.name, spec.group_id, scope
+    return namespace, spec.workload_ref.name, "/".join(spec.connection_ref.key(namespace)), spec.group_id, scope

@@ -16,6 +16,7 @@ from ..kube.node_store import NodeStore
 from ..kube.pods.continuity import Workload
 from ..kube.pods.hooks import PodStoreHooks
 from ..kube.pods.store import PodStore
+from ..kube.problem import KubeProblem
 from ..kube.translate import MalformedObject, workload_view
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
@@ -94,8 +95,29 @@ class Listener:
         self._parts.queue.forget(key)
         self._parts.reconciler.forget(key)
 
-    def kafka_connection_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a KafkaConnection as it is now, or the end of one; see `object_stream.Tell`."""
+    def cluster_connections_readable(self, problem: KubeProblem | None) -> None:
+        """Take the news that ClusterKafkaConnections cannot be read, or with None that they can."""
+        said = problem.message if problem is not None else ""
+        if self._stores.cluster_connections_problem != said:
+            self._stores.cluster_connections_problem = said
+            self.look_at_all(self._stores.users_of_cluster_connections())
+
+    def namespaces_readable(self, problem: KubeProblem | None) -> None:
+        """Take the news that the labels of namespaces cannot be read, or with None that they can."""
+        said = problem.message if problem is not None else ""
+        if self._stores.namespaces.problem != said:
+            self._stores.namespaces.problem = said
+            self.look_at_all(self._stores.users_of_cluster_connections())
+
+    def namespace_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
+        """Take a namespace as it is now, or the end of one; see `object_stream.Tell`."""
+        name = _key_of(raw)[1]
+        is_news = self._stores.namespaces.drop(name, uid_of(raw)) if is_deleted else self._stores.namespaces.put(raw)
+        if is_news:
+            self.look_at_all(self._stores.users_of_cluster_connections(name))
+
+    def connection_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
+        """Take a connection of either kind as it is now, or the end of one; see `object_stream.Tell`."""
         key, uid = _key_of(raw), uid_of(raw)
         if is_deleted:
             self._parts.connection_reporter.forget(uid)

@@ -67,8 +67,8 @@ class Observer:
     async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> Snapshot:
         """Take one frozen picture, in the order that the safety argument needs."""
         namespace, name = group.metadata.namespace, group.metadata.name
-        connection_key = (namespace, spec.connection_ref.name)
-        settings = await self.connections.settings(connection_key)
+        connection_key = spec.connection_ref.key(namespace)
+        settings = await self.connections.settings_for(namespace, spec.connection_ref)
         described_at_s = self.now_s()
         described: GroupView | KafkaProblem = (
             settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)

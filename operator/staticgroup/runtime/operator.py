@@ -15,19 +15,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from ..api import names
 from ..api.resources.status import Writer
 from ..core.status.memory import ledger_from
 from ..kafka.gateway import KafkaGateway, KioGateway
+from ..kafka.lent import Lent
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.node_store import NodeStore
-from ..kube.object_stream import ObjectStream, Tell
 from ..kube.pods.continuity import Continuity
 from ..kube.pods.hooks import PodStoreSettings
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
-from ..kube.transport import STATEFULSETS, Resource, Transport
+from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
 from .histories import Histories
@@ -38,6 +37,7 @@ from .memories import Memories
 from .metrics import Metrics
 from .narrator import Narrator
 from .process.settings import Settings
+from .process.streams import Streams
 from .recommendations import recommendations_of
 from .reconciler import Reconciler
 from .stores import Stores
@@ -50,8 +50,6 @@ STARTUP_RETRY_S = 2.0
 POLICY_CHECK_S = 60.0
 CONNECTION_CONCURRENCY = 16
 """KafkaConnections that are probed at once."""
-STATIC_GROUPS = Resource(group=names.GROUP, version=names.VERSION, plural=names.STATIC_GROUP_PLURAL)
-KAFKA_CONNECTIONS = Resource(group=names.GROUP, version=names.VERSION, plural=names.KAFKA_CONNECTION_PLURAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +83,7 @@ class Operator:
         self.kube = AioKubeGateway(
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
-        self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s)
+        self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)
         self.nodes = NodeStore(
             transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s
         )
@@ -96,9 +94,7 @@ class Operator:
         self.words = self._words()
         self.outage = transport.outage
         self.outage.on_end = self._outage_ended
-        self.group_streams = self._streams(transport, STATIC_GROUPS, self.listener.static_group_changed)
-        self.connection_streams = self._streams(transport, KAFKA_CONNECTIONS, self.listener.kafka_connection_changed)
-        self.workload_streams = self._streams(transport, STATEFULSETS, self.listener.stateful_set_changed)
+        self.streams = Streams.of(transport, self.listener, self.stores, settings, rng=sources.rng, clock_s=sources.monotonic_s)
         self.lease = self._active_lease(transport)
         self.policy_served = self.webhook_served = False
         self._injection_known = asyncio.Event()
@@ -119,6 +115,8 @@ class Operator:
             monotonic_s=self.sources.monotonic_s,
             max_age_s=self.settings.secret_max_age_s,
             allow_loopback=self.settings.allow_loopback,
+            lent=Lent(tokens_path=self.settings.tokens_path, aws_msk_iam=self.settings.aws_msk_iam),
+            own_namespace=self.settings.namespace,
         )
 
     def _connection_reporter(self) -> ConnectionReporter:
@@ -174,7 +172,7 @@ class Operator:
             WorkQueue(
                 self.reconciler.reconcile,
                 concurrency=self.settings.concurrency,
-                lane_of=self.stores.connection_of,
+                lane_of=self.stores.lane_of,
                 deadline_s=self.settings.round_deadline_s,
                 on_given_up=lambda _: self.metrics.rounds.labels("given_up").inc(),
             ),
@@ -183,21 +181,6 @@ class Operator:
                 concurrency=CONNECTION_CONCURRENCY,
                 deadline_s=self.settings.round_deadline_s,
             ),
-        )
-
-    def _streams(self, transport: Transport, resource: Resource, tell: Tell) -> tuple[ObjectStream, ...]:
-        return tuple(
-            ObjectStream(
-                transport,
-                resource,
-                tell,
-                scope=scope,
-                outage=transport.outage,
-                rng=self.sources.rng,
-                clock_s=self.sources.monotonic_s,
-                relist_s=self.settings.relist_s,
-            )
-            for scope in self.settings.watch_namespaces or ("",)
         )
 
     def _pod_store(self, transport: Transport) -> PodStore:
@@ -278,7 +261,7 @@ class Operator:
                 if self.recommendations is not None:
                     tasks.create_task(self.recommendations.run(), name="recommendations")
                 resume = await self.lease.read_continuity()
-                for stream in (*self.connection_streams, *self.group_streams, *self.workload_streams):
+                for stream in self.streams.all:
                     tasks.create_task(stream.run(), name=stream.name)
                 await self._merge_ledgers()
                 tasks.create_task(self.nodes.run(), name="nodes")
@@ -355,7 +338,7 @@ class Operator:
         """
         await self.pods.wait_anchored()
         stored = await self.lease.read_continuity()
-        await asyncio.gather(*(s.refresh() for s in (*self.connection_streams, *self.group_streams)))
+        await asyncio.gather(*(s.refresh() for s in self.streams.of_our_kinds))
         await self._merge_ledgers()
         if stored is not None and not self.pods.adopt(stored):
             log.warning("the watch of the last holder cannot be continued", extra={"epoch": stored.epoch})
@@ -369,7 +352,7 @@ class Operator:
 
     def _outage_ended(self) -> None:
         """Look at everything at once when the API server is back: what waits for its next try need not."""
-        for stream in (*self.connection_streams, *self.group_streams, *self.workload_streams):
+        for stream in self.streams.all:
             stream.hurry()
         if self.is_active:
             self.listener.look_at_everything()
@@ -380,7 +363,7 @@ class Operator:
         self.policy_served = await self.kube.has_policy(self.settings.policy_name) is True
         self.webhook_served = await self.kube.has_webhook(self.settings.webhook_name) is True
         resume = await self.lease.read_continuity()
-        parts = [asyncio.create_task(s.run(), name=s.name) for s in (*self.connection_streams, *self.group_streams)]
+        parts = [asyncio.create_task(s.run(), name=s.name) for s in self.streams.of_our_kinds]
         parts.append(asyncio.create_task(self.nodes.run(), name="nodes"))
         try:
             await self._merge_ledgers()
@@ -404,8 +387,8 @@ class Operator:
         return uid
 
     async def _merge_ledgers(self) -> None:
-        """Merge the ledger of every StaticGroup, once all of them and all KafkaConnections are known; then hear the words."""
-        await asyncio.gather(*(s.wait_complete() for s in (*self.connection_streams, *self.group_streams)))
+        """Merge the ledger of every StaticGroup, once all of them and all connections are known; then hear the words."""
+        await asyncio.gather(*(s.wait_complete() for s in self.streams.of_our_kinds))
         for key, group in self.stores.groups.items():
             self.pods.merge(ledger_from(key[0], group.status, group.metadata.uid, timeline=self.pods.timeline))
         await self.words.read()
@@ -434,8 +417,7 @@ class Operator:
 
     def is_ready(self) -> bool:
         """True once the pod watch is anchored and all stores are complete."""
-        streams = (*self.connection_streams, *self.group_streams, *self.workload_streams)
-        return bool(self.pods.epoch) and all(stream.is_complete for stream in streams)
+        return bool(self.pods.epoch) and all(stream.is_complete for stream in self.streams.all)
 
     def watch_age_s(self) -> float | None:
         """Return for how long the pod watch has been silent although the API server answered; None before it was anchored.

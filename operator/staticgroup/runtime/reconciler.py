@@ -224,7 +224,7 @@ class Reconciler:
             return Executed(), decided
         if spec.mode is Mode.OBSERVE:
             return Executed(observe_only=True), decided
-        settings = await self.connections.settings((group.metadata.namespace, spec.connection_ref.name))
+        settings = await self.connections.settings_for(group.metadata.namespace, spec.connection_ref)
         if isinstance(settings, KafkaProblem):
             return Executed(problem=settings), decided
         executed = Executed()
@@ -260,7 +260,7 @@ class Reconciler:
             remember(ReleaseOutcome.RETRY, "")
             raise
         if not isinstance(answer, ReleaseResult):
-            self._note_problem((group.metadata.namespace, group.spec.connection_ref.name), answer)
+            self._note_problem(group.spec.connection_ref.key(group.metadata.namespace), answer)
             return replace(executed, release_problem=answer), decided
         executed = remember(answer.outcome, answer.coordinator)
         decided = replace(decided, history=memory.history)
@@ -294,7 +294,7 @@ class Reconciler:
             raise
         now_s = self.now_s()
         if isinstance(answer, KafkaProblem):
-            self._note_problem((group.metadata.namespace, group.spec.connection_ref.name), answer)
+            self._note_problem(group.spec.connection_ref.key(group.metadata.namespace), answer)
             return Executed(removals=(), problem=answer), decided
         executed = Executed(removals=action.removals, outcomes=tuple(answer.outcomes))
         # remembered and told before the next await, where the round may be cut
@@ -304,12 +304,11 @@ class Reconciler:
         return executed, replace(decided, history=memory.history)
 
     def _is_current(self, group: StaticGroup) -> bool:
-        """True while nobody deleted, re-created, suspended or edited the StaticGroup since the round began."""
-        known = self.stores.groups.get((group.metadata.namespace, group.metadata.name))
-        return known is not None and (known.metadata.uid, known.metadata.generation) == (
-            group.metadata.uid,
-            group.metadata.generation,
-        )
+        """True while nobody deleted, re-created, suspended or edited the StaticGroup since the round began, or took its connection away."""
+        namespace, asked = group.metadata.namespace, (group.metadata.uid, group.metadata.generation)
+        known = self.stores.groups.get((namespace, group.metadata.name))
+        is_same = known is not None and (known.metadata.uid, known.metadata.generation) == asked
+        return is_same and self.connections.may_use(namespace, group.spec.connection_ref)
 
     # report ----------------------------------------------------------------------------------------------------
 

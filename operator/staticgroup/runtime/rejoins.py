@@ -46,7 +46,7 @@ class Rejoins:
         try:
             look = Look(
                 operator_id="-",  # of facts that are counted and not told
-                kafka_cluster_id=self.stores.kafka_cluster_id((key[0], spec.connection_ref.name)) or "",
+                kafka_cluster_id=self.stores.kafka_cluster_id(spec.connection_ref.key(key[0])) or "",
                 spec=spec,
                 snapshot=snapshot,
                 plan=decided,

@@ -17,14 +17,16 @@ from pydantic import ValidationError
 from ..api.identifiers import AmbiguousIdentityError, IdScheme, InvalidInstanceIdError, resolve_template
 from ..api.injection import env_suffixes, identity_of
 from ..api.reasons import Reason
+from ..api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
-from ..api.resources.kafkaconnection import KafkaConnection
-from ..api.resources.staticgroup import Mode, StaticGroup
+from ..api.resources.kafkaconnection import Connection, KafkaConnection
+from ..api.resources.staticgroup import ConnectionKind, Mode, StaticGroup
 from ..core.ids.collisions import Collision, claim, collision
 from ..core.ids.naming import Naming, scheme_of
 from ..core.ids.overlap import share_an_id
 from ..core.workload import WorkloadView
+from ..kube.namespaces import Namespaces
 from .work_queue import Key
 
 Name = TypeVar("Name")
@@ -46,14 +48,22 @@ def uid_of(body: dict[str, Any]) -> str:
 
 @dataclass(slots=True)
 class Stores:
-    """Objects by (namespace, name), each the newest version its watch delivered."""
+    """Objects by (namespace, name), each the newest version its watch delivered.
+
+    Attributes
+    ----------
+    connections: KafkaConnections, and with an empty namespace ClusterKafkaConnections.
+    cluster_connections_problem: why ClusterKafkaConnections cannot be read; empty while they can.
+    """
 
     groups: dict[Key, StaticGroup] = field(default_factory=dict)
     invalid_groups: dict[Key, str] = field(default_factory=dict)
     group_uids: dict[Key, str] = field(default_factory=dict)
-    connections: dict[Key, KafkaConnection] = field(default_factory=dict)
+    connections: dict[Key, Connection] = field(default_factory=dict)
     invalid_connections: dict[Key, str] = field(default_factory=dict)
     connection_uids: dict[Key, str] = field(default_factory=dict)
+    cluster_connections_problem: str = ""
+    namespaces: Namespaces = field(default_factory=Namespaces)
     workloads: dict[Key, WorkloadView] = field(default_factory=dict)
     by_workload: dict[Key, set[Key]] = field(default_factory=dict)
     by_connection: dict[Key, set[Key]] = field(default_factory=dict)
@@ -91,7 +101,7 @@ class Stores:
             self._unlink(key, before)
         self.groups[key] = group
         self.by_workload.setdefault((key[0], group.spec.workload_ref.name), set()).add(key)
-        self.by_connection.setdefault((key[0], group.spec.connection_ref.name), set()).add(key)
+        self.by_connection.setdefault(group.spec.connection_ref.key(key[0]), set()).add(key)
         self.by_group_id.setdefault(group.spec.group_id, set()).add(key)
         self._by_namespace.setdefault(key[0], set()).add(key)
         if before is None or was_invalid:
@@ -122,15 +132,15 @@ class Stores:
 
     def _unlink(self, key: Key, group: StaticGroup) -> None:
         _discard(self.by_workload, (key[0], group.spec.workload_ref.name), key)
-        _discard(self.by_connection, (key[0], group.spec.connection_ref.name), key)
+        _discard(self.by_connection, group.spec.connection_ref.key(key[0]), key)
         _discard(self.by_group_id, group.spec.group_id, key)
 
     def put_connection(self, key: Key, body: dict[str, Any]) -> bool:
-        """Store a KafkaConnection; returns True when its spec is new or changed."""
+        """Store a KafkaConnection, or a ClusterKafkaConnection where no namespace is given; True when its spec is new or changed."""
         before = self.connections.get(key)
         self.connection_uids[key] = uid_of(body)
         try:
-            connection = KafkaConnection.from_wire(body)
+            connection = (KafkaConnection if key[0] else ClusterKafkaConnection).from_wire(body)
         except ValidationError as error:
             self.connections.pop(key, None)
             self.invalid_connections[key] = violations(error)
@@ -140,7 +150,7 @@ class Stores:
         return before is None or before.spec != connection.spec or before.metadata.uid != connection.metadata.uid
 
     def drop_connection(self, key: Key, uid: str) -> bool:
-        """Forget a KafkaConnection; False, and nothing is forgotten, when another one has its name by now."""
+        """Forget a connection; False, and nothing is forgotten, when another one has its name by now."""
         if self.connection_uids.get(key, uid) != uid:
             return False
         self.connection_uids.pop(key, None)
@@ -192,10 +202,24 @@ class Stores:
             group = self.groups.get(key)
             yield key, group.spec.workload_ref.name if group is not None else self._workload_of_invalid[key][1]
 
-    def connection_of(self, key: Key) -> Key:
-        """Return the KafkaConnection of a StaticGroup; one without a name while the StaticGroup is not known."""
+    def lane_of(self, key: Key) -> Key:
+        """Return in which lane the rounds of a StaticGroup wait: its namespace, and its connection as that namespace sees it.
+
+        Notes
+        -----
+        A connection of the whole cluster is one lane in each namespace that uses it, so that the namespaces take turns there too.
+        """
         group = self.groups.get(key)
-        return key[0], group.spec.connection_ref.name if group is not None else ""
+        if group is None:
+            return key[0], ""
+        ref = group.spec.connection_ref
+        is_own = ref.kind is ConnectionKind.KAFKA_CONNECTION
+        return key[0], ref.name if is_own else f"{ref.kind}/{ref.name}"
+
+    def users_of_cluster_connections(self, namespace: str = "") -> frozenset[Key]:
+        """Return the StaticGroups that name a ClusterKafkaConnection, of a namespace or of all."""
+        users = (k for connection, keys in self.by_connection.items() if not connection[0] for k in keys)
+        return frozenset(k for k in users if not namespace or k[0] == namespace)
 
     def groups_of_connection(self, key: Key) -> frozenset[Key]:
         """Return the StaticGroups that use a connection."""
@@ -297,7 +321,7 @@ class Stores:
 
     def _may_share_a_cluster(self, a: StaticGroup, b: StaticGroup) -> bool:
         """True unless the brokers of both have told which cluster they are, and it is not the same."""
-        ids = [self.kafka_cluster_id((g.metadata.namespace, g.spec.connection_ref.name)) for g in (a, b)]
+        ids = [self.kafka_cluster_id(g.spec.connection_ref.key(g.metadata.namespace)) for g in (a, b)]
         return not all(ids) or ids[0] == ids[1]
 
 

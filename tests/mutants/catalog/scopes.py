@@ -51,7 +51,7 @@ SCOPES = tuple(
         (
             "runtime/estates.py",
             "history of another Kafka group inherited",
-            ("spec.connection_ref.name, spec.group_id, scope", 'spec.connection_ref.name, "", scope'),
+            ("(namespace)), spec.group_id, scope", '(namespace)), "", scope'),
         ),
         (
             "runtime/estates.py",

@@ -3,9 +3,52 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import CUT, FAIRNESS, KUBE, LOGS, OBJECTS, PROCESS, QUEUE, ROUNDS, SILENCE, STATEMENTS
+from .suites import (
+    CLUSTER_CONNECTIONS,
+    CUT,
+    FAIRNESS,
+    KUBE,
+    LOGS,
+    OBJECTS,
+    PROCESS,
+    QUEUE,
+    ROUNDS,
+    SILENCE,
+    STATEMENTS,
+    TOLD_BACK,
+)
 
 SHELL = (
+    mutant(
+        "words of a broker that refuses a login shown",
+        "kafka/connection.py",
+        TOLD_BACK,
+        ("check mechanism, user and password in the Secret\"", "{error}\""),
+    ),
+    mutant(
+        "namespace that is not allowed is served all the same",
+        "runtime/connections/connections.py",
+        CLUSTER_CONNECTIONS,
+        ("        if is_allowed(allowed, namespace, stores.namespaces.labels_of(namespace)):\n", "        if allowed:\n"),
+    ),
+    mutant(
+        "namespace taken away while Secrets were read is served all the same",
+        "runtime/connections/connections.py",
+        CLUSTER_CONNECTIONS,
+        ("        return self._refusal(namespace, ref) or settings  #", "        return settings  #"),
+    ),
+    mutant(
+        "namespace taken away in the middle of a round loses the next member too",
+        "runtime/reconciler.py",
+        CLUSTER_CONNECTIONS,
+        ("        return is_same and self.connections.may_use(namespace, group.spec.connection_ref)\n", "        return is_same\n"),
+    ),
+    mutant(
+        "namespace of unknown labels allowed",
+        "core/allowance.py",
+        CLUSTER_CONNECTIONS,
+        (" and labels is not None and _selects(allowed.selector, labels)", " and _selects(allowed.selector, labels or {})"),
+    ),
     mutant(
         "suspects of ids that nobody wants forgotten",
         "runtime/ledgers.py",
@@ -98,7 +141,7 @@ SHELL = (
         "refused login keeps the old Secret",
         "runtime/connections/connections.py",
         ROUNDS,
-        ("            self._secrets.pop((key[0], name), None)\n", "            pass\n"),
+        ("            self._secrets.pop((self._secret_namespace(connection), name), None)\n", "            pass\n"),
     ),
     mutant(
         "secret in an extra field logged",

@@ -31,8 +31,8 @@ def helm_program() -> Path:
 
     def build(directory: Path) -> None:
         flags = f"-s -w -X helm.sh/helm/v4/internal/version.version={version}"
-        _go(["install", "-trimpath", f"-ldflags={flags}", f"helm.sh/helm/v4/cmd/helm@{version}"],
-            f"build helm {version}", Path("/"), {"GOBIN": str(directory)})  # fmt: skip
+        run_go(["install", "-trimpath", f"-ldflags={flags}", f"helm.sh/helm/v4/cmd/helm@{version}"],
+               f"build helm {version}", Path("/"), {"GOBIN": str(directory)})  # fmt: skip
 
     return built(f"helm-{version}", build) / "helm"
 
@@ -45,8 +45,8 @@ def kind_program() -> Path:
     version = versions.KIND_VERSION
 
     def build(directory: Path) -> None:
-        _go(["install", "-trimpath", f"sigs.k8s.io/kind@{version}"], f"build kind {version}", Path("/"),
-            {"GOBIN": str(directory)})  # fmt: skip
+        run_go(["install", "-trimpath", f"sigs.k8s.io/kind@{version}"], f"build kind {version}", Path("/"),
+               {"GOBIN": str(directory)})  # fmt: skip
 
     return built(f"kind-{version}", build) / "kind"
 
@@ -69,15 +69,15 @@ def _build_programs(directory: Path) -> None:
     stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
         flags += [f"-X {package}.{key}={value}" for key, value in stamps.items()]
-    _go(["build", "-trimpath", f"-ldflags={' '.join(flags)}", "-o", str(directory / "kube"), "./kube"],
-        f"build Kubernetes {version} (6 to 9 minutes when the Go cache is empty)", versions.GO_MODULE, {})  # fmt: skip
-    _go(["build", "-trimpath", "-ldflags=-s -w", "-o", str(directory / "etcd"), "./etcd"],
-        f"build etcd {versions.etcd_version()}", versions.GO_MODULE, {})  # fmt: skip
+    run_go(["build", "-trimpath", f"-ldflags={' '.join(flags)}", "-o", str(directory / "kube"), "./kube"],
+           f"build Kubernetes {version} (6 to 9 minutes when the Go cache is empty)", versions.GO_MODULE, {})  # fmt: skip
+    run_go(["build", "-trimpath", "-ldflags=-s -w", "-o", str(directory / "etcd"), "./etcd"],
+           f"build etcd {versions.etcd_version()}", versions.GO_MODULE, {})  # fmt: skip
     for component in COMPONENTS:
         (directory / component).symlink_to("kube")
 
 
-def _go(arguments: Sequence[str], title: str, directory: Path, environment: Mapping[str, str]) -> None:
+def run_go(arguments: Sequence[str], title: str, directory: Path, environment: Mapping[str, str]) -> None:
     """Run the Go tool; its last words become the error."""
     if shutil.which("go") is None:
         raise RuntimeError("Go is missing: install Go 1.21 or newer (it fetches the toolchain of go.mod itself)")

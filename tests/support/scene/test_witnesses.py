@@ -119,6 +119,23 @@ def test_a_stream_thread_lives_with_the_process_whose_id_it_numbers(log: BrokerL
         process.wait(10)
 
 
+@pytest.mark.parametrize("order", [1, -1], ids=["ours first", "ours last"])
+def test_every_consumer_of_a_process_lives_with_it(log: BrokerLog, table: ProcessTable, order: int) -> None:
+    ids = [("SPRING_KAFKA_CONSUMER_PROPERTIES_GROUP_INSTANCE_ID", INSTANCE_ID), ("AUDIT_GROUP_INSTANCE_ID", f"other-{INSTANCE_ID}")]
+    process = subprocess.Popen(["sleep", "600"], env=dict(ids[::order]))
+    try:
+        until(lambda: table.is_alive(INSTANCE_ID), deadline_s=10, what="the process in the table")
+        assert {life.instance_id for life in table.lives() if life.pid == process.pid} == {value for _, value in ids}
+        log.join()
+        removed_at_ms = log.remove("staticgroup ns/name: scaled to 0..1, ordinal 2 ended")
+        until(lambda: seen_after(removed_at_ms, table), deadline_s=10, what="the process outlives the removal")
+        (accusation,) = live_removals(GroupLog({1: log.path}), table)
+        assert f"pid {process.pid} " in accusation
+    finally:
+        process.kill()
+        process.wait(10)
+
+
 def test_removal_after_the_end_of_the_process_is_none(
     log: BrokerLog, table: ProcessTable, member: subprocess.Popen[bytes]
 ) -> None:

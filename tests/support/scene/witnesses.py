@@ -23,7 +23,8 @@ from support.devcluster.apiserver_client import ApiServerClient
 from support.devcluster.kafka_log import GroupLog
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 
-VARIABLES = (b"KAFKA_GROUP_INSTANCE_ID=", b"KAFKA_STREAMS_GROUP_INSTANCE_ID=", b"STATICGROUP_CONNECT_INSTANCE_ID=")
+_ID_VARIABLE = re.compile(rb"[A-Z0-9_]*INSTANCE_ID=(.+)", re.DOTALL)
+"""Of all presets, and those that tests name themselves; a process with several consumers carries several."""
 POLL_S = 0.05
 OPERATOR_REASON = "staticgroup "
 """Every removal of the operator begins its reason with this."""
@@ -52,7 +53,7 @@ class ProcessTable:
     """Sample the machine's processes and remember who carried an instance id, and when."""
 
     def __init__(self) -> None:
-        self._lives: dict[tuple[int, int], Life | None] = {}
+        self._lives: dict[tuple[int, int], tuple[Life, ...]] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="process-table")
@@ -86,35 +87,31 @@ class ProcessTable:
                 key = (int(entry.name), int(fields[19]))
                 with self._lock:
                     if key not in self._lives:
-                        life = self._born(entry, key, now_ms)
-                        if life is False:
+                        born = self._born(entry, key, now_ms)
+                        if born is None:
                             continue
-                        self._lives[key] = life
-                    life = self._lives[key]
-                    if life is not None:
+                        self._lives[key] = born
+                    for life in self._lives[key]:
                         life.last_seen_ms = now_ms
 
-    def _born(self, entry: Path, key: tuple[int, int], now_ms: int) -> Any:
-        """Read a new process' environment; None when it carries no id, False when it has not called exec yet."""
+    def _born(self, entry: Path, key: tuple[int, int], now_ms: int) -> tuple[Life, ...] | None:
+        """Read a new process' environment: a life for each id that it carries; None when it has not called exec yet."""
         environment = (entry / "environ").read_bytes().split(b"\0")
         started_at_ms = self._boot_ms + key[1] * 10
-        value = next((e.partition(b"=")[2] for e in environment if e.startswith(VARIABLES)), b"")
-        if not value:
+        found = {match[1].decode() for e in environment if (match := _ID_VARIABLE.fullmatch(e))}
+        if not found:
             # A container's process gets its environment only with the exec that follows some milliseconds later.
-            return None if now_ms - started_at_ms > 5_000 else False
-        bootstrap = next((e[len(b"BOOTSTRAP=") :] for e in environment if e.startswith(b"BOOTSTRAP=")), b"")
-        return Life(
-            pid=key[0],
-            instance_id=value.decode(),
-            started_at_ms=started_at_ms,
-            last_seen_ms=now_ms,
-            bootstrap=bootstrap.decode(),
+            return () if now_ms - started_at_ms > 5_000 else None
+        bootstrap = next((e[len(b"BOOTSTRAP=") :] for e in environment if e.startswith(b"BOOTSTRAP=")), b"").decode()
+        return tuple(
+            Life(pid=key[0], instance_id=each, started_at_ms=started_at_ms, last_seen_ms=now_ms, bootstrap=bootstrap)
+            for each in sorted(found)
         )
 
     def lives(self, instance_id: str | None = None) -> list[Life]:
         """Return every process seen with an id, oldest first."""
         with self._lock:
-            found = [life for life in self._lives.values() if life is not None]
+            found = [life for lives in self._lives.values() for life in lives]
         return sorted((x for x in found if instance_id in (None, x.instance_id)), key=lambda x: x.started_at_ms)
 
     def is_alive(self, instance_id: str) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from staticgroup.api.resources.confirmation import PodEndConfirmation
 from staticgroup.api.resources.durable import Settling
 from staticgroup.api.resources.gapconfirmation import UNTIL_MESSAGE, WatchGapConfirmation
@@ -62,7 +63,7 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
 def test_a_manifest_that_the_api_server_takes_round_trips(path: Path) -> None:
     body = yaml.safe_load(path.read_text(encoding="utf-8"))
     body["metadata"]["namespace"] = "ns"
-    kinds = (StaticGroup, KafkaConnection, PodEndConfirmation, WatchGapConfirmation)
+    kinds = (StaticGroup, KafkaConnection, ClusterKafkaConnection, PodEndConfirmation, WatchGapConfirmation)
     models = {m.__name__: m for m in kinds}
     model = models[body["kind"]]
     parsed = model.from_wire(body)

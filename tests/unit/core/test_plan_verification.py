@@ -138,6 +138,8 @@ def test_member_that_takes_the_place_beside_a_ready_pod_is_told_for_a_while_and_
     """What a process of another cluster with the same id does to a client that falls silent when it is fenced."""
     first = planned(TAKEN, BESIDE)
     assert replaced(first) == ["m2-elsewhere"]
+    (told,) = [f for f in findings_of_seats(first, TAKEN, ()) if f.reason == "MemberReplaced"]
+    assert "another consumer has this id, of the same pod or elsewhere" in told.sentence
     assert first.actions == ()
     later = planned(TAKEN, first.history, NOW_S + REPLACED_TOLD_S - 1)
     assert replaced(later) == ["m2-elsewhere"]

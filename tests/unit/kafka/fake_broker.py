@@ -85,6 +85,8 @@ class FakeBroker:
         self.open_now = 0
         self.most_open = 0
         self.sasl_bytes: list[bytes] = []
+        self.echoes_logins = False
+        """A login is refused, and what it was is told back: as the message of the refusal, and to mechanisms that go on, as a challenge."""
         self.held: asyncio.Event | None = None
         """While it is there and not set, answers wait for it, in order."""
         self._writers: set[asyncio.StreamWriter] = set()
@@ -170,6 +172,9 @@ class FakeBroker:
             listed = b"".join(struct.pack(">h", len(m)) + m for m in mechanisms)
             return head + struct.pack(">hi", 0, len(mechanisms)) + listed
         lifetime = struct.pack(">q", 0) if version >= 1 else b""
+        if self.echoes_logins:
+            told = frame[-200:]
+            return head + struct.pack(">h", 58) + struct.pack(">h", len(told)) + told + struct.pack(">i", len(told)) + told + lifetime
         return head + struct.pack(">hhi", 0, -1, 0) + lifetime
 
     def respond(self, api: Api, version: int, **values: Any) -> Any:

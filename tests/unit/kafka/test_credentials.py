@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec, SaslMechanism
+from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec
+from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.credentials import (
     ConnectionSettings,
@@ -24,6 +25,8 @@ from staticgroup.kafka.credentials import (
     secret_names,
 )
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.lent import TokenFile
+from staticgroup.kafka.msk_iam import AwsMskIamSettings
 from support.devcluster import kafka_tls
 from unit.kafka.fake_broker import FakeBroker
 
@@ -92,6 +95,21 @@ def test_oauth_client_is_read_from_its_secret() -> None:
     assert sasl.oauth == OAuthSettings(
         token_endpoint="https://idp.example/token", client_id="op", client_secret=SecretText(CANARY), scope="kafka"
     )
+
+
+def test_user_may_stand_in_the_spec_for_a_secret_that_holds_only_the_password() -> None:
+    """As Strimzi's KafkaUsers make it: password and sasl.jaas.config, and the user is the object's name."""
+    wanted = spec(sasl=SCRAM | {"username": "orders"})
+    of_strimzi = {"login": {"password": CANARY.encode(), "sasl.jaas.config": b"org.apache..."}}
+    sasl = settings_of(resolve(wanted, of_strimzi)).sasl
+    assert sasl
+    assert (sasl.username, sasl.password) == ("orders", SecretText(CANARY))
+    for content in (b"orders", b"another"):
+        said = resolve(wanted, {"login": of_strimzi["login"] | {"username": content}})
+        assert isinstance(said, ConnectionSettings) == (content == b"orders")
+        if isinstance(said, KafkaProblem):
+            assert said.kind is KafkaProblemKind.SECRET_INVALID
+            assert "spec.sasl.username" in said.message
 
 
 @pytest.mark.parametrize(
@@ -238,6 +256,11 @@ def test_fingerprint_follows_every_part_of_the_content_but_the_name() -> None:
         full(sasl=replace(base.sasl, oauth=replace(oauth, client_id="x"))),
         full(sasl=replace(base.sasl, oauth=replace(oauth, client_secret=SecretText("x")))),
         full(sasl=replace(base.sasl, oauth=replace(oauth, scope=None))),
+        full(sasl=replace(base.sasl, oauth=replace(oauth, extensions=(("a", "b"),)))),
+        full(sasl=replace(base.sasl, oauth=replace(oauth, token_file=TokenFile(root="/t", namespace="a", name="b")))),
+        full(sasl=replace(base.sasl, oauth=replace(oauth, token_file=TokenFile(root="/t", namespace="b", name="b")))),
+        full(sasl=replace(base.sasl, aws_msk_iam=AwsMskIamSettings(region="eu-central-1"))),
+        full(sasl=replace(base.sasl, aws_msk_iam=AwsMskIamSettings(region="eu-central-1", role_arn="arn"))),
     ]
     assert len({base.fingerprint, *(variant.fingerprint for variant in variants)}) == 1 + len(variants)
     assert full(name="shop/kafka").fingerprint == full().fingerprint

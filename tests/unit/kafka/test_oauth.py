@@ -9,17 +9,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from staticgroup.api.resources.kafkaconnection import SaslMechanism
+from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.oauth import ClientCredentials
+from staticgroup.kafka.tokens import BearerToken
 from support.devcluster import kafka_tls
 from unit.kafka.fake_broker import FakeBroker
 
@@ -35,7 +37,7 @@ class Endpoint:
         self.port = 0
 
     async def handle(self, request: web.Request) -> web.Response:
-        self.requests.append((request.headers["Authorization"], await request.text()))
+        self.requests.append((request.headers.get("Authorization", ""), await request.text()))
         return self.answers.pop(0)
 
 
@@ -71,22 +73,26 @@ def make(endpoint: Endpoint, authority: Path, clock: Any) -> Make:
     async def resolver(_host: str, _port: int) -> Sequence[str]:
         return ("127.0.0.1",)
 
-    def build(host: str = "idp.test", *, allow_loopback: bool = True, trusted: bool = True) -> ClientCredentials:
+    def build(
+        host: str = "idp.test", *, allow_loopback: bool = True, trusted: bool = True, assertion: Any = None, **changes: Any
+    ) -> ClientCredentials:
         context = ssl.create_default_context()
         if trusted:
             context.load_verify_locations(authority / "ca.pem")
+        oauth = OAuthSettings(
+            token_endpoint=f"https://{host}:{endpoint.port}/token",
+            client_id="staticgroup operator",
+            client_secret=SecretText(SECRET),
+            scope="kafka",
+        )
         return ClientCredentials(
-            OAuthSettings(
-                token_endpoint=f"https://{host}:{endpoint.port}/token",
-                client_id="staticgroup operator",
-                client_secret=SecretText(SECRET),
-                scope="kafka",
-            ),
+            replace(oauth, **changes),
             clock=clock,
             resolver=resolver,
             context=context,
             allow_loopback=allow_loopback,
             timeout_s=3.0,
+            assertion=assertion,
         )
 
     return build
@@ -96,7 +102,7 @@ def token(text: str, **more: Any) -> web.Response:
     return web.json_response({"access_token": text, "token_type": "Bearer"} | more)
 
 
-async def refused(call: Awaitable[str]) -> KafkaProblem:
+async def refused(call: Awaitable[BearerToken]) -> KafkaProblem:
     with pytest.raises(Refusal) as caught:
         await call
     assert SECRET not in caught.value.problem.message + repr(caught.value)
@@ -106,7 +112,7 @@ async def refused(call: Awaitable[str]) -> KafkaProblem:
 async def test_token_is_asked_with_the_client_credentials_grant(endpoint: Endpoint, make: Make) -> None:
     """RFC 6749 §2.3.1 and §4.4.2: id and secret are form-encoded inside the basic header."""
     endpoint.answers = [token("t-1", expires_in=600)]
-    assert await make().token() == "t-1"
+    assert (await make().token()).text == "t-1"
     [(authorization, body)] = endpoint.requests
     sent = base64.b64decode(authorization.removeprefix("Basic ")).decode()
     assert sent == "staticgroup%20operator:canary-oauth-51b7%3A%26%3D"
@@ -116,12 +122,49 @@ async def test_token_is_asked_with_the_client_credentials_grant(endpoint: Endpoi
 async def test_token_is_kept_until_shortly_before_its_end(endpoint: Endpoint, make: Make, clock: Any) -> None:
     endpoint.answers = [token("t-1", expires_in=600), token("t-2", expires_in=600)]
     provider = make()
-    assert await asyncio.gather(*(provider.token() for _ in range(5))) == ["t-1"] * 5
+    first = BearerToken(text="t-1", until_s=clock.now_s + 600)
+    assert await asyncio.gather(*(provider.token() for _ in range(5))) == [first] * 5
     clock.now_s += 539
-    assert await provider.token() == "t-1"
+    assert await provider.token() == first
     clock.now_s += 2
-    assert await provider.token() == "t-2"
+    assert await provider.token() == BearerToken(text="t-2", until_s=clock.now_s + 600)
     assert len(endpoint.requests) == 2
+
+
+@pytest.mark.parametrize("client_id", ["", "11111111-2222-3333-4444-555555555555"])
+async def test_mounted_token_stands_in_place_of_the_client_secret(endpoint: Endpoint, make: Make, client_id: str) -> None:
+    """RFC 7523 §2.2; the client id is left out where the provider knows the bearer without it (§3)."""
+    endpoint.answers = [token("t-1"), token("t-2", expires_in=1)]
+    assertion = GivenToken("assertion-1")
+    provider = make(assertion=assertion, client_id=client_id, client_secret=SecretText(""))
+    assert (await provider.token()).text == "t-1"
+    [(authorization, body)] = endpoint.requests
+    assert authorization == ""
+    assert dict(parse_qsl(body)) == {
+        "grant_type": "client_credentials",
+        "scope": "kafka",
+        "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        "client_assertion": "assertion-1",
+    } | ({"client_id": client_id} if client_id else {})
+
+
+async def test_assertion_is_asked_for_again_with_each_token(endpoint: Endpoint, make: Make, clock: Any) -> None:
+    endpoint.answers = [token("t-1", expires_in=600), token("t-2", expires_in=600), web.Response(status=400)]
+    assertion = GivenToken("assertion-1")
+    provider = make(assertion=assertion)
+    await provider.token()
+    assertion.answer = "assertion-2"
+    clock.now_s += 541
+    await provider.token()
+    assert [dict(parse_qsl(body))["client_assertion"] for _, body in endpoint.requests] == ["assertion-1", "assertion-2"]
+    clock.now_s += 541
+    problem = await refused(provider.token())
+    assert "tokenFile" in problem.message
+    assert "assertion-2" not in problem.message
+    expired = KafkaProblem(kind=KafkaProblemKind.AUTHENTICATION_FAILED, message="has expired")
+    assertion.answer = Refusal(expired)
+    assert await refused(provider.token()) == expired
+    assert len(endpoint.requests) == 3
 
 
 @pytest.mark.parametrize(
@@ -162,10 +205,10 @@ class GivenToken:
     def __init__(self, answer: str | Refusal) -> None:
         self.answer = answer
 
-    async def token(self) -> str:
+    async def token(self) -> BearerToken:
         if isinstance(self.answer, Refusal):
             raise self.answer
-        return self.answer
+        return BearerToken(text=self.answer)
 
 
 async def test_broker_gets_the_token_and_a_failing_provider_is_a_value(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from staticgroup.api.resources.kafkaconnection import SaslMechanism
+from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveResult
 from staticgroup.kafka.addresses import SystemResolver
 from staticgroup.kafka.answers import BrokerNode

@@ -292,3 +292,22 @@ async def test_fault_over_one_object_keeps_no_other_from_being_told(
         assert heard == ["a", "c"]
     (fault,) = caplog.records
     assert (fault.message, vars(fault)["object"]) == ("an object could not be taken", "b")
+
+
+async def test_a_resource_that_the_operator_can_do_without_is_complete_when_it_is_refused(server: FakeApiServer, clock: Clock) -> None:
+    """Without `on_refused` the stream would never be complete, and whoever waits for it would wait as long."""
+    said: list[str] = []
+    server.denied.add(("list", RESOURCE))
+    server.put(workload("web"), RESOURCE)
+    async with following(
+        server, clock, on_refused=lambda problem: said.append(problem.kind.value if problem else "")
+    ) as (stream, store):
+        async with asyncio.timeout(5):
+            await stream.wait_complete()
+            await stream.refresh()
+        assert stream.is_complete
+        assert (store.uids, set(said)) == ({}, {"Forbidden"})
+        await eventually(lambda: clock.slept and max(clock.slept) > 30)  # a right hardly comes from one second to the next
+        server.denied.clear()
+        await eventually(lambda: set(store.uids) == {"web"})
+        assert said[-1] == ""

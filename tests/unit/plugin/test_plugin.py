@@ -52,7 +52,7 @@ WAITING = group(
     exceptions=[{"instanceId": "web-4.3fa9", "podName": "web-4", "kind": "Held", "reason": "DeathNotProven", "message": "node-3 is silent; …"}],
     ledger={"incarnations": [{"podName": "web-2", "uid": UID, "state": "Suspect", "since": "2026-11-21T11:00:00Z", "nodeName": "node-3", "evidence": "its object vanished"}]},
 )  # fmt: skip
-DOCTOR_SCHEMAS = {"StaticGroup": crd.status_schema("StaticGroup"), "KafkaConnection": crd.status_schema("KafkaConnection")}
+DOCTOR_SCHEMAS = {kind: crd.status_schema(kind) for kind in ("StaticGroup", "KafkaConnection", "ClusterKafkaConnection")}
 
 
 def call(monkeypatch: pytest.MonkeyPatch, fake: FakeKubectl, *arguments: str) -> int:
@@ -257,7 +257,8 @@ def cluster() -> dict[str, Json | str]:
     """A cluster in which all is well."""
     definitions = {
         "StaticGroup": crd.static_group_crd(), "KafkaConnection": crd.kafka_connection_crd(),
-        "PodEndConfirmation": crd.confirmation_crd(), "WatchGapConfirmation": crd.gap_confirmation_crd(),
+        "ClusterKafkaConnection": crd.cluster_kafka_connection_crd(), "PodEndConfirmation": crd.confirmation_crd(),
+        "WatchGapConfirmation": crd.gap_confirmation_crd(),
     }  # fmt: skip
     schemas = {
         kind: body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -293,7 +294,7 @@ def examined(objects: dict[str, Json | str], **may: Any) -> dict[str, str]:
 
 def test_nothing_is_wrong_with_a_cluster_in_which_all_is_well() -> None:
     found = examined(cluster())
-    assert len(found) == 16
+    assert len(found) == 17
     assert set(found.values()) == {"ok"}
 
 
@@ -318,6 +319,18 @@ def test_what_is_missing_is_told(path: str, answer: Any, check: str, told: str) 
     else:
         objects[path] = answer
     assert examined(objects)[check].startswith(told)
+
+
+def test_a_connection_of_the_whole_cluster_is_looked_at_where_a_group_names_one() -> None:
+    connections = f"{GROUP_PATH}/clusterkafkaconnections"
+    shared = {"metadata": {"name": "shared"}, "status": {"conditions": [condition("False", "BrokersUnreachable", "nobody answers")]}}
+    named = READY | {"spec": READY["spec"] | {"connectionRef": {"kind": "ClusterKafkaConnection", "name": "shared"}}}
+    objects = cluster() | {connections: {"items": [shared]}}
+    assert "ClusterKafkaConnection shared" not in examined(objects)
+    found = examined(objects | {GROUPS: {"items": [named]}})
+    assert found["ClusterKafkaConnection shared"] == "warn Ready: nobody answers"
+    refused = examined(objects | {GROUPS: {"items": [named]}, connections: REFUSED.format("x")})
+    assert refused["what the statuses of ClusterKafkaConnections say"].startswith("warn not checked")
 
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/staticgroup-system/leases/staticgroup-operator"

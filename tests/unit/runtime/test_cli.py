@@ -76,6 +76,7 @@ def test_crds_prints_every_definition_for_kubectl(capsys: pytest.CaptureFixture[
     assert names == {
         "staticgroups.staticgroup.io",
         "kafkaconnections.staticgroup.io",
+        "clusterkafkaconnections.staticgroup.io",
         "podendconfirmations.staticgroup.io",
         "watchgapconfirmations.staticgroup.io",
     }

@@ -36,11 +36,11 @@ def seen(world: OperatorWorld) -> Json:
     return world.kube.objects["staticgroups", *KEY]
 
 
-def test_both_kinds_with_a_status_have_a_check() -> None:
-    assert set(checks()) == {"StaticGroup", "KafkaConnection"}
+def test_every_kind_with_a_status_has_a_check() -> None:
+    assert set(checks()) == {"StaticGroup", "KafkaConnection", "ClusterKafkaConnection"}
 
 
-@pytest.mark.parametrize("kind", ["StaticGroup", "KafkaConnection"])
+@pytest.mark.parametrize("kind", ["StaticGroup", "KafkaConnection", "ClusterKafkaConnection"])
 def test_object_that_nobody_has_looked_at_is_under_way(kind: str) -> None:
     assert health(static_group(), kind)[0] == "Progressing"
 

@@ -442,17 +442,17 @@ async def test_deletion_of_an_old_uid_heard_after_the_new_one_drops_nothing(clus
         group, connection, workload = static_group("sg-2"), kafka_connection(), stateful_set(3)
         connection["metadata"]["uid"], workload["metadata"]["uid"] = "kc-2", "w2"
         operator.listener.static_group_changed(group | spec, is_deleted=False)
-        operator.listener.kafka_connection_changed(connection | spec, is_deleted=False)
+        operator.listener.connection_changed(connection | spec, is_deleted=False)
         operator.listener.stateful_set_changed(workload, is_deleted=False)
         operator.listener.static_group_changed(old[0], is_deleted=True)
-        operator.listener.kafka_connection_changed(old[1], is_deleted=True)
+        operator.listener.connection_changed(old[1], is_deleted=True)
         operator.listener.stateful_set_changed(old[2], is_deleted=True)
         stores = operator.stores
         assert (KEY in stores.groups, KEY in stores.invalid_groups) == (is_valid, not is_valid)
         assert (KAFKA in stores.connections, KAFKA in stores.invalid_connections) == (is_valid, not is_valid)
         assert stores.workloads["shop", "web"].uid == "w2"
         operator.listener.static_group_changed(group, is_deleted=True)
-        operator.listener.kafka_connection_changed(connection, is_deleted=True)
+        operator.listener.connection_changed(connection, is_deleted=True)
         operator.listener.stateful_set_changed(workload, is_deleted=True)
         assert not any((stores.groups, stores.invalid_groups, stores.connections, stores.invalid_connections))
         assert stores.workloads == {}

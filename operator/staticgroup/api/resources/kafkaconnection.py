@@ -1,11 +1,9 @@
 """Describe the KafkaConnection: how a Kafka cluster is reached and as whom.
 
 The one idea: only typed fields, nothing passes through to a client library, and whatever would put a password on the
-wire in the clear is refused by the API server. Secrets are named, in the same namespace, and never copied.
-Sources: KIP-43 and KIP-84 (SASL mechanisms), KIP-768 (OAUTHBEARER with OIDC).
+wire in the clear is refused by the API server. Secrets are named and never copied. Login is described in `sasl`.
 """
 
-from enum import StrEnum
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
@@ -24,6 +22,7 @@ from ..schema import (
     rules,
 )
 from .conditions import CONDITIONS_MAX, Condition
+from .sasl import IN_OUR_NAMESPACE, Sasl
 from .staticgroup import ObjectMeta
 
 _HOST = (
@@ -52,19 +51,10 @@ def is_cluster_id(reported: str) -> bool:
     return True
 
 
-class SaslMechanism(StrEnum):
-    """Name the SASL mechanisms that are spoken."""
-
-    PLAIN = "PLAIN"
-    SCRAM_SHA_256 = "SCRAM-SHA-256"
-    SCRAM_SHA_512 = "SCRAM-SHA-512"
-    OAUTHBEARER = "OAUTHBEARER"
-
-
 class CaSecretRef(ApiModel):
     """Name the Secret that holds the certificate authority."""
 
-    name: DnsSubdomain = Field(description="Name of the Secret, in the namespace of this KafkaConnection.")
+    name: DnsSubdomain = Field(description=IN_OUR_NAMESPACE)
     key: SecretKey = Field("ca.crt", description="Key that holds the PEM certificates. Default ca.crt.")
 
 
@@ -72,28 +62,10 @@ class ClientCertificateSecretRef(ApiModel):
     """Name the Secret that holds the client certificate."""
 
     name: DnsSubdomain = Field(
-        description="Name of the Secret, in the namespace of this KafkaConnection; type kubernetes.io/tls fits."
+        description=f"{IN_OUR_NAMESPACE} Type kubernetes.io/tls fits."
     )
     cert_key: SecretKey = Field("tls.crt", description="Key that holds the PEM certificate chain. Default tls.crt.")
     key_key: SecretKey = Field("tls.key", description="Key that holds the PEM private key. Default tls.key.")
-
-
-class CredentialsSecretRef(ApiModel):
-    """Name the Secret that holds a user name and password."""
-
-    name: DnsSubdomain = Field(description="Name of the Secret, in the namespace of this KafkaConnection.")
-    username_key: SecretKey = Field("username", description="Key that holds the user name. Default username.")
-    password_key: SecretKey = Field("password", description="Key that holds the password. Default password.")
-
-
-class ClientSecretRef(ApiModel):
-    """Name the Secret that holds an OAuth client."""
-
-    name: DnsSubdomain = Field(description="Name of the Secret, in the namespace of this KafkaConnection.")
-    client_id_key: SecretKey = Field("clientId", description="Key that holds the client id. Default clientId.")
-    client_secret_key: SecretKey = Field(
-        "clientSecret", description="Key that holds the client secret. Default clientSecret."
-    )
 
 
 class Tls(ApiModel):
@@ -129,67 +101,6 @@ class Tls(ApiModel):
     )
 
 
-class OAuth(ApiModel):
-    """Say where tokens come from."""
-
-    token_endpoint: Annotated[str, StringConstraints(min_length=9, max_length=2048)] = Field(
-        description="Token endpoint of the identity provider, an https URL.",
-        json_schema_extra=rules(
-            rule(
-                "self.matches('^https://[^/?#@ ]+([/?][^# ]*)?$')",
-                "spec.sasl.oauth.tokenEndpoint must be an https URL without user or fragment, because the client "
-                "secret is sent to it: use https://...",
-            )
-        ),
-    )
-    client_secret_ref: ClientSecretRef = Field(description="The OAuth client that the operator is.")
-    scope: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = Field(
-        None, description="Scope to ask for, space-separated. Default: none."
-    )
-
-
-class Sasl(ApiModel):
-    """Say as whom the operator logs in."""
-
-    model_config = ruled(
-        rule(
-            "self.mechanism != 'OAUTHBEARER' || has(self.oauth)",
-            "spec.sasl.oauth is required with mechanism OAUTHBEARER: give tokenEndpoint and clientSecretRef",
-            field_path=".oauth",
-            reason="FieldValueRequired",
-        ),
-        rule(
-            "self.mechanism == 'OAUTHBEARER' || !has(self.oauth)",
-            "spec.sasl.oauth is used only with mechanism OAUTHBEARER: set spec.sasl.mechanism to it or remove "
-            "oauth",
-            field_path=".oauth",
-            reason="FieldValueForbidden",
-        ),
-        rule(
-            "self.mechanism == 'OAUTHBEARER' || has(self.credentialsSecretRef)",
-            "spec.sasl.credentialsSecretRef is required with this mechanism: name the Secret that holds username "
-            "and password",
-            field_path=".credentialsSecretRef",
-            reason="FieldValueRequired",
-        ),
-        rule(
-            "self.mechanism != 'OAUTHBEARER' || !has(self.credentialsSecretRef)",
-            "spec.sasl.credentialsSecretRef is not used with OAUTHBEARER: name the Secret in "
-            "spec.sasl.oauth.clientSecretRef instead",
-            field_path=".credentialsSecretRef",
-            reason="FieldValueForbidden",
-        ),
-    )
-
-    mechanism: SaslMechanism = Field(
-        description="SASL mechanism: PLAIN and OAUTHBEARER (both only with TLS), SCRAM-SHA-256 or SCRAM-SHA-512."
-    )
-    credentials_secret_ref: CredentialsSecretRef | None = Field(
-        None, description="User name and password, for PLAIN and SCRAM. A changed Secret is used at the next login."
-    )
-    oauth: OAuth | None = Field(None, description="Where tokens come from, for OAUTHBEARER.")
-
-
 class KafkaConnectionSpec(ApiModel):
     """Say how a Kafka cluster is reached."""
 
@@ -205,6 +116,13 @@ class KafkaConnectionSpec(ApiModel):
             "spec.tls.enabled must be true with SASL mechanism OAUTHBEARER, or the token would cross the network "
             "in the clear: enable TLS",
             field_path=".tls.enabled",
+        ),
+        rule(
+            "!has(self.sasl) || !has(self.sasl.awsMskIam) || !has(self.tls.caSecretRef)",
+            "spec.tls.caSecretRef must not be set with spec.sasl.awsMskIam: only brokers with a certificate of a public "
+            "authority get what is signed with the operator's AWS identity; remove it",
+            field_path=".tls.caSecretRef",
+            reason="FieldValueForbidden",
         ),
         rule(
             f"self.allowLoopback || self.bootstrapServers.all(s, !s.lowerAscii().matches('{_LOCAL_HOST}'))",
@@ -267,11 +185,11 @@ class KafkaConnectionStatus(ApiModel):
     brokers: Count | None = Field(None, description="Brokers that are alive.", json_schema_extra=NULLABLE)
 
 
-class KafkaConnection(ApiModel):
-    """A KafkaConnection says how a Kafka cluster is reached and as whom."""
+class Connection(ApiModel):
+    """What both kinds of connection are."""
 
     api_version: Literal["staticgroup.io/v1alpha1"] = "staticgroup.io/v1alpha1"
-    kind: Literal["KafkaConnection"] = "KafkaConnection"
+    kind: str
     metadata: ObjectMeta
     spec: KafkaConnectionSpec = Field(description="How the cluster is reached.")
     status: KafkaConnectionStatus | None = Field(None, description="What the operator sees of the cluster.")
@@ -286,3 +204,9 @@ class KafkaConnection(ApiModel):
         """
         is_pinned = status.cluster_id is not None and status.cluster_id == self.spec.cluster_id
         return is_pinned or status.observed_generation == self.metadata.generation
+
+
+class KafkaConnection(Connection):
+    """A KafkaConnection says how a Kafka cluster is reached and as whom."""
+
+    kind: Literal["KafkaConnection"] = "KafkaConnection"

@@ -92,16 +92,29 @@ class WorkloadRef(ApiModel):
     )
 
 
+class ConnectionKind(StrEnum):
+    """Name the kinds of connection."""
+
+    KAFKA_CONNECTION = "KafkaConnection"
+    CLUSTER_KAFKA_CONNECTION = "ClusterKafkaConnection"
+
+
 class ConnectionRef(ApiModel):
     """Point at the description of the Kafka cluster."""
 
-    kind: Literal["KafkaConnection"] = Field(
-        "KafkaConnection", description="Kind of the connection. Default KafkaConnection, the only one there is today."
+    kind: ConnectionKind = Field(
+        ConnectionKind.KAFKA_CONNECTION,
+        description="Kind of the connection: KafkaConnection, of this namespace, or ClusterKafkaConnection, which must "
+        "allow this namespace. Default KafkaConnection.",
     )
     name: DnsSubdomain = Field(
-        description="Name of the KafkaConnection, in the namespace of this StaticGroup. It may be changed, for "
-        "instance to use another principal; the group must be on the same Kafka cluster."
+        description="Name of the connection. It may be changed, for instance to use another principal; the group must be "
+        "on the same Kafka cluster."
     )
+
+    def key(self, namespace: str) -> tuple[str, str]:
+        """Return (namespace, name) of the connection of a StaticGroup; the namespace is empty where it has none."""
+        return "" if self.kind is ConnectionKind.CLUSTER_KAFKA_CONNECTION else namespace, self.name
 
 
 class SessionTimeout(ApiModel):
@@ -289,7 +302,7 @@ class StaticGroupSpec(ApiModel):
         "pods get no id. Default false.",
     )
     workload_ref: WorkloadRef = Field(description="The StatefulSet whose pods are the members of the group.")
-    connection_ref: ConnectionRef = Field(description="The KafkaConnection through which the group is reached.")
+    connection_ref: ConnectionRef = Field(description="The connection through which the group is reached.")
     group_id: Annotated[str, StringConstraints(min_length=1, max_length=249)] = Field(
         description="group.id of the consumers or Connect workers (application.id for Kafka Streams), 1 to 249 characters. "
         "Immutable.",

@@ -105,7 +105,7 @@ def _replaced(table: SeatTable) -> Iterator[Finding]:
                 kind=ExceptionKind.CONFLICTING,
                 reason="MemberReplaced",
                 sentence="another member took this place while the pod stayed Ready, and neither is removed: its client joined anew "
-                "(session expired?), or a process elsewhere has this id",
+                "(session expired?), or another consumer has this id, of the same pod or elsewhere",
                 remedy=f"if the log of {seat.pod_name} tells FENCED_INSTANCE_ID, stop who else has the id, then restart it",
                 subject=Subject(instance_id=seat.key, member_id=seat.memory.replaced[0], pod_name=seat.pod_name),
             )

@@ -5,13 +5,12 @@ Run it in the operator's pod: it checks the rights of the service account it run
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from ...api import names
 from ...api.crd import status_schema
 from ...api.remedies import INSTALL_CRDS
-from ...api.resources.kafkaconnection import KafkaConnection
-from ...api.resources.staticgroup import StaticGroup
+from ...api.resources.staticgroup import ConnectionKind, StaticGroup
 from ...api.served import UPGRADE_CRDS, lacking
 from ...core.group import KafkaProblem
 from ...kafka.credentials import ConnectionSettings
@@ -19,7 +18,9 @@ from ...kube.problem import KubeProblem
 from ..operator import Operator
 from ..process import kube_client, logs
 from ..process.settings import Settings
-from .findings import POLICY_MINOR, RIGHTS, Finding, right
+from ..process.streams import tell_once
+from .broker_calls import lacking as lacking_calls
+from .findings import POLICY_MINOR, Finding, right, rights_in
 
 
 async def examine(settings: Settings, namespace: str) -> int:
@@ -68,7 +69,7 @@ async def _rights(operator: Operator, namespaces: tuple[str, ...]) -> AsyncItera
     for served in namespaces:
         where = f"namespace {served}" if served else "all namespaces"
         missing: list[tuple[str, bool]] = []
-        for verb, group, resource, subresource, is_fatal in RIGHTS:
+        for verb, group, resource, subresource, is_fatal in rights_in(served):
             allowed = await operator.kube.can_i(
                 verb, group=group, resource=resource, subresource=subresource, namespace=served
             )
@@ -106,6 +107,7 @@ async def _schemas(operator: Operator) -> AsyncIterator[Finding]:
     for kind, plural in (
         (names.STATIC_GROUP_KIND, names.STATIC_GROUP_PLURAL),
         (names.KAFKA_CONNECTION_KIND, names.KAFKA_CONNECTION_PLURAL),
+        *(((names.CLUSTER_KAFKA_CONNECTION_KIND, names.CLUSTER_KAFKA_CONNECTION_PLURAL),) if operator.streams.cluster else ()),
     ):
         check = f"CustomResourceDefinition {plural}.{names.GROUP} knows what this operator writes"
         served = await operator.kube.served_schema(kind)
@@ -165,38 +167,69 @@ async def _kafka(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
     assert isinstance(groups, list)
     assert isinstance(connections, list)
     for body in connections:
-        operator.listener.kafka_connection_changed(body, is_deleted=False)
-        connection = KafkaConnection.from_wire(body)
-        key = (connection.metadata.namespace, connection.metadata.name)
-        settings = await operator.connections.settings(key)
-        facts = settings if isinstance(settings, KafkaProblem) else await operator.kafka.probe(settings)
-        label = f"KafkaConnection {key[0]}/{key[1]}"
-        if isinstance(facts, KafkaProblem):
-            yield Finding(check=label, is_good=False, remedy=f"{facts.kind.value}: {facts.message}")
-            continue
-        versions = ", ".join(f"{api}:{high}" for api, (_, high) in sorted(facts.api_versions.items()))
+        operator.listener.connection_changed(body, is_deleted=False)
+    if operator.streams.cluster:
+        await tell_once(operator.streams.cluster)
+        problem = operator.stores.cluster_connections_problem
         yield Finding(
-            check=f"{label}: cluster {facts.cluster_id}, {len(facts.brokers)} brokers, newest API versions {versions}",
-            is_good=True,
+            check="ClusterKafkaConnections are readable",
+            is_good=not problem,
+            is_fatal=False,
+            remedy=f"{problem}; without them each namespace needs a KafkaConnection; {INSTALL_CRDS} and the chart's ClusterRole",
         )
-        if isinstance(settings, ConnectionSettings):
-            async for finding in _group_rights(operator, settings, key, groups):
+    known = [StaticGroup.from_wire(body) for body in groups]
+    for key in sorted(operator.stores.connections):
+        if key[0] == namespace or not namespace or not key[0]:
+            async for finding in _connection(operator, key, known):
                 yield finding
+    for group in known:
+        if group.spec.connection_ref.kind is ConnectionKind.CLUSTER_KAFKA_CONNECTION:
+            yield await _allowance(operator, group)
 
 
-async def _group_rights(
-    operator: Operator, settings: ConnectionSettings, connection: tuple[str, str], bodies: list[dict[str, object]]
-) -> AsyncIterator[Finding]:
-    for body in bodies:
-        group = StaticGroup.from_wire(body)
-        if (group.metadata.namespace, group.spec.connection_ref.name) != connection:
-            continue
-        label = f"ACLs for group {group.spec.group_id} (StaticGroup {group.metadata.namespace}/{group.metadata.name})"
-        rights = await operator.kafka.describe_rights(settings, group.spec.group_id)
-        if isinstance(rights, KafkaProblem):
-            yield Finding(check=label, is_good=False, remedy=rights.message)
-            continue
-        fatal = not rights.describe_group or rights.read_group is False or rights.describe_topics is False
+async def _allowance(operator: Operator, group: StaticGroup) -> Finding:
+    """Return whether a StaticGroup may use the ClusterKafkaConnection that it names."""
+    namespace, ref = group.metadata.namespace, group.spec.connection_ref
+    settings = await operator.connections.settings_for(namespace, ref)
+    return Finding(
+        check=f"StaticGroup {namespace}/{group.metadata.name} may use ClusterKafkaConnection {ref.name}",
+        is_good=isinstance(settings, ConnectionSettings),
+        remedy=settings.message if isinstance(settings, KafkaProblem) else "",
+    )
+
+
+async def _connection(operator: Operator, key: tuple[str, str], groups: Sequence[StaticGroup]) -> AsyncIterator[Finding]:
+    """Yield whether one connection works, what its brokers lack, and the rights for the groups that use it."""
+    settings = await operator.connections.settings(key)
+    facts = settings if isinstance(settings, KafkaProblem) else await operator.kafka.probe(settings)
+    label = f"KafkaConnection {key[0]}/{key[1]}" if key[0] else f"ClusterKafkaConnection {key[1]}"
+    if isinstance(facts, KafkaProblem):
+        yield Finding(check=label, is_good=False, remedy=f"{facts.kind.value}: {facts.message}")
+        return
+    versions = ", ".join(f"{api}:{high}" for api, (_, high) in sorted(facts.api_versions.items()))
+    yield Finding(
+        check=f"{label}: cluster {facts.cluster_id}, {len(facts.brokers)} brokers, newest API versions {versions}",
+        is_good=True,
+    )
+    for need in lacking_calls(facts.api_versions) if facts.api_versions else ():
         yield Finding(
-            check=label, is_good=not rights.missing, is_fatal=fatal, remedy=f"missing: {', '.join(rights.missing)}"
+            check=f"{label}: brokers serve {need.api.name} version {need.version}",
+            is_good=False,
+            is_fatal=need.is_fatal,
+            remedy=f"without it {need.without}; {need.remedy}",
         )
+    for group in groups:
+        namespace, ref = group.metadata.namespace, group.spec.connection_ref
+        if ref.key(namespace) == key and operator.connections.may_use(namespace, ref):
+            assert isinstance(settings, ConnectionSettings)
+            yield await _group_rights(operator, settings, group)
+
+
+async def _group_rights(operator: Operator, settings: ConnectionSettings, group: StaticGroup) -> Finding:
+    label = f"ACLs for group {group.spec.group_id} (StaticGroup {group.metadata.namespace}/{group.metadata.name})"
+    rights = await operator.kafka.describe_rights(settings, group.spec.group_id)
+    if isinstance(rights, KafkaProblem):
+        return Finding(check=label, is_good=False, remedy=rights.message)
+    fatal = not rights.describe_group or rights.read_group is False or rights.describe_topics is False
+    remedy = f"missing: {', '.join(rights.missing)}"
+    return Finding(check=label, is_good=not rights.missing, is_fatal=fatal, remedy=remedy)

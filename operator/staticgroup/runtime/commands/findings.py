@@ -50,6 +50,17 @@ RIGHTS: Final[tuple[tuple[str, str, str, str, bool], ...]] = (
     ("create", "events.k8s.io", "events", "", False),
 )
 """(verb, group, resource, subresource, is_fatal) that the operator needs in each served namespace."""
+CLUSTER_RIGHTS: Final[tuple[tuple[str, str, str, str, bool], ...]] = (
+    *((verb, names.GROUP, names.CLUSTER_KAFKA_CONNECTION_PLURAL, "", False) for verb in ("get", "list", "watch")),
+    ("patch", names.GROUP, names.CLUSTER_KAFKA_CONNECTION_PLURAL, "status", False),
+    *((verb, "", "namespaces", "", False) for verb in ("list", "watch")),
+)
+"""The same of an operator that serves all namespaces."""
+
+
+def rights_in(namespace: str) -> tuple[tuple[str, str, str, str, bool], ...]:
+    """Return the rights that the operator needs in a namespace, or for "" in all."""
+    return RIGHTS if namespace else (*RIGHTS, *CLUSTER_RIGHTS)
 
 
 def right(verb: str, group: str, resource: str, subresource: str = "") -> str:

@@ -1,4 +1,4 @@
-"""From a KafkaConnection and its Secrets to the settings of a connection, with rotation and no Secret watch.
+"""From a connection and its Secrets to the settings of it, with rotation and no Secret watch.
 
 The operator holds only `get` on Secrets. A read Secret is used for a short while and read again, so a rotated one
 is picked up without a restart; an authentication failure drops it at once.
@@ -11,8 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ...api.resources.clusterkafkaconnection import ClusterKafkaConnection
+from ...api.resources.kafkaconnection import Connection
+from ...api.resources.staticgroup import ConnectionRef
+from ...core.allowance import is_allowed
 from ...core.group import KafkaProblem, KafkaProblemKind
 from ...kafka.credentials import ConnectionSettings, resolve, secret_names
+from ...kafka.lent import Lent
 from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
 from ..stores import Stores
@@ -39,6 +44,8 @@ class Connections:
     monotonic_s: a clock that never goes back.
     max_age_s: how long a read Secret is used.
     allow_loopback: whether a KafkaConnection may allow itself brokers at loopback and link-local addresses.
+    lent: tokens and AWS identities that namespaces may log in with.
+    own_namespace: the operator's, where the Secrets of a ClusterKafkaConnection are that names no other.
     """
 
     kube: KubeGateway
@@ -46,45 +53,99 @@ class Connections:
     monotonic_s: Callable[[], float]
     max_age_s: float = 20.0
     allow_loopback: bool = False
+    lent: Lent = field(default_factory=Lent)
+    own_namespace: str = ""
     _secrets: dict[Key, _Read] = field(default_factory=dict)
     _locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
     _resolved: dict[Key, ConnectionSettings] = field(default_factory=dict)
     _retired: deque[ConnectionSettings] = field(default_factory=lambda: deque(maxlen=RETIRED_MAX))
 
-    async def settings(self, key: Key) -> ConnectionSettings | KafkaProblem:
-        """Return the settings of a KafkaConnection, or why there are none.
+    async def settings_for(self, namespace: str, ref: ConnectionRef) -> ConnectionSettings | KafkaProblem:
+        """Return the settings of the connection that a StaticGroup names, or why it gets none.
 
         Parameters
         ----------
-        key: (namespace, name) of the KafkaConnection; Secrets are read from the same namespace only.
+        namespace: of the StaticGroup.
         """
+        refusal = self._refusal(namespace, ref)
+        settings = refusal or await self.settings(ref.key(namespace))
+        return self._refusal(namespace, ref) or settings  # it may have been taken away while Secrets were read
+
+    def may_use(self, namespace: str, ref: ConnectionRef) -> bool:
+        """Tell whether the StaticGroups of a namespace may use a connection now; of its own namespace they always may."""
+        key = ref.key(namespace)
+        return bool(key[0]) or (key in self.stores.connections and self._refusal(namespace, ref) is None)
+
+    def _refusal(self, namespace: str, ref: ConnectionRef) -> KafkaProblem | None:
+        """Say why a namespace may not use a connection; None where it may, or where `settings` says what is wrong."""
+        key, stores = ref.key(namespace), self.stores
+        if key[0]:
+            return None
+        if stores.cluster_connections_problem:
+            text = f"ClusterKafkaConnection {ref.name} cannot be read: {stores.cluster_connections_problem}"
+            return KafkaProblem(kind=KafkaProblemKind.CONNECTION_MISSING, message=text)
+        connection = stores.connections.get(key)
+        if not isinstance(connection, ClusterKafkaConnection):
+            return None
+        allowed = connection.spec.allowed_namespaces
+        if is_allowed(allowed, namespace, stores.namespaces.labels_of(namespace)):
+            return None
+        text = f"ClusterKafkaConnection {ref.name} does not allow namespace {namespace}: whoever owns it adds the namespace to"
+        text = f"{text} spec.allowedNamespaces"
+        if allowed.selector is not None and stores.namespaces.problem:
+            text = f"{text}.names, because labels of namespaces cannot be read ({stores.namespaces.problem})"
+        return KafkaProblem(kind=KafkaProblemKind.NAMESPACE_NOT_ALLOWED, message=text)
+
+    async def settings(self, key: Key) -> ConnectionSettings | KafkaProblem:
+        """Return the settings of a connection, or why there are none; who may use it is not asked here.
+
+        Parameters
+        ----------
+        key: (namespace, name) of the KafkaConnection, whose Secrets are read from the same namespace only; an empty namespace
+            means a ClusterKafkaConnection, whose Secrets are read from the one that it names, or the operator's.
+        """
+        shown = f"KafkaConnection {key[0]}/{key[1]}" if key[0] else f"ClusterKafkaConnection {key[1]}"
         if key in self.stores.invalid_connections:
             return KafkaProblem(
                 kind=KafkaProblemKind.CONNECTION_INVALID,
-                message=f"KafkaConnection {key[1]} is invalid: {self.stores.invalid_connections[key]}",
+                message=f"{shown} is invalid: {self.stores.invalid_connections[key]}",
             )
         connection = self.stores.connections.get(key)
         if connection is None:
             return KafkaProblem(
                 kind=KafkaProblemKind.CONNECTION_MISSING,
-                message=f"KafkaConnection {key[0]}/{key[1]} does not exist. Create it or correct spec.connectionRef.name.",
+                message=f"{shown} does not exist. Create it or correct spec.connectionRef.name.",
             )
+        namespace = self._secret_namespace(connection)
         contents: dict[str, Mapping[str, bytes]] = {}
         for name in secret_names(connection.spec):
-            content = await self._secret((key[0], name))
+            content = await self._secret((namespace, name))
             if isinstance(content, KubeProblem):
                 return KafkaProblem(
                     kind=KafkaProblemKind.SECRET_MISSING, message=f"Secret {name} could not be read: {content.message}"
                 )
             if content is not None:
                 contents[name] = content
-        settings = resolve(connection.spec, contents, name=f"{key[0]}/{key[1]}", allow_loopback=self.allow_loopback)
+        settings = resolve(
+            connection.spec,
+            contents,
+            namespace=namespace,
+            name="/".join(key) if key[0] else f"{connection.kind}/{key[1]}",
+            allow_loopback=self.allow_loopback,
+            lent=self.lent,
+        )
         if isinstance(settings, ConnectionSettings):
             before = self._resolved.get(key)
             if before is not None and before.fingerprint != settings.fingerprint:
                 self._retired.append(before)
             self._resolved[key] = settings
         return settings
+
+    def _secret_namespace(self, connection: Connection) -> str:
+        """Return the only namespace from which Secrets of a connection are read."""
+        if isinstance(connection, ClusterKafkaConnection):
+            return connection.spec.secret_namespace or self.own_namespace
+        return connection.metadata.namespace
 
     async def _secret(self, key: Key) -> Mapping[str, bytes] | KubeProblem | None:
         """Return a Secret's content, read at most every `max_age_s`; None when it does not exist."""
@@ -105,11 +166,13 @@ class Connections:
     def distrust(self, key: Key) -> None:
         """Read the connection's Secrets again next time, after the broker refused them."""
         connection = self.stores.connections.get(key)
-        for name in secret_names(connection.spec) if connection is not None else ():
-            self._secrets.pop((key[0], name), None)
+        if connection is None:
+            return
+        for name in secret_names(connection.spec):
+            self._secrets.pop((self._secret_namespace(connection), name), None)
 
     def forget(self, key: Key) -> None:
-        """Drop what is held of a KafkaConnection that is gone; its secrets stay masked for a while."""
+        """Drop what is held of a connection that is gone; its secrets stay masked for a while."""
         self.distrust(key)
         gone = self._resolved.pop(key, None)
         if gone is not None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from ...api import names
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.conditions import Condition, set_condition, stated
-from ...api.resources.kafkaconnection import KafkaConnection, KafkaConnectionStatus, is_cluster_id
+from ...api.resources.kafkaconnection import Connection, KafkaConnectionStatus, is_cluster_id
 from ...core.findings.kafka import CONNECTION_REASONS
 from ...core.group import KafkaProblem
 from ...kafka.gateway import ClusterFacts, KafkaGateway
@@ -24,7 +24,7 @@ PROBE_EVERY_S = 60.0
 
 @dataclass(slots=True)
 class ConnectionReporter:
-    """Probe each KafkaConnection now and then and report what was found."""
+    """Probe each connection now and then and report what was found."""
 
     kube: KubeGateway
     kafka: KafkaGateway
@@ -33,11 +33,11 @@ class ConnectionReporter:
     may_write: Callable[[], bool]
     now_s: Callable[[], float]
     _written: dict[str, KafkaConnectionStatus] = field(default_factory=dict)
-    """The newest status that was written, by the uid of its KafkaConnection."""
+    """The newest status that was written, by the uid of its connection."""
     _unsure: set[str] = field(default_factory=set)
 
     async def reconcile(self, key: Key) -> Result:
-        """Probe one KafkaConnection and write its status when it changed."""
+        """Probe one connection and write its status when it changed."""
         connection = self.stores.connections.get(key)
         if connection is None or not self.may_write():
             return Result()
@@ -50,9 +50,7 @@ class ConnectionReporter:
         status = self._status(before, facts, connection)
         if (status != before or uid in self._unsure) and self.may_write():
             self._unsure.add(uid)  # until the answer is there, the API server may hold either
-            written = await self.kube.apply_status(
-                names.KAFKA_CONNECTION_PLURAL, key[0], key[1], uid, status.to_wire()
-            )
+            written = await self.kube.apply_status(plural_of(key), key[0], key[1], uid, status.to_wire())
             if isinstance(written, KubeProblem):
                 return Result(failed=True)
             self._unsure.discard(uid)
@@ -60,7 +58,7 @@ class ConnectionReporter:
         return Result(requeue_after_s=PROBE_EVERY_S, failed=isinstance(facts, KafkaProblem))
 
     def forget(self, uid: str) -> None:
-        """Drop what was written of a KafkaConnection that is gone."""
+        """Drop what was written of a connection that is gone."""
         self._written.pop(uid, None)
         self._unsure.discard(uid)
 
@@ -70,7 +68,7 @@ class ConnectionReporter:
         self._unsure.clear()
 
     def _status(
-        self, before: KafkaConnectionStatus, facts: ClusterFacts | KafkaProblem, connection: KafkaConnection
+        self, before: KafkaConnectionStatus, facts: ClusterFacts | KafkaProblem, connection: Connection
     ) -> KafkaConnectionStatus:
         generation = connection.metadata.generation
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
@@ -91,6 +89,11 @@ class ConnectionReporter:
             cluster_id=cluster_id,
             brokers=brokers,
         )
+
+
+def plural_of(key: Key) -> str:
+    """Return the resource of a connection by (namespace, name): one without a namespace is of the whole cluster."""
+    return names.KAFKA_CONNECTION_PLURAL if key[0] else names.CLUSTER_KAFKA_CONNECTION_PLURAL
 
 
 def _readable(reported: str | None) -> str | None:

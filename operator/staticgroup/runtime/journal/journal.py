@@ -194,7 +194,7 @@ class Journal:
     def _round(self, key: Key, told: RoundReport) -> None:
         is_read = isinstance(told.snapshot.group, GroupView)
         (self._reached.add if is_read else self._reached.discard)(key)
-        cluster_id = self._stores.kafka_cluster_id((key[0], told.spec.connection_ref.name))
+        cluster_id = self._stores.kafka_cluster_id(told.spec.connection_ref.key(key[0]))
         if cluster_id is None:
             return  # told once the cluster's name is known: facts of one group must not have two subjects
         remembered, facts = facts_of_round(

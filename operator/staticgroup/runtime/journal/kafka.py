@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from ...core.group import KafkaProblem
-from ...kafka.credentials import ConnectionSettings
+from ...kafka.credentials import ConnectionSettings, OAuthSettings
 from ..process.settings import SettingsError
 from ..work_queue import Key
 
@@ -93,18 +93,31 @@ def configuration_of(settings: ConnectionSettings, *, queue_max: int) -> dict[st
         configuration |= {name: pem for name, pem in pems.items() if pem is not None}
     if sasl is not None:
         configuration["sasl.mechanism"] = sasl.mechanism.value
-        if sasl.oauth is None:
+        if sasl.oauth is None and sasl.aws_msk_iam is None:
             configuration |= {"sasl.username": sasl.username, "sasl.password": sasl.password.reveal()}
         else:
-            configuration |= {
-                "sasl.oauthbearer.method": "oidc",
-                "sasl.oauthbearer.token.endpoint.url": sasl.oauth.token_endpoint,
-                "sasl.oauthbearer.client.id": sasl.oauth.client_id,
-                "sasl.oauthbearer.client.secret": sasl.oauth.client_secret.reveal(),
-            }
-            if sasl.oauth.scope is not None:
-                configuration["sasl.oauthbearer.scope"] = sasl.oauth.scope
+            configuration |= _oauth(sasl.oauth)
     return configuration
+
+
+def _oauth(oauth: OAuthSettings | None) -> dict[str, Any]:
+    """Translate the client credentials grant, the only one of the operator's that librdkafka does by itself."""
+    if oauth is None or oauth.token_file is not None:
+        raise ValueError(
+            "the journal's topic cannot be written with sasl.awsMskIam or sasl.oauth.tokenFile: name another "
+            "KafkaConnection, or write the journal to files"
+        )
+    if any("," in value for _, value in oauth.extensions):
+        raise ValueError("the journal's topic cannot be written with an extension whose value holds a comma")
+    extensions = ",".join(f"{name}={value}" for name, value in oauth.extensions)
+    return {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": oauth.token_endpoint,
+        "sasl.oauthbearer.client.id": oauth.client_id,
+        "sasl.oauthbearer.client.secret": oauth.client_secret.reveal(),
+        **({"sasl.oauthbearer.scope": oauth.scope} if oauth.scope is not None else {}),
+        **({"sasl.oauthbearer.extensions": extensions} if extensions else {}),
+    }
 
 
 class KafkaSink:

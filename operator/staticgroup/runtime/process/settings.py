@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PREFIX = "STATICGROUP_"
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+AWS_LOAN = re.compile(r"(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(=arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=.@/-]+)?")
 LABEL = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}(=({_NAME})?)?")
 TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -53,6 +54,10 @@ class Settings:
         KafkaConnection of its namespace names.
     allow_loopback: KafkaConnections may set spec.allowLoopback, which lets the operator dial brokers at loopback and
         link-local addresses; for test machines only.
+    tokens_path: directory of the tokens that are lent to namespaces, each at `<namespace>/<name>` below it, an absolute
+        path; empty: none are lent.
+    aws_msk_iam: namespaces whose KafkaConnections may log in at Amazon MSK with the operator's AWS identity, each
+        `<namespace>` or `<namespace>=<role ARN>`, the namespace * for any; empty: none may.
     log_level: DEBUG, INFO, WARNING or ERROR.
     log_format: json, or text for people.
     health_port: /healthz, /readyz and /metrics, 1-65535.
@@ -87,6 +92,8 @@ class Settings:
     secret_max_age_s: float = 20.0
     secret_label: str = ""
     allow_loopback: bool = False
+    tokens_path: str = ""
+    aws_msk_iam: tuple[str, ...] = ()
     health_port: int = 8080
     log_level: str = "INFO"
     log_format: str = "json"
@@ -116,6 +123,11 @@ class Settings:
             raise SettingsError(
                 f"{PREFIX}SECRET_LABEL must be the label <key> or <key>=<value>, got {self.secret_label!r}"
             )
+        if self.tokens_path and not self.tokens_path.startswith("/"):
+            raise SettingsError(f"{PREFIX}TOKENS_PATH must be an absolute path, got {self.tokens_path!r}")
+        for loan in self.aws_msk_iam:
+            if not AWS_LOAN.fullmatch(loan):
+                raise SettingsError(f"{PREFIX}AWS_MSK_IAM must be <namespace> or <namespace>=<role ARN>, got {loan!r}")
         namespace, slash, name = self.journal_kafka_connection.partition("/")
         if self.journal_kafka_connection and not (namespace and slash and name and "/" not in name):
             raise SettingsError(

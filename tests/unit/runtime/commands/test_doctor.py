@@ -14,6 +14,8 @@ from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
 from support.fake_gateways import FakeKafka
+from unit.runtime.connections.test_cluster_connections import REF, shared
+from unit.runtime.operator_world import static_group
 
 
 @pytest.fixture
@@ -33,10 +35,10 @@ def published(*definitions: dict[str, Any]) -> dict[str, Any]:
     return {"components": {"schemas": schemas}}
 
 
-async def found(server: FakeApiServer) -> dict[str, Finding]:
+async def found(server: FakeApiServer, **settings: Any) -> dict[str, Finding]:
     transport = connect(server.configuration())
     try:
-        operator = Operator(Settings(identity="one", namespace="ops"), transport, kafka=FakeKafka())
+        operator = Operator(Settings(identity="one", namespace="ops", **settings), transport, kafka=FakeKafka())
         return {f.check: f async for f in findings(operator)}
     finally:
         await transport.close()
@@ -66,3 +68,40 @@ async def test_schema_that_cannot_be_read_is_no_more_than_a_warning(server: Fake
     server.failing_paths.add("/openapi/v3/apis/staticgroup.io/v1alpha1")
     finding = (await found(server))[CHECK.format("staticgroups")]
     assert (finding.is_good, finding.is_fatal) == (False, False)
+
+
+USES = "StaticGroup shop/orders may use ClusterKafkaConnection shared"
+READABLE = "ClusterKafkaConnections are readable"
+
+
+def shares(server: FakeApiServer, *namespaces: str) -> None:
+    server.put(static_group(connectionRef=REF), "staticgroups.staticgroup.io")
+    body = shared(sasl=None, allowedNamespaces={"names": list(namespaces)})
+    server.put({**body, "spec": {k: v for k, v in body["spec"].items() if v is not None}}, "clusterkafkaconnections.staticgroup.io")
+
+
+@pytest.mark.parametrize(("allowed", "is_good"), [("shop", True), ("bill", False)])
+async def test_a_connection_of_the_whole_cluster_is_asked_and_who_may_use_it_told(
+    server: FakeApiServer, allowed: str, is_good: bool
+) -> None:
+    shares(server, allowed)
+    checks = await found(server)
+    assert checks[READABLE].is_good
+    assert any(check.startswith("ClusterKafkaConnection shared: cluster cluster-k") for check in checks)
+    assert (checks[USES].is_good, any("ACLs for group orders" in check for check in checks)) == (is_good, is_good)
+
+
+async def test_connections_of_the_whole_cluster_that_cannot_be_read_are_a_warning(server: FakeApiServer) -> None:
+    shares(server, "shop")
+    server.denied |= {(verb, "clusterkafkaconnections.staticgroup.io") for verb in ("list", "watch")}
+    checks = await found(server)
+    assert (checks[READABLE].is_good, checks[READABLE].is_fatal) == (False, False)
+    assert (checks[USES].is_good, checks[USES].is_fatal) == (False, True)
+    assert "list clusterkafkaconnections.staticgroup.io" in checks["rights in all namespaces"].remedy
+
+
+async def test_an_operator_of_some_namespaces_tells_the_group_that_names_one(server: FakeApiServer) -> None:
+    shares(server, "shop")
+    checks = await found(server, watch_namespaces=("shop",))
+    assert READABLE not in checks
+    assert "serves only some namespaces" in checks[USES].remedy

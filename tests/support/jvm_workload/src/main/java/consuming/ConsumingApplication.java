@@ -24,7 +24,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * {@code assigned}, {@code revoked}, {@code lost} (partitions), {@code error} (error, text, fatal), {@code closed}.
  *
  * <p>Variables: BOOTSTRAP, GROUP, TOPIC, GROUP_PROTOCOL (classic or consumer); KAFKA_GROUP_INSTANCE_ID (empty: a dynamic
- * member); READY_FILE (exists while partitions are assigned, for a readiness probe).
+ * member), KAFKA_SESSION_TIMEOUT_MS; READY_FILE (exists while partitions are assigned, for a readiness probe).
  *
  * <p>Exit code: 0 after SIGTERM, 1 after an exception, for instance UnreleasedInstanceIdException (KIP-848).
  */
@@ -35,7 +35,8 @@ public final class ConsumingApplication implements ConsumerRebalanceListener {
             "BOOTSTRAP", ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG,
             "GROUP", ConsumerConfig.GROUP_ID_CONFIG,
             "GROUP_PROTOCOL", ConsumerConfig.GROUP_PROTOCOL_CONFIG,
-            "KAFKA_GROUP_INSTANCE_ID", ConsumerConfig.GROUP_INSTANCE_ID_CONFIG);
+            "KAFKA_GROUP_INSTANCE_ID", ConsumerConfig.GROUP_INSTANCE_ID_CONFIG,
+            "KAFKA_SESSION_TIMEOUT_MS", ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG);
 
     private final String readyFile;
 

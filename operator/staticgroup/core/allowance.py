@@ -1,0 +1,42 @@
+"""Whether a namespace may use a connection of the whole cluster.
+
+One idea: by name or by label, and what is not known allows nothing. Source: the label selectors of Kubernetes
+(LabelSelectorAsSelector): all that is asked must hold, and a label that is not there is in no set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..api.resources.clusterkafkaconnection import AllowedNamespaces, LabelOperator, LabelRequirement, NamespaceSelector
+
+
+def is_allowed(allowed: AllowedNamespaces, namespace: str, labels: Mapping[str, str] | None) -> bool:
+    """Tell whether a namespace is allowed.
+
+    Parameters
+    ----------
+    labels: of the namespace; None while they are not known, and then only its name can allow it.
+    """
+    if namespace in allowed.names:
+        return True
+    return allowed.selector is not None and labels is not None and _selects(allowed.selector, labels)
+
+
+def _selects(selector: NamespaceSelector, labels: Mapping[str, str]) -> bool:
+    wanted, expressions = selector.match_labels or {}, selector.match_expressions or []
+    if not wanted and not expressions:
+        return False
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(_holds(e, labels) for e in expressions)
+
+
+def _holds(asked: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    match asked.operator:
+        case LabelOperator.IN:
+            return asked.key in labels and labels[asked.key] in asked.values
+        case LabelOperator.NOT_IN:
+            return asked.key not in labels or labels[asked.key] not in asked.values
+        case LabelOperator.EXISTS:
+            return asked.key in labels
+        case LabelOperator.DOES_NOT_EXIST:
+            return asked.key not in labels

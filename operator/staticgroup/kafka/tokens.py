@@ -1,0 +1,165 @@
+"""Bearer tokens: how long a login with one lasts, and tokens out of files that are mounted into the operator's pod.
+
+Why: a projected service account token is renewed in place by the kubelet, so it is read again at each use, and never
+kept. One idea: the file is the operator's own; whatever makes it useful beyond the brokers (an audience of the API
+server, a link out of the folder) has it refused unread or unsent.
+Source: RFC 6750 §2.1 (form of a token), RFC 7519 (claims), RFC 7628 and KIP-342 (extensions), KEP-1205 (projected tokens).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from aiokafka.abc import AbstractTokenProvider
+
+from ..core.group import KafkaProblemKind
+from .errors import Refusal, refusal
+from .lent import TokenFile
+
+TOKEN_MAX_BYTES = 64 * 1024
+API_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+"""The token with which the operator itself speaks to the API server."""
+_B64TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BearerToken:
+    """A token and the end of its life.
+
+    Parameters
+    ----------
+    until_s: monotonic seconds; infinite when it does not tell.
+    """
+
+    text: str = field(repr=False)
+    until_s: float = float("inf")
+
+
+class TokenProvider(Protocol):
+    """Whatever can be asked for a bearer token."""
+
+    async def token(self) -> BearerToken:
+        """Return a valid token; raises Refusal."""
+
+
+class AiokafkaToken(AbstractTokenProvider):
+    """Offer a TokenProvider, with the extensions of a login, in the form that aiokafka wants; one for each login."""
+
+    def __init__(self, provider: TokenProvider, extensions: Sequence[tuple[str, str]] = ()) -> None:
+        self._provider = provider
+        self._extensions = dict(extensions)
+        self.until_s = float("inf")
+        """The end of the token that was given, in monotonic seconds."""
+
+    async def token(self) -> str:
+        """Return a valid token."""
+        token = await self._provider.token()
+        self.until_s = token.until_s
+        return token.text
+
+    def extensions(self) -> dict[str, str]:
+        """Return what is sent beside the token (KIP-342)."""
+        return self._extensions
+
+
+class MountedToken:
+    """Read a mounted token at each use.
+
+    Parameters
+    ----------
+    now_s: wall clock, in which `exp` is.
+    clock: monotonic seconds.
+    api_token_path: the operator's own token, whose audiences no lent token may have.
+    """
+
+    def __init__(
+        self,
+        file: TokenFile,
+        *,
+        now_s: Callable[[], float],
+        clock: Callable[[], float],
+        api_token_path: str = API_TOKEN_PATH,
+    ) -> None:
+        self._file = file
+        self._now_s = now_s
+        self._clock = clock
+        self._api_token_path = api_token_path
+
+    async def token(self) -> BearerToken:
+        """Return the token as it is in the file now.
+
+        Raises
+        ------
+        Refusal: SECRET_MISSING, SECRET_INVALID, CONNECTION_INVALID or AUTHENTICATION_FAILED.
+        """
+        content = await asyncio.to_thread(self._read)
+        claims = _claims(content)
+        if _audiences(claims) & await asyncio.to_thread(self._api_audiences):
+            text = "has an audience of the API server, where it would be the operator; project it with another audience"
+            raise self._refuse(KafkaProblemKind.CONNECTION_INVALID, text)
+        end_s = claims.get("exp")
+        if not isinstance(end_s, int | float):
+            return BearerToken(text=content.decode())
+        left_s = end_s - self._now_s()
+        if left_s <= 0:
+            text = "has expired; check that the volume is a projected one, and the clocks"
+            raise self._refuse(KafkaProblemKind.AUTHENTICATION_FAILED, text)
+        return BearerToken(text=content.decode(), until_s=self._clock() + left_s)
+
+    def _read(self) -> bytes:
+        try:
+            root, path = Path(self._file.root).resolve(strict=True), Path(self._file.path).resolve(strict=True)
+            if not path.is_relative_to(root):
+                raise self._refuse(KafkaProblemKind.SECRET_INVALID, "is a link out of the folder of tokens")
+            content = _read_file(path)
+        except OSError:
+            text = "is not mounted or cannot be read; add it to the chart's operator.tokens"
+            raise self._refuse(KafkaProblemKind.SECRET_MISSING, text) from None
+        content = content.strip()
+        if len(content) > TOKEN_MAX_BYTES or not _B64TOKEN.fullmatch(content):
+            raise self._refuse(KafkaProblemKind.SECRET_INVALID, "holds no bearer token")
+        return content
+
+    def _api_audiences(self) -> set[str]:
+        try:
+            return _audiences(_claims(_read_file(Path(self._api_token_path)).strip()))
+        except OSError:  # outside of a cluster
+            return set()
+
+    def _refuse(self, kind: KafkaProblemKind, text: str) -> Refusal:
+        return refusal(kind, f"token {self._file.name!r} of namespace {self._file.namespace} {text}")
+
+
+def _read_file(path: Path) -> bytes:
+    """Read a regular file, and a little more of it than a token may be long."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("no regular file")
+        return file.read(TOKEN_MAX_BYTES + 2)
+
+
+def _claims(token: bytes) -> Mapping[str, Any]:
+    """Read what a token says of itself, unverified; nothing when it is opaque."""
+    parts = token.split(b".")
+    if len(parts) != 3:
+        return {}
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + b"=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, Mapping) else {}
+
+
+def _audiences(claims: Mapping[str, Any]) -> set[str]:
+    told = claims.get("aud", [])
+    return {told} if isinstance(told, str) else {each for each in told if isinstance(each, str)} if isinstance(told, list) else set()
