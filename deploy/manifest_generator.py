@@ -32,6 +32,8 @@ NAMESPACE: Final = "staticgroup-system"
 
 # MutatingAdmissionPolicy is v1 from here on (KEP-3962); deploy/operator leaves it out.
 KUBERNETES_VERSION: Final = "1.36.0"
+WEBHOOK_KUBERNETES_VERSION: Final = "1.35.0"
+"""The last one before it, where the chart installs the webhook instead."""
 POLICY_API: Final = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 CONFIRMATION_POLICY_API: Final = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
 
@@ -44,6 +46,7 @@ _FILES: Final = {
     "policy.yaml": ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
     "confirmation-policy.yaml": ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
 }
+_WEBHOOK_FILE: Final = "webhook/webhook.yaml"
 # These say that Helm owns an object; what kubectl applies is not Helm's.
 _HELM_LABELS: Final = ("app.kubernetes.io/managed-by", "helm.sh/chart")
 
@@ -131,6 +134,15 @@ def with_version(chart: str, number: str) -> str:
     return re.sub(r"^(version|appVersion): .*$", rf"\g<1>: {number}", chart, flags=re.MULTILINE)
 
 
+def is_webhooks(manifest: Manifest) -> bool:
+    """Say whether this object is one of the webhook's, which answers API servers that serve no policy."""
+    return bool(manifest["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "webhook")
+
+
+def _text(manifest: Manifest) -> str:
+    return yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, width=110)
+
+
 def generated(helm: str) -> dict[Path, str]:
     """Say what every generated file must contain.
 
@@ -144,10 +156,12 @@ def generated(helm: str) -> dict[Path, str]:
     copies = cards | {CHART / "files" / "crds" / name: (REPOSITORY / "crds" / name).read_text() for name in CRDS}
     # Helm must see the CRDs as they are now; they are no part of the files below, which come from crds/ itself.
     objects = list(plain(rendered(helm, "--set", "crds.install=false")))
+    older = plain(rendered(helm, "--set", "crds.install=false", "--kube-version", WEBHOOK_KUBERNETES_VERSION))
     texts = {
-        name: [yaml.dump(each, Dumper=_Dumper, sort_keys=False, width=110) for each in objects if each["kind"] in kinds]
+        name: [_text(each) for each in objects if each["kind"] in kinds]
         for name, kinds in _FILES.items()
     }
+    texts[_WEBHOOK_FILE] = [_text(each) for each in older if is_webhooks(each)]
     unplaced = {each["kind"] for each in objects} - {kind for kinds in _FILES.values() for kind in kinds}
     assert not unplaced, f"no file of deploy/ takes {unplaced}"
     return copies | {REPOSITORY / "deploy" / name: _HEADER + "---\n".join(parts) for name, parts in texts.items()}

@@ -37,7 +37,7 @@ def files(facts: Facts, helm: str) -> dict[str, bytes]:
         "crds.yaml": _text(head, crds()),
         "install.yaml": _text(f"{head} Kubernetes 1.36 and newer.", [*crds(), *whole]),
         "install-without-crds.yaml": _text(f"{head} Kubernetes 1.36 and newer; after crds.yaml.", whole),
-        "install-kubernetes-1.29.yaml": _text(f"{head} Kubernetes 1.29 to 1.35: without admission policies.", [*crds(), *older]),
+        "install-kubernetes-1.29.yaml": _text(f"{head} Kubernetes 1.29 to 1.35: with the webhook in place of admission policies.", [*crds(), *older]),
     }
 
 

@@ -39,6 +39,16 @@ def test_plain_manifests_install_what_the_chart_installs() -> None:
             assert plain[name] == each, name
 
 
+def test_plain_manifests_with_the_webhook_install_what_the_chart_installs_on_older_clusters() -> None:
+    older = render("default", "--kube-version", manifest_generator.WEBHOOK_KUBERNETES_VERSION)
+    chart = {key(each): each for each in manifest_generator.plain(older)}
+    plain = {key(each): each for each in kustomized(REPOSITORY / "deploy" / "webhook")}
+    del plain["Namespace", "", "staticgroup-system"]
+    assert plain.keys() == chart.keys()
+    assert {name for name in chart if name[0] != "CustomResourceDefinition" and plain[name] != chart[name]} == set()
+    assert {"Deployment", "Service", "MutatingWebhookConfiguration"} <= {kind for kind, *_ in chart}
+
+
 def test_plain_manifests_for_older_clusters_lack_only_the_policies() -> None:
     everything = {key(each) for each in kustomized(REPOSITORY / "deploy")}
     older = {key(each) for each in kustomized(REPOSITORY / "deploy" / "operator")}

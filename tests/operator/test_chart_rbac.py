@@ -32,6 +32,7 @@ ONCE_PER_CLUSTER = """
     * | core                         | namespaces                | kube-system | get
     * | staticgroup.io               | watchgapconfirmations     |             | get list
     * | admissionregistration.k8s.io | mutatingadmissionpolicies | {policy}    | get
+    * | admissionregistration.k8s.io | mutatingwebhookconfigurations | {policy} | get
 """
 LEASE = """
     staticgroup-system | coordination.k8s.io | leases |                      | create

@@ -58,8 +58,14 @@ def the(manifests: list[Manifest], kind: str) -> Manifest:
     return found
 
 
+def part(manifests: list[Manifest], component: str) -> list[Manifest]:
+    """The objects of `operator` or of `webhook`."""
+    label = "app.kubernetes.io/component"
+    return [each for each in manifests if (each["metadata"]["labels"].get(label) == "webhook") is (component == "webhook")]
+
+
 def container(manifests: list[Manifest]) -> Manifest:
-    (found,) = the(manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
+    (found,) = the(part(manifests, "operator"), "Deployment")["spec"]["template"]["spec"]["containers"]
     return dict(found)
 
 

@@ -37,14 +37,19 @@ staticgroup-inject
 {{- end -}}
 
 {{/* The version is asked for as well: `helm template` without a cluster claims every kind that Helm itself knows. */}}
-{{- define "staticgroup.hasPolicy" -}}
-{{- $isServed := and (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") (semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version) -}}
-{{- if and .Values.injection.policy.enabled (not .Values.operator.forceObserve) $isServed -}}true{{- end -}}
+{{- define "staticgroup.servesPolicy" -}}
+{{- if and (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") (semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version) -}}true{{- end -}}
 {{- end -}}
 
+{{- define "staticgroup.hasPolicy" -}}
+{{- if and .Values.injection.policy.enabled (not .Values.operator.forceObserve) (include "staticgroup.servesPolicy" .) -}}true{{- end -}}
+{{- end -}}
+
+{{/* Who switched the policy off wants nothing injected, unless the webhook is asked for by name. */}}
 {{- define "staticgroup.hasWebhook" -}}
 {{- $wish := toString .Values.injection.webhook.enabled -}}
-{{- if and (not .Values.operator.forceObserve) (or (eq $wish "true") (and (eq $wish "Auto") (not (include "staticgroup.hasPolicy" .)))) -}}true{{- end -}}
+{{- $isInstead := and (eq $wish "Auto") .Values.injection.policy.enabled (not (include "staticgroup.servesPolicy" .)) -}}
+{{- if and (not .Values.operator.forceObserve) (or (eq $wish "true") $isInstead) -}}true{{- end -}}
 {{- end -}}
 
 {{- define "staticgroup.webhook" -}}

@@ -69,7 +69,7 @@ class Reason(StrEnum):
     # Injected
     IDS_INJECTED = "IdsInjected"
     INJECTION_OFF = "InjectionOff"
-    POLICY_NOT_SERVED = "PolicyNotServed"
+    INJECTION_NOT_SERVED = "InjectionNotServed"
     PODS_WITHOUT_ID = "PodsWithoutId"
     AGENT_NOT_INJECTED = "AgentNotInjected"
     IDENTITY_INVALID = "IdentityInvalid"
@@ -161,7 +161,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.READ_GROUP_DENIED: _no(_T.AUTHORIZED),
         Reason.IDS_INJECTED: _yes(_T.INJECTED),
         Reason.INJECTION_OFF: _yes(_T.INJECTED),
-        Reason.POLICY_NOT_SERVED: _no(_T.INJECTED),
+        Reason.INJECTION_NOT_SERVED: _no(_T.INJECTED),
         Reason.PODS_WITHOUT_ID: _no(_T.INJECTED),
         Reason.AGENT_NOT_INJECTED: _no(_T.INJECTED),
         Reason.IDENTITY_INVALID: _no(_T.READY, _T.INJECTED),

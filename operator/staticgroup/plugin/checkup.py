@@ -30,6 +30,8 @@ KINDS: Final = (
 CONFIRMATION_MINOR: Final = 30
 """From this minor on ValidatingAdmissionPolicy is v1 (KEP-3488)."""
 ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+WEBHOOK_SUFFIX: Final = f".{names.GROUP}"
+"""Of the names of the webhook's entries, whatever its release is called."""
 OWN_DOCTOR: Final = "kubectl -n staticgroup-system exec deploy/staticgroup-operator -- python -m staticgroup doctor"
 """The command of an operator that was installed by the guide, for who may not see it."""
 LEASE_MARK: Final = "STATICGROUP_LEASE_NAME"
@@ -127,17 +129,27 @@ def _definitions(kube: Kubectl, schemas: Schemas) -> Iterator[Finding]:
 
 def _policies(kube: Kubectl, minor: int) -> Iterator[Finding]:
     """Yield whether ids are injected, and whether words are bound to who gives them."""
-    check = "new pods get their ids by an admission policy"
-    if minor >= POLICY_MINOR:
-        yield _policy(kube, check, "mutatingadmissionpolicies", "injection.policy.enabled", _injects)
-    else:
-        yield Finding(
-            check=check, is_good=False, is_fatal=False,
-            remedy="this API server is older than 1.36: the pod templates must name the ids, or a webhook inject them",
-        )  # fmt: skip
+    yield _injection(kube, minor)
     if minor >= CONFIRMATION_MINOR:
         about = "a word is bound to the user who gives it"
         yield _policy(kube, about, "validatingadmissionpolicies", "confirmation.policy.enabled", _binds_words)
+
+
+def _injection(kube: Kubectl, minor: int) -> Finding:
+    """Say whether the policy or the webhook gives new pods their ids; a webhook's certificate is its own to say."""
+    check = "new pods get their ids by the admission policy or the webhook"
+    by_policy = _policy(kube, check, "mutatingadmissionpolicies", "injection.policy.enabled", _injects) if minor >= POLICY_MINOR else None
+    if by_policy is not None and by_policy.is_good:
+        return by_policy
+    listed = kube.items(ADMISSION, "mutatingwebhookconfigurations.admissionregistration.k8s.io")
+    if isinstance(listed, KubeProblem):
+        return _unchecked(check, listed)
+    entries = [each for body in listed for each in body.get("webhooks") or () if str(each.get("name", "")).endswith(WEBHOOK_SUFFIX)]
+    if entries and not all((each.get("clientConfig") or {}).get("caBundle") for each in entries):
+        why = "the webhook has no certificate yet; look at the log of its pods (app.kubernetes.io/component=webhook)"
+        return Finding(check=check, is_good=False, is_fatal=False, remedy=why)
+    too_old = "this API server is older than 1.36, which has no such policy, and no webhook is installed; set injection.webhook.enabled"
+    return Finding(check=check, is_good=bool(entries), is_fatal=False, remedy=by_policy.remedy if by_policy is not None else too_old)
 
 
 def _injects(policy: Json) -> bool:

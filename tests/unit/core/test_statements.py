@@ -61,7 +61,7 @@ def test_ids_that_follow_an_annotation_come_with_the_request_to_leave_it_alone(t
     """Annotations can be edited and are read again when a container starts; a pod's name cannot."""
     found = told(WELL, wish=spec(identity={"template": template}))["Injected"]
     assert (found.reason, found.status.value) == ("IdsInjected", "True")
-    assert found.message.startswith("All 2 pods carry the id that was issued to them.")
+    assert found.message.startswith("All 2 pods carry the id that was issued to them by the admission policy.")
     assert ("do not edit it" in found.message) is follows
     assert ("staticgroup.io/instance-id" in found.message) is follows
 
@@ -199,7 +199,7 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
         "a policy that is not served",
         replace(WELL, policy_served=False),
         "Injected",
-        "PolicyNotServed",
+        "InjectionNotServed",
         "identity.method to None",
     ),
     (

@@ -253,6 +253,10 @@ def test_no_word_about_a_gap_is_given_that_would_close_nothing(
 # doctor
 
 
+IDS = "new pods get their ids by the admission policy or the webhook"
+WEBHOOKS = f"{checkup.ADMISSION}/mutatingwebhookconfigurations"
+
+
 def cluster() -> dict[str, Json | str]:
     """A cluster in which all is well."""
     definitions = {
@@ -270,6 +274,7 @@ def cluster() -> dict[str, Json | str]:
         f"/openapi/v3{GROUP_PATH}": {"components": {"schemas": schemas}},
         GROUPS: {"items": [READY]},
         f"{GROUP_PATH}/namespaces/shop/kafkaconnections": {"items": []},
+        WEBHOOKS: {"items": []},
     }
     for path in ("deploy/policy.yaml", "deploy/confirmation-policy.yaml", "deploy/operator/deployment.yaml"):
         for body in yaml.safe_load_all((REPOSITORY / path).read_text(encoding="utf-8")):
@@ -304,10 +309,10 @@ def test_nothing_is_wrong_with_a_cluster_in_which_all_is_well() -> None:
         (f"/openapi/v3{GROUP_PATH}", None, "StaticGroup is served", "FAIL kubectl apply -f crds/"),
         ("/apis/apps/v1/deployments", {"items": []}, "an operator is installed", "FAIL no Deployment"),
         ("/apis/apps/v1/deployments", REFUSED.format("deployments"), "an operator is installed", "warn not checked: you may not list deployments.apps in all namespaces"),
-        (f"{checkup.ADMISSION}/mutatingadmissionpolicies", {"items": []}, "new pods get their ids by an admission policy", "warn no such policy"),
-        (f"{checkup.ADMISSION}/mutatingadmissionpolicybindings", {"items": []}, "new pods get their ids by an admission policy", "warn staticgroup-inject has no binding"),
+        (f"{checkup.ADMISSION}/mutatingadmissionpolicies", {"items": []}, IDS, "warn no such policy"),
+        (f"{checkup.ADMISSION}/mutatingadmissionpolicybindings", {"items": []}, IDS, "warn staticgroup-inject has no binding"),
         (f"{checkup.ADMISSION}/validatingadmissionpolicies", REFUSED.format("x"), "a word is bound to the user who gives it", "warn not checked"),
-        ("/version", {"minor": "35+"}, "new pods get their ids by an admission policy", "warn this API server is older than 1.36"),
+        ("/version", {"minor": "35+"}, IDS, "warn this API server is older than 1.36"),
         (GROUPS, {"items": [WAITING]}, "StaticGroup shop/orders", "warn Ready: 2 removals wait"),
         (GROUPS, {"items": [group()]}, "StaticGroup shop/orders", "warn no operator has written a status"),
     ],
@@ -319,6 +324,16 @@ def test_what_is_missing_is_told(path: str, answer: Any, check: str, told: str) 
     else:
         objects[path] = answer
     assert examined(objects)[check].startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("bundles", "told"), [(("Y2E=", "Y2E="), "ok"), (("Y2E=", None), "warn the webhook has no certificate yet"), ((), "warn this API server is older")]
+)
+def test_before_1_36_the_webhook_gives_the_ids(bundles: tuple[str | None, ...], told: str) -> None:
+    entries = [{"name": f"inject-{n}.staticgroup.io", "clientConfig": {"caBundle": b} if b else {}} for n, b in enumerate(bundles)]
+    others = {"webhooks": [{"name": "webhook.cert-manager.io", "clientConfig": {"caBundle": "Y2E="}}]}
+    objects = cluster() | {"/version": {"major": "1", "minor": "35"}, WEBHOOKS: {"items": [others, {"webhooks": entries}]}}
+    assert examined(objects)[IDS].startswith(told)
 
 
 def test_a_connection_of_the_whole_cluster_is_looked_at_where_a_group_names_one() -> None:

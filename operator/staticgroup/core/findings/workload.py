@@ -7,6 +7,7 @@ from typing import Final
 from ...api import names, remedies
 from ...api.injection import follows_annotation, identity_of
 from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
 from ..evidence.chain import IncarnationState
 from ..ids.collisions import Collision
@@ -23,6 +24,7 @@ from . import Finding, connect, ended
 TOO_LARGE: Final = "Not looked at for a workload of this size: see WorkloadFound."
 UNREAD: Final = "Not known while the StatefulSet cannot be read: see WorkloadFound."
 _UNKNOWN, _TRUE = ConditionStatus.UNKNOWN, ConditionStatus.TRUE
+_BY: Final = {InjectedMethod.POLICY.value: " by the admission policy", InjectedMethod.WEBHOOK.value: " by the webhook"}
 
 
 def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
@@ -93,7 +95,8 @@ def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
     live = [(ordinal_of_pod(spec.workload_ref.name, p.pod_name), p) for p in snapshot.pods if p.state is IncarnationState.LIVE]
     if snapshot.workload is not None:
         wanted = snapshot.workload.ordinals
-        return f"All {sum(ordinal in wanted for ordinal, _ in live)} pods carry the id that was issued to them"
+        by = _BY.get(plan.injection.injected.method, "") if plan.injection is not None and plan.injection.injected is not None else ""
+        return f"All {sum(ordinal in wanted for ordinal, _ in live)} pods carry the id that was issued to them{by}"
     carrying = sum(plan.naming is not None and plan.naming.gives(p) for _, p in live)
     return f"No pod is wanted while there is no StatefulSet; {carrying} pods live on with the id that was issued to them"
 
@@ -114,7 +117,7 @@ def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
         )
         return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedies.name_container())
     if injection.verdict is InjectionVerdict.NOT_SERVED:
-        return Finding(kind=kind, reason=Reason.POLICY_NOT_SERVED, sentence=f"{injection.message}.")
+        return Finding(kind=kind, reason=Reason.INJECTION_NOT_SERVED, sentence=f"{injection.message}.")
     sentence = f"New pods get no id: {injection.message}, and pods with the same id would fence each other; pods that run keep theirs"
     return Finding(kind=kind, reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedies.DIVIDE_IDS)
 
@@ -123,6 +126,8 @@ def _pods_without_id(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> F
     without = plan.pods_without_id
     first = without[0]
     cause = "they were created before the injection was in force or set another id"
+    if plan.injection is not None and plan.injection.injected is not None and plan.injection.injected.method == InjectedMethod.WEBHOOK:
+        cause = "they were created before the injection was in force or while the webhook did not answer, or set another id"
     if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
         cause = (
             "identity.method is None, and their environment shows none or another (what is a literal or composed of metadata.name "

@@ -124,16 +124,16 @@ async def _schemas(operator: Operator) -> AsyncIterator[Finding]:
 
 
 async def _injection(operator: Operator, minor: int) -> Finding:
-    installed = await operator.kube.has_policy(operator.settings.policy_name)
-    if installed is True:
-        return Finding(check="injection by MutatingAdmissionPolicy", is_good=True)
-    served = minor >= POLICY_MINOR
+    check = "injection by admission policy or webhook"
+    settings = operator.settings
+    if await operator.kube.has_policy(settings.policy_name) is True or await operator.kube.has_webhook(settings.webhook_name) is True:
+        return Finding(check=check, is_good=True)
+    policy = f"MutatingAdmissionPolicy {settings.policy_name} is not installed (chart value injection.policy.enabled)"
     remedy = (
-        f"MutatingAdmissionPolicy {operator.settings.policy_name} is not installed; set injection.policy.enabled"
-        if served
-        else "this API server is older than 1.36; set spec.identity.method to None and put the ids into the pod template"
+        f"{policy if minor >= POLICY_MINOR else 'this API server is older than 1.36, which serves no such policy'}, and the webhook "
+        f"{settings.webhook_name} is not installed or has no certificate yet (chart value injection.webhook.enabled)"
     )
-    return Finding(check="injection by MutatingAdmissionPolicy", is_good=False, is_fatal=False, remedy=remedy)
+    return Finding(check=check, is_good=False, is_fatal=False, remedy=remedy)
 
 
 async def _words(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
