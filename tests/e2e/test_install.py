@@ -25,7 +25,7 @@ from support.waiting import until
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "operator"))
 
-from test_chart_rbac import POLICY_OF_NAMESPACED, in_namespaces, once_per_cluster, table  # noqa: E402
+from test_chart_rbac import ALL_NAMESPACES, POLICY_OF_NAMESPACED, in_namespaces, once_per_cluster, table  # noqa: E402
 
 pytestmark = pytest.mark.e2e
 
@@ -190,7 +190,7 @@ def test_install_upgrade_test_uninstall_and_install_again(cluster: Cluster, helm
 @pytest.mark.usefixtures("namespaces")
 def test_rights_in_all_namespaces_are_exactly_the_table(cluster: Cluster, helm: Helm) -> None:
     assert helm.install("staticgroup", SYSTEM).returncode == 0
-    everywhere = table(in_namespaces("*"), NODES_RIGHT, once_per_cluster())
+    everywhere = table(in_namespaces("*"), ALL_NAMESPACES, NODES_RIGHT, once_per_cluster())
     assert rights_of_operator(cluster, "team-a") == without_spaces(everywhere)
     assert rights_of_operator(cluster, "kube-system") == without_spaces(everywhere)
     assert rights_of_operator(cluster, SYSTEM) == without_spaces(everywhere | table(LEASE_RIGHT))
@@ -256,7 +256,7 @@ def test_plain_manifests_install_in_one_command(cluster: Cluster, helm: Helm, im
         assert_is_ready(cluster)
         namespace = json.loads(cluster.kubectl("get", "namespace", SYSTEM, "--output", "json"))
         assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-        everywhere = table(in_namespaces("*"), NODES_RIGHT, once_per_cluster())
+        everywhere = table(in_namespaces("*"), ALL_NAMESPACES, NODES_RIGHT, once_per_cluster())
         assert rights_of_operator(cluster, "default") == without_spaces(everywhere)
     finally:
         cluster.kubectl("delete", "-k", str(REPOSITORY / "deploy"), "--ignore-not-found", "--timeout=120s")

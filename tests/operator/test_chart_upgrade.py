@@ -36,6 +36,8 @@ pytestmark = [
 RELEASE = "upgraded"
 NEW_FIELD = "crashRelease"
 """A field of spec that the earlier CustomResourceDefinition does not know."""
+NEW_DEFINITIONS = ("clusterkafkaconnections.staticgroup.io",)
+"""What the earlier package did not bring, so that nobody who installed it can have them."""
 Json = dict[str, Any]
 
 
@@ -124,6 +126,8 @@ def test_helm_upgrade_keeps_resources_statuses_and_definitions(kubectl: Kubectl,
     earlier, today = packages
     namespace = helm.namespace
     values = ("--set", f"image.repository=localhost/none,image.pullPolicy=Never,watchNamespaces={{{namespace}}}")
+    for newer in NEW_DEFINITIONS:
+        kubectl.must("delete", "crd", newer, "--ignore-not-found")
     helm("install", RELEASE, str(earlier), "--take-ownership", "--force-conflicts", *values)
     assert not knows(crd(kubectl), NEW_FIELD), "the earlier package brings the earlier definitions"
     until(lambda: not takes_the_new_field(kubectl), deadline_s=30, what="the earlier schema to be served")
