@@ -28,6 +28,7 @@ from staticgroup.core.group import KafkaProblemKind, LeaveOutcome, ReleaseOutcom
 from staticgroup.core.guards import Guard
 from staticgroup.core.releases import RELEASE_GUARDS, ReleaseGuard
 from staticgroup.runtime.process.settings import PREFIX, from_environment
+from staticgroup.runtime.webhook.process import WebhookSettings
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
@@ -269,7 +270,8 @@ def test_metrics_settings_and_values_that_a_page_names_exist(page: Path) -> None
     assert agent is not None
     of_agent = {agent.instance_id, agent.session_timeout, names.REBALANCE_DELAY_VARIABLE}
     for variable in set(re.findall(rf"`({PREFIX}[A-Z_]+)`", text)) - {names.POD_NAME_VARIABLE} - of_agent:
-        assert variable in {row[0].strip("`") for row in generator().setting_rows()}
+        rows = (*generator().setting_rows(), *generator().setting_rows(WebhookSettings))
+        assert variable in {row[0].strip("`") for row in rows}
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     roots = "operator|crds|injection|rbac|metrics|networkPolicy|image"
     for path in set(re.findall(rf"(?:`|--set[= ]|and )((?:{roots})\.[a-zA-Z.]+[a-zA-Z])", text)):

@@ -34,13 +34,16 @@ class WebhookSettings:
     Parameters
     ----------
     namespace: of the Secret; the pod's own namespace.
-    secret_name: Secret with the certificates. configuration_name: the MutatingWebhookConfiguration.
+    secret_name: Secret with the certificates.
+    configuration_name: the MutatingWebhookConfiguration.
     service_names: DNS names under which API servers call.
     own_certificate: make and rotate certificates; False where cert-manager does.
-    port: for API servers, 1-65535. health_port: /healthz, /readyz and /metrics, 1-65535.
+    port: for API servers, 1-65535.
+    health_port: /healthz, /readyz and /metrics, 1-65535.
     agent_image: of the operator, which brings the agent of Connect workers; empty: none is brought.
     agent_pull_policy: of that init container.
-    log_level: DEBUG, INFO, WARNING or ERROR. log_format: json, or text for people.
+    log_level: DEBUG, INFO, WARNING or ERROR.
+    log_format: json, or text for people.
     """
 
     namespace: str = "staticgroup-system"
