@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
-from ..kubernetes.objects import MUTATING_POLICIES, PODS, RESOURCES_OF_US, STATEFULSETS, STATIC_GROUPS
+from ..kubernetes.objects import (
+    MUTATING_POLICIES,
+    MUTATING_WEBHOOKS,
+    PODS,
+    RESOURCES_OF_US,
+    STATEFULSETS,
+    STATIC_GROUPS,
+)
 from ..world.world import RunningOperator, World
 from .registry import Heal, attempt, fault
 
@@ -79,16 +86,17 @@ def etcd_is_restored_ahead(world: World, rng: Random) -> Heal:
 
 @fault(weight=0.4, lasts_s=(20, 150))
 def injection_policy_is_missing(world: World, rng: Random) -> Heal | None:
-    """Somebody deletes the injection policy, and installs it again later."""
+    """Somebody deletes the injection policy, or where there is none the webhook, and installs it again later."""
     name = world.server.policy_name
-    if world.server.get(MUTATING_POLICIES, "", name) is None:
+    for resource in (MUTATING_POLICIES, MUTATING_WEBHOOKS):
+        known = world.server.get(resource, "", name)
+        if known is not None:
+            break
+    else:
         return None
-    attempt(lambda: world.server.delete(MUTATING_POLICIES, "", name))
-
-    def heal() -> None:
-        attempt(lambda: world.server.create(MUTATING_POLICIES, {"metadata": {"name": name}}))
-
-    return heal
+    body = {part: known[part] for part in known if part != "metadata"} | {"metadata": {"name": name}}
+    attempt(lambda: world.server.delete(resource, "", name))
+    return lambda: attempt(lambda: world.server.create(resource, body))
 
 
 @fault(weight=0.7, lasts_s=(60, 200))

@@ -1,7 +1,7 @@
-"""What the API server does to objects on their way in: schema defaults and the injection policy.
+"""What the API server does to objects on their way in: schema defaults, the injection policy and the webhook.
 
 The policy is the product's MutatingAdmissionPolicy (`staticgroup.api.policy`), as the product itself renders it in Python
-(`staticgroup.api.rendering`), without an image that would bring an agent. Sources: KEP-3962; CRD structural defaulting.
+(`staticgroup.api.rendering`), and so is what its webhook answers, without an image that would bring an agent. Sources: KEP-3962; CRD structural defaulting.
 """
 
 from __future__ import annotations
@@ -51,14 +51,19 @@ def _bare(body: Json) -> Json:
     return {key: value for key, value in body.items() if key != "status"}
 
 
-def inject(pod: Json, groups: Iterable[Json]) -> Json:
-    """Apply the injection policy to a pod that is being created.
+def webhook_configuration(name: str) -> Json:
+    """Return the configuration of the product's webhook, whose certificate is trusted."""
+    return {"metadata": {"name": name}, "webhooks": [{"name": "inject-0.staticgroup.io", "clientConfig": {"caBundle": "dHJ1c3RlZA=="}}]}
+
+
+def inject(pod: Json, groups: Iterable[Json], method: InjectedMethod) -> Json:
+    """Apply the injection policy, or the webhook, to a pod that is being created.
 
     Parameters
     ----------
-    groups: the StaticGroups of the pod's namespace as the policy's parameter informer knows them, by name.
+    groups: the StaticGroups of the pod's namespace, by name: as the policy's parameter informer knows them, or as the webhook reads them.
     """
     for group in groups:
-        if is_meant(pod, group, InjectedMethod.POLICY):
+        if is_meant(pod, group, method):
             pod = rendered(pod, group["status"]["injected"], NO_AGENT)
     return pod

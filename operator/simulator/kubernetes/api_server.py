@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from staticgroup.api.resources.durable import InjectedMethod
+
 from . import admission
 from .objects import (
     CLUSTER_KAFKA_CONNECTIONS,
     KAFKA_CONNECTIONS,
     MUTATING_POLICIES,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
     PODS,
@@ -78,6 +81,7 @@ class ApiServer:
     ----------
     denied: (user, verb, resource with subresource) answered 403.
     observers: called with (resource, event) after each committed write.
+    webhook_answers: whether it does, of the pod that is being created; else that one comes as it is.
     """
 
     policy_name: ClassVar = "staticgroup-inject"
@@ -88,6 +92,7 @@ class ApiServer:
         self.denied: set[tuple[str, str, str]] = set()
         self.subscriptions: dict[str, list[Subscription]] = {}
         self.observers: list[Callable[[str, Event], None]] = []
+        self.webhook_answers: Callable[[], bool] = lambda: True
         self._objects: dict[str, dict[Key, Json]] = {}
         self._logs: dict[str, EventLog] = {}
         self._uid_count = 0
@@ -418,10 +423,12 @@ class ApiServer:
     # -- admission
 
     def _admit_pod(self, pod: Json) -> Json:
-        if self.get(MUTATING_POLICIES, "", self.policy_name) is None:
-            return pod
         namespace = pod["metadata"].get("namespace") or ""
-        return admission.inject(pod, self._known_params(namespace))
+        if self.get(MUTATING_POLICIES, "", self.policy_name) is not None:
+            pod = admission.inject(pod, self._known_params(namespace), InjectedMethod.POLICY)
+        if self.get(MUTATING_WEBHOOKS, "", self.policy_name) is not None and self.webhook_answers():
+            pod = admission.inject(pod, self.list(STATIC_GROUPS, namespace), InjectedMethod.WEBHOOK)
+        return pod
 
     def _known_params(self, namespace: str) -> Iterator[Json]:
         now_s = self.now_s()

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from ..engine.loop import SimulationLoop
 from ..engine.trace import Trace
+from .admission import webhook_configuration
 from .api_server import ApiServer, Backup
 from .controllers.garbage_collector import GarbageCollector
 from .controllers.node_controller import NodeController, PodGarbageCollector
@@ -18,8 +19,11 @@ from .node.kubelet import Kubelet
 from .node.machine import LEASE_NAMESPACE
 from .node.processes import Processes
 from .node.timings import NodeTimings
-from .objects import MUTATING_POLICIES, NAMESPACES, PODS, Json
+from .objects import MUTATING_POLICIES, MUTATING_WEBHOOKS, NAMESPACES, PODS, Json
 from .users import Users
+
+SLIPS_THROUGH = 0.02
+"""Share of pods that come while the webhook does not answer in time."""
 
 
 @runtime_checkable
@@ -37,7 +41,7 @@ class Kubernetes:
     seed: of everything that is drawn here.
     node_names: machines that are up from the beginning.
     namespaces: to be there besides kube-system.
-    has_policy: the injection policy is installed.
+    has_policy: the injection policy is installed. has_webhook: the webhook is; one pod of fifty comes while it does not answer.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Kubernetes:
         node_names: Sequence[str] = ("n1", "n2", "n3"),
         namespaces: Sequence[str] = ("shop", "ops"),
         has_policy: bool = True,
+        has_webhook: bool = False,
         timings: NodeTimings | None = None,
     ) -> None:
         self.loop = loop
@@ -65,6 +70,10 @@ class Kubernetes:
             self.server.create(NAMESPACES, {"metadata": {"name": name}, "status": {"phase": "Active"}})
         if has_policy:
             self.server.create(MUTATING_POLICIES, {"metadata": {"name": self.server.policy_name}})
+        if has_webhook:
+            self.server.create(MUTATING_WEBHOOKS, webhook_configuration(self.server.policy_name))
+            answers = self.rng("webhook")
+            self.server.webhook_answers = lambda: answers.random() >= SLIPS_THROUGH
         self.stateful_sets = StatefulSetController(self.server, loop, rng=self.rng("statefulset"), trace=trace)
         self.scheduler = Scheduler(self.server, loop, rng=self.rng("scheduler"), trace=trace)
         self.node_controller = NodeController(self.server, loop, trace=trace)

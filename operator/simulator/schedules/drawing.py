@@ -25,7 +25,7 @@ from ..world.world import WorldSettings
 T = TypeVar("T")
 
 MODES = {Mode.MANAGE: 9.0, Mode.OBSERVE: 1.0}
-METHODS = {InjectionMethod.AUTO: 6.0, InjectionMethod.POLICY: 1.0, InjectionMethod.NONE: 2.0}
+METHODS = {InjectionMethod.AUTO: 6.0, InjectionMethod.POLICY: 0.7, InjectionMethod.WEBHOOK: 0.3, InjectionMethod.NONE: 2.0}
 PRESETS = {
     Preset.GENERIC: 5.0,
     Preset.LIBRDKAFKA: 1.0,
@@ -145,7 +145,9 @@ def draw_world(rng: Random) -> Drawn:
     session_s = rng.choice((30, 60, 120)) if protocol == "classic" else 45
     has_label = rng.random() < 0.88
     has_policy = has_label and rng.random() < 0.8
-    team = draw_team(rng, protocol=protocol, session_s=session_s, has_policy=has_policy, has_label=has_label)
+    has_webhook = has_label and Random(f"webhook/{rng.getstate()[1][:4]}").random() < (0.15 if has_policy else 0.7)
+    is_given = has_policy or has_webhook
+    team = draw_team(rng, protocol=protocol, session_s=session_s, is_given=is_given, has_label=has_label)
     others = draw_others(rng, team)
     changes = draw_changes(rng, team, has_others=bool(others))
     if any(change.kind is ChangeKind.OUTSIDER for change in changes):
@@ -161,6 +163,7 @@ def draw_world(rng: Random) -> Drawn:
         team=team,
         others=others,
         has_policy=has_policy,
+        has_webhook=has_webhook,
         has_index_label=has_label,
         has_failure_recovery=rng.random() < 0.35,
         watched=25 if rng.random() < 0.04 else 0,
@@ -177,15 +180,15 @@ def draw_world(rng: Random) -> Drawn:
     )
 
 
-def draw_team(rng: Random, *, protocol: str, session_s: int, has_policy: bool, has_label: bool) -> Team:
-    """Draw what the first team writes."""
+def draw_team(rng: Random, *, protocol: str, session_s: int, is_given: bool, has_label: bool) -> Team:
+    """Draw what the first team writes; `is_given`: something injects ids into the pods of whoever lets it."""
     suffix = pick(rng, SUFFIXES)
     method, preset = pick(rng, METHODS), pick(rng, PRESETS)
     if preset in PRESETS_OF_WORKERS:
         preset, suffix = (preset, SuffixStyle.AUTO) if protocol == "classic" else (Preset.GENERIC, suffix)
     threads = _threads(rng, suffix, preset)
     mode = pick(rng, MODES)
-    if method is InjectionMethod.NONE or not has_policy:
+    if method is InjectionMethod.NONE or not is_given:
         is_by_hand = rng.random() < 0.95
     else:
         is_by_hand = rng.random() < (0.7 if mode is Mode.OBSERVE else 0.1)

@@ -26,6 +26,7 @@ class WorldSettings:
     team: whose StatefulSet and StaticGroup it is about; None: a plain one of `replicas` and `threads`.
     others: teams that share the Kafka group.
     has_policy: the API server serves the injection policy, and it is installed.
+    has_webhook: the webhook is installed, which injects where the policy is not.
     has_index_label: StatefulSets label their pods with the ordinal (1.28 or newer).
     has_failure_recovery: a controller of somebody else fails the pods of unreachable nodes.
     watched: so many namespaces are named in the operators' settings, one watch each; 0: all in one watch.
@@ -48,6 +49,7 @@ class WorldSettings:
     team: Team | None = None
     others: tuple[Team, ...] = ()
     has_policy: bool = True
+    has_webhook: bool = False
     has_index_label: bool = True
     has_failure_recovery: bool = False
     watched: int = 0

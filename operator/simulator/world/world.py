@@ -118,6 +118,7 @@ class World:
             node_names=settings.nodes,
             namespaces=(*self.namespaces, SYSTEM),
             has_policy=settings.has_policy,
+            has_webhook=settings.has_webhook,
         )
         self.kubernetes.stateful_sets.has_index_label = settings.has_index_label
         self.server, self.users = self.kubernetes.server, self.kubernetes.users

@@ -387,7 +387,7 @@ def test_pod_that_the_policy_gave_its_id_has_fixed_ids_exactly_when_they_are_com
         raw = pod(instance_id=None)
         raw["metadata"]["ownerReferences"][0]["apiVersion"] = "apps/v1"
         group = {"spec": {"workloadRef": {"name": "web"}}, "status": {"injected": status}}
-        found = version(inject(raw, [group]))
+        found = version(inject(raw, [group], InjectedMethod.POLICY))
         first = template.replace("{podName}", "web-0").replace("{ordinal}", "0")
         assert (found.instance_ids, found.ids_are_fixed) == ({first, f"{first}-b"}, is_fixed)
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from simulator.kubernetes.admission import inject
+from simulator.kubernetes.admission import inject, webhook_configuration
 from simulator.kubernetes.api_server import ApiError, ApiServer
 from simulator.kubernetes.node.container_status import environment
 from simulator.kubernetes.objects import (
     MUTATING_POLICIES,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
     PODS,
@@ -363,6 +364,20 @@ def admitted(server: ApiServer, clock: Clock, *, injected: Json = INJECTED, wait
     return server.create(PODS, pod("web-3", containers=[*containers, {"name": "side"}]))
 
 
+@pytest.mark.parametrize(("method", "answers", "is_given"), [("Webhook", True, True), ("Webhook", False, False), ("Policy", True, False)])
+def test_webhook_injects_at_once_what_is_meant_for_it_while_it_answers(
+    server: ApiServer, clock: Clock, method: str, answers: bool, is_given: bool
+) -> None:
+    """runtime/webhook: each review reads consistently, so nothing is late as with the policy's parameter informer."""
+    server.create(MUTATING_WEBHOOKS, webhook_configuration(server.policy_name))
+    server.webhook_answers = lambda: answers
+    server.create(STATIC_GROUPS, static_group())
+    server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"injected": INJECTED | {"method": method}}})
+    made = server.create(PODS, pod("web-3", containers=[{"name": "app"}]))
+    found = made["metadata"].get("annotations", {})
+    assert found.get(names.INSTANCE_ID_ANNOTATION) == ("web-3.0123abcd" if is_given else None)
+
+
 def test_policy_injects_annotations_and_field_references_first(server: ApiServer, clock: Clock) -> None:
     """api/policy.py: ids as annotations, variables that read them, in front of the container's own."""
     made = admitted(server, clock)
@@ -405,7 +420,7 @@ def test_operators_upgrade_and_rollback_change_no_id_that_a_pod_gets(
         session_timeout_ms=45_000,
     ).to_wire()
     before = issued | {"env": [{k: v for k, v in e.items() if k != "value"} for e in issued["env"]]}
-    old, new = (inject(pod("web-3"), [static_group() | {"status": {"injected": each}}]) for each in (before, issued))
+    old, new = (inject(pod("web-3"), [static_group() | {"status": {"injected": each}}], InjectedMethod.POLICY) for each in (before, issued))
     assert "value" in new["spec"]["containers"][0]["env"][1]
     assert "valueFrom" in old["spec"]["containers"][0]["env"][0]
     for name in ("KAFKA_GROUP_INSTANCE_ID", "KAFKA_SESSION_TIMEOUT_MS"):

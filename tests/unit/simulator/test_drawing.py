@@ -59,7 +59,7 @@ def test_the_choices_of_the_resource_are_found_at_all() -> None:
     assert {".mode", ".suspend", ".protocol", ".identity.method", ".identity.exclusive", ".removal.policy"} <= set(
         CHOICES
     )
-    assert CHOICES[".identity.method"] == {"Auto", "Policy", "None"}
+    assert CHOICES[".identity.method"] == {"Auto", "Policy", "Webhook", "None"}
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +137,11 @@ def test_what_else_a_seed_draws_does_not_depend_on_changes(monkeypatch: pytest.M
 
 def test_clusters_old_and_new_are_drawn(drawn: list[Drawn]) -> None:
     worlds = [d.world for d in drawn]
-    for name in ("has_policy", "has_index_label", "has_failure_recovery", "is_observing"):
+    for name in ("has_policy", "has_webhook", "has_index_label", "has_failure_recovery", "is_observing"):
         assert {getattr(w, name) for w in worlds} == {True, False}, name
     assert {w.watched for w in worlds} == {0, 25}
     assert all(not w.has_policy for w in worlds if not w.has_index_label), "the policy is younger than the label"
+    assert {(w.has_policy, w.has_webhook) for w in worlds if w.has_index_label} == {(True, True), (True, False), (False, True), (False, False)}
     strategies = {w.team.set_spec["updateStrategy"]["type"] for w in worlds if w.team is not None}
     assert strategies == {"RollingUpdate", "OnDelete"}
     assert any("partition" in w.team.set_spec["updateStrategy"].get("rollingUpdate", {}) for w in worlds if w.team)
