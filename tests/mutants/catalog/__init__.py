@@ -12,7 +12,7 @@ from .connect import CONNECT
 from .durability import DURABLE, REMEMBERED
 from .edges import EDGES
 from .evidence import CERTIFICATES, FACTS, FIXED_IDS
-from .injectors import INJECTORS
+from .injectors import INJECTORS, WEBHOOK
 from .living import LIVING
 from .mutant import Mutant, MutantNotApplicable
 from .names import NAMES
@@ -58,4 +58,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *ROLE_OF_STREAMS,
     *CONNECT,
     *INJECTORS,
+    *WEBHOOK,
 )

@@ -23,7 +23,59 @@ INJECTORS = tuple(
         ),
         (
             "pod whose name is still to be generated given an id",
-            ('    if not metadata.get("name"):  # still to be generated: two such pods would get one id\n', "    if False:\n"),
+            (
+                '    if not metadata.get("name"):  # still to be generated: two such pods would get one id\n',
+                "    if False:\n",
+            ),
+        ),
+    )
+)
+
+_HOOK = "tests/unit/runtime/webhook"
+
+WEBHOOK = tuple(
+    mutant(name, f"runtime/webhook/{path}", (f"{_HOOK}/test_{path}",), change)
+    for name, path, change in (
+        (
+            "pod kept from starting by a fault of the webhook",
+            "review.py",
+            ("            outcome = Outcome.FAILED\n        return", "            raise\n        return"),
+        ),
+        (
+            "id given by the webhook that the policy gives too",
+            "review.py",
+            ("is_meant(pod, group, InjectedMethod.WEBHOOK)", "is_meant(pod, group, InjectedMethod.POLICY)"),
+        ),
+        ("id given to a pod that is changed", "review.py", ('request.get("operation") == "CREATE" and ', "")),
+        (
+            "what was read before the question taken for an answer",
+            "shared_reads.py",
+            (
+                "        if running is None:\n",
+                "        if running is not None:\n            return await asyncio.shield(running)\n        if running is None:\n",
+            ),
+        ),
+        (
+            "authority that nobody trusts yet signs",
+            "certificates.py",
+            ("        if not is_by_newest and is_usable and trusted_for_s < TRUST_SETTLES_S:\n", "        if False:\n"),
+        ),
+        (
+            "authority that is still needed not published",
+            "certificates.py",
+            (
+                "        authorities = (authority.certificate, *(a for a in known.authorities if _left(a, now_s) > 0))\n",
+                "        authorities = (authority.certificate,)\n",
+            ),
+        ),
+        ("certificate of cert-manager written over", "keeper.py", ("        if self.is_own:\n", "        if True:\n")),
+        (
+            "certificate shown that was not stored",
+            "keeper.py",
+            (
+                '                return None\n            log.info("webhook certificates renewed"',
+                '                pass\n            log.info("webhook certificates renewed"',
+            ),
         ),
     )
 )

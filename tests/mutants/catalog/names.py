@@ -14,7 +14,7 @@ NAMES = tuple(
             HISTORIES,
             BY_HAND,
             "ids that follow an annotation stay under their names",
-            ("method != InjectedMethod.POLICY or follows_annotation(identity_of(spec), t) for", "method != InjectedMethod.POLICY for"),
+            ("method == InjectedMethod.NONE or follows_annotation(identity_of(spec), t) for", "method == InjectedMethod.NONE for"),
         ),
         (
             HISTORIES,
@@ -26,7 +26,7 @@ NAMES = tuple(
             HISTORIES,
             BY_HAND,
             "ids stay under their names while nothing is injected",
-            ("if not is_acting or spec.identity.method", "if spec.identity.method"),
+            ("if not is_acting or chosen is", "if chosen is"),
         ),
         (
             HISTORIES,
@@ -170,7 +170,7 @@ NAMES = tuple(
             "core/next_pods/injection.py",
             SAME_IDS,
             "template that was never issued remembered",
-            ("        injected=before and replace(before, method=InjectionMethod.NONE.value),", "        injected=before and replace(before, method=InjectionMethod.NONE.value, id_template=\"x\"),"),
+            ("        injected=before and replace(before, method=InjectedMethod.NONE.value),", "        injected=before and replace(before, method=InjectedMethod.NONE.value, id_template=\"x\"),"),
         ),
     )
 )

@@ -56,8 +56,8 @@ TEMPLATES = (
             (
                 "refused template keeps the injection on",
                 (
-                    "kept = replace(kept, method=InjectionMethod.NONE.value if is_off else method)",
-                    "kept = replace(kept, method=InjectionMethod.NONE.value) if is_off else kept",
+                    "kept = replace(kept, method=InjectedMethod.NONE.value if is_off else method)",
+                    "kept = replace(kept, method=InjectedMethod.NONE.value) if is_off else kept",
                 ),
             ),
         )
