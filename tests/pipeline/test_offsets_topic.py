@@ -26,6 +26,7 @@ from support.devcluster.kafka_broker import Brokers, down
 from support.devcluster.kafka_config import BrokerSettings
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.devcluster.kafka_member import Member
+from support.waiting import until
 
 pytestmark = pytest.mark.broker
 NAME = f"offsets-{os.getpid()}"
@@ -169,12 +170,20 @@ def test_spark_finds_the_same_in_the_same_topic(brokers: Brokers, lived: dict[st
     kafka.register(spark)
     options = {"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": TOPIC}
     frame = spark.read.format(kafka.FORMAT).options(**options).load()
-    rows = offsets_members(frame).select("kind", "group_id", "member_id").collect()
+
+
+    def read() -> tuple[list[Any], list[Any]] | None:
+        """What Spark finds; None where the topic grew meanwhile, because a member's session ended."""
+        before = records(brokers)
+        rows = offsets_members(frame).select("kind", "group_id", "member_id").collect()
+        found = group_changes(frame).select("kind", "group_id", "group_epoch", "instance_id", "member_id").collect()
+        return (rows, found) if len(records(brokers)) == len(before) else None
+
+    rows, found = until(read, deadline_s=240, what="a topic that nobody writes to")
     assert not [row for row in rows if row["kind"] in {BAD, "UNKNOWN"}]
     plain = [decode(key, value) for _, _, key, value in records(brokers)]
     decoded = [r for r in plain if r.kind is not RecordKind.OFFSET_COMMIT]
     assert len(rows) == sum(max(1, len(r.members)) for r in decoded)
-    found = group_changes(frame).select("kind", "group_id", "group_epoch", "instance_id", "member_id").collect()
     intervals = assignment_intervals(offsets_members(frame), "kafka-1").collect()
     shared = [r for r in intervals if r["group_id"] == "classic" and r["partitions"] == 3]
     assert {r["instance_id"] for r in shared} == {"classic-0", "classic-1"}

@@ -169,3 +169,18 @@ def test_member_that_closes_by_itself_is_nobodys_accusation(
     removed_at_ms = log.remove("the consumer is being closed")
     until(lambda: seen_after(removed_at_ms, table), deadline_s=10, what="the process lives on for a moment")
     assert live_removals(GroupLog({1: log.path}), table) == []
+
+
+def test_process_that_gets_its_environment_late_is_seen(table: ProcessTable) -> None:
+    """A container's process begins as its runtime's, and on a busy machine calls exec only after seconds."""
+    table._boot_ms -= 60_000  # every process looks a minute old
+    late = f"late-0.{uuid.uuid4().hex[:8]}"
+    with subprocess.Popen(
+        ["sh", "-c", f"read go; exec env KAFKA_GROUP_INSTANCE_ID={late} sleep 60"], stdin=subprocess.PIPE
+    ) as process:
+        until(lambda: any(pid == process.pid for pid, _ in table._without), deadline_s=10, what="the runtime's process to be seen")
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        until(lambda: table.lives(late), deadline_s=10, what="a life of the id")
+        process.kill()

@@ -54,6 +54,7 @@ class ProcessTable:
 
     def __init__(self) -> None:
         self._lives: dict[tuple[int, int], tuple[Life, ...]] = {}
+        self._without: dict[tuple[int, int], bytes] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="process-table")
@@ -81,26 +82,32 @@ class ProcessTable:
             if not entry.name.isdigit():
                 continue
             with suppress(OSError, IndexError, ValueError):
-                fields = (entry / "stat").read_bytes().rpartition(b") ")[2].split()
+                program, _, rest = (entry / "stat").read_bytes().rpartition(b") ")
+                fields = rest.split()
                 if fields[0] in (b"Z", b"X"):
                     continue
                 key = (int(entry.name), int(fields[19]))
                 with self._lock:
                     if key not in self._lives:
+                        if self._without.get(key) == program:
+                            continue
                         born = self._born(entry, key, now_ms)
-                        if born is None:
+                        if not born:
+                            if born is not None:
+                                self._without[key] = program
                             continue
                         self._lives[key] = born
                     for life in self._lives[key]:
                         life.last_seen_ms = now_ms
 
     def _born(self, entry: Path, key: tuple[int, int], now_ms: int) -> tuple[Life, ...] | None:
-        """Read a new process' environment: a life for each id that it carries; None when it has not called exec yet."""
+        """Read a new process' environment: a life for each id that it carries; None when it may not have called exec yet."""
         environment = (entry / "environ").read_bytes().split(b"\0")
         started_at_ms = self._boot_ms + key[1] * 10
         found = {match[1].decode() for e in environment if (match := _ID_VARIABLE.fullmatch(e))}
         if not found:
-            # A container's process gets its environment only with the exec that follows some milliseconds later.
+            # A container's process gets its environment only with the exec that follows some milliseconds later, on a busy machine
+            # seconds; its name is another one from then on, and it is looked at again.
             return () if now_ms - started_at_ms > 5_000 else None
         bootstrap = next((e[len(b"BOOTSTRAP=") :] for e in environment if e.startswith(b"BOOTSTRAP=")), b"").decode()
         return tuple(
