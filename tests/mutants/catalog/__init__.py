@@ -24,6 +24,7 @@ from .seats import SEATS
 from .shell import SHELL
 from .streams import ROLE_OF_STREAMS, THREADS_THAT_LEAVE
 from .templates import TEMPLATES
+from .workloads import WORKLOADS
 
 __all__ = ["MUTANTS", "Mutant", "MutantNotApplicable"]
 
@@ -56,4 +57,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *THREADS_THAT_LEAVE,
     *ROLE_OF_STREAMS,
     *CONNECT,
+    *WORKLOADS,
 )
