@@ -15,6 +15,7 @@ from staticgroup.api.injection import identity_of, resolve_injected
 from staticgroup.api.resources.durable import InjectedMethod
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.api.workloads import STATEFUL_SET, WorkloadKind
 from support.waiting import until
 
 SCOPE = "3fa9c1d2"
@@ -87,12 +88,18 @@ class Lab:
         self.kubectl.apply(body | {"status": status}, "--subresource=status")
 
     def pod(
-        self, workload: str, ordinal: int = 0, *, containers: list[dict[str, Any]] | None = None, **metadata: Any
+        self,
+        workload: str,
+        ordinal: int = 0,
+        *,
+        containers: list[dict[str, Any]] | None = None,
+        kind: WorkloadKind = STATEFUL_SET,
+        **metadata: Any,
     ) -> dict[str, Any]:
-        """A pod as the StatefulSet controller writes it."""
+        """A pod as the controller of its workload writes it."""
         owner = {
-            "apiVersion": "apps/v1",
-            "kind": "StatefulSet",
+            "apiVersion": kind.api_versions[0],
+            "kind": kind.kind,
             "name": workload,
             "uid": str(uuid.uuid4()),
             "controller": True,
@@ -104,7 +111,7 @@ class Lab:
             "metadata": {
                 "name": f"{workload}-{ordinal}",
                 "namespace": self.namespace,
-                "labels": {names.POD_INDEX_LABEL: str(ordinal)},
+                "labels": {names.POD_INDEX_LABEL: str(ordinal)} if kind.indexes_pods else {"strimzi.io/name": workload},
                 "ownerReferences": [owner],
             }
             | metadata,

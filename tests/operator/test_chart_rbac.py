@@ -94,6 +94,16 @@ def test_release_for_some_namespaces_has_exactly_these_rights() -> None:
     assert granted(render("namespaced")) == expected
 
 
+def test_strimzi_adds_one_right_and_lets_the_policy_look_at_its_pods() -> None:
+    asked = ("--set", "workloads.strimzi=true")
+    more, less = granted(render("default", *asked)), granted(render("default"))
+    assert more - less == table("* | core.strimzi.io | strimzipodsets | | get")
+    assert less <= more
+    constraints = [the(render("default", *each), "MutatingAdmissionPolicy")["spec"]["matchConstraints"] for each in ((), asked)]
+    assert ["objectSelector" in each for each in constraints] == [True, False]
+    assert constraints[0]["resourceRules"] == constraints[1]["resourceRules"]
+
+
 def test_least_rights_are_without_nodes_and_for_named_secrets_only() -> None:
     tenant = in_namespaces("team-a", secrets="kafka-credentials kafka-ca")
     assert granted(render("namespaced-least-rights")) == table(tenant, once_per_cluster(POLICY_OF_NAMESPACED), LEASE)

@@ -44,6 +44,17 @@ def test_it_is_installed_where_the_policy_is_not_served_or_where_it_is_asked_for
     assert bool(kinds) is is_installed, "all of it or nothing"
 
 
+def test_pods_of_strimzi_are_told_by_a_label_that_strimzi_gives_them() -> None:
+    configuration = the(webhook(*OLDER, "--set", "workloads.strimzi=true"), "MutatingWebhookConfiguration")
+    told = {entry["name"]: entry["objectSelector"]["matchExpressions"] for entry in configuration["webhooks"]}
+    of_strimzi = [{"key": "strimzi.io/controller", "operator": "In", "values": ["strimzipodset"]}]
+    indexed = [{"key": "apps.kubernetes.io/pod-index", "operator": "Exists"}]
+    assert told == {
+        **{f"inject-{replica}.staticgroup.io": indexed for replica in range(2)},
+        **{f"inject-strimzi-{replica}.staticgroup.io": of_strimzi for replica in range(2)},
+    }
+
+
 @pytest.mark.parametrize("variant", ["default", "namespaced"])
 def test_each_entry_leads_to_a_service_of_one_pod(variant: str) -> None:
     manifests = webhook(*OLDER, variant=variant)

@@ -18,6 +18,7 @@ import yaml
 from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 
+from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.certificate import CertificateKind
 from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.evidence.pod import NodeView
@@ -303,7 +304,7 @@ async def test_server_answers_what_the_gateway_asks(transport: Transport, namesp
     minor = accepted(await gateway.server_minor())
     assert minor >= 29
     assert await gateway.can_i("list", group="", resource="nodes") is True
-    assert await gateway.read_workload(namespace, "web") is None
+    assert await gateway.read_workload(namespace, WorkloadRef(name="web")) is None
     assert await gateway.read_secret(namespace, "none") is None
 
 

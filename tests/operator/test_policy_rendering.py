@@ -16,6 +16,7 @@ from policy_lab import SCOPE, Lab, a_lab
 from staticgroup.api import names, policy
 from staticgroup.api.rendering import AgentImage, is_meant, rendered
 from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.workloads import STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
 from support.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -37,6 +38,7 @@ TWO = [
     {"suffix": ".audit", "instanceIdName": "AUDIT_ID", "sessionTimeoutName": ""},
     {"container": "side", "instanceIdName": "THIRD_ID"},
 ]
+STRIMZI = {"apiVersion": "core.strimzi.io/v1beta2", "kind": "StrimziPodSet"}
 GROUPS: dict[str, Json] = {
     "plain": {},
     "ordinal": {"template": TEMPLATES[1]},
@@ -52,6 +54,8 @@ GROUPS: dict[str, Json] = {
     "provided": {"spec": {"role": "Connect"}},
     "debezium": {"spec": {"role": "Connect"}, "identity": {"agent": "Inject", "preset": "Debezium"}},
     "debezium-own": {"spec": {"role": "Connect"}, "identity": {"preset": "Debezium"}},
+    "strimzi": {"spec": {"workloadRef": STRIMZI | {"name": "strimzi"}}},
+    "strimzi-ordinal": {"spec": {"workloadRef": STRIMZI | {"name": "strimzi-ordinal"}}, "template": TEMPLATES[1]},
     "debezium-ordinal": {"spec": {"role": "Connect"}, "identity": {"preset": "Debezium"}, "template": TEMPLATES[1]},
 }
 ENV: tuple[Json, ...] = (
@@ -79,9 +83,16 @@ MOUNTS = ("/data", "/opt", "/opt/", PATH, f"{PATH}/x", f"{PATH}-other", "/option
 
 
 def policy_with_an_image(name: str, failure_policy: policy.FailurePolicy) -> Json:
-    return policy.admission_policy(
+    """As the chart installs it with workloads.strimzi: its conditions alone say whose pods are meant."""
+    written = policy.admission_policy(
         name=name, failure_policy=failure_policy, agent_image=IMAGE.name, agent_pull_policy=IMAGE.pull_policy
     )
+    del written["spec"]["matchConstraints"]["objectSelector"]
+    return written
+
+
+def kind_of(workload: str) -> WorkloadKind:
+    return STRIMZI_POD_SET if workload.startswith("strimzi") else STATEFUL_SET
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +135,8 @@ def a_pod(rng: random.Random, lab: Lab, workload: str, ordinal: int) -> Json:
         containers.append(AGENT)
     if rng.random() < 0.05:
         containers = [f"c{n}" for n in range(policy.CONTAINERS_MAX)] + ["side"]
-    pod = lab.pod(workload, ordinal, containers=[a_container(rng, name, volumes) for name in containers])
+    containers_made = [a_container(rng, name, volumes) for name in containers]
+    pod = lab.pod(workload, ordinal, containers=containers_made, kind=kind_of(workload))
     spec, metadata = pod["spec"], pod["metadata"]
     if rng.random() < 0.06:
         volumes.append({"name": AGENT, "emptyDir": {}})
@@ -142,6 +154,11 @@ def a_pod(rng: random.Random, lab: Lab, workload: str, ordinal: int) -> Json:
         metadata["annotations"] = rng.choice(
             [{}, {"a.b/c_d": "1"}, {names.INSTANCE_ID_ANNOTATION: "forged", names.SESSION_TIMEOUT_ANNOTATION: "1"}]
         )
+    if kind_of(workload) is STRIMZI_POD_SET:
+        odd = rng.choice([*[""] * 6, "x", "-debug", "-0"])
+        metadata["name"] = rng.choice([*[metadata["name"]] * 8, f"other-{ordinal}", f"{workload}-0{ordinal}"]) + odd
+        if rng.random() < 0.2:
+            metadata["labels"] = {names.POD_INDEX_LABEL: "7"}  # not its controller's word
     return spoiled(rng, pod)
 
 
@@ -154,7 +171,7 @@ def spoiled(rng: random.Random, pod: Json) -> Json:
         case 1:
             owner["kind"] = "ReplicaSet"
         case 2:
-            owner["apiVersion"] = "apps.kruise.io/v1"
+            owner["apiVersion"] = rng.choice(["apps.kruise.io/v1", "core.strimzi.io/v1beta2", "core.strimzi.iox/v1", "apps/v1"])
         case 3:
             owner["name"] = "another"
         case 4:
@@ -190,18 +207,19 @@ def stored(lab: Lab, workload: str) -> Json:
 def settle(lab: Lab, workload: str, group: Json) -> None:
     """Wait until the policy's cache knows the StaticGroup as it is stored."""
     method = ((group.get("status") or {}).get("injected") or {}).get("method")
-    if is_meant(lab.pod(workload), group, InjectedMethod.POLICY):
+    first = lab.pod(workload, kind=kind_of(workload))
+    if is_meant(first, group, InjectedMethod.POLICY):
         issued = (
             group["status"]["injected"]["idTemplate"].replace("{podName}", f"{workload}-0").replace("{ordinal}", "0")
         )
 
         def look() -> bool:
-            found: Json = lab.admit(lab.pod(workload))["metadata"].get("annotations", {})
+            found: Json = lab.admit(first)["metadata"].get("annotations", {})
             return any(value.startswith(issued) for value in found.values())
 
         until(look, deadline_s=30, what=f"{workload} injected by {method}")
     else:
-        lab.admit_untouched(lab.pod(workload))
+        lab.admit_untouched(first)
 
 
 @pytest.mark.parametrize("workload", sorted(GROUPS))

@@ -62,6 +62,7 @@ class FakeApiServer:
     failure_text: the message of what `failing` answers.
     failing_paths: requests of these paths are answered with 503.
     openapi: what is published of our resources; None: 404, as before any CRD is installed.
+    served: by path, the discovery documents of groups that somebody installed; others are answered with 404.
     """
 
     def __init__(self) -> None:
@@ -81,6 +82,7 @@ class FakeApiServer:
         self.failure_text = ""
         self.failing_paths: set[str] = set()
         self.openapi: Json | None = None
+        self.served: dict[str, Json] = {}
         self.port = 0
         self.user = "alice"
         self.created_at = lambda: datetime.now(UTC).isoformat(timespec="seconds")
@@ -214,6 +216,8 @@ class FakeApiServer:
         if is_published or parts in (["version"], ["api"], ["apis"]):
             discovery: Json = {"major": "1", "minor": "36", "versions": [], "groups": []}
             return web.json_response(self.openapi if is_published else discovery)
+        if parts[0] == "apis" and len(parts) == 3:
+            return web.json_response(self.served[request.path]) if request.path in self.served else _status(404)
         group = "" if parts[0] == "api" else parts[1]
         rest = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = ""

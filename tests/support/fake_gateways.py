@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import (
     BrokerBounds,
@@ -244,10 +245,11 @@ class FakeKube(Hooks):
     status_writes: list[Json] = field(default_factory=list)
     events: list[tuple[str, str, str]] = field(default_factory=list)
 
-    async def read_workload(self, namespace: str, name: str) -> WorkloadView | KubeProblem | None:
-        """Read a StatefulSet as it is now."""
-        await self.reached("read_workload", name)
-        return self.problems.get("read_workload") or self.workloads.get((namespace, name))
+    async def read_workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
+        """Read a workload as it is now."""
+        await self.reached("read_workload", ref.name)
+        found = self.workloads.get((namespace, ref.name))
+        return self.problems.get("read_workload") or (found if found is not None and found.kind.kind == ref.kind else None)
 
     async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
         """Read a pod name as it is now."""

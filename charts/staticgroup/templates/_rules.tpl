@@ -9,6 +9,11 @@
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch]
+{{- if .Values.workloads.strimzi }}
+- apiGroups: [core.strimzi.io]
+  resources: [strimzipodsets]
+  verbs: [get]
+{{- end }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]

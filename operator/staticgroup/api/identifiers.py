@@ -244,13 +244,22 @@ class IdScheme:
         TooManyIdsError: When there are more than EXPECTED_IDS_MAX.
         InvalidInstanceIdError: When the broker would refuse one of them.
         """
+        self.check_count(replicas)
+        ordinals = (Ordinal(number) for number in range(start, start + replicas))
+        return {instance_id: ordinal for ordinal in ordinals for instance_id in self.ids_of(ordinal)}
+
+    def check_count(self, replicas: int) -> None:
+        """Refuse more pods than a StaticGroup serves.
+
+        Raises
+        ------
+        TooManyIdsError: When they have more than EXPECTED_IDS_MAX ids.
+        """
         if replicas * len(self._combined) > EXPECTED_IDS_MAX:
             each = f"{len(self._combined)} {'id' if len(self._combined) == 1 else 'ids'} for each"
             raise TooManyIdsError(
                 f"{self.workload_name} wants {replicas} pods, {each}; a StaticGroup serves {EXPECTED_IDS_MAX} ids at most"
             )
-        ordinals = (Ordinal(number) for number in range(start, start + replicas))
-        return {instance_id: ordinal for ordinal in ordinals for instance_id in self.ids_of(ordinal)}
 
     def ordinal_of(self, instance_id: str) -> Ordinal | None:
         """Find the ordinal whose pod would carry this id; None when this scheme never issues it: it is foreign."""

@@ -13,21 +13,35 @@ from typing import Any, Final, Literal
 
 from . import names
 from .worker_patches import worker_patch, worker_variables
+from .workloads import STRIMZI_POD_SET
 
 FailurePolicy = Literal["Ignore", "Fail"]
 
 # Containers of a pod that are looked at: CEL has no ranges to count with in every supported version.
 CONTAINERS_MAX: Final = 20
 
+# Pods of a kind that does not label them with their ordinal tell it by their name, as the operator reads it.
+_IS_INDEXED: Final = "params.spec.workloadRef.kind == 'StatefulSet'"
 _OWNED: Final = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
-    "o.apiVersion == 'apps/v1' && o.kind == 'StatefulSet' && o.name == params.spec.workloadRef.name && "
-    "has(o.controller) && o.controller)"
+    # Of Strimzi's the group alone counts: an upgrade of its operator writes another version into new pods.
+    f"({_IS_INDEXED} ? o.apiVersion == 'apps/v1' : o.apiVersion.startsWith('{STRIMZI_POD_SET.group}/')) && "
+    "o.kind == params.spec.workloadRef.kind && "
+    "o.name == params.spec.workloadRef.name && has(o.controller) && o.controller)"
+)
+_HAS_ORDINAL: Final = (
+    f"{_IS_INDEXED} ? has(object.metadata.labels) && '{names.POD_INDEX_LABEL}' in object.metadata.labels : "
+    "has(object.metadata.name) && object.metadata.name.startsWith(params.spec.workloadRef.name + '-') && "
+    "object.metadata.name.substring(size(params.spec.workloadRef.name) + 1).matches('^(0|[1-9][0-9]{0,8})$')"
+)
+_ORDINAL: Final = (
+    f"{_IS_INDEXED} ? object.metadata.labels['{names.POD_INDEX_LABEL}'] : "
+    "object.metadata.name.substring(size(params.spec.workloadRef.name) + 1)"
 )
 _ISSUED: Final = "has(params.status) && has(params.status.injected) && params.status.injected.method == 'Policy'"
 _ID: Final = (
     "params.status.injected.idTemplate.replace('{podName}', object.metadata.name)"
-    f".replace('{{ordinal}}', object.metadata.labels['{names.POD_INDEX_LABEL}'])"
+    ".replace('{ordinal}', variables.ordinal)"
 )
 # A null and an absent field look different to CEL: both mean that no timeout is injected.
 _HAS_TIMEOUT: Final = "has(params.status.injected.sessionTimeoutMs) && params.status.injected.sessionTimeoutMs != null"
@@ -111,12 +125,14 @@ def admission_policy(
             },
             "matchConditions": [
                 {"name": "owned-by-the-workload", "expression": _OWNED},
+                {"name": "has-an-ordinal", "expression": _HAS_ORDINAL},
                 {"name": "managed", "expression": "params.spec.mode == 'Manage' && !params.spec.suspend"},
                 {"name": "ids-are-issued", "expression": _ISSUED},
             ],
             "failurePolicy": failure_policy,
             "reinvocationPolicy": "IfNeeded",
             "variables": [
+                {"name": "ordinal", "expression": _ORDINAL},
                 {"name": "id", "expression": _ID},
                 {"name": "hasTimeout", "expression": _HAS_TIMEOUT},
                 {"name": "env", "expression": _ENV},

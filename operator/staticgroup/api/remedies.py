@@ -7,6 +7,8 @@ type where there is one; nothing follows a command, not even a full stop.
 
 from typing import Final
 
+from .workloads import STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
+
 GRANT_BY_ACL: Final = "grant it with an ACL"
 """For a right that is missing at the brokers; not every vendor has kafka-acls."""
 DIVIDE_IDS: Final = "change the id template of one of them"
@@ -67,9 +69,9 @@ def run_agent() -> str:
     return "start the workers with the agent and read its first line in their log, see docs/guide/kafka-connect.md"
 
 
-def bring_agent(namespace: str, workload_name: str) -> str:
+def bring_agent(namespace: str, workload_name: str, kind: WorkloadKind = STATEFUL_SET) -> str:
     """Say the same where the operator injects the agent."""
-    return f"the agent's line in the log says why; without one a roll brings it: {_roll(namespace, workload_name)}"
+    return f"the agent's line in the log says why; without one a roll brings it: {_roll(namespace, workload_name, kind)}"
 
 
 def make_room_for_agent(change: str) -> str:
@@ -87,9 +89,9 @@ def name_worker(pod_name: str) -> str:
     return f"set rest.advertised.host.name to {pod_name}.<headless service>, see docs/guide/kafka-connect.md"
 
 
-def give_ids(namespace: str, workload_name: str) -> str:
+def give_ids(namespace: str, workload_name: str, kind: WorkloadKind = STATEFUL_SET) -> str:
     """Say how pods that run without the id they should have come to it."""
-    return f"new pods get theirs: {_roll(namespace, workload_name)}"
+    return f"new pods get theirs: {_roll(namespace, workload_name, kind)}"
 
 
 def give_id(namespace: str, pod_name: str) -> str:
@@ -134,7 +136,9 @@ def _delete(namespace: str, pod_name: str) -> str:
     return f"kubectl -n {namespace} delete pod {pod_name}"
 
 
-def _roll(namespace: str, workload_name: str) -> str:
+def _roll(namespace: str, workload_name: str, kind: WorkloadKind) -> str:
+    if kind is STRIMZI_POD_SET:
+        return f"kubectl -n {namespace} annotate {kind.plural} {workload_name} strimzi.io/manual-rolling-update=true"
     return f"kubectl -n {namespace} rollout restart statefulset/{workload_name}"
 
 

@@ -6,6 +6,7 @@ what it is given, and what it rendered once it does not render again (reinvocati
 Sources: KEP-3962; EnvVar.Value in core/v1 (`$(NAME)` expands only names before it); RFC 6902.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,9 +16,11 @@ from . import names
 from .policy import CONTAINERS_MAX
 from .resources.durable import InjectedMethod
 from .worker_patches import AGENT_OPTION
+from .workloads import STATEFUL_SET, STRIMZI_POD_SET
 
 Json = dict[str, Any]
 
+_OWN_NAME: Final = re.compile(r"-(?P<ordinal>0|[1-9][0-9]{0,8})", re.ASCII)
 _ROOT: Final = 0
 _NOBODY: Final = 65532
 _RESOURCES: Final = {"cpu": "100m", "memory": "32Mi"}
@@ -46,16 +49,16 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
     method: Of the injector that asks; each injects only where `status.injected` names it, so never two of them.
     """
     metadata, spec = pod["metadata"], group["spec"]
-    if names.POD_INDEX_LABEL not in (metadata.get("labels") or {}):
-        return False
     if not metadata.get("name"):  # still to be generated: two such pods would get one id
         return False
-    is_owned = any(
-        o.get("apiVersion") == "apps/v1"
-        and o.get("kind") == "StatefulSet"
-        and o.get("name") == spec["workloadRef"]["name"]
-        and o.get("controller")
-        for o in metadata.get("ownerReferences") or ()
+    ref, owner = spec["workloadRef"], _controller(metadata)
+    if (owner.get("kind"), owner.get("name")) != (ref.get("kind", STATEFUL_SET.kind), ref["name"]):
+        return False
+    served_by = str(owner.get("apiVersion"))
+    is_owned = (
+        # Of Strimzi's the group alone counts: an upgrade of its operator writes another version into new pods.
+        (served_by == "apps/v1" if owner["kind"] == STATEFUL_SET.kind else served_by.startswith(f"{STRIMZI_POD_SET.group}/"))
+        and _ordinal(metadata) is not None
     )
     is_managed = spec.get("mode", "Manage") == "Manage" and not spec.get("suspend")
     injected = (group.get("status") or {}).get("injected") or {}
@@ -100,9 +103,22 @@ def json_patch(before: Json, after: Json) -> list[Json]:
     ]
 
 
+def _controller(metadata: Json) -> Json:
+    """Return the owner that controls a pod, of which there is one at most; an empty one where there is none."""
+    return next((o for o in metadata.get("ownerReferences") or () if o.get("controller")), {})
+
+
+def _ordinal(metadata: Json) -> str | None:
+    """Return the ordinal of a pod: of its label, or of its name where its controller writes no label; None where neither tells it."""
+    owner = _controller(metadata)
+    if owner.get("kind") == STATEFUL_SET.kind:
+        return (metadata.get("labels") or {}).get(names.POD_INDEX_LABEL)
+    found = _OWN_NAME.fullmatch(str(metadata.get("name", "")).removeprefix(str(owner.get("name"))))
+    return found["ordinal"] if found else None
+
+
 def _annotations(metadata: Json, injected: Json) -> Json:
-    index = metadata["labels"][names.POD_INDEX_LABEL]
-    pod_id = injected["idTemplate"].replace("{podName}", metadata["name"]).replace("{ordinal}", index)
+    pod_id = injected["idTemplate"].replace("{podName}", metadata["name"]).replace("{ordinal}", _ordinal(metadata) or "")
     annotations = {**(metadata.get("annotations") or {})}
     annotations |= {entry["annotation"]: pod_id + entry["suffix"] for entry in injected["ids"]}
     if injected.get("sessionTimeoutMs") is not None:

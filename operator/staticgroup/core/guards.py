@@ -175,7 +175,7 @@ def duplicate(c: Candidate) -> Hit | None:
 def pods_unseen(c: Candidate) -> Hit | None:
     """Hold when the workload says it has more pods than we see: a carrier out of sight looks like a departure."""
     workload = c.snapshot.workload
-    # Just after an end the StatefulSet's status is a moment behind the pods.
+    # Just after an end the workload's status is a moment behind the pods.
     just_gone = sum(
         not i.object_present
         and c.now_s - i.since_s < STATUS_BEHIND_S
@@ -185,7 +185,7 @@ def pods_unseen(c: Candidate) -> Hit | None:
     if workload is not None and workload.status_replicas > len(c.snapshot.pods) + just_gone:
         return Hit(
             Guard.PODS_UNSEEN,
-            f"the StatefulSet reports {workload.status_replicas} pods but {len(c.snapshot.pods)} are visible",
+            f"the {workload.kind.kind} reports {workload.status_replicas} pods but {len(c.snapshot.pods)} are visible",
             "if this lasts, check the right to list pods",
             1.0,
         )
@@ -257,7 +257,7 @@ def _is_ending(c: Candidate, pod: Incarnation) -> bool:
         return since_s is None or c.now_s - since_s < OVERDUE_AFTER_S
     if workload.is_deleting:
         return workload.is_ending
-    return workload.is_rolling if ordinal in workload.ordinals else True
+    return workload.is_rolling if workload.wants(ordinal) else True
 
 
 def two_incarnations(c: Candidate) -> Hit | None:

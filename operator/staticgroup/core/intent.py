@@ -42,7 +42,7 @@ def intent_of(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> In
 
     Returns
     -------
-    None where `plan` decides nothing about members: no id may be issued yet, the ids cannot be made, or the StatefulSet cannot
+    None where `plan` decides nothing about members: no id may be issued yet, the ids cannot be made, or the workload cannot
     be read.
     """
     if snapshot.workload_problem:
@@ -83,4 +83,9 @@ def expected_ids(naming: Naming, workload: WorkloadView | None) -> Mapping[str, 
     """
     if workload is None or workload.is_ending or not naming.schemes:
         return {}
-    return {str(i): int(o) for i, o in naming.schemes[0].expected_ids(workload.start, workload.replicas).items()}
+    naming.schemes[0].check_count(workload.replicas)
+    return {
+        str(i): int(o)
+        for run in workload.runs
+        for i, o in naming.schemes[0].expected_ids(run.start, len(run)).items()
+    }

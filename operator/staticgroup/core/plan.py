@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, TooManyIdsError
+from ..api.ordinals import Ordinals
 from ..api.resources.durable import InjectedMethod
 from ..api.resources.staticgroup import CrashRelease, StaticGroupSpec
 from .connect import ConnectLoad, load_of, work_after
@@ -249,7 +250,8 @@ def _with_issued(history: History, snapshot: Snapshot, injection: InjectionPlan)
     may_issue = injection.verdict in (InjectionVerdict.ACTIVE, InjectionVerdict.OFF_BY_USER)
     if injection.injected is None or snapshot.workload is None or not may_issue:
         return history
-    return replace(history, issued_ordinals=history.issued_ordinals.united(snapshot.workload.ordinals))
+    known = history.issued_ordinals
+    return replace(history, issued_ordinals=Ordinals.of(*known.runs, *snapshot.workload.reach))
 
 
 def _without_departures(history: History) -> History:
@@ -336,10 +338,11 @@ def _why(c: Candidate) -> str:
     workload, ordinal = c.snapshot.workload, c.seat.ordinal
     if workload is None or not workload.replicas or workload.is_ending:
         return f"workload gone or scaled to zero, ordinal {ordinal} ended"
-    last = workload.start + workload.replicas - 1
-    if workload.start <= ordinal <= last:
+    if workload.wants(ordinal):
         return f"ordinal {ordinal} has another id"
-    return f"scaled to {workload.start}..{last}, ordinal {ordinal} ended"
+    if workload.listed is not None:
+        return f"pod {workload.name}-{ordinal} is not listed any more, ordinal {ordinal} ended"
+    return f"scaled to {workload.start}..{workload.start + workload.replicas - 1}, ordinal {ordinal} ended"
 
 
 def _requeue_after_s(table: SeatTable, kept: tuple[Finding, ...], history: History, acting: bool) -> float:

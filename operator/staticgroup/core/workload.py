@@ -1,9 +1,21 @@
-"""What the workload object (a StatefulSet) says, reduced to what the decisions need."""
+"""What the workload object says, reduced to what the decisions need, whatever its kind.
+
+The one interface to workloads: which ordinals are wanted, what the status counts, whether a roll is on its way. A StatefulSet
+wants a range of ordinals, a StrimziPodSet those of the pods that it lists, which may have holes. What a kind does not tell
+is never assumed of it (`api.workloads.WorkloadKind`).
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+from ..api.workloads import STATEFUL_SET, WorkloadKind
+
+RUNS_MAX: Final = 256
+"""From how many listed pods on `reach` is one range."""
 
 
 class JavaOptions(StrEnum):
@@ -41,11 +53,13 @@ class ContainerBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadView:
-    """One StatefulSet as read.
+    """One workload as read.
 
     Parameters
     ----------
-    start: spec.ordinals.start; ordinals are [start, start + replicas).
+    listed: ordinals of the pods that it lists, ascending and without repetition; None where it wants a range.
+    replicas: how many pods it wants.
+    start: spec.ordinals.start; ordinals are [start, start + replicas), unless pods are listed: then the lowest of them.
     partition: spec.updateStrategy.rollingUpdate.partition, an index counted from `start`.
     is_orphaning: it is being deleted with the `orphan` finalizer, so its pods live on.
     termination_grace_s: terminationGracePeriodSeconds of the template.
@@ -58,6 +72,8 @@ class WorkloadView:
     metadata_generation: int
     observed_generation: int
     replicas: int
+    kind: WorkloadKind = STATEFUL_SET
+    listed: tuple[int, ...] | None = None
     start: int = 0
     update_strategy: str = "RollingUpdate"
     partition: int = 0
@@ -76,9 +92,30 @@ class WorkloadView:
     agent_names: tuple[str, ...] = ()
 
     @property
-    def ordinals(self) -> range:
-        """Ordinals the workload wants now: [start, start + replicas) (KEP-3335)."""
-        return range(self.start, self.start + self.replicas)
+    def runs(self) -> tuple[range, ...]:
+        """Ordinals the workload wants now: [start, start + replicas) (KEP-3335), or those of the pods that it lists."""
+        if self.listed is None:
+            return (range(self.start, self.start + self.replicas),)
+        return tuple(range(ordinal, ordinal + 1) for ordinal in self.listed)
+
+    def wants(self, ordinal: int) -> bool:
+        """True for an ordinal whose pod the workload wants now."""
+        if self.listed is None:
+            return self.start <= ordinal < self.start + self.replicas
+        at = bisect_left(self.listed, ordinal)
+        return at < len(self.listed) and self.listed[at] == ordinal
+
+    @property
+    def reach(self) -> tuple[range, ...]:
+        """Ordinals that hold all wanted ones, as few ranges: what is remembered of a long list with holes must stay cheap."""
+        if self.listed is None or len(self.listed) <= RUNS_MAX:
+            return self.runs
+        return (range(self.listed[0], self.listed[-1] + 1),)
+
+    @property
+    def is_settled(self) -> bool:
+        """True when its controller makes and takes away pods for no other generation any more, as far as its kind tells that at all."""
+        return self.kind.settles and not self.is_deleting and self.observed_generation == self.metadata_generation
 
     @property
     def is_ending(self) -> bool:
@@ -88,6 +125,8 @@ class WorkloadView:
     @property
     def is_rolling(self) -> bool:
         """True while a rolling update is in progress."""
+        if self.listed is not None:  # its status counts the pods of the revision that is wanted, and names none
+            return self.observed_generation < self.metadata_generation or self.updated_replicas < self.replicas
         return self.observed_generation < self.metadata_generation or (
             self.update_revision != self.current_revision
             and self.update_strategy == "RollingUpdate"

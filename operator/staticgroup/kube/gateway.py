@@ -24,12 +24,14 @@ from ..api.names import (
     STATIC_GROUP_PLURAL,
     VERSION,
 )
+from ..api.resources.staticgroup import WorkloadRef
+from ..api.workloads import STATEFUL_SET, WorkloadKind, kind_named
 from ..core.evidence.pod import PodVersion
 from ..core.workload import WorkloadView
 from .event_poster import EventPoster, Involved
 from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind, problem_of
-from .translate import MalformedObject, pod_version, workload_view
+from .translate import MalformedObject, pod_set_view, pod_version, workload_view
 from .transport import (
     ACCESS_REVIEWS,
     APPLY_PATCH,
@@ -38,7 +40,6 @@ from .transport import (
     NAMESPACES,
     PODS,
     SECRETS,
-    STATEFULSETS,
     Json,
     Resource,
     Transport,
@@ -68,8 +69,8 @@ class PodRead:
 class KubeGateway(Protocol):
     """What the shell needs of the API server besides the stores."""
 
-    async def read_workload(self, namespace: str, name: str) -> WorkloadView | KubeProblem | None:
-        """Read a StatefulSet consistently; None when it does not exist."""
+    async def read_workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
+        """Read a workload consistently; None when it does not exist, a problem where its kind is not served at all."""
 
     async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
         """Read the pod of a name consistently, whatever its labels."""
@@ -144,13 +145,37 @@ class AioKubeGateway:
         self._page_limit = PageLimit()
         self._events = EventPoster(transport, instance=instance, now_s=now_s)
 
-    async def read_workload(self, namespace: str, name: str) -> WorkloadView | KubeProblem | None:
-        """Read a StatefulSet consistently; None when it does not exist."""
-        raw = await self._transport.call("get", STATEFULSETS, namespace=namespace, name=name)
+    async def read_workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
+        """Read a workload consistently; None when it does not exist, a problem where its kind is not served at all.
+
+        Notes
+        -----
+        A kind of somebody else is answered with 404 both where the object is missing and where its CustomResourceDefinition is: only
+        the second says nothing about pods. So it is asked, of the document that everybody may read, whether the kind is served.
+        """
+        kind = kind_named(ref.kind)
+        resource = Resource(group=kind.group, version=ref.api_version.rpartition("/")[2], plural=kind.plural)
+        raw = await self._transport.call("get", resource, namespace=namespace, name=ref.name)
         if isinstance(raw, KubeProblem):
-            return None if raw.kind is KubeProblemKind.NOT_FOUND else raw
-        view = workload_view(raw)
-        return _malformed(view, STATEFULSETS, namespace) if isinstance(view, MalformedObject) else view
+            return await self._missing(kind, resource, namespace) if raw.kind is KubeProblemKind.NOT_FOUND else raw
+        view = workload_view(raw) if kind is STATEFUL_SET else pod_set_view(raw)
+        return _malformed(view, resource, namespace) if isinstance(view, MalformedObject) else view
+
+    async def _missing(self, kind: WorkloadKind, resource: Resource, namespace: str) -> KubeProblem | None:
+        """Return None where the API server serves a kind, of which it does not have an object; else what it lacks."""
+        if kind is STATEFUL_SET:
+            return None
+        served = await self._transport.call_path("get", f"/apis/{resource.group}/{resource.version}", "discovery")
+        if isinstance(served, KubeProblem) and served.kind is not KubeProblemKind.NOT_FOUND:
+            return served
+        plurals = () if isinstance(served, KubeProblem) else [r.get("name") for r in served.get("resources") or ()]
+        if resource.plural in plurals:
+            return None
+        return KubeProblem(
+            kind=KubeProblemKind.NOT_FOUND, verb="get", resource=resource.label(), namespace=namespace, status=404,
+            message=f"the API server serves no {kind.kind} in {resource.group}/{resource.version}; install {kind.provider}, or correct "
+            "spec.workloadRef.apiVersion",
+        )
 
     async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
         """Read the pod of a name consistently, whatever its labels.

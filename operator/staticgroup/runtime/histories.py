@@ -153,7 +153,7 @@ class Histories:
             return first if history.injected is None else self._forgotten(group, spec, first)
         if not view.goes_on(before):
             read, is_as_looked_at = await asyncio.gather(
-                self.kube.read_workload(group.metadata.namespace, spec.workload_ref.name), self._is_as_looked_at(group)
+                self.kube.read_workload(group.metadata.namespace, spec.workload_ref), self._is_as_looked_at(group)
             )
             if isinstance(read, KubeProblem) or not is_as_looked_at or self.pods.epoch != view.epoch:
                 return None
@@ -290,7 +290,7 @@ class Histories:
             return None
         epoch, namespace, name = self.pods.epoch, group.metadata.namespace, spec.workload_ref.name
         position = self.pods.position(namespace)
-        read = await self.kube.read_workload(namespace, name)
+        read = await self.kube.read_workload(namespace, spec.workload_ref)
         if isinstance(read, KubeProblem) or settled_workload(read) != wanted:
             return None
         beyond = await self.kube.read_pod(namespace, f"{name}-{wanted.start + wanted.replicas}")

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..api.identifiers import Ordinal
-from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRef
+from ..api.workloads import STATEFUL_SET
 from ..core.evidence.chain import Incarnation, IncarnationState, predates
 from ..core.evidence.continuity import settled_workload
 from ..core.group import BrokerBounds, GroupView, KafkaProblem
@@ -77,7 +78,7 @@ class Observer:
             self.note_problem(connection_key, described)
         # brokers that did not answer the describe are not asked again in the same round
         bounds = memory.bounds if isinstance(described, KafkaProblem) else await self._bounds(settings, spec, memory)
-        found = await self._workload(namespace, spec.workload_ref.name)
+        found = await self._workload(namespace, spec.workload_ref)
         workload = None if isinstance(found, KubeProblem) else found
         elsewhere = self.ledgers.is_carried_elsewhere(group, spec, memory)
         memory.history = self.histories.looked(
@@ -195,7 +196,7 @@ class Observer:
         """Read intent and pods consistently (step 2), then bring the pod watch up to that read (step 3)."""
         namespace = group.metadata.namespace
         position, epoch = self.pods.position(namespace), self.pods.epoch
-        workload = await self.kube.read_workload(namespace, spec.workload_ref.name)
+        workload = await self.kube.read_workload(namespace, spec.workload_ref)
         if isinstance(workload, KubeProblem):
             return seen.workload, {}
         names = list(dict.fromkeys(name for seat in seats for name in seat.pod_names))
@@ -225,10 +226,21 @@ class Observer:
             return await self.pods.barrier(namespace, min(versions), not_below=position)
         return await self.pods.barrier(namespace, max(versions), not_below=position)
 
-    async def _workload(self, namespace: str, name: str) -> WorkloadView | KubeProblem | None:
-        """Return the workload from the watch, or by a read while the watch has not shown it; None when it does not exist."""
-        known = self.stores.workloads.get((namespace, name))
-        return known if known is not None else await self.kube.read_workload(namespace, name)
+    async def _workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
+        """Return the workload from the watch, or by a read while the watch has not shown it; None when it does not exist.
+
+        Notes
+        -----
+        Only StatefulSets are watched. Other kinds are read in each round: what their pods do asks for one, and no stream breaks where
+        nobody serves the kind.
+        """
+        known = self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None
+        if known is not None:
+            return known
+        read = await self.kube.read_workload(namespace, ref)
+        if ref.kind != STATEFUL_SET.kind and isinstance(read, WorkloadView):
+            self.stores.put_workload(read)
+        return read
 
     async def _bounds(
         self, settings: ConnectionSettings | KafkaProblem, spec: StaticGroupSpec, memory: Memory

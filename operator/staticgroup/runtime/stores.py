@@ -22,6 +22,7 @@ from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.kafkaconnection import Connection, KafkaConnection
 from ..api.resources.staticgroup import ConnectionKind, Mode, StaticGroup
+from ..api.workloads import STATEFUL_SET
 from ..core.ids.collisions import Collision, claim, collision
 from ..core.ids.naming import Naming, scheme_of
 from ..core.ids.overlap import share_an_id
@@ -160,7 +161,7 @@ class Stores:
 
     def put_workload(self, view: WorkloadView) -> bool:
         """Store a workload; returns True when anything about it is new."""
-        key = (view.namespace, view.name)
+        key = workload_key(view.namespace, view.kind.kind, view.name)
         before, self.workloads[key] = self.workloads.get(key), view
         return before != view
 
@@ -288,7 +289,7 @@ class Stores:
         mine = self.groups.get(key)
         if mine is None:
             return ()
-        workload = self.workloads.get((key[0], mine.spec.workload_ref.name))
+        workload = self.workloads.get(workload_key(key[0], mine.spec.workload_ref.kind, mine.spec.workload_ref.name))
         first = workload.containers[0].name if workload is not None and workload.containers else ""
         others = sorted(k for k in self.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key and k in self.groups)
         found = (
@@ -323,6 +324,11 @@ class Stores:
         """True unless the brokers of both have told which cluster they are, and it is not the same."""
         ids = [self.kafka_cluster_id(g.spec.connection_ref.key(g.metadata.namespace)) for g in (a, b)]
         return not all(ids) or ids[0] == ids[1]
+
+
+def workload_key(namespace: str, kind: str, name: str) -> Key:
+    """Return under which key a workload is stored: workloads of two kinds may have one name."""
+    return namespace, name if kind == STATEFUL_SET.kind else f"{kind}/{name}"
 
 
 def _discard(index: dict[Name, set[Key]], name: Name, key: Key) -> None:

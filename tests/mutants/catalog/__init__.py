@@ -25,6 +25,7 @@ from .seats import SEATS
 from .shell import SHELL
 from .streams import ROLE_OF_STREAMS, THREADS_THAT_LEAVE
 from .templates import TEMPLATES
+from .workloads import WORKLOADS
 
 __all__ = ["MUTANTS", "Mutant", "MutantNotApplicable"]
 
@@ -59,4 +60,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *CONNECT,
     *INJECTORS,
     *WEBHOOK,
+    *WORKLOADS,
 )

@@ -175,7 +175,7 @@ ORDER = tuple(
             "runtime/observer.py",
             "intent read dropped",
             (
-                "        workload = await self.kube.read_workload(namespace, spec.workload_ref.name)\n        if",
+                "        workload = await self.kube.read_workload(namespace, spec.workload_ref)\n        if",
                 "        workload = seen.workload\n        if",
             ),
         ),

@@ -29,9 +29,9 @@ SEATS = tuple(
             ("before.is_complete and before.workload == view.read else", "before.is_complete else"),
         ),
         (
-            "core/evidence/continuity.py",
+            "core/workload.py",
             "observedGeneration not compared",
-            (" or view.observed_generation != view.metadata_generation:", ":"),
+            (" and self.observed_generation == self.metadata_generation", ""),
         ),
         (
             "core/evidence/continuity.py",

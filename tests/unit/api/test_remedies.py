@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from staticgroup.api import remedies
+from staticgroup.api.workloads import STRIMZI_POD_SET
 
 PRODUCT = Path(remedies.__file__).parents[1]
 REMEDIES = (
@@ -43,6 +44,7 @@ def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:
         remedies.give_id("shop", "web-1"),
         remedies.give_ids("shop", "web"),
         remedies.bring_agent("shop", "web"),
+        remedies.bring_agent("shop", "connect-connect", STRIMZI_POD_SET),
         remedies.confirm_end("shop"),
         remedies.INSTALL_CRDS,
         remedies.LIST_GAPS,
@@ -53,6 +55,7 @@ def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:
         "kubectl -n shop delete pod web-1",
         "kubectl -n shop rollout restart statefulset/web",
         "kubectl -n shop rollout restart statefulset/web",
+        "kubectl -n shop annotate strimzipodsets connect-connect strimzi.io/manual-rolling-update=true",
         "staticgroup -n shop confirm --list",
         "kubectl apply -f crds/",
         "staticgroup confirm-gap --list",

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import AioKubeGateway, PodRead
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
@@ -45,9 +46,9 @@ async def test_absent_pod_is_read_with_the_moment_of_its_absence(server: FakeApi
 
 
 async def test_absent_workload_is_none_and_a_refused_read_is_a_problem(server: FakeApiServer, gateway: AioKubeGateway) -> None:
-    assert await gateway.read_workload("shop", "web") is None
+    assert await gateway.read_workload("shop", WorkloadRef(name="web")) is None
     server.denied.add(("get", "statefulsets.apps"))
-    problem = await gateway.read_workload("shop", "web")
+    problem = await gateway.read_workload("shop", WorkloadRef(name="web"))
     assert kind_of(problem) is KubeProblemKind.FORBIDDEN
     assert isinstance(problem, KubeProblem)
     assert "get statefulsets.apps in namespace shop" in problem.message
@@ -56,7 +57,7 @@ async def test_absent_workload_is_none_and_a_refused_read_is_a_problem(server: F
 async def test_unavailable_server_is_never_an_absent_object(server: FakeApiServer, gateway: AioKubeGateway) -> None:
     for status in (429, 500, 503):
         server.failing_status = status
-        assert kind_of(await gateway.read_workload("shop", "web")) is KubeProblemKind.UNAVAILABLE
+        assert kind_of(await gateway.read_workload("shop", WorkloadRef(name="web"))) is KubeProblemKind.UNAVAILABLE
         assert kind_of(await gateway.read_pod("shop", "web-0")) is KubeProblemKind.UNAVAILABLE
 
 

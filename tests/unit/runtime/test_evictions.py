@@ -74,7 +74,7 @@ class Evictions(RuleBasedStateMachine):
     @rule(ordinal=st.integers(0, ORDINALS - 1))
     def pod_starts(self, ordinal: int) -> None:
         workload = self.world.kube.workloads["shop", "web"]
-        if ("shop", f"web-{ordinal}") in self.world.kube.pods or ordinal not in workload.ordinals:
+        if ("shop", f"web-{ordinal}") in self.world.kube.pods or not workload.wants(ordinal):
             return
         self.born += 1
         process = Process(f"uid-{self.born}", ordinal)

@@ -20,6 +20,7 @@ from simulator.world.teams import GROUP, static_group
 from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scope, resolve_template
 from staticgroup.api.injection import env_suffixes, identity_of, suffix_in_force
 from staticgroup.api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from staticgroup.api.workloads import WORKLOAD_KINDS
 
 WORLDS = 3000
 
@@ -48,6 +49,11 @@ UNDRAWN = {".protocol": {"Streams"}, ".connectionRef.kind": {"ClusterKafkaConnec
 through it, and held by unit tests and mutants."""
 
 
+UNDRAWN_WORKLOADS = {"StrimziPodSet"}
+"""The simulation has one controller of workloads, that of StatefulSets. What is known of another kind is held by unit tests and mutants, its
+rounds by tests/unit/runtime/test_pod_sets.py, and the whole of it on a real API server."""
+
+
 def value_at(spec: dict[str, Any], path: str) -> Any:
     found: Any = spec
     for part in path.split(".")[1:]:
@@ -71,6 +77,11 @@ def specs(drawn: list[Drawn]) -> list[dict[str, Any]]:
 def test_every_value_of_the_resource_is_drawn(path: str, specs: list[dict[str, Any]]) -> None:
     """A value that a new version adds must get a weight, or the operator is never seen under it."""
     assert {value_at(spec, path) for spec in specs} == CHOICES[path] - UNDRAWN.get(path, set())
+
+
+def test_every_kind_of_workload_is_drawn(specs: list[dict[str, Any]]) -> None:
+    known = {kind.kind for kind in WORKLOAD_KINDS}
+    assert {value_at(spec, ".workloadRef.kind") for spec in specs} == known - UNDRAWN_WORKLOADS
 
 
 def test_role_streams_is_drawn_with_what_it_implies_said_and_left_out(specs: list[dict[str, Any]]) -> None:

@@ -51,7 +51,7 @@ class CrashRelease(StrEnum):
 
 
 class WorkloadRef(ApiModel):
-    """Point at the StatefulSet whose pods are the members."""
+    """Point at the workload whose pods are the members."""
 
     model_config = ruled(
         rule(
@@ -61,27 +61,39 @@ class WorkloadRef(ApiModel):
             field_path=".kind",
         ),
         rule(
-            "self.kind in ['StatefulSet', 'Deployment', 'ReplicaSet']",
-            "spec.workloadRef.kind must be StatefulSet: only its pods keep their name and ordinal over a restart",
+            "self.kind in ['StatefulSet', 'StrimziPodSet', 'Deployment', 'ReplicaSet']",
+            "spec.workloadRef.kind must be StatefulSet or StrimziPodSet: only their pods keep their name and ordinal over a restart",
             field_path=".kind",
         ),
         rule(
-            "self.apiVersion == 'apps/v1'",
+            "self.kind == 'StrimziPodSet' || self.apiVersion == 'apps/v1'",
             "spec.workloadRef.apiVersion must be apps/v1, the version that serves StatefulSet",
+            field_path=".apiVersion",
+        ),
+        rule(
+            "self.kind != 'StrimziPodSet' || self.apiVersion in ['core.strimzi.io/v1', 'core.strimzi.io/v1beta2']",
+            "spec.workloadRef.apiVersion must be core.strimzi.io/v1 or core.strimzi.io/v1beta2, which serve StrimziPodSet",
             field_path=".apiVersion",
         ),
     )
 
     api_version: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
-        "apps/v1", description="API version of the workload. Default apps/v1, the only one supported."
+        "apps/v1", description="API version of the workload. Default apps/v1; of a StrimziPodSet core.strimzi.io/v1 or "
+        "core.strimzi.io/v1beta2, whichever the API server serves."
     )
     kind: Annotated[str, StringConstraints(min_length=1, max_length=63)] = Field(
         "StatefulSet",
-        description="Kind of the workload. Default StatefulSet, the only one supported: static membership needs pods "
-        "whose name and ordinal outlive a restart.",
+        description="Kind of the workload: StatefulSet, or StrimziPodSet for the workers of Strimzi's KafkaConnect (chart value "
+        "workloads.strimzi). Default StatefulSet. Static membership needs pods whose name and ordinal outlive a restart. Immutable.",
+        json_schema_extra=rules(
+            immutable(
+                "spec.workloadRef.kind",
+                "delete this StaticGroup and create one for the other workload; its ids stay in the group until removed",
+            )
+        ),
     )
     name: DnsSubdomain = Field(
-        description="Name of the StatefulSet, in the namespace of this StaticGroup. Immutable.",
+        description="Name of the workload, in the namespace of this StaticGroup. Immutable.",
         json_schema_extra=rules(
             immutable(
                 "spec.workloadRef.name",

@@ -157,9 +157,9 @@ def settled_workload(view: WorkloadView | None) -> SettledWorkload | None:
     Returns
     -------
     None while the controller has not observed the generation, or the object is being deleted: then pods outside of its
-    range may still be made, or those inside taken away.
+    range may still be made, or those inside taken away. Never those of a kind whose status does not tell that.
     """
-    if view is None or view.is_deleting or view.observed_generation != view.metadata_generation:
+    if view is None or not view.is_settled:
         return None
     return SettledWorkload(
         uid=view.uid, generation=view.metadata_generation, start=view.start, replicas=view.replicas

@@ -33,7 +33,7 @@ def way_to_agent(snapshot: Snapshot, plan: Plan) -> str:
     if injection is not None and injection.without_agent is not None:
         return remedies.SEE_WHAT_KEEPS_AGENT_OUT
     if injection is not None and injection.brings_agent and snapshot.workload is not None:
-        return remedies.bring_agent(snapshot.namespace, snapshot.workload.name)
+        return remedies.bring_agent(snapshot.namespace, snapshot.workload.name, snapshot.workload.kind)
     return remedies.run_agent()
 
 

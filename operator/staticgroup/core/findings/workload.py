@@ -9,6 +9,7 @@ from ...api.injection import follows_annotation, identity_of
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
+from ...api.workloads import STATEFUL_SET, WorkloadKind, kind_named
 from ..evidence.chain import IncarnationState
 from ..ids.collisions import Collision
 from ..ids.naming import keep_ids_in_copies, ordinal_of_pod
@@ -22,21 +23,22 @@ from ..snapshot import Snapshot
 from . import Finding, connect, ended
 
 TOO_LARGE: Final = "Not looked at for a workload of this size: see WorkloadFound."
-UNREAD: Final = "Not known while the StatefulSet cannot be read: see WorkloadFound."
+UNREAD: Final = "Not known while the workload cannot be read: see WorkloadFound."
 _UNKNOWN, _TRUE = ConditionStatus.UNKNOWN, ConditionStatus.TRUE
 _BY: Final = {InjectedMethod.POLICY.value: " by the admission policy", InjectedMethod.WEBHOOK.value: " by the webhook"}
 
 
 def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
-    """Say whether the StatefulSet is there and can be served."""
-    kind, name = ConditionType.WORKLOAD_FOUND, f"StatefulSet {snapshot.namespace}/{spec.workload_ref.name}"
+    """Say whether the workload is there and can be served."""
+    what = kind_named(spec.workload_ref.kind)
+    kind, name = ConditionType.WORKLOAD_FOUND, f"{what.kind} {snapshot.namespace}/{spec.workload_ref.name}"
     if snapshot.workload_problem:
         return Finding(
             kind=kind,
             reason=Reason.WORKLOAD_UNREADABLE,
             status=_UNKNOWN,
             sentence=f"{name} cannot be read: {snapshot.workload_problem}. Nothing is decided until it is.",
-            remedy="If this lasts, grant get, list and watch on statefulsets in this namespace (chart value watchNamespaces).",
+            remedy=_way_to_read(what),
         )
     if snapshot.workload is None:
         remedy = "Create it or correct spec.workloadRef.name."
@@ -45,7 +47,7 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
         return Finding(
             kind=kind,
             reason=Reason.WORKLOAD_TOO_LARGE,
-            sentence=f"StatefulSet {plan.too_large}. Nothing is decided about it: departed members leave when their session expires.",
+            sentence=f"{what.kind} {plan.too_large}. Nothing is decided about it: departed members leave when their session expires.",
             remedy="Lower spec.replicas of the StatefulSet or spec.identity.membersPerPod, or divide the "
             f"{role_of(spec).plural} among several StatefulSets with a StaticGroup each.",
         )
@@ -54,6 +56,13 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
         left = "its pods are left" if snapshot.workload.is_orphaning else "its pods go with it"
         sentence = f"{name} is being deleted; {left}."
     return Finding(kind=kind, reason=Reason.WORKLOAD_EXISTS, status=_TRUE, sentence=sentence)
+
+
+def _way_to_read(kind: WorkloadKind) -> str:
+    """Say what makes a workload readable."""
+    if kind is STATEFUL_SET:
+        return "If this lasts, grant get, list and watch on statefulsets in this namespace (chart value watchNamespaces)."
+    return f"If this lasts, install {kind.provider}, and set chart value {kind.chart_value} to true, by which the operator may read it."
 
 
 def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
@@ -94,11 +103,12 @@ def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
     """Say how many pods carry the ids that were issued to them, where none that is wanted lacks one."""
     live = [(ordinal_of_pod(spec.workload_ref.name, p.pod_name), p) for p in snapshot.pods if p.state is IncarnationState.LIVE]
     if snapshot.workload is not None:
-        wanted = snapshot.workload.ordinals
+        wants = snapshot.workload.wants
         by = _BY.get(plan.injection.injected.method, "") if plan.injection is not None and plan.injection.injected is not None else ""
-        return f"All {sum(ordinal in wanted for ordinal, _ in live)} pods carry the id that was issued to them{by}"
+        carriers = sum(ordinal is not None and wants(ordinal) for ordinal, _ in live)
+        return f"All {carriers} pods carry the id that was issued to them{by}"
     carrying = sum(plan.naming is not None and plan.naming.gives(p) for _, p in live)
-    return f"No pod is wanted while there is no StatefulSet; {carrying} pods live on with the id that was issued to them"
+    return f"No pod is wanted while there is no {spec.workload_ref.kind}; {carrying} pods live on with the id that was issued to them"
 
 
 def collided(kind: ConditionType, found: Collision) -> Finding:
@@ -112,7 +122,7 @@ def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
     kind = ConditionType.INJECTED
     if injection.lacking_container:
         sentence = (
-            f"spec.identity names container {injection.lacking_container}, which the pods of StatefulSet "
+            f"spec.identity names container {injection.lacking_container}, which the pods of {spec.workload_ref.kind} "
             f"{spec.workload_ref.name} do not have, so its variables are written nowhere"
         )
         return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedies.name_container())
@@ -167,7 +177,7 @@ def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
     is_below = ordinal is not None and ordinal - workload.start < workload.partition
     if workload.update_strategy == "OnDelete" or is_below:
         return remedies.give_id(snapshot.namespace, pod_name)
-    return remedies.give_ids(snapshot.namespace, workload.name)
+    return remedies.give_ids(snapshot.namespace, workload.name, workload.kind)
 
 
 def _earlier_pods(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:

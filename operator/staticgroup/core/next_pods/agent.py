@@ -57,12 +57,12 @@ def hindrance(spec: StaticGroupSpec, workload: WorkloadView | None) -> AgentHind
         return None
     if workload.agent_names:
         field = workload.agent_names[0]
-        cause = f"{field} of StatefulSet {workload.name} has a {AGENT_NAME} of its own"
+        cause = f"{field} of {workload.kind.kind} {workload.name} has a {AGENT_NAME} of its own"
         return AgentHindrance(cause=cause, remedy="rename it, or set spec.identity.agent to Provided")
     container = _worker(spec, workload)
     if container is None:
         return None
-    where = f"container {container.name} of StatefulSet {workload.name}"
+    where = f"container {container.name} of {workload.kind.kind} {workload.name}"
     if container.has_agent_mount:
         return AgentHindrance(
             cause=f"{where} mounts something at or above {AGENT_MOUNT_PATH}", remedy="mount it elsewhere, or set spec.identity.agent to Provided"

@@ -6,8 +6,9 @@ a pod that cannot be read may carry an id that nobody else knows of.
 """
 
 from .nodes import node_view
+from .pod_sets import pod_set_view
 from .pods import pod_version
 from .shape import MalformedObject
 from .workloads import workload_view
 
-__all__ = ["MalformedObject", "node_view", "pod_version", "workload_view"]
+__all__ = ["MalformedObject", "node_view", "pod_set_view", "pod_version", "workload_view"]

@@ -19,7 +19,7 @@ class MalformedObject:
 
     Parameters
     ----------
-    kind: Pod, StatefulSet or Node.
+    kind: Pod, Node or the kind of a workload.
     field: path of the field that has the wrong shape.
     found: name of the JSON type found there; never the value, which may be a secret.
     """

@@ -1,9 +1,10 @@
-"""A StatefulSet as the decisions use it.
+"""A StatefulSet as the decisions use it, and what the pod template of any workload tells.
 
 Source: StatefulSet of the apps/v1 API.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from ...api.names import AGENT_JAR, AGENT_MOUNT_PATH, AGENT_NAME, JAVA_OPTIONS_VARIABLE
@@ -26,7 +27,7 @@ def _workload_view(raw: Json) -> WorkloadView:
     rolling = object_of(strategy, "rollingUpdate", "spec.updateStrategy")
     finalizers = metadata.get("finalizers")
     is_deleting = bool(text_of(metadata, "deletionTimestamp", "metadata"))
-    return WorkloadView(
+    view = WorkloadView(
         namespace=required_text_of(metadata, "namespace", "metadata"),
         name=required_text_of(metadata, "name", "metadata"),
         uid=required_text_of(metadata, "uid", "metadata"),
@@ -44,16 +45,28 @@ def _workload_view(raw: Json) -> WorkloadView:
         updated_replicas=whole_of(status, "updatedReplicas", "status"),
         is_deleting=is_deleting,
         is_orphaning=is_deleting and isinstance(finalizers, list) and "orphan" in finalizers,
-        termination_grace_s=whole_of(pod_spec, "terminationGracePeriodSeconds", "spec.template.spec", default=30),
-        containers=tuple(_budget(c) for c in objects_of(pod_spec, "containers", "spec.template.spec")),
-        init_container_count=len(objects_of(pod_spec, "initContainers", "spec.template.spec")),
+    )
+    return with_pod_spec(view, pod_spec, "spec.template.spec")
+
+
+def with_pod_spec(view: WorkloadView, pod_spec: Json, path: str) -> WorkloadView:
+    """Add what the spec of its pods tells.
+
+    Parameters
+    ----------
+    pod_spec: empty where no pod tells it. path: where that stands in the object.
+    """
+    return replace(
+        view,
+        termination_grace_s=whole_of(pod_spec, "terminationGracePeriodSeconds", path, default=30),
+        containers=tuple(_budget(c, f"{path}.containers[]") for c in objects_of(pod_spec, "containers", path)),
+        init_container_count=len(objects_of(pod_spec, "initContainers", path)),
         host_pid=bool(pod_spec.get("hostPID")),
-        agent_names=tuple(_agent_names(pod_spec)),
+        agent_names=tuple(_agent_names(pod_spec, path)),
     )
 
 
-def _budget(container: Json) -> ContainerBudget:
-    path = "spec.template.spec.containers[]"
+def _budget(container: Json, path: str) -> ContainerBudget:
     entries = objects_of(container, "env", path)
     named = [(text_of(e, "name", f"{path}.env[]"), e) for e in entries]
     return ContainerBudget(
@@ -90,10 +103,10 @@ def _java_options(container: Json, entries: list[Json], path: str) -> JavaOption
     return JavaOptions.WITH_AGENT if AGENT_JAR in text_of(mine[0], "value", f"{path}.env[]") else JavaOptions.TEXT
 
 
-def _agent_names(pod_spec: Json) -> Iterator[str]:
+def _agent_names(pod_spec: Json, path: str) -> Iterator[str]:
     for kind in ("volumes", "initContainers", "containers"):
-        if any(each.get("name") == AGENT_NAME for each in objects_of(pod_spec, kind, "spec.template.spec")):
-            yield f"spec.template.spec.{kind}"
+        if any(each.get("name") == AGENT_NAME for each in objects_of(pod_spec, kind, path)):
+            yield f"{path}.{kind}"
 
 
 def _startup_budget_s(container: Json, path: str) -> int | None:

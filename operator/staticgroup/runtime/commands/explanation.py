@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...api import remedies
+from ...api.ordinals import Ordinals
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...core.evidence.chain import Incarnation
 from ...core.findings import ended
@@ -41,10 +42,12 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
     w = snapshot.workload
     if w is None:
         why = "cannot be read" if snapshot.workload_problem else "does not exist"
-        yield f"Workload: StatefulSet {spec.workload_ref.name} {why}."
+        yield f"Workload: {spec.workload_ref.kind} {spec.workload_ref.name} {why}."
     else:
         wanted = f"ordinals {w.start} to {w.start + w.replicas - 1}" if w.replicas else "no pods"
-        yield f"Workload: StatefulSet {w.name} wants {wanted}; {w.ready_replicas} ready{', rolling' if w.is_rolling else ''}."
+        if w.listed:
+            wanted = f"ordinals {Ordinals.of(*w.reach).words}"
+        yield f"Workload: {w.kind.kind} {w.name} wants {wanted}; {w.ready_replicas} ready{', rolling' if w.is_rolling else ''}."
     injected = decided.history.injected
     if injected is None:
         yield "Identity: no id has been issued yet; ids are issued once the pod watch is complete."

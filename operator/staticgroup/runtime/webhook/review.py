@@ -14,17 +14,19 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from ...api import names
 from ...api.rendering import AgentImage, is_meant, json_patch, rendered
 from ...api.resources.durable import InjectedMethod
+from ...api.workloads import WORKLOAD_KINDS
 from ...kube.problem import KubeProblem
 
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 Read = Callable[[str], Awaitable[list[Json] | KubeProblem]]
+
+_KINDS: Final = frozenset(known.kind for known in WORKLOAD_KINDS)
 
 
 class Outcome(StrEnum):
@@ -70,7 +72,7 @@ class Reviewer:
     async def _patch(self, request: Json) -> tuple[list[Json], Outcome]:
         pod = request.get("object")
         is_new = request.get("operation") == "CREATE" and request.get("resource", {}).get("resource") == "pods"
-        if not is_new or request.get("subResource") or not isinstance(pod, dict) or not _is_of_a_stateful_set(pod):
+        if not is_new or request.get("subResource") or not isinstance(pod, dict) or not _is_of_a_workload(pod):
             return [], Outcome.NOTHING_MEANT
         namespace = request["namespace"]
         # A pod that is being created has a namespace only where its creator wrote one.
@@ -89,11 +91,10 @@ class Reviewer:
         return json_patch(pod, given), Outcome.INJECTED if given is not pod else Outcome.NOTHING_MEANT
 
 
-def _is_of_a_stateful_set(pod: Json) -> bool:
+def _is_of_a_workload(pod: Json) -> bool:
     """Tell whether a pod can be meant at all, before anything is read for it."""
-    metadata = pod.get("metadata") or {}
-    owners = metadata.get("ownerReferences") or ()
-    return names.POD_INDEX_LABEL in (metadata.get("labels") or {}) and any(o.get("kind") == "StatefulSet" for o in owners)
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    return any(o.get("controller") and o.get("kind") in _KINDS for o in owners)
 
 
 def _review(review: Json, uid: str, patch: list[Json]) -> Json:

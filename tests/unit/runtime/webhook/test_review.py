@@ -75,6 +75,12 @@ def patched(obj: Json, patch: list[Json]) -> Json:
     return result
 
 
+def names_in(patch: list[Json]) -> list[str]:
+    """Return the ids that a patch annotates a pod with."""
+    (annotations,) = [operation["value"] for operation in patch if operation["path"] == "/metadata/annotations"]
+    return [value for key, value in annotations.items() if "instance-id" in key]
+
+
 async def test_a_meant_pod_gets_what_the_renderer_gives() -> None:
     patch, outcome = await ask(review(pod()), [group()])
     assert outcome is Outcome.INJECTED
@@ -95,6 +101,23 @@ async def test_every_static_group_of_the_workload_gives_its_own() -> None:
     assert {"KAFKA_GROUP_INSTANCE_ID", "AUDIT_ID"} <= set(names_of)
 
 
+async def test_a_pod_of_a_strimzi_pod_set_gets_its_own_by_its_name_alone() -> None:
+    """Strimzi labels its pods with no ordinal, and an upgrade of it writes another version into the owner (Labels, WorkloadUtils)."""
+    owner = {"apiVersion": "core.strimzi.io/v1beta2", "kind": "StrimziPodSet", "name": "db", "uid": "u", "controller": True}
+    ref = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "db"}
+    worker = pod(labels={"strimzi.io/controller": "strimzipodset"}, ownerReferences=[owner])
+    patch, outcome = await ask(review(worker), [group("for-a-stateful-set"), group(spec={"workloadRef": ref})])
+    assert outcome is Outcome.INJECTED
+    assert patched(worker, patch) == rendered(worker, injected(), AGENT)
+    assert names_in(patch) == ["db-2.3fa9c1d2"]
+
+
+async def test_a_static_group_of_a_kind_that_this_release_does_not_know_takes_no_id_from_others() -> None:
+    patch, outcome = await ask(review(pod()), [group("a", spec={"workloadRef": {"kind": "Later", "name": "db"}}), group("b")])
+    assert outcome is Outcome.INJECTED
+    assert names_in(patch) == ["db-2.3fa9c1d2"]
+
+
 NOT_MEANT: dict[str, tuple[Json, list[Json]]] = {
     "no StaticGroup": (review(pod()), []),
     "another workload": (review(pod()), [group(workload="other")]),
@@ -104,6 +127,10 @@ NOT_MEANT: dict[str, tuple[Json, list[Json]]] = {
     "observed": (review(pod()), [group(spec={"mode": "Observe"})]),
     "suspended": (review(pod()), [group(spec={"suspend": True})]),
     "no index label": (review(pod(labels={})), [group()]),
+    "a pod set's, without a number": (
+        review(pod(name="db-x", ownerReferences=[{"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "db", "controller": True}])),
+        [group(spec={"workloadRef": {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "db"}})],
+    ),
     "no labels": (review(pod(labels=None)), [group()]),
     "no owner": (review(pod(ownerReferences=None)), [group()]),
     "update": (review(pod(), operation="UPDATE"), [group()]),

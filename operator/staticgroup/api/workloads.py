@@ -1,0 +1,60 @@
+"""Name the kinds of workload that a StaticGroup may point at, and what is known of each.
+
+The one idea: what differs between kinds and no object says (who serves it, what its status means, how its pods are rolled)
+stands here once; everything else is read of an object into one `core.workload.WorkloadView`.
+Sources: StatefulSet of apps/v1; Strimzi's StrimziPodSetSpec, StrimziPodSetStatus, StrimziPodSetController and Labels.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadKind:
+    """Know one kind of workload.
+
+    Parameters
+    ----------
+    group, versions, plural: Where it is served; every version named here has the fields that are read.
+    settles: Its controller says by `observedGeneration` that it has made and taken away what a generation asks for. Without that a
+        gap of the pod watch is never bridged by what the object wanted before and after it.
+    indexes_pods: Its controller labels each pod with its ordinal (KEP-4017); else the pod's name alone tells it.
+    provider: What to install where it is not served.
+    chart_value: Which chart value lets the operator read it and gives its pods ids.
+    """
+
+    kind: str
+    group: str
+    versions: tuple[str, ...]
+    plural: str
+    settles: bool
+    indexes_pods: bool
+    provider: str
+    chart_value: str
+
+    @property
+    def api_versions(self) -> tuple[str, ...]:
+        """The values that `spec.workloadRef.apiVersion` may have."""
+        return tuple(f"{self.group}/{version}" for version in self.versions)
+
+
+STATEFUL_SET: Final = WorkloadKind(
+    kind="StatefulSet", group="apps", versions=("v1",), plural="statefulsets", settles=True, indexes_pods=True,
+    provider="Kubernetes", chart_value="watchNamespaces",
+)  # fmt: skip
+# StrimziPodSetController.reconcile writes observedGeneration in a `finally`: after a reconciliation that failed, too.
+STRIMZI_POD_SET: Final = WorkloadKind(
+    kind="StrimziPodSet", group="core.strimzi.io", versions=("v1", "v1beta2"), plural="strimzipodsets", settles=False,
+    indexes_pods=False, provider="Strimzi's cluster operator with its CustomResourceDefinitions", chart_value="workloads.strimzi",
+)  # fmt: skip
+WORKLOAD_KINDS: Final = (STATEFUL_SET, STRIMZI_POD_SET)
+
+
+def kind_named(kind: str) -> WorkloadKind:
+    """Return the kind of a name.
+
+    Raises
+    ------
+    KeyError: When no workload of that kind can be referred to, which the API server refuses before.
+    """
+    return {known.kind: known for known in WORKLOAD_KINDS}[kind]

@@ -1,0 +1,53 @@
+"""What is known of a kind of workload, and that what is not known of it removes nobody."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+
+_READ = ("tests/unit/kube/test_pod_sets.py",)
+_ROUNDS = ("tests/unit/runtime/test_pod_sets.py",)
+
+WORKLOADS = tuple(
+    mutant(name, path, tests, *changes)
+    for path, tests, name, *changes in (
+        (
+            "api/workloads.py",
+            _ROUNDS,
+            "generation rule for a kind whose status does not tell it",
+            ("settles=False", "settles=True"),
+        ),
+        (
+            "core/workload.py",
+            _ROUNDS,
+            "list of pods read as a range",
+            (
+                "        if self.listed is None:\n            return (range(",
+                "        if self.listed is None or self.listed:\n            return (range(",
+            ),
+        ),
+        (
+            "kube/gateway.py",
+            _READ,
+            "kind that is not served read as one without the object",
+            ("        if resource.plural in plurals:\n", "        if plurals or True:\n"),
+        ),
+        (
+            "kube/translate/pod_sets.py",
+            _READ,
+            "list that is not there read as an empty one",
+            ('    if not isinstance(spec.get("pods"), list):\n        raise WrongShapeError("spec.pods", spec.get("pods"))\n', ""),
+        ),
+        (
+            "kube/translate/pod_sets.py",
+            _READ,
+            "listed pods of one name taken for one",
+            ("    if len(listed) < len(pods):\n        raise WrongShapeError(\"spec.pods[].metadata.name\", pods)\n", ""),
+        ),
+        (
+            "runtime/observer.py",
+            _ROUNDS,
+            "StatefulSet of the same name taken for the workload",
+            ("self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None", "self.stores.workloads.get((namespace, ref.name))"),
+        ),
+    )
+)

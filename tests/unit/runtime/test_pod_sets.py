@@ -1,0 +1,146 @@
+"""Rounds of a StaticGroup whose pods a StrimziPodSet lists: what is not listed any more is departed, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from staticgroup.api.resources.staticgroup import WorkloadRef
+from staticgroup.api.workloads import STRIMZI_POD_SET
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import History
+from staticgroup.kube.problem import KubeProblem, KubeProblemKind
+from staticgroup.runtime.commands.explanation import explained
+from unit.core.builders import workload
+
+from .operator_world import KEY, OperatorWorld, guards
+from .stories import blind, empty_seat, gap, left
+
+REF = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "web"}
+UNSERVED = KubeProblem(
+    kind=KubeProblemKind.NOT_FOUND, verb="get", resource="strimzipodsets.core.strimzi.io", namespace="shop", status=404,
+    message="the API server serves no StrimziPodSet in core.strimzi.io/v1; install Strimzi's cluster operator",
+)  # fmt: skip
+
+
+class PodSetWorld(OperatorWorld):
+    """The world of an OperatorWorld, where the pods are those of a StrimziPodSet, which no watch shows."""
+
+    def __init__(self, **spec: Any) -> None:
+        super().__init__(workloadRef=REF, **spec)
+
+    def scale(self, replicas: int, *, in_store: bool = True) -> None:
+        """List the first pods, whatever the store is told: no watch of StrimziPodSets is held."""
+        self.list_pods(*range(replicas))
+
+    def list_pods(self, *ordinals: int, **changes: Any) -> None:
+        """Write another list of pods; the controller has taken it in."""
+        generation = getattr(self, "generation", 2) + 1
+        self.generation = generation
+        view = workload(len(ordinals), metadata_generation=generation, observed_generation=generation, current_revision="", update_revision="")
+        view = replace(view, kind=STRIMZI_POD_SET, listed=ordinals, start=min(ordinals, default=0), **changes)
+        self.kube.workloads["shop", "web"] = view
+
+
+async def test_the_member_of_a_pod_that_is_not_listed_any_more_leaves_and_nobody_else() -> None:
+    """A hole in the list: of a replica count, the last pod would be the departed one."""
+    world = await PodSetWorld().started(4)
+    world.list_pods(0, 1, 3)
+    world.end(2)
+    await world.settled(4)
+    assert left(world) == [world.id_of(2)]
+    assert world.id_of(3) in world.kafka.members
+    (reason,) = {entry.reason for entry, _ in world.kafka.leaves}
+    assert reason.endswith("pod web-2 is not listed any more, ordinal 2 ended")
+
+
+async def test_a_pod_that_is_not_listed_and_lives_is_never_removed() -> None:
+    world = await PodSetWorld().started(3)
+    world.list_pods(0, 2)
+    await world.settled(4)
+    assert left(world) == []
+    assert guards(world) == ["PodStillRunning"]
+
+
+async def test_a_listed_pod_that_ended_is_away_and_not_departed() -> None:
+    world = await PodSetWorld().started(3)
+    world.end(2)
+    await world.settled(6, step_s=30)
+    assert left(world) == []
+
+
+@pytest.mark.parametrize("listed", [(), (0, 1, 2)])
+async def test_a_kind_that_is_not_served_any_more_removes_nobody_and_says_what_to_install(listed: tuple[int, ...]) -> None:
+    """An API server without the CustomResourceDefinition answers as one without the object."""
+    world = await PodSetWorld().started(3)
+    world.list_pods(*listed)
+    world.end(2)
+    world.kube.problems["read_workload"] = UNSERVED
+    await world.settled(4)
+    assert left(world) == []
+    status, reason, message = world.condition("WorkloadFound")
+    assert (status, reason) == ("Unknown", "WorkloadUnreadable")
+    assert "StrimziPodSet shop/web cannot be read: the API server serves no StrimziPodSet" in message
+    assert "install Strimzi's cluster operator" in message
+    assert "chart value workloads.strimzi" in message
+    spec, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
+    assert "StrimziPodSet web cannot be read." in explained(spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s)
+
+
+async def test_a_stateful_set_of_the_same_name_says_nothing_about_it() -> None:
+    world = await PodSetWorld().started(3)
+    world.stores.put_workload(workload(0, name="web"))
+    await world.settled(3)
+    assert left(world) == []
+    assert world.condition("WorkloadFound")[2] == "StrimziPodSet shop/web exists and wants 3 pods."
+    del world.kube.workloads["shop", "web"]
+    await world.round()
+    assert world.condition("WorkloadFound")[2].startswith("StrimziPodSet shop/web does not exist.")
+
+
+async def test_a_seat_that_no_list_wants_is_blind_after_a_gap() -> None:
+    """The generation rule, which keeps it clear for a StatefulSet (test_gaps), leans on what Strimzi's status does not say."""
+    world = await PodSetWorld().started()
+    await empty_seat(world)
+    gap(world)
+    world.kafka.problems.clear()
+    await world.settled(4)
+    assert left(world) == []
+    assert "2" in blind(world)
+    assert guards(world) == ["WatchGap"]
+
+
+async def test_what_is_wanted_is_said_as_it_is_listed() -> None:
+    world = await PodSetWorld().started(4)
+    world.list_pods(0, 1, 3)
+    spec, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
+    text = explained(spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s)
+    assert "Workload: StrimziPodSet web wants ordinals 0-1, 3; 3 ready." in text
+
+
+async def test_pods_without_an_id_are_rolled_as_strimzi_does() -> None:
+    world = PodSetWorld()
+    world.scale(1)
+    await world.round()
+    world.start(0, instance_ids=frozenset())
+    await world.settled(2)
+    message = world.condition("Injected")[2]
+    assert "kubectl -n shop annotate strimzipodsets web strimzi.io/manual-rolling-update=true" in message
+
+
+async def test_more_pods_than_a_static_group_serves_are_refused_as_a_whole() -> None:
+    world = await PodSetWorld().started(2)
+    world.list_pods(*range(0, 60_000, 2))
+    await world.settled(2)
+    assert world.condition("WorkloadFound")[1] == "WorkloadTooLarge"
+    assert left(world) == []
+
+
+def test_a_workload_of_two_kinds_is_stored_under_two_names() -> None:
+    world = PodSetWorld()
+    world.stores.put_workload(workload(1))
+    world.stores.put_workload(replace(workload(2), kind=STRIMZI_POD_SET, listed=(0, 1)))
+    assert len(world.stores.workloads) == 2
+    assert WorkloadRef.model_validate(REF).kind == STRIMZI_POD_SET.kind
