@@ -42,10 +42,11 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """The webhook's two pods, serving one namespace."""
+    """The webhook's two pods, serving one namespace; `objects` as the chart has them."""
 
     lab: Lab
     system: str
+    objects: tuple[Json, ...]
 
     def shown(self) -> bytes:
         """The certificate that is stored now."""
@@ -86,14 +87,13 @@ def webhook(kubectl: Kubectl, crds: str) -> Iterator[Installed]:
     repository, _, tag = os.environ["OPERATOR_IMAGE"].rpartition(":")
     values = f"image.repository={repository},image.tag={tag},image.pullPolicy=Never,watchNamespaces={{{served}}}"
     chosen = ("injection.policy.enabled=false,injection.webhook.enabled=true,crds.install=false", values)
-    objects = list(webhook_objects(render("default", "--namespace", system, *(o for v in chosen for o in ("--set", v)))))
+    objects = tuple(webhook_objects(render("default", "--namespace", system, *(o for v in chosen for o in ("--set", v)))))
     for each in objects:
-        if each["kind"] == "Secret":
-            each["data"] = aged(f"{SECRET}-{n}.{system}.svc" for n in range(2))
-        kubectl.apply(each)
+        data = {"data": aged(f"{SECRET}-{n}.{system}.svc" for n in range(2))} if each["kind"] == "Secret" else {}
+        kubectl.apply(each | data)
     for replica in range(2):
         kubectl.must("rollout", "status", f"deployment/{SECRET}-{replica}", "-n", system, "--timeout=50s")
-    yield Installed(lab=Lab(kubectl=kubectl, namespace=served), system=system)
+    yield Installed(lab=Lab(kubectl=kubectl, namespace=served), system=system, objects=objects)
     for kind in ("MutatingWebhookConfiguration", "ClusterRole", "ClusterRoleBinding"):
         for each in objects:
             if each["kind"] == kind:
@@ -129,6 +129,21 @@ def test_the_webhook_and_the_renderer_say_the_same_of_generated_pods(webhook: In
     by_webhook, by_renderer = admitted(lab.kubectl, pods), admitted(lab.kubectl, moved)
     assert by_webhook == by_renderer
     assert (SCOPE in json.dumps(by_webhook)) is (workload not in ("no-method", "observed", "suspended"))
+
+
+def test_a_tool_that_applies_the_chart_again_leaves_what_the_webhook_wrote(webhook: Installed) -> None:
+    """KEP-555: what a manager does not state stays with whoever owns it; here the bundle of each entry, and the certificate."""
+    kubectl = webhook.lab.kubectl
+    for each in webhook.objects:
+        if each["kind"] not in ("MutatingWebhookConfiguration", "Secret"):
+            continue
+        where = (each["kind"], each["metadata"]["name"], "-n", webhook.system, "-o", "json")
+        before = json.loads(kubectl.must("get", *where))
+        command = ("apply", "--server-side", "--field-manager=argocd-controller", "-f", "-")
+        kubectl.must(*command, stdin=json.dumps(each))
+        after = json.loads(kubectl.must("get", *where))
+        assert (after.get("webhooks"), after.get("data")) == (before.get("webhooks"), before.get("data"))
+        assert all(entry["clientConfig"]["caBundle"] for entry in after.get("webhooks", ()))
 
 
 def test_no_pod_loses_its_id_while_a_replica_is_killed_and_certificates_rotate(webhook: Installed) -> None:
