@@ -148,8 +148,9 @@ def test_the_api_server_of_kubernetes_1_29_gives_every_pod_its_id(old: OldApiSer
             replica = int(body["metadata"]["name"][-1])
             body["spec"] = {"type": "ExternalName", "externalName": "127.0.0.1", "ports": [{"port": ports[replica]}]}
         if body["kind"] == "MutatingWebhookConfiguration":
-            for replica, entry in enumerate(body["webhooks"]):
-                entry["clientConfig"]["service"]["port"] = ports[replica]
+            for entry in body["webhooks"]:
+                service = entry["clientConfig"]["service"]
+                service["port"] = ports[int(service["name"][-1])]
         kube("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(body))
     prepared(kube)
     with ExitStack() as stack:
