@@ -155,3 +155,17 @@ def test_a_certificate_of_cert_manager_holds_for_both_services() -> None:
     named = webhook(*OLDER, *BY_CERT_MANAGER, *values("injection.webhook.certManager.issuerRef.name=internal", "injection.webhook.certManager.issuerRef.kind=ClusterIssuer"))
     assert the(named, "Certificate")["spec"]["issuerRef"] == {"kind": "ClusterIssuer", "name": "internal"}
     assert not of_kind(named, "Issuer")
+
+
+@pytest.mark.parametrize("by", ["serviceMonitor", "podMonitor"])
+def test_its_pods_are_scraped_where_the_operators_are(by: str) -> None:
+    chosen = values(f"metrics.{by}.enabled=true", f"metrics.{by}.interval=7s", f"metrics.{by}.labels.release=prometheus")
+    manifests = webhook(*OLDER, *chosen)
+    monitor = the(manifests, "PodMonitor")
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert (endpoint["interval"], monitor["metadata"]["labels"]["release"]) == ("7s", "prometheus")
+    for each in of_kind(manifests, "Deployment"):
+        template = each["spec"]["template"]
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        assert endpoint["port"] in {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+    assert of_kind(webhook(*chosen), "PodMonitor") == []
