@@ -383,7 +383,7 @@ def test_every_module_of_the_models_belongs_to_a_line_of_the_design(package: str
 # Contributing
 
 RECIPES = (
-    "A certificate", "A guard", "A preset", "A role", "A protocol", "A fault", "A conformance row", "A Spark table",
+    "A certificate", "A guard", "A preset", "A role", "A protocol", "A kind of workload", "A fault", "A conformance row", "A Spark table",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ INJECTORS = tuple(
     mutant(name, "api/rendering.py", _RENDERING, change)
     for name, change in (
         ("pod of another owner given an id", ("    return is_owned and is_managed and", "    return is_managed and")),
-        ("pod of a StatefulSet that only owns it beside others given an id", ('        and o.get("controller")\n', "")),
+        ("pod of a StatefulSet that only owns it beside others given an id", (' if o.get("controller")), {})', "), {})")),
         ("id injected in mode Observe", ('spec.get("mode", "Manage") == "Manage" and not', "not")),
         ("id injected while suspended", (' == "Manage" and not spec.get("suspend")\n', ' == "Manage"\n')),
         (
@@ -19,7 +19,7 @@ INJECTORS = tuple(
         ),
         (
             "pod without an ordinal given an id",
-            ('    if names.POD_INDEX_LABEL not in (metadata.get("labels") or {}):\n', "    if False:\n"),
+            ("        and _ordinal(metadata) is not None\n", ""),
         ),
         (
             "pod whose name is still to be generated given an id",
