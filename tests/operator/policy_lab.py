@@ -111,7 +111,7 @@ class Lab:
             "metadata": {
                 "name": f"{workload}-{ordinal}",
                 "namespace": self.namespace,
-                "labels": {names.POD_INDEX_LABEL: str(ordinal)} if kind.indexes_pods else {"strimzi.io/name": workload},
+                "labels": {names.POD_INDEX_LABEL: str(ordinal)} if kind.indexes_pods else {"strimzi.io/controller": "strimzipodset"},
                 "ownerReferences": [owner],
             }
             | metadata,
