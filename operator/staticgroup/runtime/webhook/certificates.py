@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -72,11 +72,12 @@ def parsed(entries: Mapping[str, bytes]) -> Material | None:
         key = serialization.load_pem_private_key(entries[KEY], None)
         authorities = tuple(x509.load_pem_x509_certificates(entries[AUTHORITIES]))
         certificate = x509.load_pem_x509_certificate(entries[CERTIFICATE])
-    except (KeyError, ValueError, TypeError):
+        certified = authorities[0].public_key(), certificate.public_key()
+    except (KeyError, ValueError, TypeError, UnsupportedAlgorithm):
         return None
     if not isinstance(authority_key, ec.EllipticCurvePrivateKey) or not isinstance(key, ec.EllipticCurvePrivateKey):
         return None
-    if authorities[0].public_key() != authority_key.public_key() or certificate.public_key() != key.public_key():
+    if certified != (authority_key.public_key(), key.public_key()):
         return None
     return Material(authorities=authorities, authority_key=authority_key, shown=Pair(certificate=certificate, key=key))
 
@@ -95,7 +96,7 @@ def due(known: Material | None, names: Sequence[str], *, now_s: float, trusted_f
     -------
     None while nothing is to be changed.
     """
-    if known is None or _left(known.authorities[0], now_s) <= 0:
+    if known is None or (_left(known.authorities[0], now_s) <= 0 and _left(known.shown.certificate, now_s) <= 0):
         authority = _authority(now_s)
         shown = _signed(authority, names, now_s)
         return Material(authorities=(authority.certificate,), authority_key=authority.key, shown=shown)
@@ -131,15 +132,20 @@ def is_trusted(certificate: bytes, bundle: bytes) -> bool:
 def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
 
 def _left(certificate: x509.Certificate, now_s: float) -> float:
-    """Return the share of a certificate's life that is left; not above 0 when it is over."""
+    """Return the share of a certificate's life that is left; not above 0 when it is over, or is still to begin (RFC 5280, 6.1.3).
+
+    Notes
+    -----
+    One of a clock that ran ahead is refused by API servers for as long as that, and looks like one that never needs a renewal.
+    """
     begin, end = certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
-    return (end - now_s) / (end - begin)
+    return (end - now_s) / (end - begin) if begin <= now_s else 0.0
 
 
 def _names(certificate: x509.Certificate) -> list[str]:

@@ -84,11 +84,18 @@ class Reviewer:
                 extra={"pod": f"{namespace}/{pod['metadata']['name']}", "problem": groups.message},
             )
             return [], Outcome.UNREADABLE
-        given = pod
+        given, has_failed = pod, False
         for group in sorted(groups, key=lambda g: g["metadata"]["name"]):
-            if is_meant(pod, group, InjectedMethod.WEBHOOK):
-                given = rendered(given, group["status"]["injected"], self.agent)
-        return json_patch(pod, given), Outcome.INJECTED if given is not pod else Outcome.NOTHING_MEANT
+            try:
+                if is_meant(pod, group, InjectedMethod.WEBHOOK):
+                    given = rendered(given, group["status"]["injected"], self.agent)
+            except Exception:  # as with the policy, a StaticGroup that fails takes no id from the others of its namespace
+                log.exception("a StaticGroup gives a pod nothing", extra={"static_group": f"{namespace}/{group['metadata']['name']}"})
+                has_failed = True
+        patch = json_patch(pod, given)
+        if has_failed:
+            return patch, Outcome.FAILED
+        return patch, Outcome.INJECTED if given is not pod else Outcome.NOTHING_MEANT
 
 
 def _is_of_a_workload(pod: Json) -> bool:

@@ -106,3 +106,29 @@ def test_names_that_change_are_signed_at_once() -> None:
 def test_another_clusters_bundle_is_not_trusted() -> None:
     assert not is_trusted(first().entries()[CERTIFICATE], first().bundle())
     assert not is_trusted(b"", b"")
+
+
+def test_what_a_clock_that_runs_ahead_made_is_made_anew() -> None:
+    """API servers refuse a certificate before its time (RFC 5280 6.1.3), and nobody would see why pods come without ids."""
+    ahead = due(None, NAMES, now_s=BEGIN_S + DAY_S, trusted_for_s=0)
+    made = due(ahead, NAMES, now_s=BEGIN_S, trusted_for_s=DAY_S)
+    assert made is not None
+    for each in (made.authorities[0], made.shown.certificate):
+        assert each.not_valid_before_utc.timestamp() <= BEGIN_S
+    assert due(made, NAMES, now_s=BEGIN_S, trusted_for_s=DAY_S) is None
+
+
+def test_a_certificate_of_a_clock_that_runs_ahead_is_signed_anew_by_the_same_authority() -> None:
+    made = first()
+    ahead = due(made, NAMES, now_s=BEGIN_S + 70 * DAY_S, trusted_for_s=DAY_S)
+    assert ahead is not None
+    again = due(ahead, NAMES, now_s=BEGIN_S, trusted_for_s=DAY_S)
+    assert again is not None
+    assert again.authorities == made.authorities
+    assert again.shown.certificate.not_valid_before_utc.timestamp() <= BEGIN_S
+
+
+def test_a_key_of_an_unknown_algorithm_is_nothing_usable() -> None:
+    """An algorithm identifier that no library knows (1.2.3.4, PKCS #8) is told by an error of its own."""
+    unknown = b"-----BEGIN PRIVATE KEY-----\nMA4CAQAwBQYDKgMEBAIFAA==\n-----END PRIVATE KEY-----\n"
+    assert parsed(first().entries() | {"ca.key": unknown}) is None

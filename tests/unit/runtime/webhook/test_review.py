@@ -178,3 +178,11 @@ async def test_a_review_without_a_uid_is_refused(asked: Json) -> None:
 
     with pytest.raises(ValueError, match="uid"):
         await Reviewer(read=read, agent=AGENT).answer(asked)
+
+
+async def test_a_static_group_that_cannot_be_rendered_takes_no_id_from_the_others() -> None:
+    """The admission policy asks each StaticGroup by itself, too: a parameter that fails is left out, the others count (KEP-3962)."""
+    broken = {key: value for key, value in injected().items() if key != "env"}
+    patch, outcome = await ask(review(pod()), [group("a", status=broken), group("b")])
+    assert outcome is Outcome.FAILED
+    assert names_in(patch) == ["db-2.3fa9c1d2"]
