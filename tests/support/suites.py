@@ -155,7 +155,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
     "simulate": (
         Suite(
             name="schedules",
-            command=(PYTHON, "-m", "simulator", "soak", "--schedules", by_length(short="150", long="500")),
+            command=(PYTHON, "-m", "simulator", "soak", "--schedules", by_length(short="100", long="500")),
             budget_s=130,
             spare=True,
         ),
