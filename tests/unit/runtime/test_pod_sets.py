@@ -15,7 +15,7 @@ from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.runtime.commands.explanation import explained
 from unit.core.builders import workload
 
-from .operator_world import KEY, OperatorWorld, guards
+from .operator_world import KEY, OperatorWorld, guards, static_group
 from .stories import blind, empty_seat, gap, left
 
 REF = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "web"}
@@ -98,6 +98,22 @@ async def test_a_stateful_set_of_the_same_name_says_nothing_about_it() -> None:
     del world.kube.workloads["shop", "web"]
     await world.round()
     assert world.condition("WorkloadFound")[2].startswith("StrimziPodSet shop/web does not exist.")
+
+
+async def test_a_static_group_of_a_stateful_set_of_the_same_name_writes_into_no_pod_of_it() -> None:
+    """Taken for a second writer, it kept every departed member, and the remedy named pods that the two never share."""
+    world = await PodSetWorld().started(3)
+    other = static_group("sg-2", workloadRef={"name": "web"}, groupId="audit")
+    other["metadata"]["name"] = "audit"
+    world.stores.put_group(("shop", "audit"), other)
+    world.list_pods(0, 1)
+    world.end(2)
+    await world.settled(4)
+    assert world.stores.collisions(KEY) == ()
+    assert left(world) == [world.id_of(2)]
+    other["spec"]["workloadRef"] = REF
+    world.stores.put_group(("shop", "audit"), other)
+    assert world.stores.collisions(KEY)
 
 
 async def test_a_seat_that_no_list_wants_is_blind_after_a_gap() -> None:
