@@ -118,7 +118,15 @@ class ClientCredentials:
             aiohttp.ClientSession(connector=connector, trust_env=False) as session,
             session.post(self._endpoint, data=form, headers=headers, allow_redirects=False) as response,
         ):
-            return response.status, await response.content.read(ANSWER_MAX_BYTES)
+            return response.status, await _bounded(response.content)
+
+
+async def _bounded(content: aiohttp.StreamReader) -> bytes:
+    """Read an answer to its end or to its bound; one `read` gives only what has arrived."""
+    body = b""
+    while len(body) < ANSWER_MAX_BYTES and (piece := await content.read(ANSWER_MAX_BYTES - len(body))):
+        body += piece
+    return body
 
 
 class _Pinned(AbstractResolver):
