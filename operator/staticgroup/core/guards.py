@@ -182,14 +182,15 @@ def pods_unseen(c: Candidate) -> Hit | None:
         and ordinal_of_pod(c.spec.workload_ref.name, i.pod_name) is not None
         for i in c.snapshot.known
     )
-    if workload is not None and workload.status_replicas > len(c.snapshot.pods) + just_gone:
-        return Hit(
-            Guard.PODS_UNSEEN,
-            f"the {workload.kind.kind} reports {workload.status_replicas} pods but {len(c.snapshot.pods)} are visible",
-            "if this lasts, check the right to list pods",
-            1.0,
-        )
-    return None
+    if workload is None or workload.status_replicas <= len(c.snapshot.pods) + just_gone:
+        return None
+    sentence = f"the {workload.kind.kind} reports {workload.status_replicas} pods but {len(c.snapshot.pods)} are visible"
+    remedy = "if this lasts, check the right to list pods"
+    if workload.listed is not None:  # StrimziPodSetController counts every pod of the list, made or not
+        remedy = f"{remedy}, and whether {workload.kind.provider.partition(' with ')[0]} is at work, which makes those that are lacking"
+    since_s = c.seat.memory.departed_since_s
+    is_lasting = since_s is not None and c.now_s - since_s >= OVERDUE_AFTER_S
+    return Hit(Guard.PODS_UNSEEN, sentence, remedy, 1.0, is_lasting=is_lasting)
 
 
 def not_read_afresh(c: Candidate) -> Hit | None:

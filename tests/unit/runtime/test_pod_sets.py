@@ -10,6 +10,7 @@ import pytest
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.api.workloads import STRIMZI_POD_SET
 from staticgroup.core.plan import plan
+from staticgroup.core.seats import OVERDUE_AFTER_S
 from staticgroup.core.snapshot import History
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.runtime.commands.explanation import explained
@@ -114,6 +115,26 @@ async def test_a_static_group_of_a_stateful_set_of_the_same_name_writes_into_no_
     other["spec"]["workloadRef"] = REF
     world.stores.put_group(("shop", "audit"), other)
     assert world.stores.collisions(KEY)
+
+
+async def test_a_listed_pod_that_nobody_makes_holds_removals_and_is_told_once_it_lasts() -> None:
+    """Strimzi's status counts every pod of the list, made or not: without its operator that is no moment, and all is not well."""
+    world = await PodSetWorld().started(4)
+    world.list_pods(0, 1, 2, status_replicas=3)
+    world.end(3)
+    world.end(1)
+    world.now_s += 60
+    await world.settled(2)
+    assert (guards(world), world.condition("Ready")[:2]) == (["PodsUnseen"], ("True", "Reconciled"))
+    world.now_s += OVERDUE_AFTER_S
+    await world.settled(2)
+    assert left(world) == []
+    assert world.condition("RemovalSettled")[:2] == ("False", "RemovalHeld")
+    assert world.condition("Ready")[0] == "False"
+    assert "whether Strimzi's cluster operator is at work" in world.condition("RemovalSettled")[2]
+    world.start(1, "u1b")
+    await world.settled(2)
+    assert left(world) == [world.id_of(3)]
 
 
 async def test_a_seat_that_no_list_wants_is_blind_after_a_gap() -> None:
