@@ -90,6 +90,18 @@ async def test_a_kind_that_is_not_served_any_more_removes_nobody_and_says_what_t
     assert "StrimziPodSet web cannot be read." in explained(spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s)
 
 
+async def test_a_list_that_cannot_be_read_is_told_with_what_to_correct() -> None:
+    """To install Strimzi, which is there, is no way out of a pod of another name in the list."""
+    world = await PodSetWorld().started(3)
+    message = "StrimziPodSet has an unreadable field spec.pods[].metadata.name (str)"
+    world.kube.problems["read_workload"] = replace(UNSERVED, kind=KubeProblemKind.INVALID, status=0, message=message)
+    await world.settled(2)
+    assert left(world) == []
+    told = world.condition("WorkloadFound")[2]
+    assert told.endswith("Correct that field: every pod of the list is called web-<ordinal>, such as web-0, and none is listed twice.")
+    assert "install" not in told
+
+
 async def test_a_stateful_set_of_the_same_name_says_nothing_about_it() -> None:
     world = await PodSetWorld().started(3)
     world.stores.put_workload(workload(0, name="web"))
@@ -172,6 +184,7 @@ async def test_more_pods_than_a_static_group_serves_are_refused_as_a_whole() -> 
     world.list_pods(*range(0, 60_000, 2))
     await world.settled(2)
     assert world.condition("WorkloadFound")[1] == "WorkloadTooLarge"
+    assert "Lower the pods of the StrimziPodSet" in world.condition("WorkloadFound")[2]
     assert left(world) == []
 
 
