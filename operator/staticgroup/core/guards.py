@@ -254,11 +254,15 @@ def _is_ending(c: Candidate, pod: Incarnation) -> bool:
     ordinal = ordinal_of_pod(c.spec.workload_ref.name, pod.pod_name)
     if ordinal is None or pod.namespace != c.snapshot.namespace:
         return False
+    is_soon = since_s is None or c.now_s - since_s < OVERDUE_AFTER_S
     if workload is None:  # whether its pods are collected or orphaned, they do not say
-        return since_s is None or c.now_s - since_s < OVERDUE_AFTER_S
+        return is_soon
     if workload.is_deleting:
         return workload.is_ending
-    return workload.is_rolling if workload.wants(ordinal) else True
+    if workload.wants(ordinal):
+        return workload.is_rolling
+    # Strimzi deletes what its list lacks at once, but no pod that the set's selector does not match (removeDeletedPods).
+    return workload.listed is None or is_soon
 
 
 def two_incarnations(c: Candidate) -> Hit | None:

@@ -63,6 +63,12 @@ async def test_a_pod_that_is_not_listed_and_lives_is_never_removed() -> None:
     await world.settled(4)
     assert left(world) == []
     assert guards(world) == ["PodStillRunning"]
+    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
+    world.now_s += OVERDUE_AFTER_S  # nobody deletes it: its labels are not the set's selector's, or Strimzi does not run
+    await world.settled(2)
+    assert left(world) == []
+    assert world.condition("RemovalSettled")[:2] == ("False", "RemovalHeld")
+    assert "kubectl -n shop delete pod web-1" in world.condition("RemovalSettled")[2]
 
 
 async def test_a_listed_pod_that_ended_is_away_and_not_departed() -> None:
