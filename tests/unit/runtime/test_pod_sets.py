@@ -185,6 +185,20 @@ async def test_pods_without_an_id_are_rolled_as_strimzi_does() -> None:
     assert "kubectl -n shop annotate strimzipodsets web strimzi.io/manual-rolling-update=true" in message
 
 
+async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_told_to_be_rolled() -> None:
+    """The injection reads nine digits out of a name, the operator ten: the remedy of other pods never helped this one."""
+    world = PodSetWorld()
+    world.list_pods(0, 1_234_567_890)
+    await world.round()
+    world.start(0)
+    world.start(1_234_567_890, joins=False, instance_ids=frozenset())
+    await world.settled(2)
+    status, reason, message = world.condition("Injected")
+    assert (status, reason) == ("False", "PodsWithoutId")
+    assert "no roll gives web-1234567890 one" in message
+    assert "manual-rolling-update" not in message
+
+
 async def test_more_pods_than_a_static_group_serves_are_refused_as_a_whole() -> None:
     world = await PodSetWorld().started(2)
     world.list_pods(*range(0, 60_000, 2))

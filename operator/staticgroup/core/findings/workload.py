@@ -9,7 +9,7 @@ from ...api.injection import follows_annotation, identity_of
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
-from ...api.workloads import STATEFUL_SET, WorkloadKind, kind_named
+from ...api.workloads import NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind, kind_named
 from ..evidence.chain import IncarnationState
 from ..ids.collisions import Collision
 from ..ids.naming import keep_ids_in_copies, ordinal_of_pod
@@ -177,6 +177,8 @@ def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
     if workload is None:
         return remedies.give_ids(snapshot.namespace, pod_name.rpartition("-")[0])
     ordinal = ordinal_of_pod(workload.name, pod_name)
+    if not workload.kind.indexes_pods and ordinal is not None and len(str(ordinal)) > NAMED_DIGITS_MAX:
+        return remedies.shorten_ordinal(pod_name)
     is_below = ordinal is not None and ordinal - workload.start < workload.partition
     if workload.update_strategy == "OnDelete" or is_below:
         return remedies.give_id(snapshot.namespace, pod_name)
