@@ -158,7 +158,7 @@ def _read_token(body: bytes, target: HostPort) -> tuple[str, float]:
         answer: Any = json.loads(body)
         token = answer["access_token"] if isinstance(answer, Mapping) else None
         lifetime_s = float(answer.get("expires_in", LIFETIME_DEFAULT_S))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         token, lifetime_s = None, 0.0
     if not isinstance(token, str) or not token or not token.isascii() or not lifetime_s > 0:
         raise _refuse(KafkaProblemKind.UNEXPECTED_ANSWER, target, "it answered without a usable access_token")

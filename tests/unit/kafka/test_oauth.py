@@ -204,6 +204,8 @@ async def test_assertion_is_asked_for_again_with_each_token(endpoint: Endpoint, 
         (lambda: web.json_response({"access_token": ""}), KafkaProblemKind.UNEXPECTED_ANSWER),
         (lambda: token("t", expires_in="soon"), KafkaProblemKind.UNEXPECTED_ANSWER),
         (lambda: token("t", expires_in=0), KafkaProblemKind.UNEXPECTED_ANSWER),
+        (lambda: token("t", expires_in=10**400), KafkaProblemKind.UNEXPECTED_ANSWER),
+        (lambda: web.Response(text="[" * 50_000), KafkaProblemKind.UNEXPECTED_ANSWER),
         (lambda: token("t" * 100_000), KafkaProblemKind.UNEXPECTED_ANSWER),
     ],
 )
