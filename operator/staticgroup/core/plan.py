@@ -113,8 +113,8 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     -------
     A Plan; never raises for anything the world can show.
     """
-    if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided
-        return Plan(history=history)
+    if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided but whose the ids of the next pods are
+        return Plan(history=_silenced(history, history) if snapshot.prior_claims else history)
     timeout, injection = next_pods(spec, snapshot, history)
     timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(protocol_asked_for(spec), snapshot.group))
     base = Plan(

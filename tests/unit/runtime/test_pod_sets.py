@@ -18,6 +18,7 @@ from unit.core.builders import workload
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
 from .stories import blind, empty_seat, gap, left
+from .test_same_ids import EARLIER, IDENTITY, TEMPLATE, group
 
 REF = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "web"}
 UNSERVED = KubeProblem(
@@ -94,6 +95,25 @@ async def test_a_kind_that_is_not_served_any_more_removes_nobody_and_says_what_t
     assert "chart value workloads.strimzi" in message
     spec, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
     assert "StrimziPodSet web cannot be read." in explained(spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s)
+
+
+async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_static_group() -> None:
+    """The policy goes on by the status alone: pods of both would have fenced each other until somebody made the set readable."""
+    world = PodSetWorld(**IDENTITY)
+    world.template = TEMPLATE
+    await world.started(2)
+    assert world.status.injected is not None
+    assert world.status.injected.method.value == "Policy"
+    world.kube.problems["read_workload"] = UNSERVED
+    rival = group("rival", EARLIER)  # whose connection has been pointed at the same brokers
+    world.stores.put_group(("shop", "rival"), rival)
+    await world.settled(2)
+    assert world.status.injected.method.value == "None"
+    assert world.condition("Ready")[:2] == ("False", "ConflictingStaticGroups")
+    world.stores.drop_group(("shop", "rival"), "uid-rival")
+    world.kube.problems.clear()
+    await world.settled(2)
+    assert world.status.injected.method.value == "Policy"
 
 
 async def test_a_list_that_cannot_be_read_is_told_with_what_to_correct() -> None:
