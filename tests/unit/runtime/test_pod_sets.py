@@ -116,6 +116,28 @@ async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_s
     assert world.status.injected.method.value == "Policy"
 
 
+@pytest.mark.parametrize(
+    "identity",
+    [
+        {"method": "None"},
+        {
+            "preset": "Custom", "suffix": "Custom", "membersPerPod": 2, "customSuffixes": ["-a-b", "-b"],
+            "env": [{"instanceIdName": "A_INSTANCE_ID"}, {"instanceIdName": "B_INSTANCE_ID", "suffix": "-a"}],
+        },
+    ],
+    ids=["the user sets ids himself", "two members of a pod would share an id"],
+)
+async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot_be_read(identity: dict[str, Any]) -> None:
+    world = PodSetWorld(**IDENTITY)
+    world.template = TEMPLATE
+    await world.started(2)
+    world.kube.problems["read_workload"] = UNSERVED
+    world.declare(static_group(generation=2, workloadRef=REF, identity=IDENTITY["identity"] | identity))
+    await world.settled(2)
+    assert world.status.injected is not None
+    assert world.status.injected.method.value == "None"
+
+
 async def test_a_list_that_cannot_be_read_is_told_with_what_to_correct() -> None:
     """To install Strimzi, which is there, is no way out of a pod of another name in the list."""
     world = await PodSetWorld().started(3)
