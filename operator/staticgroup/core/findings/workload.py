@@ -48,8 +48,8 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
             kind=kind,
             reason=Reason.WORKLOAD_TOO_LARGE,
             sentence=f"{what.kind} {plan.too_large}. Nothing is decided about it: departed members leave when their session expires.",
-            remedy=f"Lower the pods of the {what.kind} or spec.identity.membersPerPod, or divide the "
-            f"{role_of(spec).plural} among several workloads with a StaticGroup each.",
+            remedy=f"Lower {'spec.replicas' if what is STATEFUL_SET else 'the pods'} of the {what.kind} or spec.identity.membersPerPod, "
+            f"or divide the {role_of(spec).plural} among several {what.kind}s with a StaticGroup each.",
         )
     sentence = f"{name} exists and wants {snapshot.workload.replicas} pods."
     if snapshot.workload.is_deleting:
