@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from . import names
 from .worker_patches import worker_patch, worker_variables
-from .workloads import STRIMZI_POD_SET
+from .workloads import NAMED_DIGITS_MAX, STRIMZI_POD_SET
 
 FailurePolicy = Literal["Ignore", "Fail"]
 
@@ -32,7 +32,7 @@ _OWNED: Final = (
 _HAS_ORDINAL: Final = (
     f"{_IS_INDEXED} ? has(object.metadata.labels) && '{names.POD_INDEX_LABEL}' in object.metadata.labels : "
     "has(object.metadata.name) && object.metadata.name.startsWith(params.spec.workloadRef.name + '-') && "
-    "object.metadata.name.substring(size(params.spec.workloadRef.name) + 1).matches('^(0|[1-9][0-9]{0,8})$')"
+    f"object.metadata.name.substring(size(params.spec.workloadRef.name) + 1).matches('^(0|[1-9][0-9]{{0,{NAMED_DIGITS_MAX - 1}}})$')"
 )
 _ORDINAL: Final = (
     f"{_IS_INDEXED} ? object.metadata.labels['{names.POD_INDEX_LABEL}'] : "

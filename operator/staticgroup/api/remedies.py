@@ -7,7 +7,7 @@ type where there is one; nothing follows a command, not even a full stop.
 
 from typing import Final
 
-from .workloads import STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
+from .workloads import NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
 
 GRANT_BY_ACL: Final = "grant it with an ACL"
 """For a right that is missing at the brokers; not every vendor has kafka-acls."""
@@ -97,6 +97,11 @@ def give_ids(namespace: str, workload_name: str, kind: WorkloadKind = STATEFUL_S
 def give_id(namespace: str, pod_name: str) -> str:
     """Say the same of a pod that no rollout replaces: with updateStrategy OnDelete, or below the partition."""
     return f"new pods get theirs, and no rollout replaces this one: {_delete(namespace, pod_name)}"
+
+
+def shorten_ordinal(pod_name: str) -> str:
+    """Say what to do with a pod of which only the name tells the ordinal, in more digits than the injection reads."""
+    return f"no roll gives {pod_name} one, because an ordinal in a name has {NAMED_DIGITS_MAX} digits at most: list it under a shorter one"
 
 
 def write_ids(id_template: str) -> str:

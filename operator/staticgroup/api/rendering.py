@@ -16,11 +16,11 @@ from . import names
 from .policy import CONTAINERS_MAX
 from .resources.durable import InjectedMethod
 from .worker_patches import AGENT_OPTION
-from .workloads import STATEFUL_SET, STRIMZI_POD_SET
+from .workloads import NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET
 
 Json = dict[str, Any]
 
-_OWN_NAME: Final = re.compile(r"-(?P<ordinal>0|[1-9][0-9]{0,8})", re.ASCII)
+_OWN_NAME: Final = re.compile(rf"-(?P<ordinal>0|[1-9][0-9]{{0,{NAMED_DIGITS_MAX - 1}}})", re.ASCII)
 _ROOT: Final = 0
 _NOBODY: Final = 65532
 _RESOURCES: Final = {"cpu": "100m", "memory": "32Mi"}

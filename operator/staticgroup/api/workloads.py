@@ -8,6 +8,9 @@ Sources: StatefulSet of apps/v1; Strimzi's StrimziPodSetSpec, StrimziPodSetStatu
 from dataclasses import dataclass
 from typing import Final
 
+NAMED_DIGITS_MAX: Final = 9
+"""Digits of an ordinal that the injection reads out of a pod's name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadKind:

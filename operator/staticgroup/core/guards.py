@@ -182,14 +182,15 @@ def pods_unseen(c: Candidate) -> Hit | None:
         and ordinal_of_pod(c.spec.workload_ref.name, i.pod_name) is not None
         for i in c.snapshot.known
     )
-    if workload is not None and workload.status_replicas > len(c.snapshot.pods) + just_gone:
-        return Hit(
-            Guard.PODS_UNSEEN,
-            f"the {workload.kind.kind} reports {workload.status_replicas} pods but {len(c.snapshot.pods)} are visible",
-            "if this lasts, check the right to list pods",
-            1.0,
-        )
-    return None
+    if workload is None or workload.status_replicas <= len(c.snapshot.pods) + just_gone:
+        return None
+    sentence = f"the {workload.kind.kind} reports {workload.status_replicas} pods but {len(c.snapshot.pods)} are visible"
+    remedy = "if this lasts, check the right to list pods"
+    if workload.listed is not None:  # StrimziPodSetController counts every pod of the list, made or not
+        remedy = f"{remedy}, and whether {workload.kind.provider.partition(' with ')[0]} is at work, which makes those that are lacking"
+    since_s = c.seat.memory.departed_since_s
+    is_lasting = since_s is not None and c.now_s - since_s >= OVERDUE_AFTER_S
+    return Hit(Guard.PODS_UNSEEN, sentence, remedy, 1.0, is_lasting=is_lasting)
 
 
 def not_read_afresh(c: Candidate) -> Hit | None:
@@ -253,11 +254,15 @@ def _is_ending(c: Candidate, pod: Incarnation) -> bool:
     ordinal = ordinal_of_pod(c.spec.workload_ref.name, pod.pod_name)
     if ordinal is None or pod.namespace != c.snapshot.namespace:
         return False
+    is_soon = since_s is None or c.now_s - since_s < OVERDUE_AFTER_S
     if workload is None:  # whether its pods are collected or orphaned, they do not say
-        return since_s is None or c.now_s - since_s < OVERDUE_AFTER_S
+        return is_soon
     if workload.is_deleting:
         return workload.is_ending
-    return workload.is_rolling if workload.wants(ordinal) else True
+    if workload.wants(ordinal):
+        return workload.is_rolling
+    # Strimzi deletes what its list lacks at once, but no pod that the set's selector does not match (removeDeletedPods).
+    return workload.listed is None or is_soon
 
 
 def two_incarnations(c: Candidate) -> Hit | None:

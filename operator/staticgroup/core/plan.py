@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, TooManyIdsError
 from ..api.ordinals import Ordinals
 from ..api.resources.durable import InjectedMethod
+from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import CrashRelease, StaticGroupSpec
 from .connect import ConnectLoad, load_of, work_after
 from .evidence.chain import ChainVerdict, Incarnation
@@ -113,8 +114,8 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     -------
     A Plan; never raises for anything the world can show.
     """
-    if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided
-        return Plan(history=history)
+    if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided but whether the next pods get ids
+        return Plan(history=_silenced(history, history) if _must_be_silent(spec, snapshot, history) else history)
     timeout, injection = next_pods(spec, snapshot, history)
     timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(protocol_asked_for(spec), snapshot.group))
     base = Plan(
@@ -178,6 +179,17 @@ def _about_members(
         history=history,
         requeue_after_s=_requeue_after_s(table, (*kept, *locked_out), history, bool(actions or releases)),
     )
+
+
+def _must_be_silent(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> bool:
+    """True where the next pods must not go on getting the ids of before, whatever the workload wants."""
+    try:
+        naming_of(spec, history)
+    except AmbiguousIdentityError:
+        return True
+    except InvalidInstanceIdError:  # those of before stay
+        pass
+    return bool(snapshot.prior_claims) or spec.identity.method is InjectionMethod.NONE
 
 
 def _silenced(before: History, history: History) -> History:

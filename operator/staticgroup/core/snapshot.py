@@ -63,6 +63,7 @@ class Snapshot:
     ----------
     workload: None when the StatefulSet does not exist, or cannot be read.
     workload_problem: why it cannot be read; "" when it was read, or found not to exist.
+    is_workload_unfit: it was read, and is not as a workload of its kind must be.
     created_at_s: metadata.creationTimestamp of the StaticGroup, seconds since the Unix epoch.
     pods: present incarnations that the workload owns, by ordinal name.
     known: every incarnation that the watch has seen under the workload's name, present or gone.
@@ -94,6 +95,7 @@ class Snapshot:
     pods: tuple[Incarnation, ...]
     group: GroupView | KafkaProblem
     workload_problem: str = ""
+    is_workload_unfit: bool = False
     bounds: BrokerBounds | None = None
     created_at_s: float = 0.0
     known: tuple[Incarnation, ...] = ()

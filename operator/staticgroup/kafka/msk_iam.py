@@ -102,7 +102,7 @@ class MskIamToken:
         self._load = load
         self._token: BearerToken | None = None
         self._renew_at_s = float("-inf")
-        self._signing: asyncio.Future[tuple[str, int]] | None = None
+        self._signing: asyncio.Future[tuple[str, int] | Exception] | None = None
         self._lock = asyncio.Lock()
 
     async def token(self) -> BearerToken:
@@ -124,23 +124,30 @@ class MskIamToken:
         """Wait for the signer, in a thread; a try that outlasts its caller is waited for by the next one."""
         if self._signing is None:
             settings, sign = self._settings, await asyncio.to_thread(self._load)
-            self._signing = asyncio.ensure_future(asyncio.to_thread(sign, settings.region, settings.role_arn))
+            self._signing = asyncio.ensure_future(asyncio.to_thread(_tried, sign, settings))
         signing = self._signing
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await asyncio.shield(signing)
+                found = await asyncio.shield(signing)
         except TimeoutError:
-            if not signing.done():
-                raise _refuse(KafkaProblemKind.UNREACHABLE, "AWS does not answer; check the network policy") from None
-            raise _refused_by_aws(signing.exception()) from None
-        except Exception as error:  # AttributeError where there are no credentials, and all that botocore raises
-            raise _refused_by_aws(error) from None
+            raise _refuse(KafkaProblemKind.UNREACHABLE, "AWS does not answer; check the network policy") from None
         finally:
             if signing.done():
                 self._signing = None
+        if isinstance(found, Exception):
+            raise _refused_by_aws(found)
+        return found
 
 
-def _refused_by_aws(error: BaseException | None) -> Refusal:
+def _tried(sign: Signer, settings: AwsMskIamSettings) -> tuple[str, int] | Exception:
+    """Return what the signer raises: an error in a future that nobody waits for any more would be logged with its text."""
+    try:
+        return sign(settings.region, settings.role_arn)
+    except Exception as error:  # AttributeError where there are no credentials, and all that botocore raises
+        return error
+
+
+def _refused_by_aws(error: Exception) -> Refusal:
     """Name what the library raised by its type and AWS's code; its text may hold anything."""
     response: Any = getattr(error, "response", None)
     code = response.get("Error", {}).get("Code", "") if isinstance(response, dict) else ""

@@ -118,7 +118,15 @@ class ClientCredentials:
             aiohttp.ClientSession(connector=connector, trust_env=False) as session,
             session.post(self._endpoint, data=form, headers=headers, allow_redirects=False) as response,
         ):
-            return response.status, await response.content.read(ANSWER_MAX_BYTES)
+            return response.status, await _bounded(response.content)
+
+
+async def _bounded(content: aiohttp.StreamReader) -> bytes:
+    """Read an answer to its end or to its bound; one `read` gives only what has arrived."""
+    body = b""
+    while len(body) < ANSWER_MAX_BYTES and (piece := await content.read(ANSWER_MAX_BYTES - len(body))):
+        body += piece
+    return body
 
 
 class _Pinned(AbstractResolver):
@@ -150,7 +158,7 @@ def _read_token(body: bytes, target: HostPort) -> tuple[str, float]:
         answer: Any = json.loads(body)
         token = answer["access_token"] if isinstance(answer, Mapping) else None
         lifetime_s = float(answer.get("expires_in", LIFETIME_DEFAULT_S))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         token, lifetime_s = None, 0.0
     if not isinstance(token, str) or not token or not token.isascii() or not lifetime_s > 0:
         raise _refuse(KafkaProblemKind.UNEXPECTED_ANSWER, target, "it answered without a usable access_token")

@@ -118,8 +118,10 @@ class MountedToken:
     def _read(self) -> bytes:
         try:
             root, path = Path(self._file.root).resolve(strict=True), Path(self._file.path).resolve(strict=True)
-            if not path.is_relative_to(root):
-                raise self._refuse(KafkaProblemKind.SECRET_INVALID, "is a link out of the folder of tokens")
+            # The folder of a namespace may be a link itself, as the kubelet makes it; what is in it is not another one's.
+            folder = Path(self._file.path).parent.resolve(strict=True)
+            if not (folder.is_relative_to(root) and folder != root and path.is_relative_to(folder)):
+                raise self._refuse(KafkaProblemKind.SECRET_INVALID, "is a link out of the folder of its tokens")
             content = _read_file(path)
         except OSError:
             text = "is not mounted or cannot be read; add it to the chart's operator.tokens"

@@ -26,7 +26,7 @@ from ..kafka.credentials import ConnectionSettings
 from ..kafka.gateway import KafkaGateway
 from ..kube.gateway import KubeGateway
 from ..kube.pods.store import PodStore
-from ..kube.problem import KubeProblem
+from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.connections import Connections
 from .histories import Histories, Settled
 from .ledgers import Ledgers
@@ -97,6 +97,7 @@ class Observer:
             created_at_s=created_at.timestamp() if created_at is not None else 0.0,
             workload=workload,
             workload_problem=found.message if isinstance(found, KubeProblem) else "",
+            is_workload_unfit=isinstance(found, KubeProblem) and found.kind is KubeProblemKind.INVALID,
             pods=(),
             group=described,
             described_at_s=described_at_s,

@@ -285,13 +285,19 @@ class Stores:
         return {k for k in found if k in self.groups and self._may_share_a_cluster(mine, self.groups[k])}
 
     def collisions(self, key: Key) -> tuple[Collision, ...]:
-        """Return what other StaticGroups of the same StatefulSet, of whatever Kafka group, would write into its pods too."""
+        """Return what other StaticGroups of the same workload, of whatever Kafka group, would write into its pods too.
+
+        Notes
+        -----
+        Workloads of two kinds may have one name and share no pod: who controls a pod tells whose ids it gets.
+        """
         mine = self.groups.get(key)
         if mine is None:
             return ()
         workload = self.workloads.get(workload_key(key[0], mine.spec.workload_ref.kind, mine.spec.workload_ref.name))
         first = workload.containers[0].name if workload is not None and workload.containers else ""
-        others = sorted(k for k in self.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key and k in self.groups)
+        of_one_name = (k for k in self.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key and k in self.groups)
+        others = sorted(k for k in of_one_name if self.groups[k].spec.workload_ref.kind == mine.spec.workload_ref.kind)
         found = (
             collision(
                 identity_of(mine.spec), identity_of(self.groups[k].spec), other=f"{k[0]}/{k[1]}", first_container=first

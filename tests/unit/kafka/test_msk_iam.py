@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import datetime
+import gc
 import hashlib
 import hmac
 import logging
@@ -184,6 +185,29 @@ async def test_silent_aws_keeps_one_thread_and_no_caller(clock: Any) -> None:
 
 
 # Who gets it
+
+
+async def test_what_aws_says_when_nobody_waits_any_more_is_not_logged(clock: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A connection that is given up while AWS is silent: its error, whose text may hold anything, was never asked for and so logged."""
+    answered = threading.Event()
+
+    def sign(_region: str, _role: str | None) -> tuple[str, int]:
+        answered.wait(10)
+        raise OSError("canary of a credential process")
+
+    tokens = provider(clock, sign, timeout_s=0.01)
+    with pytest.raises(Refusal):
+        await tokens.token()
+    signing = tokens._signing
+    assert signing is not None
+    del tokens
+    answered.set()
+    await asyncio.wait({signing}, timeout=10)
+    assert signing.done()
+    del signing
+    await asyncio.sleep(0)
+    gc.collect()
+    assert "canary" not in caplog.text
 
 
 def spec(role_arn: str | None = None, **changes: Any) -> KafkaConnectionSpec:

@@ -20,7 +20,7 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
-from staticgroup.kafka.oauth import ClientCredentials
+from staticgroup.kafka.oauth import ANSWER_MAX_BYTES, ClientCredentials
 from staticgroup.kafka.tokens import BearerToken
 from support.devcluster import kafka_tls
 from unit.kafka.fake_broker import FakeBroker
@@ -35,10 +35,21 @@ class Endpoint:
         self.answers: list[web.Response] = []
         self.requests: list[tuple[str, str]] = []
         self.port = 0
+        self.comes_in_pieces = False
 
     async def handle(self, request: web.Request) -> web.Response:
         self.requests.append((request.headers.get("Authorization", ""), await request.text()))
-        return self.answers.pop(0)
+        answer = self.answers.pop(0)
+        return await self._in_pieces(request, answer) if self.comes_in_pieces else answer
+
+    async def _in_pieces(self, request: web.Request, answer: web.Response) -> web.StreamResponse:
+        """Send one character at a time, each in a record and a chunk of its own."""
+        pieces = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await pieces.prepare(request)
+        for character in answer.text or "":
+            await pieces.write(character.encode())
+            await asyncio.sleep(0)
+        return pieces
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +130,18 @@ async def test_token_is_asked_with_the_client_credentials_grant(endpoint: Endpoi
     assert body == "grant_type=client_credentials&scope=kafka"
 
 
+async def test_an_answer_that_comes_in_pieces_is_read_to_its_end(endpoint: Endpoint, make: Make) -> None:
+    """Providers that send chunks, or a token with many claims, were told to answer without one (StreamReader.read gives what is there)."""
+    endpoint.comes_in_pieces = True
+    endpoint.answers = [token("t-1", expires_in=600)]
+    assert (await make().token()).text == "t-1"
+
+
+async def test_an_answer_without_an_end_is_not_read_beyond_its_bound(endpoint: Endpoint, make: Make) -> None:
+    endpoint.answers = [token("t-1", padding="x" * ANSWER_MAX_BYTES)]
+    assert (await refused(make().token())).kind is KafkaProblemKind.UNEXPECTED_ANSWER
+
+
 async def test_token_is_kept_until_shortly_before_its_end(endpoint: Endpoint, make: Make, clock: Any) -> None:
     endpoint.answers = [token("t-1", expires_in=600), token("t-2", expires_in=600)]
     provider = make()
@@ -181,6 +204,8 @@ async def test_assertion_is_asked_for_again_with_each_token(endpoint: Endpoint, 
         (lambda: web.json_response({"access_token": ""}), KafkaProblemKind.UNEXPECTED_ANSWER),
         (lambda: token("t", expires_in="soon"), KafkaProblemKind.UNEXPECTED_ANSWER),
         (lambda: token("t", expires_in=0), KafkaProblemKind.UNEXPECTED_ANSWER),
+        (lambda: token("t", expires_in=10**400), KafkaProblemKind.UNEXPECTED_ANSWER),
+        (lambda: web.Response(text="[" * 50_000), KafkaProblemKind.UNEXPECTED_ANSWER),
         (lambda: token("t" * 100_000), KafkaProblemKind.UNEXPECTED_ANSWER),
     ],
 )

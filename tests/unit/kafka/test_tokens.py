@@ -109,6 +109,18 @@ async def test_projected_volume_is_followed_and_a_link_out_of_it_is_not(root: Pa
     assert (await refused(mounted(root, clock))).kind is KafkaProblemKind.SECRET_INVALID
 
 
+async def test_a_link_to_the_token_of_another_namespace_is_not_followed(root: Path, clock: Any) -> None:
+    """On a volume that a tenant can write to, the link would have lent him whatever is lent to another one."""
+    (root / "bill").mkdir()
+    (root / "bill" / "entra").write_text(jwt(aud="kafka"))
+    (root / "shop" / "entra").symlink_to("../bill/entra")
+    assert (await refused(mounted(root, clock))).kind is KafkaProblemKind.SECRET_INVALID
+    (root / "shop" / "entra").unlink()
+    (root / "shop" / "now").write_text(jwt(aud="kafka"))
+    (root / "shop" / "entra").symlink_to("now")  # as whoever renews a token in place may do
+    assert (await mounted(root, clock).token()).text == jwt(aud="kafka")
+
+
 @pytest.mark.parametrize("audience", ["https://kubernetes.default.svc", ["kafka", "https://kubernetes.default.svc"]])
 async def test_token_that_the_api_server_takes_is_never_given_away(root: Path, clock: Any, tmp_path: Path, audience: Any) -> None:
     api_token = tmp_path / "api-token"

@@ -10,13 +10,15 @@ import pytest
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.api.workloads import STRIMZI_POD_SET
 from staticgroup.core.plan import plan
+from staticgroup.core.seats import OVERDUE_AFTER_S
 from staticgroup.core.snapshot import History
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.runtime.commands.explanation import explained
 from unit.core.builders import workload
 
-from .operator_world import KEY, OperatorWorld, guards
+from .operator_world import KEY, OperatorWorld, guards, static_group
 from .stories import blind, empty_seat, gap, left
+from .test_same_ids import EARLIER, IDENTITY, TEMPLATE, group
 
 REF = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "web"}
 UNSERVED = KubeProblem(
@@ -62,6 +64,12 @@ async def test_a_pod_that_is_not_listed_and_lives_is_never_removed() -> None:
     await world.settled(4)
     assert left(world) == []
     assert guards(world) == ["PodStillRunning"]
+    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
+    world.now_s += OVERDUE_AFTER_S  # nobody deletes it: its labels are not the set's selector's, or Strimzi does not run
+    await world.settled(2)
+    assert left(world) == []
+    assert world.condition("RemovalSettled")[:2] == ("False", "RemovalHeld")
+    assert "kubectl -n shop delete pod web-1" in world.condition("RemovalSettled")[2]
 
 
 async def test_a_listed_pod_that_ended_is_away_and_not_departed() -> None:
@@ -89,6 +97,59 @@ async def test_a_kind_that_is_not_served_any_more_removes_nobody_and_says_what_t
     assert "StrimziPodSet web cannot be read." in explained(spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s)
 
 
+async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_static_group() -> None:
+    """The policy goes on by the status alone: pods of both would have fenced each other until somebody made the set readable."""
+    world = PodSetWorld(**IDENTITY)
+    world.template = TEMPLATE
+    await world.started(2)
+    assert world.status.injected is not None
+    assert world.status.injected.method.value == "Policy"
+    world.kube.problems["read_workload"] = UNSERVED
+    rival = group("rival", EARLIER)  # whose connection has been pointed at the same brokers
+    world.stores.put_group(("shop", "rival"), rival)
+    await world.settled(2)
+    assert world.status.injected.method.value == "None"
+    assert world.condition("Ready")[:2] == ("False", "ConflictingStaticGroups")
+    world.stores.drop_group(("shop", "rival"), "uid-rival")
+    world.kube.problems.clear()
+    await world.settled(2)
+    assert world.status.injected.method.value == "Policy"
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        {"method": "None"},
+        {
+            "preset": "Custom", "suffix": "Custom", "membersPerPod": 2, "customSuffixes": ["-a-b", "-b"],
+            "env": [{"instanceIdName": "A_INSTANCE_ID"}, {"instanceIdName": "B_INSTANCE_ID", "suffix": "-a"}],
+        },
+    ],
+    ids=["the user sets ids himself", "two members of a pod would share an id"],
+)
+async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot_be_read(identity: dict[str, Any]) -> None:
+    world = PodSetWorld(**IDENTITY)
+    world.template = TEMPLATE
+    await world.started(2)
+    world.kube.problems["read_workload"] = UNSERVED
+    world.declare(static_group(generation=2, workloadRef=REF, identity=IDENTITY["identity"] | identity))
+    await world.settled(2)
+    assert world.status.injected is not None
+    assert world.status.injected.method.value == "None"
+
+
+async def test_a_list_that_cannot_be_read_is_told_with_what_to_correct() -> None:
+    """To install Strimzi, which is there, is no way out of a pod of another name in the list."""
+    world = await PodSetWorld().started(3)
+    message = "StrimziPodSet has an unreadable field spec.pods[].metadata.name (str)"
+    world.kube.problems["read_workload"] = replace(UNSERVED, kind=KubeProblemKind.INVALID, status=0, message=message)
+    await world.settled(2)
+    assert left(world) == []
+    told = world.condition("WorkloadFound")[2]
+    assert told.endswith("Correct that field: every pod of the list is called web-<ordinal>, such as web-0, and none is listed twice.")
+    assert "install" not in told
+
+
 async def test_a_stateful_set_of_the_same_name_says_nothing_about_it() -> None:
     world = await PodSetWorld().started(3)
     world.stores.put_workload(workload(0, name="web"))
@@ -98,6 +159,42 @@ async def test_a_stateful_set_of_the_same_name_says_nothing_about_it() -> None:
     del world.kube.workloads["shop", "web"]
     await world.round()
     assert world.condition("WorkloadFound")[2].startswith("StrimziPodSet shop/web does not exist.")
+
+
+async def test_a_static_group_of_a_stateful_set_of_the_same_name_writes_into_no_pod_of_it() -> None:
+    """Taken for a second writer, it kept every departed member, and the remedy named pods that the two never share."""
+    world = await PodSetWorld().started(3)
+    other = static_group("sg-2", workloadRef={"name": "web"}, groupId="audit")
+    other["metadata"]["name"] = "audit"
+    world.stores.put_group(("shop", "audit"), other)
+    world.list_pods(0, 1)
+    world.end(2)
+    await world.settled(4)
+    assert world.stores.collisions(KEY) == ()
+    assert left(world) == [world.id_of(2)]
+    other["spec"]["workloadRef"] = REF
+    world.stores.put_group(("shop", "audit"), other)
+    assert world.stores.collisions(KEY)
+
+
+async def test_a_listed_pod_that_nobody_makes_holds_removals_and_is_told_once_it_lasts() -> None:
+    """Strimzi's status counts every pod of the list, made or not: without its operator that is no moment, and all is not well."""
+    world = await PodSetWorld().started(4)
+    world.list_pods(0, 1, 2, status_replicas=3)
+    world.end(3)
+    world.end(1)
+    world.now_s += 60
+    await world.settled(2)
+    assert (guards(world), world.condition("Ready")[:2]) == (["PodsUnseen"], ("True", "Reconciled"))
+    world.now_s += OVERDUE_AFTER_S
+    await world.settled(2)
+    assert left(world) == []
+    assert world.condition("RemovalSettled")[:2] == ("False", "RemovalHeld")
+    assert world.condition("Ready")[0] == "False"
+    assert "whether Strimzi's cluster operator is at work" in world.condition("RemovalSettled")[2]
+    world.start(1, "u1b")
+    await world.settled(2)
+    assert left(world) == [world.id_of(3)]
 
 
 async def test_a_seat_that_no_list_wants_is_blind_after_a_gap() -> None:
@@ -130,11 +227,26 @@ async def test_pods_without_an_id_are_rolled_as_strimzi_does() -> None:
     assert "kubectl -n shop annotate strimzipodsets web strimzi.io/manual-rolling-update=true" in message
 
 
+async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_told_to_be_rolled() -> None:
+    """The injection reads nine digits out of a name, the operator ten: the remedy of other pods never helped this one."""
+    world = PodSetWorld()
+    world.list_pods(0, 1_234_567_890)
+    await world.round()
+    world.start(0)
+    world.start(1_234_567_890, joins=False, instance_ids=frozenset())
+    await world.settled(2)
+    status, reason, message = world.condition("Injected")
+    assert (status, reason) == ("False", "PodsWithoutId")
+    assert "no roll gives web-1234567890 one" in message
+    assert "manual-rolling-update" not in message
+
+
 async def test_more_pods_than_a_static_group_serves_are_refused_as_a_whole() -> None:
     world = await PodSetWorld().started(2)
     world.list_pods(*range(0, 60_000, 2))
     await world.settled(2)
     assert world.condition("WorkloadFound")[1] == "WorkloadTooLarge"
+    assert "Lower the pods of the StrimziPodSet" in world.condition("WorkloadFound")[2]
     assert left(world) == []
 
 

@@ -9,7 +9,7 @@ from ...api.injection import follows_annotation, identity_of
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
-from ...api.workloads import STATEFUL_SET, WorkloadKind, kind_named
+from ...api.workloads import NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind, kind_named
 from ..evidence.chain import IncarnationState
 from ..ids.collisions import Collision
 from ..ids.naming import keep_ids_in_copies, ordinal_of_pod
@@ -38,7 +38,7 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
             reason=Reason.WORKLOAD_UNREADABLE,
             status=_UNKNOWN,
             sentence=f"{name} cannot be read: {snapshot.workload_problem}. Nothing is decided until it is.",
-            remedy=_way_to_read(what),
+            remedy=_way_to_read(what, spec, snapshot),
         )
     if snapshot.workload is None:
         remedy = "Create it or correct spec.workloadRef.name."
@@ -48,8 +48,8 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
             kind=kind,
             reason=Reason.WORKLOAD_TOO_LARGE,
             sentence=f"{what.kind} {plan.too_large}. Nothing is decided about it: departed members leave when their session expires.",
-            remedy="Lower spec.replicas of the StatefulSet or spec.identity.membersPerPod, or divide the "
-            f"{role_of(spec).plural} among several StatefulSets with a StaticGroup each.",
+            remedy=f"Lower {'spec.replicas' if what is STATEFUL_SET else 'the pods'} of the {what.kind} or spec.identity.membersPerPod, "
+            f"or divide the {role_of(spec).plural} among several {what.kind}s with a StaticGroup each.",
         )
     sentence = f"{name} exists and wants {snapshot.workload.replicas} pods."
     if snapshot.workload.is_deleting:
@@ -58,8 +58,11 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
     return Finding(kind=kind, reason=Reason.WORKLOAD_EXISTS, status=_TRUE, sentence=sentence)
 
 
-def _way_to_read(kind: WorkloadKind) -> str:
+def _way_to_read(kind: WorkloadKind, spec: StaticGroupSpec, snapshot: Snapshot) -> str:
     """Say what makes a workload readable."""
+    if snapshot.is_workload_unfit and kind is not STATEFUL_SET:
+        called = f"{spec.workload_ref.name}-<ordinal>, such as {spec.workload_ref.name}-0"
+        return f"Correct that field: every pod of the list is called {called}, and none is listed twice."
     if kind is STATEFUL_SET:
         return "If this lasts, grant get, list and watch on statefulsets in this namespace (chart value watchNamespaces)."
     return f"If this lasts, install {kind.provider}, and set chart value {kind.chart_value} to true, by which the operator may read it."
@@ -174,6 +177,8 @@ def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
     if workload is None:
         return remedies.give_ids(snapshot.namespace, pod_name.rpartition("-")[0])
     ordinal = ordinal_of_pod(workload.name, pod_name)
+    if not workload.kind.indexes_pods and ordinal is not None and len(str(ordinal)) > NAMED_DIGITS_MAX:
+        return remedies.shorten_ordinal(pod_name)
     is_below = ordinal is not None and ordinal - workload.start < workload.partition
     if workload.update_strategy == "OnDelete" or is_below:
         return remedies.give_id(snapshot.namespace, pod_name)

@@ -62,8 +62,8 @@ def _masked(value: object, secrets: Sequence[str]) -> object:
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """Return the text with every secret replaced by ***."""
-    for secret in secrets:
+    """Return the text with every secret replaced by ***; the longest first, or what is longer than another would show its rest."""
+    for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
 

@@ -56,6 +56,12 @@ def test_what_json_does_not_know_is_written_as_text() -> None:
     assert json.loads(line)["key"] == ["shop", "orders"]
 
 
+def test_a_secret_that_begins_as_another_one_is_masked_whole() -> None:
+    """As a rotated password often does: `autumn25` and `autumn25-b7`."""
+    (line,) = lines(lambda log: log.info("was autumn25, is autumn25-b7"), log_format="text", secrets=("autumn25", "autumn25-b7"))
+    assert line == "was ***, is ***"
+
+
 def raise_with(secret: str) -> None:
     raise RuntimeError(f"login with {secret} failed")
 
