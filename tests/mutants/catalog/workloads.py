@@ -49,5 +49,35 @@ WORKLOADS = tuple(
             "StatefulSet of the same name taken for the workload",
             ("self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None", "self.stores.workloads.get((namespace, ref.name))"),
         ),
+        (
+            "core/plan.py",
+            _ROUNDS,
+            "ids of another StaticGroup injected on while the workload cannot be read",
+            ("    return bool(snapshot.prior_claims) or ", "    return "),
+        ),
+        (
+            "core/plan.py",
+            _ROUNDS,
+            "ambiguous ids injected on while the workload cannot be read",
+            ("    except AmbiguousIdentityError:\n        return True\n    except", "    except AmbiguousIdentityError:\n        return False\n    except"),
+        ),
+        (
+            "core/guards.py",
+            _ROUNDS,
+            "listed pods that nobody makes said to come for ever",
+            ("1.0, is_lasting=is_lasting)", "1.0)"),
+        ),
+        (
+            "runtime/stores.py",
+            _ROUNDS,
+            "StaticGroup of another kind of workload taken for one of the same pods",
+            (" if self.groups[k].spec.workload_ref.kind == mine.spec.workload_ref.kind)", ")"),
+        ),
+        (
+            "kafka/tokens.py",
+            ("tests/unit/kafka/test_tokens.py",),
+            "link to the token of another namespace followed",
+            ("path.is_relative_to(folder))", "path.is_relative_to(root))"),
+        ),
     )
 )
