@@ -98,7 +98,7 @@ def rendered(helm: str, *options: str) -> list[Manifest]:
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return list(yaml.safe_load_all(done.stdout))
 
 
 def without_helm(manifest: Manifest) -> Manifest:
