@@ -6,7 +6,6 @@ never by the operator. Clients differ in what they do when they are refused, so 
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from support.devcluster.kafka_log import now_ms
+from support.devcluster.process import signal_each
 from support.jvm_workload.image import JVM_WORKLOAD_IMAGE, load_jvm_workload_image
 from support.long_drills import by_length
 from support.scene.figures import record, spread
@@ -98,8 +98,7 @@ def crash(game: Play, pod_name: str, *, wait_s: float) -> tuple[float | None, in
     (uid,) = (p["metadata"]["uid"] for p in game.pods() if p["metadata"]["name"] == pod_name)
     pids = game.stage.cluster.pod_processes(uid)
     assert pids, "a process to kill"
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+    signal_each(pids, signal.SIGKILL)
     killed_s = time.monotonic()
 
     def is_back() -> bool:

@@ -22,6 +22,7 @@ import yaml
 
 from support.devcluster.cluster import Cluster
 from support.devcluster.old_apiserver import OldApiServer, old_api_server, version
+from support.devcluster.process import signal_each
 from support.devcluster.programs import helm_program, programs_directory
 from support.scene.stage import OPERATOR_IMAGE, Stage
 from support.waiting import until
@@ -98,7 +99,7 @@ def test_a_release_on_kubernetes_1_35_chooses_the_webhook_and_no_id_is_lost() ->
         assert len(pods) == 2
         no_id_is_lost(
             cluster.kubectl, cluster.state.kubeconfig,
-            lambda: [os.kill(pid, signal.SIGKILL) for pid in cluster.pod_processes(pods[0]["metadata"]["uid"])],
+            lambda: signal_each(cluster.pod_processes(pods[0]["metadata"]["uid"]), signal.SIGKILL),
         )  # fmt: skip
     finally:
         cluster.down()

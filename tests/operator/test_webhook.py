@@ -28,6 +28,7 @@ from staticgroup.api.rendering import AgentImage, is_meant, rendered
 from staticgroup.api.resources.durable import InjectedMethod
 from staticgroup.runtime.webhook import certificates
 from support.devcluster.cluster import Cluster
+from support.devcluster.process import signal_each
 from support.long_drills import by_length
 from support.waiting import until
 from support.webhook_drill import PodCreator, drill, stateful_pod, webhook_objects
@@ -65,8 +66,7 @@ class Installed:
         """Send a signal to every process of one replica."""
         pids = self.processes(replica)
         assert pids, f"replica {replica} has no process"
-        for pid in pids:
-            os.kill(pid, number)
+        signal_each(pids, number)
 
 
 def aged(hosts: Iterable[str]) -> Json:

@@ -8,7 +8,7 @@ guessing from process names. Works on cgroup v1 (one directory per hierarchy) an
 from functools import partial
 from pathlib import Path
 
-from .process import kill_all, start_time_ticks
+from .process import signal_each, start_time_ticks
 from .progress import await_condition
 
 _MOUNT = Path("/sys/fs/cgroup")
@@ -88,7 +88,7 @@ def kill(group: str, *, deadline_s: float = 20.0) -> None:
 
     def is_empty() -> bool:
         left = processes(group)
-        kill_all(left)
+        signal_each(left)
         return not left
 
     await_condition(f"cgroup {group} to be empty", is_empty, deadline_s, poll_s=0.05)

@@ -18,7 +18,7 @@ from .layout import CONTROL_PLANE, ClusterState, NodeRecord
 from .leftovers import shim_sockets
 from .machine import unmount_below
 from .node_configuration import CONTAINERD_STATE, write_configuration
-from .process import Process, kill_all, run
+from .process import Process, run, signal_each
 from .progress import await_condition
 
 _READY_DEADLINE_S = 90.0
@@ -193,7 +193,7 @@ class Node:
 
     def kill_pod(self, pod_uid: str) -> None:
         """Kill the processes of a pod's containers (SIGKILL), as a crash would."""
-        kill_all(self.pod_processes(pod_uid))
+        signal_each(self.pod_processes(pod_uid))
 
     def _start(self, name: str, command: list[str | Path]) -> None:
         self.process(name).start(

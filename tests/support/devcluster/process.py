@@ -148,11 +148,11 @@ def machine_boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def kill_all(pids: Iterable[int]) -> None:
-    """Send SIGKILL to each pid that still exists."""
+def signal_each(pids: Iterable[int], number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal to each pid that still exists: those whose parent was killed may end with it."""
     for pid in pids:
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
         except ProcessLookupError:
             continue
 
