@@ -77,6 +77,17 @@ class ApiServerClient:
             for condition in conditions
         )
 
+    def node_conditions(self, name: str) -> str:
+        """Return a node's conditions in words, for an error; says so when there is no Node object."""
+        try:
+            node = self.request("GET", f"/api/v1/nodes/{name}")
+        except OSError as failed:
+            return f"the API server did not answer: {failed}"
+        if not node:
+            return "it has not registered"
+        conditions = node["status"].get("conditions", [])
+        return "; ".join(f"{each['type']} {each['status']}: {each.get('message', '')}" for each in conditions)
+
     def kubeconfig(self, context: str) -> dict[str, Any]:
         """Return a kubeconfig with one context for this server and token."""
         authority = base64.b64encode(self.ca_file.read_bytes()).decode()

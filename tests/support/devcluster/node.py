@@ -19,9 +19,10 @@ from .leftovers import shim_sockets
 from .machine import unmount_below
 from .node_configuration import CONTAINERD_STATE, write_configuration
 from .process import Process, run, signal_each
-from .progress import await_condition
+from .progress import await_condition, say
 
 _READY_DEADLINE_S = 90.0
+_PATIENCE_S = 40.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +107,36 @@ class Node:
     def await_ready(self, since: str = "") -> None:
         """Wait until the Node object is Ready, by a heartbeat after `since` (RFC 3339).
 
+        A kubelet that ended, or whose node is not Ready after 40 s, is started once more with its runtime, as a
+        machine's systemd does; what both had written until then is said, so that it is not lost with the cluster.
+
         Raises
         ------
         RuntimeError
-            When it is not within 90 s; the text has the end of the kubelet's log.
+            When it is not Ready within 90 s more; the text has the end of the kubelet's log.
         """
         client = ControlPlane(state=self.state).client()
+
+        def is_ready() -> bool:
+            return client.node_is_ready(self.name, since=since)
+
         try:
             await_condition(
-                f"node {self.name} to be Ready", lambda: client.node_is_ready(self.name, since=since), _READY_DEADLINE_S
+                f"node {self.name}", lambda: is_ready() or self.process("kubelet").pid() is None, _PATIENCE_S
             )
+        except TimeoutError:
+            say(f" ! {self.name} is not Ready: {client.node_conditions(self.name)}")
+        if is_ready():
+            return
+        for process in (self.process("kubelet"), self.process("containerd")):
+            say(
+                f" ! {process.name} of {self.name}, pid {process.pid()}, starts once more; it said:\n{process.last_lines(8)}"
+            )
+            process.stop()
+        self.start_runtime()
+        self.start_agents()
+        try:
+            await_condition(f"node {self.name} to be Ready", is_ready, _READY_DEADLINE_S)
         except TimeoutError as late:
             raise RuntimeError(f"{late}:\n{self.process('kubelet').last_lines()}") from late
 
