@@ -319,6 +319,15 @@ def unknown_fields(value: Any, schema: Mapping[str, Any], path: str = "") -> lis
     ]
 
 
+def unknown_values(value: Any, known: Any, path: str = "") -> list[str]:
+    """Name the values of an example that the chart does not have; an empty map of the chart takes any."""
+    if not isinstance(value, dict) or not known:
+        return []
+    return [f"{path}.{key}" for key in value if key not in known] + [
+        found for key, child in value.items() if key in known for found in unknown_values(child, known[key], f"{path}.{key}")
+    ]
+
+
 @pytest.mark.parametrize("example", list(examples()))
 def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
     definitions = {"KafkaConnection": crd.kafka_connection_crd, "ClusterKafkaConnection": crd.cluster_kafka_connection_crd}
@@ -333,6 +342,11 @@ def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
             assert ClusterKafkaConnection.from_wire(example).spec.allowed_namespaces
         case None:
             example = {"spec": example} if "identity" in example else example
+        case "Application":
+            source = example["spec"]["source"]
+            values = yaml.safe_load((REPOSITORY / source["path"] / "values.yaml").read_text(encoding="utf-8"))
+            assert unknown_values(source["helm"]["valuesObject"], values) == []
+            return
         case other:
             assert other in ("StatefulSet", "Kustomization", "KafkaConnect", "ConfigMap")
             return
@@ -342,6 +356,11 @@ def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
 def test_an_unknown_field_of_an_example_is_found() -> None:
     schema = {"properties": {"a": {"properties": {"b": {}}}, "c": {"items": {"properties": {"d": {}}}}}}
     assert unknown_fields({"a": {"b": 1, "x": 1}, "c": [{"d": 1, "y": 1}]}, schema) == [".a.x", ".c[].y"]
+
+
+def test_an_unknown_value_of_an_example_is_found() -> None:
+    chart = {"image": {"repository": ""}, "nodeSelector": {}}
+    assert unknown_values({"image": {"repo": "x"}, "nodeSelector": {"a": "b"}, "y": 1}, chart) == [".y", ".image.repo"]
 
 
 def test_rights_in_the_security_page_are_those_of_the_roles() -> None:
