@@ -16,30 +16,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from staticgroup.api.journal import EndKind as EndKind
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
-
-
-class EndKind(StrEnum):
-    """Say how an outage ended, as far as anybody knows.
-
-    RETURNED: the member's container started again; `gap_ms` is exact. The other three are censored, `gap_ms` is a lower
-    bound: REMOVED (the operator removed the member), OPEN (still away at the end of the window), BLIND (nobody looked
-    for part of it, or the return was never seen).
-    """
-
-    RETURNED = "returned"
-    REMOVED = "removed"
-    OPEN = "open"
-    BLIND = "blind"
-
-
-class Clock(StrEnum):
-    """Name the clock by which both ends of a duration were read; durations never mix two."""
-
-    SOURCE = "source"
-    OPERATOR = "operator"
 
 
 class QuarantineReason(StrEnum):
@@ -292,7 +273,7 @@ BLIND_WINDOWS = Table(
 
 OUTAGES = Table(
     "silver/outages",
-    1,
+    2,
     _columns(
         f"""{_GROUP}
         k8s_cluster_uid string!
@@ -301,10 +282,13 @@ OUTAGES = Table(
         event_id string!
         source string!
         down_ms bigint!
-        up_ms bigint
+        started_ms bigint
+        back_lo_ms bigint
+        back_ms bigint
         gap_ms bigint!
-        clock string!
         end_kind string!
+        absorbed boolean
+        starts bigint!
         reason string
         rollout_id string
         image_digest string
@@ -315,7 +299,11 @@ OUTAGES = Table(
     ),
     ("group_key", "member_key", "down_ms", "event_id", "source"),
 )
-"""One row per `member.down` (its `event_id`); `up_ms` only if it returned; `gap_ms` ≥ 0, a lower bound unless returned."""
+"""One row per absence (`event_id` of the `member.down` that began it), as `staticgroup.api.journal.absences` defines it.
+
+`gap_ms` ≥ 0, a lower bound unless returned; `back_lo_ms`, `back_ms` and `absorbed` only if it returned; `started_ms` null when
+no container was seen to start.
+"""
 
 REBALANCES = Table(
     "silver/rebalances",

@@ -1,15 +1,11 @@
-"""Outages: for every end of a member's process, when it was back, or what hid that from us.
+"""Outages: for every time that a member was away, when the group had it back, or what hid that from us.
 
-The one idea: with the events of a member in order, an outage is a `member.down` and the row after it. One shuffle, by
-the 64-bit `group_key`, serves every window here; `xxhash64` keys and packed (time, kind) numbers are what makes it fast.
+The one idea: the definition is `staticgroup.api.journal.absences`; here it is said once more in windows over all members of a
+fleet, and both tell the same published stories. With the facts of a member in order, an absence begins with a `member.down`
+that no other one came before since the member was back or removed, and ends with the next return or removal. One shuffle,
+by the 64-bit `group_key`, serves every window here; `xxhash64` keys and packed (time, rank) numbers are what makes it fast.
 
-How an outage ends (`EndKind`): the next row is a start: *returned*. It is a removal: *removed*. There is none: *open*,
-at the end of the window. It is another end: the return was never seen, *blind*, and all that is certain is gap 0. An
-outage that meets a time in which no operator looked is *blind*, too, from where that time begins.
-
-Two clocks: a gap is taken from the sources' times when both ends have one, and otherwise from the operator's for both:
-the early bound of the end and the late bound of the start, the longer absence. Kubelets report whole seconds, so an end
-and a start may share their millisecond; an end comes first, except for a run shorter than that.
+An absence that meets a time in which no operator looked is *blind*, too, from where that time begins.
 Source: Kaplan and Meier 1958 for censoring; KIP-345 for what an absence means to the group.
 """
 
@@ -18,14 +14,16 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from .schemas import BLIND_WINDOWS, OUTAGES, Clock, EndKind
+from staticgroup.api.journal import UNSEEN_MS, RemovalOutcome
+
+from .schemas import BLIND_WINDOWS, OUTAGES, EndKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 BEATS_MISSED_MAX: Final = 2.5
 """Beats further apart than so many intervals: nobody looked in between."""
-_DOWN, _REMOVED, _UP = 0, 1, 2
+_RETURN, _END, _REMOVAL, _START = range(4)
 _RANK_BITS: Final = 2
 _RANKS: Final = 1 << _RANK_BITS
 
@@ -74,7 +72,7 @@ def blind_windows(beats: DataFrame, as_of_ms: int) -> DataFrame:
 
 
 def outages(member_events: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFrame:
-    """Return one outage for each `member.down`.
+    """Return the absences of all members.
 
     Parameters
     ----------
@@ -95,12 +93,12 @@ def paired(member_events: DataFrame, as_of_ms: int) -> DataFrame:
 
 
 def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
-    """Return the events that begin or end an outage, with the numbers that order and tell them apart.
+    """Return the events that begin, end or belong to an absence, with the numbers that order and tell them apart.
 
     Returns
     -------
-    The same columns and `rank`, `packed` (time and rank), `run` (the process), `fact` (source and id) and
-    `operator_ms`; all rows of a group are in one Spark partition, and all of a member are together. This is the exchange.
+    The same columns and `packed` (time and rank), `run` (the process) and `fact` (source and id); all rows of a group are
+    in one Spark partition, and all of a member are together. This is the exchange.
 
     Notes
     -----
@@ -111,15 +109,20 @@ def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
     from pyspark.sql import functions as F
 
     kind = F.col("kind")
-    is_removal = (kind == "member.removed") & (F.col("outcome") == "Removed")
-    rank = F.when(kind == "member.down", _DOWN).when(kind == "member.up", _UP).when(is_removal, _REMOVED)
+    is_removal = (kind == "member.removed") & (F.col("outcome") == RemovalOutcome.REMOVED.value)
+    rank = (
+        F.when(kind == "member.rejoined", _RETURN)
+        .when(kind == "member.down", _END)
+        .when(kind == "member.up", _START)
+        .when(is_removal, _REMOVAL)
+    )
     return (
         member_events.withColumn("rank", rank)
         .where(F.col("rank").isNotNull() & (F.col("event_ms") <= as_of_ms))
         .withColumn("packed", F.col("event_ms") * _RANKS + F.col("rank"))
         .withColumn("run", F.xxhash64("pod_uid", "restart_count"))
         .withColumn("fact", F.xxhash64("source", "event_id"))
-        .withColumn("operator_ms", _operator_ms())
+        .withColumn("restart_count", F.coalesce("restart_count", F.lit(-1)))
         .repartition(F.col("group_key"))
         .sortWithinPartitions("member_key")
         .where(F.spark_partition_id() >= 0)
@@ -135,79 +138,94 @@ def paired_in_groups(rows: DataFrame, as_of_ms: int) -> DataFrame:
 
     Notes
     -----
-    Of one process at one time the earlier restart comes first. Texts would settle the rest as well, but a 64-bit number
-    is carried and compared at a fraction of the price. `member_key` leads the order because Spark's sort compares the
-    first eight bytes of a row without looking at the row, and members differ more often than groups.
+    What came before is asked in the order of time, what comes next in the reverse: a window that looks ahead to the end of
+    its partition is computed anew for every row. `member_key` leads the order because Spark's sort compares the first
+    eight bytes of a row without looking at the row, and members differ more often than groups.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    newest_first = W.partitionBy("member_key", "group_key").orderBy(
+        F.desc("packed"), F.desc("restart_count"), F.desc("fact")
+    )
+    later = newest_first.rowsBetween(W.unboundedPreceding, -1)
+    is_ending = F.col("rank").isin(_RETURN, _REMOVAL)
+    ending = F.struct("event_ms", "rank", "time_lo_ms", "absorbed", "ups", "up_ms")
+    newest = F.first(F.struct("ups", "up_ms")).over(newest_first.rowsBetween(W.unboundedPreceding, W.currentRow))
+    following = F.last(F.when(is_ending, ending), ignorenulls=True).over(later)
+    return _with_end(
+        _with_begins(rows).withColumns({"following": following, "newest": newest}).where("begins"), as_of_ms
+    )
+
+
+def _with_begins(rows: DataFrame) -> DataFrame:
+    """Add `ups` and `up_ms`, the starts so far and the last of them, and `begins`: an absence begins here.
+
+    An end does not begin one while the member is away, nor when it is told late: its successor started and is back already.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
     order = W.partitionBy("member_key", "group_key").orderBy("packed", "restart_count", "fact")
-    after = {
-        f"{name}_{steps}": F.lead(name, steps).over(order)
-        for name in ("packed", "run", "source_time_ms", "operator_ms")
-        for steps in (1, 2)
-    }
-    ends = rows.select("*", *(column.alias(name) for name, column in after.items())).where(
-        F.col("packed") % _RANKS == _DOWN
+    before = order.rowsBetween(W.unboundedPreceding, -1)
+    so_far = order.rowsBetween(W.unboundedPreceding, W.currentRow)
+    rank, is_start = F.col("rank"), F.col("rank") == _START
+
+    def latest(value: Column, condition: Column) -> Column:
+        return F.last(F.when(condition, value), ignorenulls=True)
+
+    is_late = (
+        (rank == _END)
+        & (F.col("mark") == _RETURN)
+        & (F.col("run") == F.col("run_before"))
+        & (F.col("run_before") != F.col("run_last"))
     )
-    second = _second_counts()
-    following = {name: F.when(second, F.col(f"{name}_2")).otherwise(F.col(f"{name}_1")) for name in _FOLLOWING}
-    return _with_end(ends.select("*", *(column.alias(f"next_{name}") for name, column in following.items())), as_of_ms)
-
-
-_FOLLOWING: Final = ("packed", "source_time_ms", "operator_ms")
-
-
-def _operator_ms() -> Column:
-    from pyspark.sql import functions as F
-
-    bound = F.when(F.col("rank") == _DOWN, F.col("time_lo_ms")).otherwise(F.col("time_hi_ms"))
-    return F.coalesce(bound, F.col("observed_at_ms"))
-
-
-def _second_counts() -> Column:
-    """Say whether the row after the next one is the answer, because a run of no length stands in between.
-
-    Its start and its end have the same time, and ends come first. Either this is its end, and its own start follows; or
-    the next row is its end, and its start, the return from this outage, comes after that.
-    """
-    from pyspark.sql import functions as F
-
-    own_start = (F.col("packed_1") == F.col("packed") + _UP) & (F.col("run_1") == F.col("run"))
-    follows_start = (F.col("packed_2") == F.col("packed_1") + _UP) & (F.col("run_2") == F.col("run_1"))
-    return F.coalesce(own_start, F.lit(False)) | F.coalesce(
-        (F.col("packed_1") % _RANKS == _DOWN) & follows_start, F.lit(False)
+    mark = latest(rank, ~is_start & ~F.col("is_late")).over(before)
+    return (
+        rows.withColumns(
+            {
+                "mark": latest(rank, ~is_start).over(before),
+                "run_last": latest(F.col("run"), is_start).over(before),
+                "ups": F.count(F.when(is_start, 1)).over(so_far),
+                "up_ms": latest(F.col("event_ms"), is_start).over(so_far),
+            }
+        )
+        .withColumn("run_before", latest(F.col("run_last"), is_start).over(before))
+        .withColumn("is_late", F.coalesce(is_late, F.lit(False)))
+        .withColumn("begins", (rank == _END) & ~F.col("is_late") & F.coalesce(mark != _END, F.lit(True)))
     )
 
 
 def _with_end(rows: DataFrame, as_of_ms: int) -> DataFrame:
     from pyspark.sql import functions as F
 
-    next_rank = F.col("next_packed") % _RANKS
-    end_kind = (
-        F.when(F.col("next_packed").isNull(), EndKind.OPEN.value)
-        .when(next_rank == _UP, EndKind.RETURNED.value)
-        .when(next_rank == _REMOVED, EndKind.REMOVED.value)
-        .otherwise(EndKind.BLIND.value)
+    down = F.col("event_ms")
+    is_open, is_return = F.col("following").isNull(), F.coalesce(F.col("following.rank") == _RETURN, F.lit(False))
+    moment = F.coalesce("following.event_ms", F.lit(as_of_ms))
+    seen_lo = F.greatest(down, F.least(F.coalesce("following.time_lo_ms", down), moment))
+    lo = F.when(is_return, seen_lo).otherwise(moment)
+    is_unseen = (F.col("observed_at_ms") - down > UNSEEN_MS) | (moment - lo > UNSEEN_MS)
+    kind = (
+        F.when(is_unseen, EndKind.BLIND.value)
+        .when(is_open, EndKind.OPEN.value)
+        .when(is_return, EndKind.RETURNED.value)
+        .otherwise(EndKind.REMOVED.value)
     )
-    both_sources = F.col("source_time_ms").isNotNull() & F.col("next_source_time_ms").isNotNull()
-    by_source = both_sources | (F.col("next_packed").isNull() & F.col("source_time_ms").isNotNull())
-    gap = (
-        F.when(F.col("end_kind") == EndKind.BLIND.value, F.lit(0))
-        .when(F.col("end_kind") == EndKind.OPEN.value, F.lit(as_of_ms) - F.col("down_ms"))
-        .when(both_sources, F.col("next_source_time_ms") - F.col("source_time_ms"))
-        .otherwise(F.col("next_operator_ms") - F.col("operator_ms"))
-    )
-    up = F.when(F.col("end_kind") == EndKind.RETURNED.value, F.shiftright("next_packed", _RANK_BITS))
-    return (
-        rows.withColumn("end_kind", end_kind)
-        .withColumn("clock", F.when(by_source, Clock.SOURCE.value).otherwise(Clock.OPERATOR.value))
-        .withColumn("down_ms", F.shiftright("packed", _RANK_BITS))
-        .withColumn("gap_ms", F.greatest(gap, F.lit(0)).cast("bigint"))
-        .withColumn("up_ms", up)
-        .select(*OUTAGES.names)
-    )
+    gap = F.when(is_unseen, F.greatest(lo - F.col("observed_at_ms"), F.lit(0))).otherwise(moment - down)
+    starts = F.when(is_open, F.col("newest.ups")).otherwise(F.col("following.ups")) - F.col("ups")
+    started = F.when(is_open, F.col("newest.up_ms")).otherwise(F.col("following.up_ms"))
+    is_known = is_return & ~is_unseen
+    return rows.select(
+        *(F.col(name) for name in OUTAGES.names if name in rows.columns and name != "absorbed"),
+        down.alias("down_ms"),
+        F.when(starts > 0, started).alias("started_ms"),
+        F.when(is_known, lo).alias("back_lo_ms"),
+        F.when(is_known, moment).alias("back_ms"),
+        gap.cast("bigint").alias("gap_ms"),
+        kind.alias("end_kind"),
+        F.when(is_known, F.col("following.absorbed")).alias("absorbed"),
+        starts.cast("bigint").alias("starts"),
+    ).select(*OUTAGES.names)
 
 
 def seen_through(pairs: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFrame:
@@ -251,7 +269,7 @@ def seen_through(pairs: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFra
             F.col("gap_ms")
         ),
         "end_kind": F.when(is_blind, F.lit(EndKind.BLIND.value)).otherwise(F.col("end_kind")),
-        "up_ms": F.when(~is_blind, F.col("up_ms")),
+        **{name: F.when(~is_blind, F.col(name)) for name in ("back_lo_ms", "back_ms", "absorbed")},
     }
     return joined.select("outage.*", "blind_ms").withColumns(changes).select(*OUTAGES.names)
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from staticgroup.api.journal import SKEW_MS
+
 from .schemas import BEATS, GROUP_EVENTS, MEMBER_EVENTS, QUARANTINE, QuarantineReason, Table
 
 if TYPE_CHECKING:
@@ -225,8 +227,7 @@ def unique(rows: DataFrame, known: DataFrame | None) -> DataFrame:
 def member_events(originals: DataFrame) -> DataFrame:
     """Return silver/member_events of rows that are no copies.
 
-    `event_ms` is the source's time; of a fact known only from two looks the bound that makes an absence longer (the
-    early one of a `member.down`, the late one of everything else), or else when it was observed.
+    `event_ms` is what `staticgroup.api.journal.event_ms` says.
     """
     from pyspark.sql import functions as F
 
@@ -269,6 +270,8 @@ def _flat(rows: DataFrame) -> DataFrame:
     return (
         flat.withColumns(known)
         .withColumn("event_ms", F.coalesce("source_time_ms", early, "observed_at_ms"))
+        .withColumn("event_ms", F.least("event_ms", "observed_at_ms"))
+        .withColumn("event_ms", F.greatest("event_ms", F.col("observed_at_ms") - SKEW_MS, F.lit(0)))
         .withColumn("group_key", F.xxhash64("kafka_cluster_id", "group_id"))
     )
 

@@ -1,10 +1,11 @@
 """Describe the journal: what the operator saw and did, one fact per record, for programs that read many clusters.
 
 The one idea: a record is a CloudEvent whose id is derived from the fact, so an operator that tells a fact again
-(restarted, or taken over from another) makes the same id, and readers drop the copy. `records` are the facts, `lines` their
-way to a line of text and back, `schemas` what is published of them: `python -m staticgroup.api.journal --write DIR`.
+(restarted, or taken over from another) makes the same id, and readers drop the copy. `records` are the facts, `absences`
+what they say about how long a member was away, `lines` their way to a line of text and back, `schemas` what is published of them: `python -m staticgroup.api.journal --write DIR`.
 """
 
+from .absences import SKEW_MS, UNSEEN_MS, Absence, EndKind, absences, event_ms
 from .lines import (
     Defect,
     JournalError,
@@ -56,15 +57,19 @@ __all__ = [
     "CERTIFICATES_MAX",
     "DATA_TYPES",
     "ID_MAX",
+    "SKEW_MS",
     "TEXT_MAX",
     "TYPE_PREFIX",
     "TYPE_SUFFIX",
     "UNREACHABLE_MAX",
+    "UNSEEN_MS",
+    "Absence",
     "Count",
     "CoverageBeat",
     "Data",
     "Defect",
     "DownReason",
+    "EndKind",
     "GroupData",
     "GroupRebalanced",
     "JournalError",
@@ -82,7 +87,9 @@ __all__ = [
     "RolloutStarted",
     "TimeoutChanged",
     "WorkloadScaled",
+    "absences",
     "beat_record",
+    "event_ms",
     "fact_of",
     "group_record",
     "json_schema",

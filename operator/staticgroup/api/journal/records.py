@@ -126,6 +126,8 @@ class MemberRejoined(GroupData):
     )
     group_epoch: Count | None = Field(None, description="Epoch of a KIP-848 or streams group; null for a classic one.")
     absorbed: bool = Field(description="No rebalance was seen since the former holder was: static membership worked.")
+    members: Count | None = Field(None, description="Members of the group at that look; null when unknown.")
+    partitions_total: Count | None = Field(None, description="Assigned partitions at that look; null when unknown.")
 
 
 class MemberDeparted(GroupData):

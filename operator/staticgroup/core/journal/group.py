@@ -151,6 +151,8 @@ def _tell_rejoined(
         previous_member_id=None if previous is None else short(previous),
         group_epoch=group.group_epoch,
         absorbed=absorbed,
+        members=len(group.members),
+        partitions_total=_total(_shares(group)) if _is_settled(group) and _holds_partitions(group) else None,
     )
 
 

@@ -1,0 +1,67 @@
+"""The published stories of absences (docs/reference/journal/absences.json) as records, for every reader that claims to agree."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from staticgroup.api import journal
+
+FILE: Final = Path(__file__).resolve().parents[2] / "docs/reference/journal/absences.json"
+GROUP: Final = {
+    "operator_id": "op-1", "seq": 0, "kafka_cluster_id": "kafka-1", "group_id": "orders", "namespace": "shop",
+    "static_group": "orders", "workload": "orders", "protocol": "Classic",
+}  # fmt: skip
+_FIELDS: Final = ("down_ms", "gap_ms", "started_ms", "starts", "back_lo_ms", "back_ms", "absorbed")
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Facts of one member, times in which nobody looked, and the absences that they make."""
+
+    name: str
+    facts: tuple[journal.GroupData, ...]
+    blind: tuple[tuple[int, int], ...]
+    as_of_ms: int
+    absences: tuple[dict[str, Any], ...]
+
+
+def stories() -> list[Story]:
+    """Read the stories."""
+    return [
+        Story(
+            each["name"],
+            tuple(fact(number, row) for number, row in enumerate(each["facts"])),
+            tuple((begin, until) for begin, until in each.get("blind", [])),
+            each["as_of_ms"],
+            tuple(dict.fromkeys(_FIELDS) | absence for absence in each["absences"]),
+        )
+        for each in json.loads(FILE.read_text(encoding="utf-8"))["stories"]
+    ]
+
+
+def fact(number: int, row: dict[str, Any], instance_id: str = "orders-0") -> journal.GroupData:
+    """Return the fact that one row tells; `number` tells its member.id from others."""
+    times = {"observed_at_ms": row["seen"], "source_time_ms": row.get("at"), "time_lo_ms": row.get("lo"),
+             "time_hi_ms": row.get("hi"), "instance_id": instance_id}  # fmt: skip
+    if "back" in row:
+        return journal.MemberRejoined(**GROUP | times, member_id=f"m{number}", absorbed=row["back"])
+    if "down" in row or "up" in row:
+        pod_uid, run = (row.get("down") or row["up"]).split("/")
+        kind = journal.MemberDown if "down" in row else journal.MemberUp
+        return kind(**GROUP | times, pod_name=instance_id, pod_uid=pod_uid, restart_count=int(run), node_name="n")
+    outcome = "Removed" if "removed" in row else "Resurrected"
+    return journal.MemberRemoved(**GROUP | times, member_id=f"m{number}", outcome=outcome)
+
+
+def as_row(absence: journal.Absence) -> dict[str, Any]:
+    """Return an absence as the stories have it."""
+    down = {"down": f"{absence.down.pod_uid}/{absence.down.restart_count}", "end": absence.end.value}
+    return {name: getattr(absence, name) for name in _FIELDS} | down
+
+
+def line(number: int, found: journal.GroupData, k8s_cluster_uid: str = "k8s-1") -> str:
+    """Return the journal's line of a fact of a story."""
+    return journal.write(journal.group_record(k8s_cluster_uid, f"{number}/{found.noun}/{found.instance_id}", found))  # type: ignore[attr-defined]
