@@ -1,4 +1,4 @@
-"""Change a fleet in waves of 1, 10, 50 and 100 %, each of which has to show first that it does no harm.
+"""Change a fleet in waves of 1, 10, 50, 95 and 100 %, each of which has to show first that it does no harm.
 
 The one idea: the next state of the canary is a function of the state that the run before published and of what the
 journal says came of it since, so a run that is done again comes to the same. Harm is measured against a promise: what
@@ -20,14 +20,18 @@ from typing import Final, Literal
 
 from scipy.special import betaincc, betaln
 
-Wave = Literal[1, 10, 50, 100]
-WAVES: Final[tuple[Wave, ...]] = (1, 10, 50, 100)
+Wave = Literal[1, 10, 50, 95, 100]
+WAVES: Final[tuple[Wave, ...]] = (1, 10, 50, 95, 100)
+"""Per cent of the groups; the last ones are the control of those before, until nothing is left to compare."""
 WAVE_MS_MIN: Final = 86_400_000
 WAVE_STOPS_MIN: Final = 100
 LOCK_MS: Final = 14 * 86_400_000
 PATIENCE_MS: Final = 14 * 86_400_000
 """A group that has not taken a released timeout after that long is not waited for."""
 ALARM_LEVEL: Final = 0.05
+WATCH_MS: Final = 28 * 86_400_000
+"""After the last wave, changes of so many days are looked at on and on; windows that slide give no bound at any time."""
+WATCH_ALARM_LEVEL: Final = 0.01
 RATIO_TOLERATED: Final = 1.1
 """Treated groups may have this many times what the controls let expect: noise of the baseline."""
 GHOST_RATIO_MAX: Final = 4.0
@@ -107,7 +111,7 @@ class CanaryState:
     campaign_ms: when the first wave began; what the fleet changed since then is on trial.
     locked_until_ms: nothing acts before; 0 when not locked.
     withdrawn: groups of this wave and earlier ones lost what they were recommended, until their wave is released again.
-    is_over: all waves are released and were seen to do no harm; nothing is on trial any more.
+    is_over: all waves are released and were seen to do no harm; what changes from now on is watched only.
     """
 
     wave: Wave
@@ -136,15 +140,39 @@ class CanaryHistory:
     followers: Mapping[Wave, int] = field(default_factory=dict)
 
 
-def wave_of(kafka_cluster_id: str, group_id: str, salt: str = "") -> Wave:
-    """Put a group into a wave by a hash: 1 % of all groups, the next 9 %, the next 40 %, the rest.
+def wave_order(kafka_cluster_id: str, group_id: str, salt: str = "") -> int:
+    """Return by what groups are ordered into waves: CRC-32 of `canary/<salt>/<kafka_cluster_id>/<group_id>`.
 
     Parameters
     ----------
     salt: of the policy's version, so that not the same groups are first for ever.
     """
-    percentile = zlib.crc32(f"canary/{salt}/{kafka_cluster_id}/{group_id}".encode()) % 10_000 / 100
-    return next(wave for wave in WAVES if percentile < wave)
+    return zlib.crc32(f"canary/{salt}/{kafka_cluster_id}/{group_id}".encode())
+
+
+def wave_of_rank(rank: int, groups: int) -> Wave:
+    """Return the wave of the group with this rank.
+
+    Parameters
+    ----------
+    rank: from 0, in the order of `wave_order`.
+    groups: of the fleet, > rank.
+
+    Returns
+    -------
+    Wave
+        The first group goes alone in a small fleet, and the last one of at least two is never changed with others.
+    """
+    for wave in WAVES[:-1]:
+        if rank < min(max(groups * wave // 100, 1), max(groups - 1, 1)):
+            return wave
+    return WAVES[-1]
+
+
+def waves_of(groups: Iterable[tuple[str, str]], salt: str = "") -> dict[tuple[str, str], Wave]:
+    """Put the groups of a fleet, each (Kafka cluster id, group id), into waves."""
+    ordered = sorted(set(groups), key=lambda each: (wave_order(*each, salt=salt), each))
+    return {each: wave_of_rank(rank, len(ordered)) for rank, each in enumerate(ordered)}
 
 
 def is_released(wave: Wave, state: CanaryState, *, now_ms: int) -> bool:
@@ -230,13 +258,15 @@ def judge_wave(state: CanaryState, account: WaveAccount, *, now_ms: int) -> Cana
     Returns
     -------
     CanaryVerdict
-        ROLL_BACK as soon as harm is shown at 5 %; ADVANCE after a day and 100 stops without, or, in the last wave, 14
-        days; else WAIT.
+        ROLL_BACK as soon as harm is shown at 5 %, at 1 % after the last wave; ADVANCE after a day and 100 stops without,
+        or, in the last wave, 14 days; else WAIT.
     """
-    if now_ms < state.locked_until_ms or state.is_over:
+    if now_ms < state.locked_until_ms:
         return CanaryVerdict.WAIT
-    if harm(account) >= 1.0 / ALARM_LEVEL:
+    if harm(account) >= 1.0 / (WATCH_ALARM_LEVEL if state.is_over else ALARM_LEVEL):
         return CanaryVerdict.ROLL_BACK
+    if state.is_over:
+        return CanaryVerdict.WAIT
     is_seen = now_ms - state.began_ms >= WAVE_MS_MIN and account.wave_stops >= WAVE_STOPS_MIN
     is_patient = state.wave == WAVES[-1] and now_ms - state.began_ms >= PATIENCE_MS
     return CanaryVerdict.ADVANCE if is_seen or is_patient else CanaryVerdict.WAIT

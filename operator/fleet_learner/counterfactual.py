@@ -61,14 +61,14 @@ class Stop:
     Parameters
     ----------
     member: from 0.
-    down_ms, up_ms: any clock; up_ms None: it does not come back.
+    down_ms, back_ms: when its process ends, and when another one joins; any clock; back_ms None: it does not come back.
     is_clean: the process closed its client (a rollout), rather than being killed (a crash).
     removed_ms: when the operator removed it; None: it did not. Static members only.
     """
 
     member: int
     down_ms: int
-    up_ms: int | None
+    back_ms: int | None
     is_clean: bool = True
     removed_ms: int | None = None
 
@@ -286,8 +286,8 @@ class _Replay:
             last_beat = (stop.down_ms - phase) // interval * interval + phase
             events.append((last_beat, 0, "beat", stop))
             events.append((stop.down_ms, 1, "down", stop))
-            if stop.up_ms is not None:
-                events.append((stop.up_ms, 3, "up", stop))
+            if stop.back_ms is not None:
+                events.append((stop.back_ms, 3, "up", stop))
             if stop.removed_ms is not None and self.membership is Membership.STATIC:
                 events.append((stop.removed_ms, 2, "removed", stop))
         ordered = [

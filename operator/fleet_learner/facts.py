@@ -5,7 +5,7 @@ group and comes out the same with any number of partitions. An outage belongs to
 
 Time that a place was kept for an absent member (ghost time) has three kinds. *Wanted*: within the session timeout, for
 a member that may come back. *Late*: beyond the timeout, which the coordinator allows only if the timeout is not what we
-think; seen when a rejoin was absorbed after a longer gap, or a removal found the member still there. *Operator*: up to
+think; seen when a return was absorbed after a longer gap, or a removal found the member still there. *Operator*: up to
 the timeout, for a member that was removed in the end because nobody wanted it back.
 """
 
@@ -40,11 +40,13 @@ class StopDurations:
     eager_ms: all partitions of a classic group stop.
     cooperative_ms: only the partitions that move stop (KIP-429, KIP-848).
     classic_is_cooperative: take classic groups for cooperative ones; the protocol's metadata is not in the journal.
+    is_stated: somebody wrote the durations into the configuration; else they are assumed.
     """
 
     eager_ms: int = 3_000
     cooperative_ms: int = 300
     classic_is_cooperative: bool = False
+    is_stated: bool = False
 
 
 def rebalance_costs(rebalances: DataFrame, durations: StopDurations) -> DataFrame:
@@ -63,49 +65,33 @@ def rebalance_costs(rebalances: DataFrame, durations: StopDurations) -> DataFram
     return rebalances.withColumn("stopped_partition_ms", cost.cast("bigint"))
 
 
-def ghost_times(outages: DataFrame, member_events: DataFrame) -> DataFrame:
+def ghost_times(outages: DataFrame) -> DataFrame:
     """Add how long each absent member's place was kept: `ghost_wanted_ms`, `ghost_late_ms`, `ghost_operator_ms`.
 
     Parameters
     ----------
-    outages: silver/outages, one row per stop.
-    member_events: silver/member_events; of it, whether the next rejoin of the member was absorbed.
+    outages: silver/outages, one row per absence.
 
     Returns
     -------
-    The columns of silver/outages and the three, ≥ 0 and never null; a blind outage has no ghost time, its end is
-    unknown. One exchange, by group.
+    The columns of silver/outages and the three, ≥ 0 and never null; a blind outage has no ghost time, its end is unknown.
     """
-    from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
-    rejoins = member_events.where(F.col("kind") == "member.rejoined").select(
-        "group_key", "member_key", F.col("event_ms").alias("down_ms"), F.col("event_id").alias("rejoin_id"), "absorbed"
-    )
-    after = (
-        W.partitionBy("group_key", "member_key")
-        .orderBy("down_ms", F.col("rejoin_id").isNotNull(), F.coalesce("rejoin_id", "event_id"))
-        .rowsBetween(1, 1)
-    )
-    # Only the very next row counts: a rejoin after a second stop belongs to that one.
-    was_absorbed = F.coalesce(F.first("absorbed").over(after), F.lit(False))
     gap, end = F.col("gap_ms"), F.col("end_kind")
     within = F.least(gap, F.coalesce("session_timeout_ms", "gap_ms"))
-    beyond = gap - within
     is_removed, is_blind = end == EndKind.REMOVED.value, end == EndKind.BLIND.value
-    is_late = is_removed | ((end == EndKind.RETURNED.value) & F.col("was_absorbed"))
+    is_late = is_removed | F.coalesce("absorbed", F.lit(False))
 
     def kept(condition: Column, amount: Column) -> Column:
         return F.when(condition, amount).otherwise(F.lit(0)).cast("bigint")
 
-    return (
-        outages.unionByName(rejoins, allowMissingColumns=True)
-        .withColumn("was_absorbed", was_absorbed)
-        .where(F.col("rejoin_id").isNull())
-        .withColumn("ghost_wanted_ms", kept(~is_removed & ~is_blind, within))
-        .withColumn("ghost_late_ms", kept(is_late, beyond))
-        .withColumn("ghost_operator_ms", kept(is_removed, within))
-        .select(*outages.columns, "ghost_wanted_ms", "ghost_late_ms", "ghost_operator_ms")
+    return outages.withColumns(
+        {
+            "ghost_wanted_ms": kept(~is_removed & ~is_blind, within),
+            "ghost_late_ms": kept(is_late, gap - within),
+            "ghost_operator_ms": kept(is_removed, within),
+        }
     )
 
 
@@ -188,6 +174,8 @@ def _facts_with_a_day(
         absorbed=one((kind == "member.rejoined") & F.col("absorbed")),
         fenced=one(kind == "member.fenced"),
         instance_id=F.col("instance_id"),
+        members=F.col("members"),
+        partitions=F.col("partitions_total"),
     )
     groups = shaped(
         group_events,
@@ -235,7 +223,8 @@ def group_day(
     Returns
     -------
     gold/group_day: one row per group and UTC day from the day the group was first heard of, quiet days included.
-    `members` and `partitions` are the last known ones of the day, carried over quiet days.
+    `members` and `partitions` are the last known ones of the day, carried over quiet days; without a rebalance they are
+    those that returning members were seen with, and null partitions were never told.
     """
     from pyspark.sql import functions as F
 
@@ -295,7 +284,7 @@ def _with_quiet_days(days: DataFrame, as_of_ms: int) -> DataFrame:
     return (
         spine.join(days.drop("k8s_cluster_uid", "name"), on=["group_key", "day_ms"], how="left")
         .withColumn("members", F.coalesce(carried("members"), F.col("seen_members")).cast("bigint"))
-        .withColumn("partitions", F.coalesce(carried("partitions"), F.lit(0)).cast("bigint"))
+        .withColumn("partitions", carried("partitions").cast("bigint"))
         .withColumns({name: F.coalesce(name, F.lit(0)).cast("bigint") for name in _ZERO})
         .withColumn("day_end_ms", F.least(F.col("day_ms") + DAY_MS, F.lit(as_of_ms)))
     )

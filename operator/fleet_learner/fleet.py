@@ -92,14 +92,14 @@ def kafka_outcome(settings: FleetSettings, group: Group, stops: Stops) -> Outcom
     number = stops.member.size
     is_removed = stops.cause == CAUSES.index(Cause.SCALE_DOWN)
     window = group.session_timeout_ms - rng.integers(0, group.heartbeat_interval_ms, number)
-    is_absorbed = ~is_removed & (stops.up_ms - stops.down_ms <= window)
+    is_absorbed = ~is_removed & (stops.back_ms - stops.down_ms <= window)
     is_expelled = ~is_removed & ~is_absorbed
     asked = np.concatenate(
         [
             stops.down_ms[is_removed] + REMOVAL_DELAY_MS,
-            stops.up_ms[is_removed],
+            stops.back_ms[is_removed],
             (stops.down_ms + window)[is_expelled],
-            stops.up_ms[is_expelled],
+            stops.back_ms[is_expelled],
         ]
     )
     asked = np.sort(asked[asked < settings.end_ms])
@@ -207,9 +207,9 @@ def _write_members(writer: _Writer, group: Group, stops: Stops, rollouts: Rollou
     restarts = [0] * group.members
     joins = [0] * group.members
     revisions = [-1] * group.members
-    columns = (stops.member, stops.cause, stops.down_ms, stops.up_ms, stops.rollout, stops.image)
+    columns = (stops.member, stops.cause, stops.down_ms, stops.up_ms, stops.back_ms, stops.rollout, stops.image)
     flags = (outcome.is_removed, outcome.is_absorbed)
-    for member, cause_code, down, up, rollout, image, is_removed, is_absorbed in zip(
+    for member, cause_code, down, up, back, rollout, image, is_removed, is_absorbed in zip(
         *(column.tolist() for column in (*columns, *flags)), strict=True
     ):
         cause = CAUSES[cause_code]
@@ -247,8 +247,9 @@ def _write_members(writer: _Writer, group: Group, stops: Stops, rollouts: Rollou
         joins[member] += 1
         now = f"{instance_id}-{joins[member]:08x}"
         writer.poll(
-            "member.rejoined", f"{now}/{instance_id}/rejoined", up + 1_000, instance_id,
+            "member.rejoined", f"{now}/{instance_id}/rejoined", back, instance_id,
             member_id=now, previous_member_id=None if is_removed else before, group_epoch=None, absorbed=is_absorbed,
+            members=group.members, partitions_total=group.partitions,
         )  # fmt: skip
 
 

@@ -3,15 +3,18 @@
 The one idea: each group is drawn from a key of its own (Philox, seed and number of the group), so a group is the same
 whatever else is drawn, in whatever order or process. Stops have the causes that real pods have: rollouts that replace
 one pod after the other, crashes, drained and lost nodes, scale-downs. Gaps are a mixture of lognormal laws with a slow
-tail, and stops of one rollout resemble each other. No I/O, no clock.
+tail, and stops of one rollout resemble each other. A container that runs is not a member yet: a JVM joins the group 10 to
+60 s after its start, librdkafka after 0.2 to 3 s. No I/O, no clock.
 Figures: docs/reference/fleet-learner.md, section "The simulated fleet".
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +23,7 @@ DAY_MS = 86_400_000
 START_MS = 1_790_985_600_000
 """2026-10-03T00:00:00Z."""
 SETTLE_MS = 15_000
-"""From a pod's start to its being ready, when the StatefulSet controller replaces the next one."""
+"""From a member's return to the next stop that may befall it."""
 
 
 class GroupKind(StrEnum):
@@ -82,6 +85,7 @@ class FleetSettings:
     start_ms: Unix milliseconds.
     outages_per_operator: times in which an operator does not look, in the whole time.
     real_group: takes the place of the first group; None: all are invented.
+    every_group: fields of `Group` that all groups have in common; None: each is drawn.
     """
 
     seed: int = 1
@@ -91,6 +95,7 @@ class FleetSettings:
     start_ms: int = START_MS
     outages_per_operator: int = 4
     real_group: RealGroup | None = None
+    every_group: Mapping[str, Any] | None = None
 
     @property
     def end_ms(self) -> int:
@@ -105,7 +110,9 @@ class Group:
     Parameters
     ----------
     new_image_share: of the rollouts.
-    median_ms, deviation: of the usual restart gap and of its logarithm.
+    median_ms, deviation: of the usual time from a stop to the start of the next container, and of its logarithm.
+    join_ms, join_deviation: median time from that start until the group has the member, and of its logarithm.
+    ready_ms: from that start until the pod is ready and the StatefulSet controller replaces the next one.
     correlation: share of the variance of ln gap that stops of one rollout have in common.
     slow_share, slow_factor: share of gaps that take so many times longer (image pulls).
     slow_image_ms, slow_image_factor: from then on new images start slower; end of time and 1: never.
@@ -131,6 +138,9 @@ class Group:
     scale_downs_per_day: float
     median_ms: float
     deviation: float
+    join_ms: float
+    join_deviation: float
+    ready_ms: int
     correlation: float
     slow_share: float
     slow_factor: float
@@ -161,7 +171,8 @@ class Stops:
     Parameters
     ----------
     cause: index into CAUSES.
-    down_ms, up_ms: Unix milliseconds; a scaled-down member comes up when its place is wanted again.
+    down_ms, up_ms, back_ms: Unix milliseconds: its process ends, the next container starts, the group has the member back;
+        a scaled-down member comes up when its place is wanted again.
     rollout: number of the rollout that caused it; -1: none.
     image: number of the image that the stopped process ran.
     """
@@ -170,6 +181,7 @@ class Stops:
     cause: NDArray[np.int64]
     down_ms: NDArray[np.int64]
     up_ms: NDArray[np.int64]
+    back_ms: NDArray[np.int64]
     rollout: NDArray[np.int64]
     image: NDArray[np.int64]
 
@@ -194,7 +206,7 @@ def draw_groups(settings: FleetSettings) -> list[Group]:
     groups = [_draw_group(settings, index) for index in range(settings.groups)]
     if settings.real_group is not None:
         groups[0] = replace(_draw_group(settings, 0, GroupKind.EAGER), **asdict(settings.real_group))
-    return groups
+    return [replace(each, **settings.every_group) for each in groups] if settings.every_group else groups
 
 
 def _draw_group(settings: FleetSettings, index: int, given_kind: GroupKind | None = None) -> Group:
@@ -213,6 +225,9 @@ def _draw_group(settings: FleetSettings, index: int, given_kind: GroupKind | Non
         GroupKind.CONSUMER: rng.uniform(0.1, 0.5),
         GroupKind.STREAMS: rng.uniform(15, 60),
     }[kind]
+    joining = group_rng(settings.seed, index, 5)
+    is_jvm = kind is GroupKind.STREAMS or joining.random() < 0.6
+    low_ms, high_ms = (10_000, 60_000) if is_jvm else (200, 3_000)
     namespace, name = f"team-{int(rng.integers(0, 20)):02d}", f"{kind.value}-{index:05d}"
     return Group(
         index=index,
@@ -234,6 +249,9 @@ def _draw_group(settings: FleetSettings, index: int, given_kind: GroupKind | Non
         scale_downs_per_day=0.1 if rng.random() < 0.3 else 0.0,
         median_ms=float(25_000 * math.exp(0.5 * rng.standard_normal())),
         deviation=float(rng.uniform(0.25, 0.6)),
+        join_ms=float(math.exp(joining.uniform(math.log(low_ms), math.log(high_ms)))),
+        join_deviation=float(joining.uniform(0.05, 0.2)),
+        ready_ms=int(joining.uniform(5_000, 40_000)),
         correlation=float(rng.uniform(0.1, 0.5)),
         slow_share=float(rng.uniform(0.0, 0.02)),
         slow_factor=6.0,
@@ -250,13 +268,16 @@ def draw_stops(settings: FleetSettings, group: Group) -> tuple[Stops, Rollouts]:
     Returns
     -------
     tuple[Stops, Rollouts]
-        No member stops again before it is up for `SETTLE_MS`; what would have is left out.
+        No member stops again before it is back for `SETTLE_MS`; what would have is left out.
     """
     rng = group_rng(settings.seed, group.index, 1)
     rolled, rollouts = _rolled(settings, group, rng)
     others = [_single(settings, group, rng, cause) for cause in CAUSES if cause is not Cause.ROLLOUT]
     joined = {name: np.concatenate([getattr(each, name) for each in (rolled, *others)]) for name in Stops.__slots__}
-    stops = Stops(**joined)
+    joins_ms = group.join_ms * np.exp(
+        group.join_deviation * group_rng(settings.seed, group.index, 6).standard_normal(joined["up_ms"].size)
+    )
+    stops = Stops(**{**joined, "back_ms": joined["up_ms"] + joins_ms.astype(np.int64)})
     stops = stops.take(np.lexsort((stops.cause, stops.down_ms, stops.member)))
     stops = stops.take(_not_overlapping(stops))
     stops = stops.take((stops.down_ms < settings.end_ms) & (stops.down_ms >= settings.start_ms))
@@ -269,6 +290,7 @@ def draw_stops(settings: FleetSettings, group: Group) -> tuple[Stops, Rollouts]:
         cause=stops.cause,
         down_ms=stops.down_ms,
         up_ms=stops.up_ms,
+        back_ms=stops.back_ms,
         rollout=stops.rollout,
         image=ran,
     ), rollouts
@@ -310,14 +332,15 @@ def _rolled(settings: FleetSettings, group: Group, rng: np.random.Generator) -> 
         np.where(starts >= group.slow_image_ms, group.slow_image_factor, 1.0), group.members
     )
     gaps = gaps_ms(group, wanted * group.members, shared, factor, rng).reshape(wanted, group.members)
-    offset = np.cumsum(gaps + SETTLE_MS, axis=1) - (gaps + SETTLE_MS)
+    steps = gaps + group.ready_ms
+    offset = np.cumsum(steps, axis=1) - steps
     ends = starts + offset[:, -1] + gaps[:, -1] if wanted else starts
     # A rollout that would begin before the last one ended is what Kubernetes makes one rollout of: it is left out.
     kept: NDArray[np.bool_] = np.ones(wanted, dtype=bool)
     free_from = 0
     for index in range(wanted):
         kept[index] = starts[index] >= free_from
-        free_from = int(ends[index]) + SETTLE_MS if kept[index] else free_from
+        free_from = int(ends[index]) + group.ready_ms if kept[index] else free_from
     down = (starts[:, None] + offset)[kept]
     number = int(kept.sum())
     stops = Stops(
@@ -325,6 +348,7 @@ def _rolled(settings: FleetSettings, group: Group, rng: np.random.Generator) -> 
         cause=np.zeros(down.size, dtype=np.int64),
         down_ms=down.ravel(),
         up_ms=(down + gaps[kept]).ravel(),
+        back_ms=(down + gaps[kept]).ravel(),
         rollout=np.repeat(np.arange(number), group.members),
         image=np.zeros(down.size, dtype=np.int64),
     )
@@ -356,21 +380,22 @@ def _single(settings: FleetSettings, group: Group, rng: np.random.Generator, cau
         cause=np.full(number, CAUSES.index(cause)),
         down_ms=down,
         up_ms=down + gaps,
+        back_ms=down + gaps,
         rollout=np.full(number, -1),
         image=np.zeros(number, dtype=np.int64),
     )
 
 
 def _not_overlapping(stops: Stops) -> NDArray[np.bool_]:
-    """Keep, of stops sorted by member and time, those that begin after the member's last kept one has settled."""
+    """Keep, of stops sorted by member and time, those that begin after the member is back from the last kept one and has settled."""
     kept = np.ones(stops.member.size, dtype=bool)
     last_member, free_from = -1, 0
-    for index, (member, down, up) in enumerate(
-        zip(stops.member.tolist(), stops.down_ms.tolist(), stops.up_ms.tolist(), strict=True)
+    for index, (member, down, back) in enumerate(
+        zip(stops.member.tolist(), stops.down_ms.tolist(), stops.back_ms.tolist(), strict=True)
     ):
         if member != last_member:
             last_member, free_from = member, 0
         kept[index] = down >= free_from
         if kept[index]:
-            free_from = up + SETTLE_MS
+            free_from = back + SETTLE_MS
     return kept

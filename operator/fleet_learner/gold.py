@@ -19,7 +19,7 @@ from .ingest import known_until_ms
 from .manifest import Manifest, Plan, TableFiles, Warehouse
 from .rebalances import rebalances
 from .recommend import MODEL_VERSION, gold_row
-from .waves import canary_history, canary_row, state_of, trial_begin_ms
+from .waves import canary_history, canary_row, state_of, trial_begin_ms, with_waves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -178,7 +178,7 @@ def _publish(
     seen = rebalances(tables.group_events, tables.member_events, tables.outages)
     seen = write(seen, schemas.REBALANCES, _GROUP, "start_hi_ms")
     days = facts.group_day(
-        facts.ghost_times(tables.outages, tables.member_events),
+        facts.ghost_times(tables.outages),
         tables.member_events,
         tables.group_events,
         facts.rebalance_costs(seen, terms.durations),
@@ -221,7 +221,7 @@ def _next_standing(
         return frame.where(F.col(at_ms).between(since_ms, plan.as_of_ms - 1))
 
     history = canary_history(
-        days.select("group_key", "kafka_cluster_id", "group_id").distinct(),
+        with_waves(days.select("group_key", "kafka_cluster_id", "group_id").distinct(), MODEL_VERSION),
         rows(schemas.GROUP_EVENTS, "event_ms"),
         rows(schemas.OUTAGES, "down_ms"),
         earlier,

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from staticgroup.api.recommendation import Recommendation, TimeoutBounds
+from staticgroup.api.recommendation import PriceSource, Recommendation, TimeoutBounds
 
 from . import policy
 from .canary import CanaryState
 from .estimates.drift import BASELINE_MIN, Drift, age_weights, rollout_means, slower_since
 from .estimates.gap_law import GapSample
+from .estimates.price import Price
 from .facts import DAY_MS, StopDurations
-from .recommend import GroupHistory, recommend_fleet
+from .recommend import MODEL_VERSION, GroupHistory, recommend_fleet
 from .schemas import EndKind
+from .waves import with_waves
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,17 +71,20 @@ class Terms:
     Parameters
     ----------
     bounds: by Kafka cluster id; "" for all others.
+    prices: measured ones, by (Kafka cluster id, group id).
     valid_ms: how long a recommendation holds.
     """
 
     durations: StopDurations
     bounds: Mapping[str, Bounds]
     valid_ms: int
+    prices: Mapping[tuple[str, str], Price] = field(default_factory=dict)
 
     def to_settings(self) -> dict[str, Any]:
         """Return the terms as JSON values, for a plan."""
         bounds = {name: asdict(each) for name, each in sorted(self.bounds.items())}
-        return {"durations": asdict(self.durations), "bounds": bounds, "valid_ms": self.valid_ms}
+        prices = [[*key, asdict(price)] for key, price in sorted(self.prices.items())]
+        return {"durations": asdict(self.durations), "bounds": bounds, "valid_ms": self.valid_ms, "prices": prices}
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -88,11 +93,29 @@ class Terms:
             durations=StopDurations(**settings["durations"]),
             bounds={name: Bounds(**each) for name, each in settings["bounds"].items()},
             valid_ms=settings["valid_ms"],
+            prices={(cluster, group): Price(**_sourced(each)) for cluster, group, each in settings.get("prices", [])},
         )
+
+    def price_of(self, kafka_cluster_id: str, group_id: str, protocol: str) -> Price:
+        """Return the price of a group: measured, else what the configuration says of its kind."""
+        measured = self.prices.get((kafka_cluster_id, group_id))
+        if measured is not None:
+            return measured
+        durations = self.durations
+        stop_ms = durations.eager_ms if self.is_eager(protocol) else durations.cooperative_ms
+        return Price.given(stop_ms / 1000, is_stated=durations.is_stated)
+
+    def is_eager(self, protocol: str) -> bool:
+        """Say whether a rebalance of such a group stops all of its partitions."""
+        return protocol == "Classic" and not self.durations.classic_is_cooperative
 
     def bounds_of(self, kafka_cluster_id: str, protocol: str) -> TimeoutBounds:
         """Return the bounds of a group."""
         return self.bounds.get(kafka_cluster_id, self.bounds.get("", Bounds())).of(protocol)
+
+
+def _sourced(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**values, "source": PriceSource(values["source"])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,20 +203,19 @@ def group_features(tables: Silver, group_day: DataFrame, earlier: DataFrame | No
     )
     groups = group_day.groupBy("group_key").agg(
         *(F.max_by(name, "day_ms").alias(name) for name in ("kafka_cluster_id", "group_id", "protocol")),
-        F.sum("members").alias("members"),
-        F.sum("partitions").alias("partitions"),
-        F.count("*").alias("days"),
+        F.avg("members").alias("members"),
+        F.avg("partitions").alias("partitions"),
         F.min("day_ms").alias("first_ms"),
         F.sum("covered_ms").alias("covered_ms"),
     )
     for other in (stops, changed, moved, images, _earlier(earlier)):
         groups = groups.join(other, on="group_key", how="left") if other is not None else groups
-    return groups
+    return with_waves(groups, MODEL_VERSION)
 
 
 def _earlier(recommended: DataFrame | None) -> DataFrame | None:
     """Keep of the run before what the journal's window may no longer hold, and what it said."""
-    names = ("session_timeout_ms", "timeout_source", "changed_ms", "recommended_ms")
+    names = ("session_timeout_ms", "timeout_source", "changed_ms", "recommended_ms", "advised_ms")
     return None if recommended is None else recommended.selectExpr("group_key", *(f"{n} AS earlier_{n}" for n in names))
 
 
@@ -252,7 +274,7 @@ def _advised(text: str) -> Advised:
     slower = document["slower"]
     return Advised(
         record=Recommendation.model_validate(document["record"]),
-        state=policy.GroupState(**document["state"]),
+        state=policy.GroupState(**{**document["state"], "advised_ms": tuple(document["state"]["advised_ms"])}),
         slower=None if slower is None else SlowerRestarts(**slower),
         dynamic_ms_per_day=document["dynamic_ms_per_day"],
     )
@@ -297,18 +319,18 @@ def history(
     sample = _sample(usable, as_of_ms)
     drift, slower = _slower(usable, sample)
     from_ms = max(start_ms, row["first_ms"])
-    is_eager = protocol == "Classic" and not terms.durations.classic_is_cooperative
-    stop_ms = terms.durations.eager_ms if is_eager else terms.durations.cooperative_ms
     moved = min(1.0, row["moved"] / row["of_partitions"]) if row["of_partitions"] else 1.0
     return GroupHistory(
         kafka_cluster_id=row["kafka_cluster_id"],
         group_id=row["group_id"],
         protocol=protocol,
         workload_class=protocol,
-        members=row["members"] / row["days"],
-        partitions=row["partitions"] / row["days"],
-        rebalance_seconds=stop_ms / 1000,
-        stopped_share=1.0 if is_eager else moved,
+        members=row["members"],
+        # Whoever works has one at least: a group without a known size is not free of charge.
+        partitions=row["members"] if row["partitions"] is None else row["partitions"],
+        wave=row["wave"],
+        price=terms.price_of(row["kafka_cluster_id"], row["group_id"], protocol),
+        stopped_share=1.0 if terms.is_eager(protocol) else moved,
         sample=sample,
         removed=sum(s["end_kind"] == EndKind.REMOVED for s in stops),
         blind=sum(s["end_kind"] == EndKind.BLIND for s in stops),
@@ -337,6 +359,7 @@ def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy
         image_is_new=row["image_digest"] is not None and row["image_digest"] not in images and bool(images),
         source=known("timeout_source", "earlier_timeout_source"),
         recommended_ms=known("earlier_recommended_ms"),
+        advised_ms=tuple(row.get("earlier_advised_ms") or ()),
     )
 
 

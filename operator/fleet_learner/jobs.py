@@ -77,7 +77,7 @@ class Job:
             for name, each in self.configuration.brokers.items()
         }
         return Terms(
-            durations=StopDurations(**stops.model_dump()),
+            durations=StopDurations(**stops.model_dump(), is_stated=bool({"eager_ms", "cooperative_ms"} & stops.model_fields_set)),
             bounds=bounds,
             valid_ms=self.configuration.valid_days * DAY_MS,
         )

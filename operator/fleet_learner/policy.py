@@ -37,6 +37,7 @@ class GroupState:
     image_is_new: its pods run an image that has not been through a rollout yet.
     source: of the timeout in force, as the operator tells it (Fixed, Structural, Broker, Fleet); None: not known.
     recommended_ms: what the run before recommended; None: nothing, or there was none.
+    advised_ms: everything that was recommended before, the newest last.
     """
 
     current_ms: int | None
@@ -45,6 +46,7 @@ class GroupState:
     image_is_new: bool = False
     source: str | None = None
     recommended_ms: int | None = None
+    advised_ms: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ def bounded(goal_ms: float, bounds: TimeoutBounds) -> tuple[int | None, tuple[Re
 
 
 def next_timeout(
-    goal_ms: float | None, bounds: TimeoutBounds, state: GroupState, *, now_ms: int, probability_cheaper: float = 1.0
+    goal_ms: float | None, bounds: TimeoutBounds, state: GroupState, *, now_ms: int, probability_better: float = 1.0
 ) -> Decision:
     """Take one step from what is in force towards a goal.
 
@@ -100,7 +102,7 @@ def next_timeout(
     ----------
     goal_ms: from an estimate, > 0; None: there is no estimate.
     now_ms: Unix milliseconds.
-    probability_cheaper: that the goal costs less than what is in force.
+    probability_better: that the goal is better than what is in force.
 
     Returns
     -------
@@ -117,7 +119,7 @@ def next_timeout(
         return _decided(goal, goal, state, reasons)
     base = bounds.clamped_ms(state.current_ms)
     assert base is not None
-    kept_because = _holds(base, goal, state, now_ms, probability_cheaper)
+    kept_because = _holds(base, goal, state, now_ms, probability_better)
     if kept_because is not None:
         return _decided(base, goal, state, (*reasons, kept_because))
     step = bounds.clamped_ms(_limited(base, goal))
@@ -140,9 +142,9 @@ def _is_trifle(from_ms: int, to_ms: int) -> bool:
     return change < CHANGE_MS_MIN or 100 * change < CHANGE_PERCENT_MIN * from_ms
 
 
-def _holds(base_ms: int, goal_ms: int, state: GroupState, now_ms: int, probability_cheaper: float) -> Reason | None:
+def _holds(base_ms: int, goal_ms: int, state: GroupState, now_ms: int, probability_better: float) -> Reason | None:
     """Say why a change must not happen now; None when it may. First match wins."""
-    if _is_trifle(base_ms, goal_ms) or probability_cheaper < PROBABILITY_MIN:
+    if _is_trifle(base_ms, goal_ms) or probability_better < PROBABILITY_MIN:
         return Reason.SMALL_CHANGE
     is_down = goal_ms < base_ms
     if is_down and state.image_is_new:

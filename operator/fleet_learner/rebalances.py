@@ -93,7 +93,9 @@ def _causes(group_events: DataFrame, member_events: DataFrame, outages: DataFram
     kind = F.col("kind")
     removed = member_events.where((kind == "member.removed") & (F.col("outcome") == "Removed"))
     joined = member_events.where((kind == "member.rejoined") & ~F.col("absorbed"))
-    expelled = outages.where(F.col("gap_ms") > F.col("session_timeout_ms"))
+    # Not when its return was absorbed: the group kept its place, whatever timeout we know of.
+    is_expelled = (F.col("gap_ms") > F.col("session_timeout_ms")) & ~F.coalesce("absorbed", F.lit(False))
+    expelled = outages.where(is_expelled)
     return (
         points(removed, "event_ms", Trigger.REMOVED)
         .unionByName(points(joined, "event_ms", Trigger.JOINED))

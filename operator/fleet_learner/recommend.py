@@ -1,15 +1,16 @@
 """Turn a group's history into a recommendation.
 
 The one idea: estimate the law of the gaps, price every timeout, take the cheapest, and let the policy decide how much
-of the way is gone now. When dynamic membership would be cheaper, or no timeout can meet what is asked, that is the
-answer. Every number comes with the interval that the data allow. Pure: the same history gives the same record.
+of the way is gone now. When dynamic membership would be cheaper, that is the answer. While nobody knows what a rebalance
+costs the group, nothing is compared by cost: the shortest timeout that absorbs nearly all restarts is taken. Every number
+comes with the interval that the data allow. Pure: the same history gives the same record.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +20,12 @@ from staticgroup.api.recommendation import RecommendationReason as Reason
 from staticgroup.api.recommendation import Setting, TimeoutBounds
 
 from . import policy
-from .canary import CanaryState, is_released, is_withdrawn, wave_of
+from .canary import CanaryState, Wave, is_released, is_withdrawn
 from .estimates.cost import (
     CostRates,
-    DetectionInterval,
     Draws,
-    Side,
     cheapest,
     cost_per_day,
-    detection_interval,
     dynamic_cost_per_day,
     eviction_cost,
     evictions_per_day,
@@ -38,14 +36,19 @@ from .estimates.cost import (
 from .estimates.drift import Drift
 from .estimates.gap_law import ClassModel, GapSample, LawEstimate, class_model, estimate_law
 from .estimates.laws import Law
+from .estimates.price import Price
+from .estimates.tolerance import SHARE_ABSORBED, absorbing, expelled_share
 
-MODEL_VERSION = "1.0"
+MODEL_VERSION = "2.0"
 HORIZON_MS = 1_800_000
 """group.max.session.timeout.ms by default: no classic group can wait longer."""
 DAY_MS = 86_400_000
 COVERAGE_MIN = 0.5
+ADVISED_MAX = 32
 DYNAMIC_MARGIN = 0.95
 INTERVAL = (0.05, 0.95)
+ABSORBED_AT_LEAST = 0.99
+"""Of the restarts, by a shorter timeout, under a law of the data: else it is not known well enough to go down."""
 SETTINGS: Mapping[str, Setting] = {
     "Classic": Setting.SESSION_TIMEOUT,
     "Consumer": Setting.CONSUMER_SESSION_TIMEOUT,
@@ -53,20 +56,6 @@ SETTINGS: Mapping[str, Setting] = {
     "Connect": Setting.CONNECT_DELAY,
     "Unknown": Setting.SESSION_TIMEOUT,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """Say what a group wants.
-
-    Parameters
-    ----------
-    detection_ms: a dead member is noticed within this time; None: the cheapest timeout is wanted.
-    mistakes_per_day: avoidable evictions that are accepted; used with detection_ms.
-    """
-
-    detection_ms: float | None = None
-    mistakes_per_day: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +67,13 @@ class GroupHistory:
     protocol: Classic, Consumer, Streams, Connect or Unknown.
     workload_class: workloads of one class learn from each other.
     members, partitions: of the group, on average.
-    rebalance_seconds: how long a stopped partition rests in a rebalance.
+    wave: of the canary.
+    price: how long a stopped partition rests in a rebalance, and who says so.
     stopped_share: share of the partitions that a rebalance stops: 1 eager, what moves otherwise.
     sample: stops that ended or may still end by themselves.
     removed, blind: stops that did not end by themselves; and those that nobody watched to the end.
     from_ms, to_ms: the window, Unix milliseconds.
     coverage: share of the window in which an operator looked, 0..1.
-    structural_ms: upper bound of a restart from the pod's specification; None: not known.
     leaves_on_close: whether its clients would leave when closed, were they dynamic members.
     """
 
@@ -94,7 +83,8 @@ class GroupHistory:
     workload_class: str
     members: float
     partitions: float
-    rebalance_seconds: float
+    wave: Wave
+    price: Price
     stopped_share: float
     sample: GapSample
     removed: int
@@ -104,10 +94,8 @@ class GroupHistory:
     coverage: float
     state: policy.GroupState
     bounds: TimeoutBounds
-    structural_ms: int | None = None
     leaves_on_close: bool = True
     drift: Drift | None = None
-    objective: Objective = field(default_factory=Objective)
 
     @property
     def stops(self) -> int:
@@ -124,7 +112,7 @@ class GroupHistory:
             stops_per_day=known / looked_days,
             member_partitions=self.partitions / max(self.members, 1.0),
             eviction_partition_seconds=eviction_cost(
-                rebalance_seconds=self.rebalance_seconds, stopped_partitions=self.stopped_share * self.partitions
+                rebalance_seconds=self.price.seconds, stopped_partitions=self.stopped_share * self.partitions
             ),
             heartbeat_interval_ms=0.0 if is_connect else float(self.bounds.heartbeat_interval_ms or 0),
             dead_share=self.removed / known if known else 0.0,
@@ -182,13 +170,13 @@ def recommend(
     known = [each for each in (current_ms, bounded_goal_ms) if each is not None]
     grid = timeout_grid_ms(1_000, HORIZON_MS)
     draws = under_laws(laws, history.rates, np.concatenate((grid, known))) if laws is not None else None
-    interval = _interval(draws, grid, uncapped_ms)
-    probability = None if len(known) < 2 or known[0] == known[1] else _probability_cheaper(draws)
+    interval = _interval(history, laws, draws, grid, uncapped_ms)
+    probability = None if len(known) < 2 or known[0] == known[1] else _probability_better(history, laws, draws, known)
     chosen = policy.next_timeout(
         goal_ms, history.bounds, history.state, now_ms=now_ms,
-        probability_cheaper=1.0 if probability is None else probability,
+        probability_better=1.0 if probability is None else probability,
     )  # fmt: skip
-    wave = wave_of(*_key(history), salt=MODEL_VERSION)
+    wave = history.wave
     may_act = is_released(wave, canary, now_ms=now_ms)
     is_back = is_withdrawn(wave, canary, now_ms=now_ms)
     # A group that already runs with the withdrawn value must hear of it too.
@@ -208,7 +196,8 @@ def recommend(
         uncapped_ms=uncapped_ms,
         released=may_act,
         wave=wave,
-        probability_cheaper=probability,
+        probability_cheaper=probability if history.price.is_known else None,
+        price_source=history.price.source,
         evidence=_evidence(history, estimate),
         before=_effects(history, estimate, laws, current_ms),
         after=_effects(history, estimate, laws, chosen.timeout_ms),
@@ -234,68 +223,65 @@ def _goal(
     if history.coverage < COVERAGE_MIN:
         return None, None, (*first, Reason.LOW_COVERAGE), "an operator looked for less than half of the time"
     if estimate is None:
-        # Rent or buy: at most twice the best, whatever the gaps are; without a stop there is nothing to pay for either.
-        goal = min(rates.rent_or_buy_ms, float(history.structural_ms or HORIZON_MS), HORIZON_MS)
-        return goal, int(min(rates.rent_or_buy_ms, HORIZON_MS)), (*first, Reason.TOO_FEW), "too few restarts were seen"
-    if history.objective.detection_ms is not None:
-        return _detection_goal(history, estimate, first)
+        return _goal_without_restarts(history, first)
     grid = timeout_grid_ms(1_000, HORIZON_MS)
-    costs = cost_per_day(estimate.law, rates, grid)
-    uncapped = goal = float(grid[int(cheapest(costs))])
-    reasons = (*first, Reason.COST_OPTIMUM, *((Reason.TOO_FEW,) if estimate.stops_effective < 2 else ()))
-    if history.structural_ms is not None and goal > history.structural_ms:
-        goal, reasons = float(history.structural_ms), (*reasons, Reason.STRUCTURAL_CAP)
+    few = (Reason.TOO_FEW,) if estimate.stops_effective < 2 else ()
+    if not history.price.is_known:
+        goal = float(grid[int(absorbing(estimate.law, grid, rates.heartbeat_interval_ms))])
+        note = f"absorbs {100 * SHARE_ABSORBED:g} % of the restarts; what a rebalance costs this group is not known"
+        return goal, int(goal), (*first, Reason.ABSORBS_RESTARTS, *few), note
+    goal = float(grid[int(cheapest(cost_per_day(estimate.law, rates, grid)))])
+    reasons = (*first, Reason.COST_OPTIMUM, *few)
     reachable = history.bounds.clamped_ms(int(goal))
     if reachable is not None and history.protocol != "Connect":
         static = float(cost_per_day(estimate.law, rates, np.array([float(reachable)]))[0])
         dynamic = dynamic_cost_per_day(estimate.law, rates, leaves_on_close=history.leaves_on_close)
         if dynamic < DYNAMIC_MARGIN * static:
             note = f"dynamic membership would cost {dynamic:.0f} partition-seconds a day instead of {static:.0f}"
-            return goal, int(uncapped), (*reasons, Reason.USE_DYNAMIC), note
-    return goal, int(uncapped), reasons, ""
+            return goal, int(goal), (*reasons, Reason.USE_DYNAMIC), note
+    return goal, int(goal), reasons, ""
 
 
-def _detection_goal(
-    history: GroupHistory, estimate: LawEstimate, first: tuple[Reason, ...]
+def _goal_without_restarts(
+    history: GroupHistory, first: tuple[Reason, ...]
 ) -> tuple[float | None, int | None, tuple[Reason, ...], str]:
-    wanted = history.objective
-    assert wanted.detection_ms is not None
-    found = detection_interval(
-        estimate.law,
-        history.rates,
-        detection_ms=wanted.detection_ms,
-        mistakes_per_day=wanted.mistakes_per_day,
-        minimum_ms=history.bounds.minimum_ms,
-        maximum_ms=history.bounds.maximum_ms,
-    )
-    if found.relax is None:
-        return found.lower_ms, int(found.lower_ms), (*first, Reason.DETECTION_TARGET), ""
-    uncapped = None if np.isinf(found.lower_ms) else int(found.lower_ms)
-    return None, uncapped, (*first, Reason.DETECTION_TARGET, Reason.INFEASIBLE), _relaxation(found)
+    """Rent or buy: at most twice the best, whatever the gaps are; without a price there is nothing to go by."""
+    if not history.price.is_known:
+        return None, None, (*first, Reason.TOO_FEW), "too few restarts were seen"
+    goal = min(history.rates.rent_or_buy_ms, HORIZON_MS)
+    return goal, int(goal), (*first, Reason.TOO_FEW), "too few restarts were seen"
 
 
-def _relaxation(found: DetectionInterval) -> str:
-    match found.relax:
-        case Side.DETECTION_TIME:
-            return f"no timeout meets both wishes: detect within {found.lower_ms / 1000:.0f} s or accept more evictions"
-        case Side.MISTAKE_RECURRENCE:
-            return "even the longest timeout allowed expels too often: accept more evictions or make restarts shorter"
-        case _:
-            return "the bounds leave no timeout that detects in time: lower the minimum or allow a longer detection"
-
-
-def _interval(draws: Draws | None, grid: NDArray[np.float64], uncapped_ms: int | None) -> tuple[int | None, int | None]:
-    """Give where the cheapest timeout lies under the laws that the data allow, 5 % to 95 %, and the estimate's own."""
-    if draws is None or uncapped_ms is None:
+def _interval(
+    history: GroupHistory, laws: Law | None, draws: Draws | None, grid: NDArray[np.float64], uncapped_ms: int | None
+) -> tuple[int | None, int | None]:
+    """Give where the goal lies under the laws that the data allow, 5 % to 95 %, and the estimate's own."""
+    if laws is None or draws is None or uncapped_ms is None:
         return None, None
-    best = grid[cheapest(draws.cost[:, : grid.size])]
+    if history.price.is_known:
+        best = grid[cheapest(draws.cost[:, : grid.size])]
+    else:
+        best = grid[absorbing(laws, grid, history.rates.heartbeat_interval_ms)]
     low, high = np.quantile(best, INTERVAL, method="nearest")
     return min(int(low), uncapped_ms), max(int(high), uncapped_ms)
 
 
-def _probability_cheaper(draws: Draws | None) -> float | None:
-    """Count under how many laws the last timeout, the goal, costs less than the one before it, which is in force."""
-    return None if draws is None else float((draws.cost[:, -1] < draws.cost[:, -2]).mean())
+def _probability_better(
+    history: GroupHistory, laws: Law | None, draws: Draws | None, known: list[int]
+) -> float | None:
+    """Count under how many laws the goal is better than what is in force; `known`: in force, goal.
+
+    It costs less, by a known price. Without one, a longer timeout is better where the one in force expels too many, and a
+    shorter one where it still expels few.
+    """
+    if draws is None or laws is None:
+        return None
+    if history.price.is_known:
+        return float((draws.cost[:, -1] < draws.cost[:, -2]).mean())
+    expelled = expelled_share(laws, np.array(known, dtype=np.float64), history.rates.heartbeat_interval_ms)
+    if known[1] > known[0]:
+        return float((expelled[:, 0] > 1.0 - SHARE_ABSORBED).mean())
+    return float((expelled[:, 1] <= 1.0 - ABSORBED_AT_LEAST).mean())
 
 
 def _effects(
@@ -383,6 +369,8 @@ def gold_row(record: api.Recommendation, state: policy.GroupState) -> dict[str, 
         "timeout_source": state.source,
         "changed_ms": state.changed_ms,
         "recommended_ms": record.recommended_ms,
+        "advised_ms": advised_values(state.advised_ms, record.recommended_ms),
+        "price_source": None if record.price_source is None else record.price_source.value,
         "goal_ms": record.goal_ms,
         "low_ms": record.lower_ms,
         "high_ms": record.upper_ms,
@@ -401,3 +389,9 @@ def gold_row(record: api.Recommendation, state: policy.GroupState) -> dict[str, 
         "model_version": MODEL_VERSION,
         "valid_until_ms": record.valid_until_ms,
     }
+
+
+def advised_values(before: Iterable[int], recommended_ms: int | None) -> list[int]:
+    """Add what is recommended now to what was before; of more than `ADVISED_MAX` the newest are kept."""
+    kept = [each for each in before if each != recommended_ms]
+    return [*kept, *([] if recommended_ms is None else [recommended_ms])][-ADVISED_MAX:]

@@ -35,10 +35,12 @@ def dynamic_rebalances(tables: Silver, durations: StopDurations) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    known = tables.group_events.groupBy("group_key").agg(
+    names = ("group_key", "members", "partitions_total")
+    sizes = tables.group_events.select(*names).unionAll(tables.member_events.select(*names))
+    known = sizes.groupBy("group_key").agg(
         F.max("members").alias("members"), F.max("partitions_total").alias("partitions")
     )
-    stops = F.struct("down_ms", "event_id", "member_key", "up_ms", "reason")
+    stops = F.struct("down_ms", "event_id", "member_key", "back_ms", "reason")
     days = (
         tables.outages.withColumn("day_ms", (F.floor(F.col("down_ms") / DAY_MS) * DAY_MS).cast("bigint"))
         .groupBy("group_key", "day_ms")
@@ -88,10 +90,10 @@ def _stops(rows: Sequence[Mapping[str, Any]]) -> list[Stop]:
     made = []
     for row in rows:
         member = numbers.setdefault(row["member_key"], len(numbers))
-        back_ms = away_until_ms.get(member, 0)
-        if back_ms is None or row["down_ms"] <= back_ms:
+        until_ms = away_until_ms.get(member, 0)
+        if until_ms is None or row["down_ms"] <= until_ms:
             continue
-        up_ms = None if row["up_ms"] is None else max(row["up_ms"], row["down_ms"] + 1)
-        away_until_ms[member] = up_ms
-        made.append(Stop(member=member, down_ms=row["down_ms"], up_ms=up_ms, is_clean=row["reason"] in _CLOSED))
+        back_ms = None if row["back_ms"] is None else max(row["back_ms"], row["down_ms"] + 1)
+        away_until_ms[member] = back_ms
+        made.append(Stop(member=member, down_ms=row["down_ms"], back_ms=back_ms, is_clean=row["reason"] in _CLOSED))
     return made

@@ -184,7 +184,7 @@ QUARANTINE = Table(
 
 MEMBER_EVENTS = Table(
     "silver/member_events",
-    1,
+    2,
     _columns(
         f"""{_RECORD}{_GROUP}
         instance_id string!
@@ -202,6 +202,8 @@ MEMBER_EVENTS = Table(
         attempt bigint
         group_epoch bigint
         absorbed boolean
+        members bigint
+        partitions_total bigint
         certificates array<string>
         outcome string
         """
@@ -432,12 +434,12 @@ GAP_STATS = Table(
 
 GROUP_DAY = Table(
     "gold/group_day",
-    1,
+    2,
     _columns(
         f"""{_GROUP}
         day_ms bigint!
         members bigint!
-        partitions bigint!
+        partitions bigint
         downs bigint!
         returned bigint!
         removed bigint!
@@ -462,13 +464,15 @@ GROUP_DAY = Table(
 
 RECOMMENDATION = Table(
     "gold/recommendation",
-    1,
+    2,
     _columns(
         f"""{_GROUP}
         session_timeout_ms bigint
         timeout_source string
         changed_ms bigint
         recommended_ms bigint
+        advised_ms array<bigint>
+        price_source string
         goal_ms bigint
         low_ms bigint
         high_ms bigint
@@ -490,7 +494,10 @@ RECOMMENDATION = Table(
     ),
     ("group_key",),
 )
-"""One row per group: the timeout that is advised, its interval and the evidence; null: none can be."""
+"""One row per group: the timeout that is advised, its interval and the evidence; null: none can be.
+
+`advised_ms`: everything that was recommended so far, the newest last.
+"""
 
 CANARY = Table(
     "gold/canary",

@@ -2,7 +2,9 @@
 
 The one idea: a gap does not depend on the timeout, so the stops that a group had before its change say exactly what to
 expect of the new timeout: how many would have been expelled by it, and for how long their places would have been kept.
-What is left to compare is what was promised and what came. A stop counts once its process ran with the fleet's timeout,
+What is left to compare is what was promised and what came: an eviction is a return that the group did not absorb, whatever
+gap and timeout let expect. Nobody promised anything for a timeout that the fleet never advised; one that is shorter than the
+one before it is held to what that one would have done. A stop counts once its process ran with the fleet's timeout,
 which for a classic group is after its next restart. All sums are integers, so they are the same with any number of cores.
 """
 
@@ -17,6 +19,8 @@ import numpy as np
 from .canary import (
     FOLLOWING_SOURCES,
     PATIENCE_MS,
+    WATCH_MS,
+    WAVES,
     Arm,
     CanaryHistory,
     CanaryState,
@@ -26,7 +30,6 @@ from .canary import (
     canary_state,
     harm,
     judge_wave,
-    wave_of,
 )
 from .facts import DAY_MS
 from .schemas import EndKind
@@ -41,7 +44,6 @@ TREATED: Final = "treated"
 CONTROL: Final = "control"
 FLEET: Final = "Fleet"
 _MICRO: Final = 1_000_000
-_COUNTED: Final = (EndKind.RETURNED, EndKind.OPEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +100,12 @@ def shares(row: Mapping[str, Any], trial: Trial) -> list[Share]:
 
     Parameters
     ----------
-    row: `kafka_cluster_id`, `group_id`, `stops` (down_ms, gap_ms, end_kind, session_timeout_ms) and `changes`
-        (event_ms, timeout_source, session_timeout_ms_after) in order or null, and of the run before
-        `earlier_timeout_source`, `earlier_session_timeout_ms`, `earlier_recommended_ms`, `earlier_model_version`; null
-        when that did not know the group.
+    row: `wave`, `stops` (down_ms, gap_ms, end_kind, absorbed, session_timeout_ms) and `changes` (event_ms, timeout_source,
+        session_timeout_ms_before, session_timeout_ms_after) in order or null, and of the run before
+        `earlier_timeout_source`, `earlier_session_timeout_ms`, `earlier_recommended_ms`, `earlier_advised_ms`,
+        `earlier_model_version`; null when that did not know the group.
     """
-    wave = wave_of(row["kafka_cluster_id"], row["group_id"], salt=trial.salt)
+    wave: Wave = row["wave"]
     changes = row["changes"] or []
     since = [each for each in changes if each["event_ms"] >= trial.campaign_ms]
     by_fleet = [each for each in since if each["timeout_source"] == FLEET]
@@ -115,42 +117,63 @@ def shares(row: Mapping[str, Any], trial: Trial) -> list[Share]:
     made = []
     if source in FOLLOWING_SOURCES and (by_fleet or may_act):
         made.append(Share(wave=wave, followers=1))
-    stops = [s for s in row["stops"] or [] if s["end_kind"] in _COUNTED and s["session_timeout_ms"] is not None]
+    stops = [
+        s for s in row["stops"] or [] if s["end_kind"] == EndKind.RETURNED and s["session_timeout_ms"] is not None
+    ]
     if by_fleet:
-        return made + _compared(TREATED, wave, stops, by_fleet, trial)
-    return made if since else made + _compared(CONTROL, wave, stops, [], trial)
+        promised = _promised_timeouts(by_fleet, row["earlier_advised_ms"])
+        return made + _compared(TREATED, wave, stops, by_fleet, promised, trial)
+    return made if since else made + _compared(CONTROL, wave, stops, [], {}, trial)
+
+
+def _promised_timeouts(changes: Iterable[Mapping[str, Any]], advised_ms: Iterable[int] | None) -> dict[int, int]:
+    """Return by timeout in force the one whose evictions are to be expected; the same where it is not listed.
+
+    Parameters
+    ----------
+    advised_ms: everything that this group was recommended; None: nobody knows, so every change counts as advised.
+    """
+    if advised_ms is None:
+        return {}
+    known, promised = set(advised_ms), {}
+    for each in changes:
+        before_ms, after_ms = each["session_timeout_ms_before"], each["session_timeout_ms_after"]
+        if after_ms not in known and before_ms is not None and after_ms < before_ms:
+            promised[after_ms] = promised.get(before_ms, before_ms)
+    return promised
 
 
 def _compared(
     arm: str,
     wave: Wave,
-    stops: Iterable[Mapping[str, Any]],
+    stops: list[Mapping[str, Any]],
     changes: list[Mapping[str, Any]],
+    promised: Mapping[int, int],
     trial: Trial,
 ) -> list[Share]:
     """Hold the stops since a group's first change, or without one since the campaign's begin, against those before."""
     split_ms = changes[0]["event_ms"] if changes else trial.campaign_ms
     timeouts = {each["session_timeout_ms_after"] for each in changes}
-    rows = list(stops)
-    before = np.sort(np.array([s["gap_ms"] for s in rows if s["down_ms"] < split_ms], dtype=np.int64))
-    after = [s for s in rows if s["down_ms"] >= split_ms and (not changes or s["session_timeout_ms"] in timeouts)]
+    before = np.sort(np.array([s["gap_ms"] for s in stops if s["down_ms"] < split_ms], dtype=np.int64))
+    after = [s for s in stops if s["down_ms"] >= split_ms and (not changes or s["session_timeout_ms"] in timeouts)]
     if before.size < STOPS_BEFORE_MIN or not after:
         return []
     is_of_wave = any(each["event_ms"] >= trial.wave_ms for each in changes)
     made = [Share(arm=arm, wave=wave, stops_before=int(before.size))]
     for stop in after:
         gap_ms, timeout_ms = int(stop["gap_ms"]), int(stop["session_timeout_ms"])
-        expelled = before.size - int(np.searchsorted(before, timeout_ms, side="right"))
+        expected_ms = promised.get(timeout_ms, timeout_ms)
+        expelled = before.size - int(np.searchsorted(before, expected_ms, side="right"))
         made.append(
             Share(
                 arm=arm,
                 wave=wave,
                 day_ms=int(stop["down_ms"]) // DAY_MS * DAY_MS,
                 stops=1,
-                evictions=int(gap_ms > timeout_ms),
+                evictions=int(not stop["absorbed"]),
                 promised_micro=round(_MICRO * expelled / before.size),
                 ghost_ms=min(gap_ms, timeout_ms),
-                ghost_promised_ms=int(np.minimum(before, timeout_ms).sum()) // int(before.size),
+                ghost_promised_ms=int(np.minimum(before, expected_ms).sum()) // int(before.size),
                 wave_stops=int(is_of_wave),
             )
         )
@@ -197,8 +220,31 @@ def account_of(found: Iterable[Share]) -> tuple[WaveAccount, dict[Wave, int]]:
 
 
 def trial_begin_ms(before: CanaryState | None, *, as_of_ms: int) -> int:
-    """Return since when the fleet's changes are on trial: nothing is before the first run, and after the last wave."""
-    return as_of_ms if before is None or before.is_over else before.campaign_ms
+    """Return since when the fleet's changes are looked at: none before the first run, after the last wave for `WATCH_MS`."""
+    if before is None:
+        return as_of_ms
+    return max(before.campaign_ms, as_of_ms - WATCH_MS) if before.is_over else before.campaign_ms
+
+
+def with_waves(groups: DataFrame, salt: str) -> DataFrame:
+    """Add `wave` to the groups of a fleet, as `canary.waves_of` says.
+
+    Parameters
+    ----------
+    groups: one row per group, with `kafka_cluster_id` and `group_id`. All go through one task: few columns, no events.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    text = F.concat_ws("/", F.lit("canary"), F.lit(salt), "kafka_cluster_id", "group_id")
+    order = W.orderBy(F.crc32(F.encode(text, "UTF-8")), "kafka_cluster_id", "group_id")
+    rank, number = F.row_number().over(order) - 1, F.count("*").over(W.partitionBy(F.lit(0)))
+    last = F.greatest(number - 1, F.lit(1))
+    wave = F.lit(WAVES[-1])
+    for each in reversed(WAVES[:-1]):
+        reach = F.least(F.greatest(F.floor(number * each / 100), F.lit(1)), last)
+        wave = F.when(rank < reach, each).otherwise(wave)
+    return groups.withColumn("wave", wave.cast("int"))
 
 
 def canary_history(
@@ -215,7 +261,7 @@ def canary_history(
 
     Parameters
     ----------
-    groups: (group_key, kafka_cluster_id, group_id), the groups that there are.
+    groups: (group_key, wave), of `with_waves`, the groups that there are.
     group_events, outages: silver, up to `as_of_ms`, from so long before the campaign on as promises may rest on.
     earlier: gold/recommendation of the run before.
     before: what that run published; None: this is the first one.
@@ -226,15 +272,15 @@ def canary_history(
     begin_ms = trial_begin_ms(before, as_of_ms=as_of_ms)
     wave_ms = as_of_ms if before is None else before.began_ms
     trial = Trial(campaign_ms=begin_ms, wave_ms=wave_ms, as_of_ms=as_of_ms, salt=salt)
-    changes = F.struct("event_ms", "event_id", "timeout_source", "session_timeout_ms_after")
-    stops = F.struct("down_ms", "event_id", "gap_ms", "end_kind", "session_timeout_ms")
+    changes = F.struct("event_ms", "event_id", "timeout_source", "session_timeout_ms_before", "session_timeout_ms_after")
+    stops = F.struct("down_ms", "event_id", "gap_ms", "end_kind", "absorbed", "session_timeout_ms")
     changed = group_events.where(F.col("kind") == "timeout.changed").groupBy("group_key")
     rows = groups.join(
         changed.agg(F.array_sort(F.collect_list(changes)).alias("changes")), on="group_key", how="left"
     ).join(
         outages.groupBy("group_key").agg(F.array_sort(F.collect_list(stops)).alias("stops")), on="group_key", how="left"
     )
-    names = ("timeout_source", "session_timeout_ms", "recommended_ms", "model_version")
+    names = ("timeout_source", "session_timeout_ms", "recommended_ms", "advised_ms", "model_version")
     if earlier is None:
         rows = rows.selectExpr("*", *(f"NULL AS earlier_{name}" for name in names))
     else:

@@ -10,14 +10,13 @@ T = κ/ν costs at most twice the best (rent or buy: waiting is rent, expelling 
 The session timer runs since the last heartbeat, not since the stop, hence u. Unit of every cost: partition-seconds
 without consumption, per day. Connect's `scheduled.rebalance.max.delay.ms` is the same problem with tasks for
 partitions and without u: the delay runs since the worker left.
-Sources: Chen, Toueg & Aguilera 2002 (detection time, mistake recurrence); Karlin et al. 1990 (rent or buy);
+Sources: Karlin et al. 1990 (rent or buy);
 `ConsumerGroup`/`ClassicGroup` session timers of Kafka's coordinator, KIP-415 (Connect's delay).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +81,7 @@ def timeout_grid_ms(minimum_ms: float, maximum_ms: float) -> NDArray[np.float64]
     return np.concatenate(([minimum_ms], inner, [maximum_ms]))
 
 
-def _windows_ms(timeouts_ms: NDArray[np.float64], heartbeat_interval_ms: float) -> NDArray[np.float64]:
+def windows_ms(timeouts_ms: NDArray[np.float64], heartbeat_interval_ms: float) -> NDArray[np.float64]:
     """Spread T − u over equally likely u: (nodes, g)."""
     nodes = HEARTBEAT_NODES if heartbeat_interval_ms > 0 else 1
     shares = (np.arange(nodes) + 0.5) / nodes
@@ -96,7 +95,7 @@ def evictions_per_day(law: Law, rates: CostRates, timeouts_ms: NDArray[np.float6
     -------
     (g,) float64, or (b, g) for b laws at once: λ·(1−dead)·P(gap > T − u).
     """
-    windows = _windows_ms(timeouts_ms, rates.heartbeat_interval_ms)
+    windows = windows_ms(timeouts_ms, rates.heartbeat_interval_ms)
     return rates.stops_per_day * (1.0 - rates.dead_share) * law.at(windows).mean(axis=-2)
 
 
@@ -108,7 +107,7 @@ def ghost_seconds_per_day(law: Law, rates: CostRates, timeouts_ms: NDArray[np.fl
     (g,) float64, or (b, g): stops that end by themselves wait E min(gap, T−u); the others until the session ends, or
     until the operator removes them.
     """
-    windows = _windows_ms(timeouts_ms, rates.heartbeat_interval_ms)
+    windows = windows_ms(timeouts_ms, rates.heartbeat_interval_ms)
     returning = law.integral_ms(windows).mean(axis=-2)
     unaided = windows.mean(axis=0)
     aided = np.minimum(windows, rates.operator_delay_ms).mean(axis=0)
@@ -195,60 +194,3 @@ def return_hazard(law: Law, time_ms: float, window_ms: float = 10_000.0) -> floa
     begin, end = max(time_ms - window_ms / 2, 0.0), time_ms + window_ms / 2
     away = float(law.integral_ms(end)) - float(law.integral_ms(begin))
     return 1000.0 * (float(law.at(begin)) - float(law.at(end))) / away if away > 0 else 0.0
-
-
-class Side(StrEnum):
-    """Name what has to give when no timeout meets both wishes."""
-
-    DETECTION_TIME = "DetectionTime"
-    MISTAKE_RECURRENCE = "MistakeRecurrence"
-    BOUNDS = "Bounds"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectionInterval:
-    """Hold the timeouts that detect a death in time and still make few mistakes.
-
-    Parameters
-    ----------
-    lower_ms: shortest timeout that makes few enough mistakes; inf when none does.
-    upper_ms: longest timeout that detects in time.
-    relax: what to relax when the interval is empty; None when it is not.
-    """
-
-    lower_ms: float
-    upper_ms: float
-    relax: Side | None
-
-
-def detection_interval(
-    law: Law,
-    rates: CostRates,
-    *,
-    detection_ms: float,
-    mistakes_per_day: float,
-    minimum_ms: float,
-    maximum_ms: float,
-) -> DetectionInterval:
-    """Find the timeouts that meet a detection time and a rate of mistakes.
-
-    Parameters
-    ----------
-    detection_ms: a dead member is noticed within this time: T + heartbeat interval ≤ detection_ms.
-    mistakes_per_day: avoidable evictions that are accepted; λ·S(T) ≤ this.
-    minimum_ms, maximum_ms: bounds of the timeout.
-
-    Returns
-    -------
-    DetectionInterval
-        When it is empty, `relax` says what is in the way: the bounds; the detection time, when a longer timeout
-        inside the bounds would do; the recurrence, when even the longest one makes too many mistakes.
-    """
-    grid = timeout_grid_ms(minimum_ms, maximum_ms) if minimum_ms <= maximum_ms else np.array([])
-    upper = min(detection_ms - rates.heartbeat_interval_ms, maximum_ms)
-    if grid.size == 0 or upper < minimum_ms:
-        return DetectionInterval(lower_ms=minimum_ms, upper_ms=upper, relax=Side.BOUNDS)
-    few = evictions_per_day(law, rates, grid) <= mistakes_per_day
-    lower = float(grid[int(np.argmax(few))]) if bool(np.any(few)) else float("inf")
-    relax = None if lower <= upper else Side.MISTAKE_RECURRENCE if np.isinf(lower) else Side.DETECTION_TIME
-    return DetectionInterval(lower_ms=lower, upper_ms=upper, relax=relax)

@@ -14,6 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, nct, norm
 
+from .cost import windows_ms
+from .laws import Law
+
+SHARE_ABSORBED = 0.995
+"""Of the restarts, by the timeout of a group whose rebalances nobody has put a price on."""
+
 
 def stops_needed(share: float, confidence: float) -> int:
     """Count how many gaps the distribution-free bound needs: n ≥ ln(1−confidence) / ln(share).
@@ -104,3 +110,30 @@ def share_per_restart(members: int, rollout_risk: float) -> float:
         (1 − rollout_risk)^(1/members): 0.9957 for 12 members at 5 %.
     """
     return float((1.0 - rollout_risk) ** (1.0 / members))
+
+
+def expelled_share(law: Law, timeouts_ms: NDArray[np.float64], heartbeat_interval_ms: float) -> NDArray[np.float64]:
+    """Compute which share of restarts a timeout expels: P(gap > T − u), u uniform on 0..heartbeat interval.
+
+    Returns
+    -------
+    (g,) float64, or (b, g) for b laws at once.
+    """
+    return law.at(windows_ms(timeouts_ms, heartbeat_interval_ms)).mean(axis=-2)
+
+
+def absorbing(
+    law: Law, timeouts_ms: NDArray[np.float64], heartbeat_interval_ms: float, *, share: float = SHARE_ABSORBED
+) -> NDArray[np.int64]:
+    """Find the index of the shortest timeout that absorbs a share of the restarts.
+
+    Parameters
+    ----------
+    timeouts_ms: (g,) ascending.
+
+    Returns
+    -------
+    () int64, or (b,) for b laws at once; the last index when none does.
+    """
+    is_enough = expelled_share(law, timeouts_ms, heartbeat_interval_ms) <= 1.0 - share
+    return np.where(is_enough.any(axis=-1), np.argmax(is_enough, axis=-1), timeouts_ms.size - 1)

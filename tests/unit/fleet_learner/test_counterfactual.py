@@ -30,7 +30,7 @@ KINDS = list(Rebalancing)
 def apart(gaps_ms: list[int], members: int = 4, **how: bool) -> list[Stop]:
     """One stop every hour, so that nothing merges."""
     return [
-        Stop(member=index % members, down_ms=index * 60 * MINUTE + 7 * index, up_ms=index * 60 * MINUTE + 7 * index + gap, **how)
+        Stop(member=index % members, down_ms=index * 60 * MINUTE + 7 * index, back_ms=index * 60 * MINUTE + 7 * index + gap, **how)
         for index, gap in enumerate(gaps_ms, start=1)
     ]  # fmt: skip
 
@@ -85,7 +85,7 @@ def test_evictions_agree_with_the_closed_form(kind: Rebalancing, timeout_ms: int
 
 def test_overlapping_stops_share_their_rebalances() -> None:
     """All members of a dynamic group leave within a second: far fewer than two rebalances each (a reason for replay)."""
-    stops = [Stop(member=index, down_ms=MINUTE + 300 * index, up_ms=2 * MINUTE + 300 * index) for index in range(3)]
+    stops = [Stop(member=index, down_ms=MINUTE + 300 * index, back_ms=2 * MINUTE + 300 * index) for index in range(3)]
     found = compare(EAGER, stops)
     assert 2 <= found.dynamic.rebalances < 6
     assert found.static.evictions == 3
@@ -134,8 +134,8 @@ def test_streams_members_do_not_leave_when_closed() -> None:
 def test_a_removal_ends_the_wait() -> None:
     """Scaled down: the operator removes the member after 2 s instead of leaving its partitions idle for 10 min."""
     setup = replace(EAGER, session_timeout_ms=600_000)
-    waited = replay(setup, [Stop(member=3, down_ms=MINUTE, up_ms=None)], Membership.STATIC)
-    removed = replay(setup, [Stop(member=3, down_ms=MINUTE, up_ms=None, removed_ms=MINUTE + 2_000)], Membership.STATIC)
+    waited = replay(setup, [Stop(member=3, down_ms=MINUTE, back_ms=None)], Membership.STATIC)
+    removed = replay(setup, [Stop(member=3, down_ms=MINUTE, back_ms=None, removed_ms=MINUTE + 2_000)], Membership.STATIC)
     assert (waited.rebalances, removed.rebalances) == (1, 1)
     assert waited.idle_partition_ms > 3 * 590_000
     assert removed.idle_partition_ms < 3 * 2_000 + 12 * 3_100
@@ -147,7 +147,7 @@ def test_quiet_time_changes_nothing(kind: Rebalancing) -> None:
     interval = EAGER.heartbeat_interval_ms
     close, far = (
         [
-            Stop(member=index % 4, down_ms=index * distance, up_ms=index * distance + gap)
+            Stop(member=index % 4, down_ms=index * distance, back_ms=index * distance + gap)
             for index, gap in enumerate([20_000, 70_000, 44_000, 46_000, 5_000], start=1)
         ]
         for distance in (1_200 * interval, 86_400 * interval)
@@ -176,7 +176,7 @@ def test_every_timeline_comes_to_rest(
     for member, pause_s, gap_s, is_clean in timeline:
         down = clock[member] + 1000 * pause_s
         clock[member] = down + 1000 * gap_s
-        stops.append(Stop(member=member, down_ms=down, up_ms=clock[member], is_clean=is_clean))
+        stops.append(Stop(member=member, down_ms=down, back_ms=clock[member], is_clean=is_clean))
     setup = replace(EAGER, rebalancing=kind, session_timeout_ms=timeout)
     found = compare(setup, stops)
     assert found == compare(setup, stops)

@@ -17,7 +17,7 @@ def day(*stops: tuple[int, int, int | None, str], protocol: str = "Classic") -> 
     return {
         "protocol": protocol, "members": 4, "partitions": 8,
         "stops": [
-            {"member_key": 1000 + member, "down_ms": 1000 * down, "up_ms": None if up is None else 1000 * up,
+            {"member_key": 1000 + member, "down_ms": 1000 * down, "back_ms": None if up is None else 1000 * up,
              "reason": reason, "event_id": str(index)}
             for index, (member, down, up, reason) in enumerate(stops)
         ],

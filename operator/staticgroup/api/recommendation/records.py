@@ -38,13 +38,24 @@ class EstimateMethod(StrEnum):
     RENT_OR_BUY = "RentOrBuy"
 
 
+class PriceSource(StrEnum):
+    """Say where the price of a rebalance is from, on which every comparison in partition-seconds rests.
+
+    MEASURED: from the group's own offset commits. STATED: somebody wrote it into the configuration. ASSUMED: nobody knows
+    it, so nothing is recommended that depends on it.
+    """
+
+    MEASURED = "measured"
+    STATED = "stated"
+    ASSUMED = "assumed"
+
+
 class RecommendationReason(StrEnum):
     """Say what shaped the number; a record holds them in the order in which they applied."""
 
     COST_OPTIMUM = "CostOptimum"
-    DETECTION_TARGET = "DetectionTarget"
+    ABSORBS_RESTARTS = "AbsorbsRestarts"
     TOO_FEW = "TooFew"
-    STRUCTURAL_CAP = "StructuralCap"
     SPEC_MINIMUM = "SpecMinimum"
     SPEC_MAXIMUM = "SpecMaximum"
     BROKER_MINIMUM = "BrokerMinimum"
@@ -126,9 +137,12 @@ class Recommendation(RecordBase):
     upper_ms: DurationMs | None = Field(None, description="High end of the interval of the goal.")
     uncapped_ms: DurationMs | None = Field(None, description="The goal without any bound.")
     released: bool = Field(description="Whether the canary lets this group act on it now.")
-    wave: Literal[1, 10, 50, 100] = Field(100, description="The canary wave of the group: per cent of all groups.")
+    wave: Literal[1, 10, 50, 95, 100] = Field(100, description="The canary wave of the group: per cent of all groups.")
     probability_cheaper: Share | None = Field(
         None, description="That the recommended value costs less than the present."
+    )
+    price_source: PriceSource | None = Field(
+        None, description="Where the price of a rebalance is from; null: the writer did not tell."
     )
     evidence: Evidence
     before: Effects | None = Field(None, description="Expected at current_ms; null: not known.")
