@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Literal
@@ -35,6 +35,7 @@ WATCH_ALARM_LEVEL: Final = 0.01
 RATIO_TOLERATED: Final = 1.1
 """Treated groups may have this many times what the controls let expect: noise of the baseline."""
 GHOST_RATIO_MAX: Final = 4.0
+EVICTION_RATIO_MAX: Final = 10.0
 """A day counts as this many times its promise at most, so that one lost node is no proof."""
 BETS: Final = (0.125, 0.25, 0.5, 0.75)
 PSEUDO_STOPS: Final = 20.0
@@ -67,19 +68,22 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GhostDay:
-    """Hold for how long places of absent members were kept on one day, in all groups of an arm.
+class TrialDay:
+    """Hold what happened on one day in all groups of an arm: evictions, and for how long places were kept.
 
     Parameters
     ----------
     day_ms: its midnight, Unix milliseconds.
-    promised_ms: what each group's stops before let expect of as many stops with the timeouts now in force.
+    promised_ms, evictions_promised: what each group's stops before let expect of as many stops with the timeouts now in
+        force.
     """
 
     day_ms: int
     stops: int
     ghost_ms: int
     promised_ms: int
+    evictions: int = 0
+    evictions_promised: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +99,8 @@ class WaveAccount:
 
     treated: Arm = Arm()
     control: Arm = Arm()
-    treated_days: tuple[GhostDay, ...] = ()
-    control_days: tuple[GhostDay, ...] = ()
+    treated_days: tuple[TrialDay, ...] = ()
+    control_days: tuple[TrialDay, ...] = ()
     wave_stops: int = 0
 
 
@@ -219,7 +223,7 @@ def harm_evidence(treated: Arm, control: Arm) -> float:
     return math.exp(min(log_mixture - log_null, 700.0))
 
 
-def ghost_evidence(treated: Iterable[GhostDay], control: Iterable[GhostDay]) -> float:
+def ghost_evidence(treated: Iterable[TrialDay], control: Iterable[TrialDay]) -> float:
     """Weigh the evidence that places are kept for absent members for longer than was promised.
 
     Returns
@@ -242,14 +246,46 @@ def ghost_evidence(treated: Iterable[GhostDay], control: Iterable[GhostDay]) -> 
     seen_ms, promised_ms = sum(day.ghost_ms for day in others), sum(day.promised_ms for day in others)
     allowed = RATIO_TOLERATED * (seen_ms + steadied_ms) / (promised_ms + steadied_ms)
     ratios = [min(day.ghost_ms / (allowed * day.promised_ms), GHOST_RATIO_MAX) for day in days]
+    return _won(ratios)
+
+
+def eviction_evidence(account: WaveAccount) -> float:
+    """Weigh the evidence that members are expelled more often than was promised, day by day.
+
+    Returns
+    -------
+    float
+        An e-value, as `harm_evidence`, which says nothing where neither arm expected evictions at all; a promise that
+        is broken every day is harm, too. 1 while there is nothing to compare.
+
+    Notes
+    -----
+    As in `ghost_evidence`, a day's evictions over what is allowed have a mean of 1 at most without harm. Stops of a day may
+    depend on each other as they like. What the controls went through beyond their own promise is allowed as well.
+    """
+    treated, control = account.treated, account.control
+    expected = 1.0 + _baseline(control, treated) * control.stops
+    allowed = RATIO_TOLERATED * max(1.0, (1.0 + control.evictions) / expected)
+    rate = _baseline(treated, control)
+    days = sorted((day for day in account.treated_days if day.stops > 0), key=lambda day: day.day_ms)
+    return _won(
+        [
+            min(day.evictions / (allowed * max(day.evictions_promised, rate * day.stops)), EVICTION_RATIO_MAX)
+            for day in days
+        ]
+    )
+
+
+def _won(ratios: Sequence[float]) -> float:
+    """Return what is left of 1 after betting on each ratio to exceed 1, the mean over a few shares that are bet."""
     logs = [sum(math.log1p(bet * (ratio - 1.0)) for ratio in ratios) for bet in BETS]
     return sum(math.exp(min(each, 700.0)) for each in logs) / len(BETS)
 
 
 def harm(account: WaveAccount) -> float:
-    """Weigh both kinds of harm: an e-value, the mean of the two."""
+    """Weigh all kinds of harm: an e-value, the mean of the three."""
     ghosts = ghost_evidence(account.treated_days, account.control_days)
-    return (harm_evidence(account.treated, account.control) + ghosts) / 2
+    return (harm_evidence(account.treated, account.control) + eviction_evidence(account) + ghosts) / 3
 
 
 def judge_wave(state: CanaryState, account: WaveAccount, *, now_ms: int) -> CanaryVerdict:

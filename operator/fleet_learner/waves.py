@@ -24,7 +24,7 @@ from .canary import (
     Arm,
     CanaryHistory,
     CanaryState,
-    GhostDay,
+    TrialDay,
     Wave,
     WaveAccount,
     canary_state,
@@ -187,7 +187,7 @@ def account_of(found: Iterable[Share]) -> tuple[WaveAccount, dict[Wave, int]]:
     for each in every:
         followers[each.wave] = followers.get(each.wave, 0) + each.followers
 
-    def arm(name: str) -> tuple[Arm, tuple[GhostDay, ...]]:
+    def arm(name: str) -> tuple[Arm, tuple[TrialDay, ...]]:
         own = [each for each in every if each.arm == name]
         stops, before = sum(each.stops for each in own), sum(each.stops_before for each in own)
         promised = sum(each.promised_micro for each in own) / _MICRO
@@ -201,11 +201,13 @@ def account_of(found: Iterable[Share]) -> tuple[WaveAccount, dict[Wave, int]]:
         for each in own:
             days.setdefault(each.day_ms, []).append(each)
         return counted, tuple(
-            GhostDay(
+            TrialDay(
                 day_ms=day_ms,
                 stops=sum(each.stops for each in rows),
                 ghost_ms=sum(each.ghost_ms for each in rows),
                 promised_ms=sum(each.ghost_promised_ms for each in rows),
+                evictions=sum(each.evictions for each in rows),
+                evictions_promised=sum(each.promised_micro for each in rows) / _MICRO,
             )
             for day_ms, rows in sorted(days.items())
         )

@@ -7,10 +7,11 @@ record in `__consumer_offsets` names every member with its session timeout (`Gro
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from fleet_learner.canary import WAVES, wave_of
+from fleet_learner.canary import wave_order
 from fleet_learner.offsets_codec import GROUP_KEY_TYPES, RecordKind, decode
 from fleet_learner.recommend import MODEL_VERSION
 from fleet_learner.sources.topic import EARLIEST, LATEST, TopicReader, ranges, resolve
@@ -27,10 +28,16 @@ OFFSETS = "__consumer_offsets"
 VARIABLE = "KAFKA_SESSION_TIMEOUT_MS"
 
 
-def first_wave_name(kafka_cluster_id: str) -> str:
-    """Return the first of orders-1, orders-2, … that is in the first canary wave: a hundredth of all groups is."""
+def first_wave_name(kafka_cluster_id: str, others: Iterable[tuple[str, str]]) -> str:
+    """Return the first of orders-1, orders-2, … that goes before all other groups of the fleet.
+
+    Parameters
+    ----------
+    others: (Kafka cluster id, group id) of the groups beside it.
+    """
+    first = min((wave_order(*each, salt=MODEL_VERSION) for each in others), default=2**32)
     names = (f"{PREFIX}{number}" for number in itertools.count(1))
-    return next(name for name in names if wave_of(kafka_cluster_id, name, salt=MODEL_VERSION) == WAVES[0])
+    return next(name for name in names if wave_order(kafka_cluster_id, name, salt=MODEL_VERSION) < first)
 
 
 @dataclass(slots=True, kw_only=True)

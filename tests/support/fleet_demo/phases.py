@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from fleet_learner.configuration import KafkaJournal
-from fleet_learner.fleet_truth import DAY_MS, FleetSettings, RealGroup
+from fleet_learner.fleet_truth import DAY_MS, FleetSettings, Group, RealGroup, draw_groups
 from fleet_learner.progress import Progress
 from fleet_learner.schemas import OUTAGES
 from fleet_learner.simulated_journal import produce
@@ -68,8 +68,9 @@ def perform(show: Show) -> Figures:
         When something did not happen in time, or the learner failed; the text says what.
     """
     kafka_cluster_id = show.ground.stage.brokers.state.cluster_id
+    others = [(each.kafka_cluster_id, each.group_id) for each in invented(show.groups, show.days)]
     with show.stage("consumers"):
-        group = OrdersGroup.started(show.ground.stage, first_wave_name(kafka_cluster_id))
+        group = OrdersGroup.started(show.ground.stage, first_wave_name(kafka_cluster_id, others))
         structural_ms, before = group.injected_ms(), group.timeouts_ms()
     show.tell(
         f"{REPLICAS} consumers of group {group.play.name} run with session.timeout.ms={structural_ms}, "
@@ -89,6 +90,11 @@ def perform(show: Show) -> Figures:
         stages_s=dict(show.stages_s),
         took_s=round(time.monotonic() - show.began_s, 1),
     )
+
+
+def invented(groups: int, days: int) -> list[Group]:
+    """Return the groups of the fleet beside the real one; who they are does not depend on when they live."""
+    return draw_groups(FleetSettings(seed=SEED, groups=groups, days=days))[1:]
 
 
 def settings_of(

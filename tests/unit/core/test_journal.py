@@ -27,7 +27,7 @@ def test_absorbed_restart_of_a_classic_member() -> None:
     assert fact_of(group_record("k", fact.id, fact.data)) | {"workload": ""} == {
         "kafka_cluster_id": "kc", "group_id": "orders", "namespace": "shop", "static_group": "orders", "workload": "",
         "protocol": "Classic", "instance_id": id_of(1), "member_id": "m1b", "previous_member_id": "m1",
-        "group_epoch": None, "absorbed": True,
+        "group_epoch": None, "absorbed": True, "members": 3, "partitions_total": None,
     }  # fmt: skip
     assert bounds(fact) == (NOW_MS + STEP_MS, NOW_MS + 2 * STEP_MS + 100)
     assert fact.data.observed_at_ms == NOW_MS + 2 * STEP_MS + 100

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet_learner import canary
-from fleet_learner.canary import Arm, CanaryHistory, CanaryState, CanaryVerdict, GhostDay, Wave, WaveAccount
+from fleet_learner.canary import Arm, CanaryHistory, CanaryState, CanaryVerdict, TrialDay, Wave, WaveAccount
 
 DAY = 86_400_000
 NOW = 100 * DAY
@@ -35,11 +35,20 @@ BAD = account((60, 20), (10_000, 500))
 
 
 def test_waves_hold_their_share_of_the_groups() -> None:
-    waves = [canary.wave_of("k", f"group-{index}") for index in range(20_000)]
+    groups = [("k", f"group-{index}") for index in range(20_000)]
+    waves = canary.waves_of(groups)
     for wave in canary.WAVES:
-        share = sum(each <= wave for each in waves) / 20_000
-        assert share == pytest.approx(wave / 100, abs=4 * math.sqrt(0.25 / 20_000))
-    assert waves != [canary.wave_of("k", f"group-{index}", salt="2") for index in range(20_000)]
+        assert sum(each <= wave for each in waves.values()) == 200 * wave
+    assert waves != canary.waves_of(groups, salt="2")
+    assert waves == canary.waves_of(reversed(groups))
+
+
+@pytest.mark.parametrize("number", range(1, 120))
+def test_one_group_goes_first_and_one_is_always_the_control(number: int) -> None:
+    waves = list(canary.waves_of(("k", f"g{index}") for index in range(number)).values())
+    assert waves.count(1) == max(1, number // 100)
+    assert waves.count(100) >= 1 or number == 1
+    assert sorted(waves) == waves
 
 
 def test_a_group_acts_from_its_wave_on_and_never_while_locked() -> None:
@@ -76,31 +85,36 @@ def test_who_was_released_loses_it_until_its_wave_is_released_again() -> None:
     after = canary.next_canary(replace(BEGAN, wave=10), CanaryVerdict.ROLL_BACK, now_ms=NOW)
     end = NOW + 14 * DAY
     waves: tuple[Wave, ...] = canary.WAVES
-    assert [canary.is_withdrawn(wave, after, now_ms=NOW) for wave in waves] == [True, True, False, False]
-    assert [canary.is_released(wave, after, now_ms=end) for wave in waves] == [True, False, False, False]
-    assert [canary.is_withdrawn(wave, after, now_ms=end) for wave in waves] == [False, True, False, False]
+    assert [canary.is_withdrawn(wave, after, now_ms=NOW) for wave in waves] == [True, True, False, False, False]
+    assert [canary.is_released(wave, after, now_ms=end) for wave in waves] == [True, False, False, False, False]
+    assert [canary.is_withdrawn(wave, after, now_ms=end) for wave in waves] == [False, True, False, False, False]
     second = canary.next_canary(after, CanaryVerdict.ADVANCE, now_ms=end + DAY)
     assert not canary.is_withdrawn(10, second, now_ms=end + DAY)
 
 
 def test_the_waves_end_at_all() -> None:
     state, seen = BEGAN, []
-    for _ in range(5):
+    for _ in range(6):
         seen.append(state.wave)
         state = canary.next_canary(state, CanaryVerdict.ADVANCE, now_ms=NOW)
-    assert seen == [1, 10, 50, 100, 100]
+    assert seen == [1, 10, 50, 95, 100, 100]
     assert state.is_over
 
 
-def test_after_the_last_wave_nothing_is_on_trial() -> None:
-    """What happens months later is no consequence of the campaign; and a last wave that nobody takes ends, too."""
+def test_after_the_last_wave_only_certain_harm_begins_anew() -> None:
+    """Somebody may force a timeout by hand; and a last wave that nobody takes ends, too."""
     last = replace(BEGAN, wave=100)
     over = replace(last, is_over=True)
     assert canary.judge_wave(last, BAD, now_ms=NOW + DAY) is CanaryVerdict.ROLL_BACK
-    assert canary.judge_wave(over, BAD, now_ms=NOW + DAY) is CanaryVerdict.WAIT
+    assert canary.judge_wave(over, BAD, now_ms=NOW + 99 * DAY) is CanaryVerdict.ROLL_BACK
+    unsure = next(
+        each for bad in range(60) if 20 <= canary.harm(each := account((60, bad), (10_000, 500))) < 100
+    )
+    assert canary.judge_wave(last, unsure, now_ms=NOW + DAY) is CanaryVerdict.ROLL_BACK
+    assert canary.judge_wave(over, unsure, now_ms=NOW + DAY) is CanaryVerdict.WAIT
     assert canary.judge_wave(last, WaveAccount(), now_ms=NOW + 14 * DAY - 1) is CanaryVerdict.WAIT
     assert after(last, NOW + 14 * DAY, account=WaveAccount(), w100=0) == over
-    assert after(over, NOW + 99 * DAY, account=BAD, w1=5, w100=5) == over
+    assert after(over, NOW + 99 * DAY, account=unsure, w1=5, w100=5) == over
 
 
 # evidence ------------------------------------------------------------------------------------------------------------
@@ -118,9 +132,9 @@ def test_nothing_is_no_evidence() -> None:
     assert canary.harm(account((0, 0), (0, 0))) == 1.0
 
 
-def ghost_days(*ratios: float) -> tuple[GhostDay, ...]:
+def ghost_days(*ratios: float) -> tuple[TrialDay, ...]:
     return tuple(
-        GhostDay(day_ms=number * DAY, stops=100, ghost_ms=round(1e6 * ratio), promised_ms=1_000_000)
+        TrialDay(day_ms=number * DAY, stops=100, ghost_ms=round(1e6 * ratio), promised_ms=1_000_000)
         for number, ratio in enumerate(ratios)
     )
 
@@ -143,7 +157,7 @@ def test_one_dreadful_day_is_no_proof() -> None:
 
 
 def test_a_day_without_a_promise_says_nothing() -> None:
-    empty = GhostDay(day_ms=0, stops=0, ghost_ms=0, promised_ms=0)
+    empty = TrialDay(day_ms=0, stops=0, ghost_ms=0, promised_ms=0)
     assert canary.ghost_evidence([empty], [empty]) == 1.0
     assert canary.ghost_evidence([empty, *ghost_days(2.0)], ()) == canary.ghost_evidence(ghost_days(2.0), ())
 
@@ -177,9 +191,9 @@ def test_ghost_times_of_a_heavy_tail_raise_few_false_alarms_and_twice_as_long_on
         gaps = 25_000 * factor * np.exp(0.5 * rng.standard_normal(number))
         return np.minimum(np.where(rng.random(number) < 0.02, 20 * gaps, gaps), 300_000).astype(np.int64)
 
-    def days(promise: int, stops: int, factor: float = 1.0) -> list[GhostDay]:
+    def days(promise: int, stops: int, factor: float = 1.0) -> list[TrialDay]:
         return [
-            GhostDay(day_ms=n, stops=stops, ghost_ms=int(ghosts(stops, factor).sum()), promised_ms=stops * promise)
+            TrialDay(day_ms=n, stops=stops, ghost_ms=int(ghosts(stops, factor).sum()), promised_ms=stops * promise)
             for n in range(20)
         ]
 

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from fleet_learner.estimates.cost import (
     CostRates,
-    Side,
     cheapest,
     cost_per_day,
-    detection_interval,
     dynamic_cost_per_day,
     eviction_cost,
     evictions_per_day,
@@ -161,32 +159,3 @@ def test_the_grid_keeps_both_ends(minimum: float, more: float) -> None:
     assert grid[0] == minimum
     assert grid[-1] == max(minimum + more, minimum)
     assert np.all(np.diff(grid) > 0)
-
-
-class TestDetection:
-    """T + heartbeat ≤ T_D and λ·S(T) ≤ 1/T_MR (Chen, Toueg & Aguilera 2002)."""
-
-    prices = replace(rates(1.0), stops_per_day=36.0, heartbeat_interval_ms=3_000.0)
-
-    def find(self, detection_s: float, mistakes: float, maximum_s: float = 1_800) -> tuple[float, float, Side | None]:
-        found = detection_interval(
-            RESTARTS, self.prices, detection_ms=1000 * detection_s, mistakes_per_day=mistakes,
-            minimum_ms=6_000.0, maximum_ms=1000 * maximum_s,
-        )  # fmt: skip
-        return found.lower_ms, found.upper_ms, found.relax
-
-    def test_an_interval_meets_both(self) -> None:
-        lower, upper, relax = self.find(120, 1.0)
-        assert relax is None
-        assert float(evictions_per_day(RESTARTS, self.prices, np.array([lower]))[0]) <= 1.0
-        assert float(evictions_per_day(RESTARTS, self.prices, np.array([lower - 5_000]))[0]) > 1.0
-        assert upper == 117_000
-
-    def test_too_fast_a_detection_is_what_has_to_give(self) -> None:
-        assert self.find(30, 1.0)[2] is Side.DETECTION_TIME
-
-    def test_too_few_mistakes_are_what_has_to_give(self) -> None:
-        assert self.find(60, 1e-9, maximum_s=60)[2] is Side.MISTAKE_RECURRENCE
-
-    def test_the_bounds_are_what_has_to_give(self) -> None:
-        assert self.find(5, 1.0)[2] is Side.BOUNDS

@@ -182,12 +182,12 @@ def test_a_real_group_has_its_own_names_and_changes_no_other() -> None:
 
 
 def test_no_member_stops_while_it_is_away() -> None:
-    """And it is up for a while in between."""
+    """And it is back for a while in between."""
     for group in draw_groups(SMALL):
         stops, rollouts = draw_stops(SMALL, group)
         for member in range(group.members):
             own = stops.take(stops.member == member)
-            assert np.all(own.down_ms[1:] >= own.up_ms[:-1] + 15_000)
+            assert np.all(own.down_ms[1:] >= own.back_ms[:-1] + 15_000)
         assert np.all(rollouts.start_ms[1:] >= rollouts.end_ms[:-1])
 
 
@@ -196,7 +196,7 @@ def test_absorbed_expelled_and_removed_are_what_the_timeout_says() -> None:
     for group in draw_groups(SMALL):
         stops, _ = draw_stops(SMALL, group)
         outcome = kafka_outcome(SMALL, group, stops)
-        gap = stops.up_ms - stops.down_ms
+        gap = stops.back_ms - stops.down_ms
         stays = stops.cause != CAUSES.index(Cause.SCALE_DOWN)
         surely = stays & (gap <= group.session_timeout_ms - group.heartbeat_interval_ms)
         assert np.all(outcome.is_absorbed[surely])
@@ -204,6 +204,45 @@ def test_absorbed_expelled_and_removed_are_what_the_timeout_says() -> None:
         assert np.array_equal(outcome.is_removed, ~stays)
         assert np.all(np.diff(outcome.rebalance_ms) >= group.rebalance_ms)
         assert outcome.rebalance_ms.size <= 2 * np.count_nonzero(~outcome.is_absorbed)
+
+
+def test_a_container_that_runs_is_not_a_member_yet() -> None:
+    """A JVM joins 10 to 60 s after its start, librdkafka after 0.2 to 3 s; both are in a fleet."""
+    medians = []
+    for group in draw_groups(SMALL):
+        stops, _ = draw_stops(SMALL, group)
+        joins = stops.back_ms - stops.up_ms
+        assert joins.size == 0 or np.median(joins) == pytest.approx(group.join_ms, rel=0.5)
+        medians.append(group.join_ms)
+    quick, slow = [m for m in medians if m <= 3_000], [m for m in medians if m >= 10_000]
+    assert len(quick) + len(slow) == len(medians)
+    assert min(len(quick), len(slow)) >= 4
+
+
+def test_the_journal_tells_the_absences_that_were() -> None:
+    """By the definition that its readers use; a return is known to the distance of two looks."""
+    fleet = replace(SMALL, outages_per_operator=0)
+    told: dict[tuple[str, str], list[journal.GroupData]] = {}
+    for _, line in journal_lines(fleet):
+        data = journal.read(line).data
+        if isinstance(data, journal.GroupData) and hasattr(data, "instance_id"):
+            told.setdefault((data.group_id, data.instance_id), []).append(data)
+    compared = 0
+    for group in draw_groups(fleet):
+        stops, _ = draw_stops(fleet, group)
+        outcome = kafka_outcome(fleet, group, stops)
+        for member in range(group.members):
+            mine = stops.member == member
+            facts = told.get((group.group_id, f"{group.name}-{member}.{group.scope}"), [])
+            found = journal.absences(facts, as_of_ms=fleet.end_ms)
+            known = [each for each in found if each.end is journal.EndKind.RETURNED]
+            gaps = (stops.back_ms - stops.down_ms)[mine & ~outcome.is_removed].tolist()
+            absorbed = outcome.is_absorbed[mine & ~outcome.is_removed].tolist()
+            for each, gap_ms, was_absorbed in zip(known, gaps, absorbed, strict=False):
+                assert 0 <= each.gap_ms - gap_ms <= 6_000 + (5_000 if each.down.source_time_ms is None else 0)
+                assert each.absorbed == was_absorbed
+                compared += 1
+    assert compared > 500
 
 
 def test_rollouts_are_alike_inside() -> None:

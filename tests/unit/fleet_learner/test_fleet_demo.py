@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fleet_learner.canary import wave_of
+from fleet_learner.canary import waves_of
 from fleet_learner.fleet_truth import draw_groups
 from fleet_learner.recommend import MODEL_VERSION
 from support.fleet_demo.figures import Figures, Fleet, Orders, Recommendations, counted, differences, table
 from support.fleet_demo.ground import serve, url_of
 from support.fleet_demo.group import first_wave_name
-from support.fleet_demo.phases import settings_of
+from support.fleet_demo.phases import invented, settings_of
 from support.recommendations import recommendation
 
 PODS = ("orders-7-0", "orders-7-1", "orders-7-2")
@@ -129,9 +129,13 @@ def test_changes_are_counted_against_what_is_in_force() -> None:
 @pytest.mark.parametrize("kafka_cluster_id", ["5L6g3nShT-eMCtK--X86sw", "kafka-1", "A"])
 def test_the_group_is_the_first_of_the_first_wave(kafka_cluster_id: str) -> None:
     """No rule is bent: the name is one that the hash puts there."""
-    name = first_wave_name(kafka_cluster_id)
+    others = [(each.kafka_cluster_id, each.group_id) for each in invented(60, 7)]
+    name = first_wave_name(kafka_cluster_id, others)
     number = int(name.removeprefix("orders-"))
-    waves = [wave_of(kafka_cluster_id, f"orders-{each}", salt=MODEL_VERSION) for each in range(1, number + 1)]
+    waves = [
+        waves_of([*others, (kafka_cluster_id, f"orders-{each}")], salt=MODEL_VERSION)[kafka_cluster_id, f"orders-{each}"]
+        for each in range(1, number + 1)
+    ]
     assert waves[-1] == 1
     assert 1 not in waves[:-1]
 

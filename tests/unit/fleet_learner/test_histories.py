@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fleet_learner.canary import CanaryState
+from fleet_learner.canary import CanaryState, waves_of
+from fleet_learner.estimates.price import Price
 from fleet_learner.facts import DAY_MS, StopDurations
 from fleet_learner.histories import Bounds, Terms, advise_class, history
-from staticgroup.api.recommendation import Setting
+from staticgroup.api.recommendation import PriceSource, Setting
 
-TERMS = Terms(durations=StopDurations(), bounds={}, valid_ms=7 * DAY_MS)
+TERMS = Terms(durations=StopDurations(is_stated=True), bounds={}, valid_ms=7 * DAY_MS)
 START_MS, AS_OF_MS = 0, 30 * DAY_MS
 ALL = CanaryState(wave=100, began_ms=0)
 
@@ -28,7 +30,7 @@ def row(**changes: Any) -> dict[str, Any]:
     return {
         "kafka_cluster_id": "kafka-1", "group_id": "orders", "group_key": 7, "protocol": "Classic", "stops": [],
         "seen_timeout_ms": None, "set_timeout_ms": 45_000, "changed_ms": None, "moved": None, "of_partitions": None,
-        "image_digest": "sha256:old", "members": 12 * 30, "partitions": 48 * 30, "days": 30, "first_ms": 0,
+        "image_digest": "sha256:old", "members": 12.0, "partitions": 48.0, "wave": 50, "first_ms": 0,
         "covered_ms": 27 * DAY_MS,
     } | changes  # fmt: skip
 
@@ -66,8 +68,8 @@ def test_a_group_is_described_by_its_average_day_and_its_coverage() -> None:
 
 def test_an_eager_group_stops_all_partitions_and_a_kip_848_group_the_moved_ones() -> None:
     eager, consumer = made(moved=4, of_partitions=48), made(protocol="Consumer", moved=4, of_partitions=48)
-    assert (eager.stopped_share, eager.rebalance_seconds) == (1.0, 3.0)
-    assert (consumer.stopped_share, consumer.rebalance_seconds) == (pytest.approx(1 / 12), 0.3)
+    assert (eager.stopped_share, eager.price.seconds) == (1.0, 3.0)
+    assert (consumer.stopped_share, consumer.price.seconds) == (pytest.approx(1 / 12), 0.3)
     assert made(protocol="Consumer").stopped_share == 1.0
 
 
@@ -91,7 +93,11 @@ def test_what_the_window_no_longer_holds_is_known_from_the_run_before() -> None:
 
 
 def test_the_canary_of_the_run_decides_who_may_act() -> None:
-    rows = [row(group_id=name, stops=rollouts(20, 99, seed)) for seed, name in enumerate("abcdef")]
+    waves = waves_of(("kafka-1", name) for name in "abcdef")
+    rows = [
+        row(group_id=name, stops=rollouts(20, 99, seed), wave=waves["kafka-1", name]) for seed, name in enumerate("abcdef")
+    ]
+    assert sorted(waves.values())[:2] == [1, 50]
     waiting = CanaryState(wave=1, began_ms=0)
     found = advise_class(rows, TERMS, waiting, start_ms=START_MS, as_of_ms=AS_OF_MS)
     assert [each.record.released for each in found] == [each.record.wave == 1 for each in found]
@@ -123,11 +129,29 @@ def test_brokers_bounds_depend_on_protocol_and_cluster() -> None:
     assert terms.bounds_of("kafka-2", "Classic").maximum_ms == 1_800_000
 
 
+MEASURED = Price(seconds=2.5, lower_seconds=2.0, upper_seconds=4.0, source=PriceSource.MEASURED, rebalances=11)
+
+
 def test_terms_survive_a_plan() -> None:
     terms = Terms(
-        durations=StopDurations(eager_ms=1), bounds={"": Bounds(), "k": Bounds(classic_minimum_ms=1)}, valid_ms=3
-    )
-    assert Terms.of_settings(terms.to_settings()) == terms
+        durations=StopDurations(eager_ms=1), bounds={"": Bounds(), "k": Bounds(classic_minimum_ms=1)}, valid_ms=3,
+        prices={("k", "g"): MEASURED},
+    )  # fmt: skip
+    assert Terms.of_settings(json.loads(json.dumps(terms.to_settings()))) == terms
+
+
+def test_a_price_is_measured_or_stated_or_assumed_and_says_so() -> None:
+    terms = Terms(durations=StopDurations(), bounds={}, valid_ms=1, prices={("kafka-1", "orders"): MEASURED})
+    assert terms.price_of("kafka-1", "orders", "Classic") == MEASURED
+    assert terms.price_of("kafka-1", "other", "Classic").source is PriceSource.ASSUMED
+    assert made().price.source is PriceSource.STATED
+
+
+def test_a_group_whose_size_nobody_told_is_not_free_of_charge() -> None:
+    """Every member of a group that works has one partition at least."""
+    unknown = made(partitions=None)
+    assert (unknown.members, unknown.partitions) == (12, 12)
+    assert unknown.rates.eviction_partition_seconds > 0
 
 
 def rollouts(number: int, slow_from: int, seed: int) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ def test_the_timeout_is_inside_every_bound_or_there_is_none(
     goal: float | None, bounds: TimeoutBounds, state: GroupState, probability: float
 ) -> None:
     """[max(spec.min, broker.min, 3·heartbeat), min(spec.max, broker.max)], whatever is recommended."""
-    decision = next_timeout(goal, bounds, state, now_ms=NOW, probability_cheaper=probability)
+    decision = next_timeout(goal, bounds, state, now_ms=NOW, probability_better=probability)
     lower = max(bounds.spec_minimum_ms or 0, bounds.broker_minimum_ms or 0, 3 * (bounds.heartbeat_interval_ms or 0))
     upper = min(
         86_400_000 if bounds.spec_maximum_ms is None else bounds.spec_maximum_ms,
@@ -71,8 +71,8 @@ def test_steps_lead_to_the_goal_and_stop_there(goal: float, state: GroupState) -
 @given(GOALS, STATES, st.floats(0, 1))
 def test_one_step_is_at_most_twice_or_three_quarters(goal: float | None, state: GroupState, probability: float) -> None:
     """Or one step of 5 s, where those are less; from a value inside the bounds, which else win. Again gives the same."""
-    decision = next_timeout(goal, WIDE, state, now_ms=NOW, probability_cheaper=probability)
-    assert decision == next_timeout(goal, WIDE, state, now_ms=NOW, probability_cheaper=probability)
+    decision = next_timeout(goal, WIDE, state, now_ms=NOW, probability_better=probability)
+    assert decision == next_timeout(goal, WIDE, state, now_ms=NOW, probability_better=probability)
     base = state.current_ms
     if base is None or WIDE.clamped_ms(base) != base:
         return
@@ -136,8 +136,8 @@ def test_each_rule(goal_s: float, state: GroupState, timeout_s: float, reason: R
 
 def test_an_unsure_gain_is_no_reason_to_change() -> None:
     """P(cost falls) ≥ 0.9."""
-    assert not next_timeout(90_000, WIDE, at(45), now_ms=NOW, probability_cheaper=0.89).is_change
-    assert next_timeout(90_000, WIDE, at(45), now_ms=NOW, probability_cheaper=0.9).is_change
+    assert not next_timeout(90_000, WIDE, at(45), now_ms=NOW, probability_better=0.89).is_change
+    assert next_timeout(90_000, WIDE, at(45), now_ms=NOW, probability_better=0.9).is_change
 
 
 def test_a_value_outside_the_bounds_is_brought_inside_at_once() -> None:

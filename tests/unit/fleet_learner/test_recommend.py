@@ -18,8 +18,9 @@ from fleet_learner.estimates.cost import cost_per_day
 from fleet_learner.estimates.drift import Drift
 from fleet_learner.estimates.gap_law import GapSample
 from fleet_learner.estimates.laws import LognormalLaw
+from fleet_learner.estimates.price import Price
 from fleet_learner.policy import GroupState
-from fleet_learner.recommend import GroupHistory, Objective, gold_row, recommend_fleet
+from fleet_learner.recommend import GroupHistory, advised_values, gold_row, recommend_fleet
 from fleet_learner.schemas import RECOMMENDATION
 from fleet_learner.snapshot import SnapshotConflictError, write_snapshot
 from staticgroup.api import recommendation as api
@@ -30,6 +31,7 @@ DAY = 86_400_000
 NOW = 1_790_000_000_000
 VALID = 7 * DAY
 ALL = CanaryState(wave=100, began_ms=0)
+STATED, ASSUMED = Price.given(4.0, is_stated=True), Price.given(4.0, is_stated=False)
 CLASSIC = TimeoutBounds(broker_minimum_ms=6_000, broker_maximum_ms=1_800_000, heartbeat_interval_ms=3_000)
 
 
@@ -42,7 +44,7 @@ def sample(number: int, seed: int = 0, median_s: float = 25.0, deviation: float 
 def history(name: str = "g", **changes: object) -> GroupHistory:
     base = GroupHistory(
         kafka_cluster_id="k", group_id=name, protocol="Classic", workload_class="classic", members=12, partitions=48,
-        rebalance_seconds=4.0, stopped_share=1.0, sample=sample(1_000), removed=0, blind=0, from_ms=NOW - 28 * DAY,
+        wave=50, price=STATED, stopped_share=1.0, sample=sample(1_000), removed=0, blind=0, from_ms=NOW - 28 * DAY,
         to_ms=NOW, coverage=1.0, state=GroupState(current_ms=45_000), bounds=CLASSIC,
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
@@ -85,16 +87,11 @@ class TestNumbers:
         assert found.goal_ms is not None
 
     def test_without_stops_and_class_it_is_rent_or_buy(self) -> None:
-        found = one(sample=sample(3), structural_ms=90_000)
+        found = one(sample=sample(3))
         assert found.evidence.method is EstimateMethod.RENT_OR_BUY
         assert Reason.TOO_FEW in found.reasons
-        assert (found.uncapped_ms, found.goal_ms) == (96_000, 90_000)
+        assert (found.uncapped_ms, found.goal_ms) == (96_000, 100_000)
         assert found.after is None
-
-    def test_the_structural_bound_caps(self) -> None:
-        found = one(structural_ms=60_000)
-        assert Reason.STRUCTURAL_CAP in found.reasons
-        assert found.goal_ms == 60_000
 
     def test_the_brokers_cap_names_the_setting_to_raise(self) -> None:
         narrow = TimeoutBounds(broker_minimum_ms=45_000, broker_maximum_ms=60_000, heartbeat_interval_ms=5_000)
@@ -106,7 +103,7 @@ class TestNumbers:
 
     def test_cheap_rebalances_make_dynamic_members_better(self) -> None:
         """0.3 s and a twelfth of the partitions: every second of waiting costs more than moving."""
-        found = one(rebalance_seconds=0.3, stopped_share=1 / 12)
+        found = one(price=Price.given(0.3, is_stated=True), stopped_share=1 / 12)
         assert Reason.USE_DYNAMIC in found.reasons
         assert found.goal_ms == 9_000  # three heartbeats
         assert "dynamic membership would cost" in found.message
@@ -116,18 +113,6 @@ class TestNumbers:
         assert found.setting is api.Setting.CONNECT_DELAY
         assert found.reasons[0] is Reason.CONNECT_DELAY
         assert Reason.USE_DYNAMIC not in found.reasons
-
-    def test_two_wishes_that_contradict_are_said_to(self) -> None:
-        found = one(objective=Objective(detection_ms=30_000, mistakes_per_day=0.1))
-        assert Reason.INFEASIBLE in found.reasons
-        assert (found.recommended_ms, found.goal_ms) == (45_000, None)
-        assert "detect within" in found.message
-
-    def test_a_detection_target_takes_the_shortest_that_expels_seldom_enough(self) -> None:
-        found = one(objective=Objective(detection_ms=300_000, mistakes_per_day=0.5))
-        assert Reason.DETECTION_TARGET in found.reasons
-        assert found.goal_ms is not None
-        assert 60_000 <= found.goal_ms <= 110_000
 
     def test_who_was_not_looked_at_keeps_what_it_has(self) -> None:
         found = one(coverage=0.4)
@@ -181,6 +166,52 @@ class TestNumbers:
         assert found.probability_cheaper is not None
         assert 0.02 < found.probability_cheaper < 0.9
         assert (found.recommended_ms, Reason.SMALL_CHANGE in found.reasons) == (60_000, True)
+
+
+class TestWithoutAPrice:
+    """Nobody knows what a rebalance costs the group, so nothing that is recommended may depend on it."""
+
+    @pytest.mark.parametrize("seconds", [0.01, 0.3, 4.0, 60.0])
+    def test_an_assumed_price_moves_nothing(self, seconds: float) -> None:
+        assumed = one(price=Price.given(seconds, is_stated=False))
+        reference = one(price=ASSUMED)
+        costs = ("before", "after")
+        assert assumed.model_dump(exclude=set(costs)) == reference.model_dump(exclude=set(costs))
+        assert Reason.USE_DYNAMIC not in assumed.reasons
+        assert assumed.price_source is api.PriceSource.ASSUMED
+        assert assumed.probability_cheaper is None
+
+    def test_the_shortest_timeout_that_absorbs_nearly_all_restarts_is_taken(self) -> None:
+        """99.5 % of exp(N(ln 25 s, 0.5)) and half a heartbeat: 90.6 to 92.1 s."""
+        found = one(price=ASSUMED)
+        assert found.reasons[0] is Reason.ABSORBS_RESTARTS
+        assert found.goal_ms is not None
+        assert 85_000 <= found.goal_ms <= 105_000
+        assert found.lower_ms <= found.goal_ms <= found.upper_ms  # type: ignore[operator]
+        assert "what a rebalance costs this group is not known" in found.message
+
+    def test_a_timeout_far_above_comes_down_and_one_far_below_goes_up(self) -> None:
+        down = one(price=ASSUMED, state=GroupState(current_ms=600_000))
+        up = one(price=ASSUMED, state=GroupState(current_ms=20_000))
+        assert (down.recommended_ms, up.recommended_ms) == (450_000, 40_000)
+
+    def test_without_restarts_what_is_there_stays(self) -> None:
+        found = one(price=ASSUMED, sample=sample(3))
+        assert (found.recommended_ms, found.goal_ms) == (45_000, None)
+        assert found.reasons == (Reason.TOO_FEW,)
+
+    def test_a_measured_price_is_used_and_named(self) -> None:
+        measured = Price(seconds=4.0, lower_seconds=3.0, upper_seconds=5.0, source=api.PriceSource.MEASURED, rebalances=9)
+        found = one(price=measured)
+        assert found.price_source is api.PriceSource.MEASURED
+        assert found.goal_ms == one().goal_ms
+
+
+def test_what_was_advised_is_kept_once_each_the_newest_last() -> None:
+    assert advised_values((30, 40), 30) == [40, 30]
+    assert advised_values((30, 40), None) == [30, 40]
+    assert advised_values(range(100), 7)[-1] == 7
+    assert len(advised_values(range(100), 7)) == module.ADVISED_MAX
 
 
 def test_the_order_of_groups_and_stops_does_not_matter() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,10 @@ from fleet_learner.canary import (
     Wave,
     canary_state,
     harm,
-    wave_of,
 )
 from fleet_learner.facts import DAY_MS, StopDurations
 from fleet_learner.histories import Advised, Terms, advise_class
-from fleet_learner.recommend import MODEL_VERSION
+from fleet_learner.recommend import MODEL_VERSION, advised_values
 from fleet_learner.schemas import CANARY
 from fleet_learner.waves import Share, Trial, account_of, canary_row, shares, state_of
 from staticgroup.api.recommendation import RecommendationReason as Reason
@@ -33,20 +31,26 @@ SALT = "s"
 TRIAL = Trial(campaign_ms=100 * DAY_MS, wave_ms=102 * DAY_MS, as_of_ms=105 * DAY_MS, salt=SALT)
 EARLIER = {
     "earlier_timeout_source": "Structural", "earlier_session_timeout_ms": 45_000, "earlier_recommended_ms": 90_000,
-    "earlier_model_version": "1.0",
+    "earlier_advised_ms": None, "earlier_model_version": "1.0",
 }  # fmt: skip
 UNKNOWN = dict.fromkeys(EARLIER)
 
 
-def stop(day: float, gap_s: float, timeout_s: float = 45, end_kind: str = "returned") -> Row:
+def stop(
+    day: float, gap_s: float, timeout_s: float = 45, end_kind: str = "returned", absorbed: bool | None = None
+) -> Row:
+    """Return an absence; the group absorbs it when it is no longer than the timeout, if nothing else is said."""
+    is_returned = end_kind == "returned"
     return {"down_ms": round(day * DAY_MS), "gap_ms": round(1000 * gap_s), "end_kind": end_kind,
+            "absorbed": (gap_s <= timeout_s if absorbed is None else absorbed) if is_returned else None,
             "session_timeout_ms": round(1000 * timeout_s)}  # fmt: skip
 
 
-def change(day: float, timeout_s: float, source: str = "Fleet") -> Row:
+def change(day: float, timeout_s: float, source: str = "Fleet", before_s: float | None = None) -> Row:
     return {
         "event_ms": round(day * DAY_MS),
         "timeout_source": source,
+        "session_timeout_ms_before": None if before_s is None else round(1000 * before_s),
         "session_timeout_ms_after": round(1000 * timeout_s),
     }
 
@@ -55,7 +59,7 @@ BEFORE = [stop(90 + number / 10, gap_s) for number, gap_s in enumerate([20] * 8 
 
 
 def found(stops: list[Row], changes: list[Row] | None = None, **more: Any) -> list[Share]:
-    row = {"kafka_cluster_id": "k", "group_id": "g", "stops": stops, "changes": changes} | EARLIER | more
+    row = {"wave": 10, "stops": stops, "changes": changes} | EARLIER | more
     return shares(row, TRIAL)
 
 
@@ -93,10 +97,39 @@ def test_without_ten_stops_before_nothing_was_promised() -> None:
     assert not counted([*BEFORE[1:], stop(103, 10, 90)], [change(102, 90)])
 
 
-def test_removed_and_blind_stops_say_nothing_and_an_open_one_counts_as_long_as_it_lasted() -> None:
+def test_only_who_is_back_says_whether_the_group_absorbed_it() -> None:
     ends = [stop(103, 200, 90, "removed"), stop(103, 200, 90, "blind"), stop(104, 200, 90, "open")]
-    (share,) = counted([*BEFORE, *ends], [change(102, 90)])
-    assert (share.day_ms, share.evictions, share.ghost_ms) == (104 * DAY_MS, 1, 90_000)
+    assert not counted([*BEFORE, *ends], [change(102, 90)])
+
+
+def test_an_eviction_is_what_the_journal_says_and_not_a_long_gap() -> None:
+    late, early = stop(103, 200, 90, absorbed=True), stop(104, 10, 90, absorbed=False)
+    assert [each.evictions for each in counted([*BEFORE, late, early], [change(102, 90)])] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("advised_s", "before_s", "promised_micro"),
+    [
+        ([15], 45, 1_000_000),  # the fleet advised it, so it is held to its own promise: all ten gaps exceed 15 s
+        ([90], 45, 200_000),  # nobody did: two of ten exceed the 45 s before
+        (None, 45, 1_000_000),  # nobody knows what was advised
+        ([90], 10, 1_000_000),  # it is longer than what was there
+        ([90], None, 1_000_000),  # nobody knows what was there
+    ],
+)
+def test_a_shorter_timeout_that_nobody_advised_is_held_to_the_one_before(
+    advised_s: list[int] | None, before_s: int | None, promised_micro: int
+) -> None:
+    advised_ms = None if advised_s is None else [1000 * each for each in advised_s]
+    shorter = change(102, 15, before_s=before_s)
+    (share,) = [s for s in found([*BEFORE, stop(103, 20, 15)], [shorter], earlier_advised_ms=advised_ms) if s.stops]
+    assert (share.evictions, share.promised_micro) == (1, promised_micro)
+
+
+def test_two_steps_that_nobody_advised_are_held_to_the_first_timeout() -> None:
+    steps = [change(102, 30, before_s=60), change(103, 15, before_s=30)]
+    (share,) = [s for s in found([*BEFORE, stop(104, 20, 15)], steps, earlier_advised_ms=[60_000]) if s.stops]
+    assert share.promised_micro == 100_000
 
 
 def test_stops_of_the_wave_are_those_of_groups_that_changed_in_it() -> None:
@@ -129,7 +162,7 @@ def test_who_follows_is_in_mode_auto_and_has_something_to_change_or_changed_in_t
 
 
 def test_who_does_not_take_a_released_timeout_for_a_fortnight_is_not_waited_for() -> None:
-    row = {"kafka_cluster_id": "k", "group_id": "g", "stops": [], "changes": None} | EARLIER
+    row = {"wave": 10, "stops": [], "changes": None} | EARLIER
     for late, follows in ((-1, 1), (0, 0)):
         trial = Trial(campaign_ms=0, wave_ms=0, as_of_ms=PATIENCE_MS + late, salt=SALT)
         assert sum(each.followers for each in shares(row, trial)) == follows
@@ -142,8 +175,7 @@ def test_the_account_is_the_same_in_whatever_order_and_however_it_was_summed_bef
     assert (account.treated.stops, account.treated.evictions, account.treated.stops_before) == (3, 1, 10)
     assert account.treated.evictions_before == pytest.approx(1.0)
     assert account.wave_stops == 3
-    wave: Wave = wave_of("k", "g", salt=SALT)
-    assert followers == {wave: 1}
+    assert followers == {10: 1}
 
 
 def test_the_state_survives_its_row() -> None:
@@ -157,15 +189,9 @@ def test_the_state_survives_its_row() -> None:
 
 # a fleet -------------------------------------------------------------------------------------------------------------
 
-TERMS = Terms(durations=StopDurations(), bounds={}, valid_ms=7 * DAY_MS)
+TERMS = Terms(durations=StopDurations(is_stated=True), bounds={}, valid_ms=7 * DAY_MS)
 MEMBERS = 12
 STRUCTURAL_MS = 30_000
-
-
-def names(wave: Wave, number: int) -> list[str]:
-    """Return names of groups that fall into this wave."""
-    numbered = (f"group-{index}" for index in count())
-    return list(islice((name for name in numbered if wave_of("k", name, salt=MODEL_VERSION) == wave), number))
 
 
 @dataclass
@@ -180,6 +206,7 @@ class Team:
     """One group in mode Auto, rolled once a day, and what its operator wrote into the journal."""
 
     group_id: str
+    wave: Wave
     rng: np.random.Generator
     timeout_ms: int = STRUCTURAL_MS
     source: str = "Structural"
@@ -194,7 +221,7 @@ class Team:
             gap_ms = round(30_000 * factor * float(np.exp(0.4 * self.rng.standard_normal())))
             self.stops.append({
                 "down_ms": day * DAY_MS + 60_000 * number, "event_id": f"{self.group_id}/{day}/{number}",
-                "gap_ms": gap_ms, "end_kind": "returned", "reason": "Deleted", "rollout_id": f"rev-{day}",
+                "gap_ms": gap_ms, "end_kind": "returned", "absorbed": gap_ms <= pod.timeout_ms, "reason": "Deleted", "rollout_id": f"rev-{day}",
                 "image_digest": "sha256:one", "session_timeout_ms": pod.timeout_ms,
             })  # fmt: skip
             pod.timeout_ms = self.timeout_ms
@@ -208,11 +235,11 @@ class Team:
         elif Reason.CANARY_ROLLED_BACK in record.reasons:
             wanted = (STRUCTURAL_MS, "Structural")
         if wanted[0] != self.timeout_ms:
-            self.timeout_ms, self.source = wanted
             self.changes.append({
-                "event_ms": now_ms + 300_000, "timeout_source": self.source,
-                "session_timeout_ms_after": self.timeout_ms,
+                "event_ms": now_ms + 300_000, "timeout_source": wanted[1],
+                "session_timeout_ms_before": self.timeout_ms, "session_timeout_ms_after": wanted[0],
             })  # fmt: skip
+            self.timeout_ms, self.source = wanted
 
     def features(self, now_ms: int) -> Row:
         """Return the row of `group_features`."""
@@ -221,7 +248,7 @@ class Team:
             "stops": self.stops, "seen_timeout_ms": STRUCTURAL_MS, "moved": None, "of_partitions": None,
             "set_timeout_ms": self.timeout_ms, "timeout_source": self.source,
             "changed_ms": self.changes[-1]["event_ms"] if self.changes else None, "image_digest": "sha256:one",
-            "members": MEMBERS, "partitions": 4 * MEMBERS, "days": 1, "first_ms": 0, "covered_ms": now_ms,
+            "members": MEMBERS, "partitions": 4 * MEMBERS, "wave": self.wave, "first_ms": 0, "covered_ms": now_ms,
         }  # fmt: skip
 
 
@@ -249,8 +276,7 @@ class Fleet:
             as_of_ms=now_ms, salt=MODEL_VERSION,
         )  # fmt: skip
         own = [
-            {"kafka_cluster_id": "k", "group_id": t.group_id, "stops": t.stops, "changes": t.changes
-             or [{"event_ms": 0, "timeout_source": t.source, "session_timeout_ms_after": t.timeout_ms}]}
+            {"wave": t.wave, "stops": t.stops, "changes": t.changes or [change(0, t.timeout_ms / 1000, t.source)]}
             | self.said.get(t.group_id, UNKNOWN)
             for t in self.teams
         ]  # fmt: skip
@@ -266,6 +292,7 @@ class Fleet:
             self.said[team.group_id] = {
                 "earlier_timeout_source": team.source, "earlier_session_timeout_ms": record.current_ms,
                 "earlier_recommended_ms": record.recommended_ms, "earlier_model_version": MODEL_VERSION,
+                "earlier_advised_ms": advised_values(by_name[team.group_id].state.advised_ms, record.recommended_ms),
             }  # fmt: skip
             team.obey(by_name[team.group_id], now_ms)
         return self.canary, advised
@@ -274,14 +301,15 @@ class Fleet:
         """Count by wave the groups that have the fleet's timeout."""
         counted = dict.fromkeys(WAVES, 0)
         for team in self.teams:
-            counted[wave_of("k", team.group_id, salt=MODEL_VERSION)] += team.source == "Fleet"
+            counted[team.wave] += team.source == "Fleet"
         return {int(wave): number for wave, number in counted.items()}
 
 
 def new_fleet(seed: int) -> Fleet:
-    sizes: tuple[tuple[Wave, int], ...] = ((1, 2), (10, 4), (50, 3), (100, 5))
-    groups = [name for wave, number in sizes for name in names(wave, number)]
-    return Fleet([Team(name, np.random.Generator(np.random.Philox(key=[seed, i]))) for i, name in enumerate(groups)])
+    sizes: tuple[tuple[Wave, int], ...] = ((1, 2), (10, 4), (50, 3), (95, 3), (100, 2))
+    every = [wave for wave, number in sizes for _ in range(number)]
+    generators = (np.random.Generator(np.random.Philox(key=[seed, index])) for index in range(len(every)))
+    return Fleet([Team(f"group-{i}", wave, rng) for i, (wave, rng) in enumerate(zip(every, generators, strict=True))])
 
 
 def test_a_bad_canary_is_released_to_one_then_to_ten_per_cent_and_then_taken_back_and_locked() -> None:
@@ -292,19 +320,19 @@ def test_a_bad_canary_is_released_to_one_then_to_ten_per_cent_and_then_taken_bac
     assert (first.wave, first.campaign_ms) == (1, 20 * DAY_MS)
     assert all(e.record.recommended_ms == 60_000 for e in advised)
     assert all((Reason.CANARY_WAITING in e.record.reasons) == (e.record.wave > 1) for e in advised)
-    assert fleet.follows() == {1: 2, 10: 0, 50: 0, 100: 0}
+    assert fleet.follows() == {1: 2, 10: 0, 50: 0, 95: 0, 100: 0}
 
     fleet.live(7)
     second, _ = fleet.run()
     assert (second.wave, second.began_ms, second.campaign_ms) == (10, 27 * DAY_MS, 20 * DAY_MS)
-    assert fleet.follows() == {1: 2, 10: 4, 50: 0, 100: 0}
+    assert fleet.follows() == {1: 2, 10: 4, 50: 0, 95: 0, 100: 0}
 
     fleet.live(7, harm=3.0)
     third, advised = fleet.run()
     assert (third.withdrawn, third.locked_until_ms) == (10, 48 * DAY_MS)
     assert not any(each.record.released for each in advised)
     assert all((Reason.CANARY_ROLLED_BACK in e.record.reasons) == (e.record.wave <= 10) for e in advised)
-    assert fleet.follows() == {1: 0, 10: 0, 50: 0, 100: 0}
+    assert fleet.follows() == {1: 0, 10: 0, 50: 0, 95: 0, 100: 0}
     assert {team.timeout_ms for team in fleet.teams} == {STRUCTURAL_MS}
 
     fleet.live(13)
@@ -316,19 +344,19 @@ def test_a_bad_canary_is_released_to_one_then_to_ten_per_cent_and_then_taken_bac
     again, advised = fleet.run()
     assert (again.wave, again.campaign_ms) == (1, 48 * DAY_MS)
     assert {each.record.wave for each in advised if each.record.released} == {1}
-    assert fleet.follows() == {1: 2, 10: 0, 50: 0, 100: 0}
+    assert fleet.follows() == {1: 2, 10: 0, 50: 0, 95: 0, 100: 0}
 
 
-def test_a_good_canary_reaches_all_groups_in_four_runs() -> None:
+def test_a_good_canary_reaches_all_groups_in_five_runs() -> None:
     fleet = new_fleet(2)
     fleet.live(20)
     seen = []
-    for _ in range(4):
+    for _ in range(5):
         seen.append(fleet.run()[0].wave)
         fleet.live(6)
-    assert seen == [1, 10, 50, 100]
+    assert seen == [1, 10, 50, 95, 100]
     assert fleet.run()[0].is_over
-    assert fleet.follows() == {1: 2, 10: 4, 50: 3, 100: 5}
+    assert fleet.follows() == {1: 2, 10: 4, 50: 3, 95: 3, 100: 2}
 
 
 def trial_stops(rng: np.random.Generator, days: int, changed_day: int, factor: float) -> list[Row]:
@@ -353,7 +381,7 @@ def test_dependent_stops_and_heavy_tails_seldom_stop_a_campaign_and_slower_membe
     alarms = {1.0: 0, 2.0: 0}
     for factor, number in ((factor, number) for factor in alarms for number in range(30)):
         rows = [
-            {"kafka_cluster_id": "k", "group_id": f"g-{number}-{group}", **EARLIER}
+            {"wave": 10, **EARLIER}
             | {
                 "stops": trial_stops(rng, 22, 12 if group < 3 else 99, factor),
                 "changes": [change(12, 60)] if group < 3 else None,
