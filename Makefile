@@ -96,7 +96,7 @@ bench: $(STAMP) ## Benchmarks with a budget, as ratios within one run
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/run.py
 
 .PHONY: bench-pipeline
-bench-pipeline: $(PIPELINE) ## Spark, DuckDB and polars at the same work: make bench-pipeline BENCH="--events 1000000"
+bench-pipeline: $(PIPELINE) ## Spark and DuckDB at the same work: make bench-pipeline BENCH="--events 1000000"
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/pipeline/run.py $(BENCH)
 
 .PHONY: full

@@ -34,9 +34,10 @@ def frame(spark: Any, table: schemas.Table, rows: list[Row]) -> Any:
 
 
 def outage(down_ms: int, gap_ms: int, end_kind: str = "returned", **more: Any) -> Row:
-    up_ms = down_ms + gap_ms if end_kind == "returned" else None
+    back_ms = down_ms + gap_ms if end_kind == "returned" else None
     return {
-        "event_id": f"down-{more.get('member_key', 1)}-{down_ms}", "down_ms": down_ms, "gap_ms": gap_ms, "up_ms": up_ms,
+        "event_id": f"down-{more.get('member_key', 1)}-{down_ms}", "down_ms": down_ms, "gap_ms": gap_ms,
+        "back_ms": back_ms, "back_lo_ms": back_ms, "absorbed": None if back_ms is None else gap_ms <= 45_000, "starts": 1,
         "end_kind": end_kind, "session_timeout_ms": 45_000,
     } | more  # fmt: skip
 
@@ -45,38 +46,29 @@ def event(kind: str, event_ms: int, **more: Any) -> Row:
     return {"event_id": f"{kind}-{more.get('group_key', 1)}-{event_ms}", "kind": kind, "event_ms": event_ms} | more
 
 
-def ghosts_of(spark: Any, outages: list[Row], members: list[Row]) -> dict[int, tuple[int, int, int]]:
-    made = facts.ghost_times(
-        frame(spark, schemas.OUTAGES, outages), frame(spark, schemas.MEMBER_EVENTS, members)
-    ).collect()
+def ghosts_of(spark: Any, outages: list[Row]) -> dict[int, tuple[int, int, int]]:
+    made = facts.ghost_times(frame(spark, schemas.OUTAGES, outages)).collect()
     assert len(made) == len(outages)
     return {r.down_ms: (r.ghost_wanted_ms, r.ghost_late_ms, r.ghost_operator_ms) for r in made}
 
 
 def test_a_place_is_kept_until_the_member_returns_or_its_session_ends(spark: Any) -> None:
     """ClassicGroup, ConsumerGroup: the session timer expels a static member that stays away."""
-    kept = ghosts_of(spark, [outage(0, 30_000), outage(100_000, 60_000), outage(300_000, 60_000, "open")], [])
+    kept = ghosts_of(spark, [outage(0, 30_000), outage(100_000, 60_000), outage(300_000, 60_000, "open")])
     assert kept == {0: (30_000, 0, 0), 100_000: (45_000, 0, 0), 300_000: (45_000, 0, 0)}
 
 
-def test_a_rejoin_that_was_absorbed_after_the_timeout_shows_that_the_place_was_kept_too_long(spark: Any) -> None:
-    rejoined = event("member.rejoined", 70_000, absorbed=True)
-    assert ghosts_of(spark, [outage(0, 60_000)], [rejoined]) == {0: (45_000, 15_000, 0)}
-
-
-def test_an_absorbed_rejoin_counts_for_the_stop_just_before_it_only(spark: Any) -> None:
-    rejoined = event("member.rejoined", 170_000, absorbed=True)
-    kept = ghosts_of(spark, [outage(0, 60_000), outage(100_000, 60_000)], [rejoined])
-    assert kept == {0: (45_000, 0, 0), 100_000: (45_000, 15_000, 0)}
+def test_a_return_that_was_absorbed_after_the_timeout_shows_that_the_place_was_kept_too_long(spark: Any) -> None:
+    assert ghosts_of(spark, [outage(0, 60_000, absorbed=True)]) == {0: (45_000, 15_000, 0)}
 
 
 def test_a_member_that_was_removed_in_the_end_was_waited_for_in_vain(spark: Any) -> None:
-    kept = ghosts_of(spark, [outage(0, 5_000, "removed"), outage(100_000, 50_000, "removed")], [])
+    kept = ghosts_of(spark, [outage(0, 5_000, "removed"), outage(100_000, 50_000, "removed")])
     assert kept == {0: (0, 0, 5_000), 100_000: (0, 5_000, 45_000)}
 
 
 def test_a_blind_outage_has_no_ghost_time_and_an_unknown_timeout_does_not_bound_it(spark: Any) -> None:
-    kept = ghosts_of(spark, [outage(0, 5_000, "blind"), outage(100_000, 50_000, session_timeout_ms=None)], [])
+    kept = ghosts_of(spark, [outage(0, 5_000, "blind"), outage(100_000, 50_000, session_timeout_ms=None)])
     assert kept == {0: (0, 0, 0), 100_000: (50_000, 0, 0)}
 
 
@@ -131,6 +123,11 @@ def test_a_cause_that_is_too_old_or_comes_later_or_did_nothing_is_none(spark: An
     assert triggers(spark, [seen], members, [outage(54_000, 45_000)]) == [(Trigger.UNKNOWN, None)]
 
 
+def test_who_came_back_without_a_rebalance_was_not_expelled_whatever_the_timeout_says(spark: Any) -> None:
+    seen = event("group.rebalanced", 50_000, time_lo_ms=45_000, time_hi_ms=50_000)
+    assert triggers(spark, [seen], [], [outage(2_000, 90_000, absorbed=True)]) == [(Trigger.UNKNOWN, None)]
+
+
 def test_a_rebalance_belongs_to_the_rollout_it_happened_in(spark: Any) -> None:
     seen = [event("group.rebalanced", t) for t in (50_000, 100_000, 200_000)]
     rollout = [
@@ -172,6 +169,7 @@ def generated(seed: int, groups: int) -> dict[str, list[Row]]:
                     "member.rejoined",
                     at + 300_000,
                     absorbed=rng.random() < 0.5,
+                    **({"members": rng.randrange(1, 9), "partitions_total": 12} if rng.random() < 0.5 else {}),
                     event_id=f"m-{key}-{number}",
                     **own,
                     **member,
@@ -220,7 +218,7 @@ def reference(made: dict[str, list[Row]], as_of_ms: int) -> dict[tuple[int, int]
             }
             counted |= {
                 "downs": len(stops),
-                "absorbed": sum(bool(row.get("absorbed")) for row in today),
+                "absorbed": sum(bool(row.get("absorbed")) for row in today if "kind" in row),
                 "held": kinds.count("removal.held"),
                 "rollouts": kinds.count("rollout.started"),
                 "rebalances": kinds.count("group.rebalanced"),
@@ -246,7 +244,7 @@ def day_table(spark: Any, made: dict[str, list[Row]], as_of_ms: int) -> Any:
     groups = frame(spark, schemas.GROUP_EVENTS, made["groups"])
     costs = facts.rebalance_costs(rebalances(groups, members, outages), StopDurations())
     return facts.group_day(
-        facts.ghost_times(outages, members), members, groups, costs, frame(spark, schemas.BEATS, made["beats"]),
+        facts.ghost_times(outages), members, groups, costs, frame(spark, schemas.BEATS, made["beats"]),
         frame(spark, schemas.BLIND_WINDOWS, made["blind"]),
         start_ms=START_MS, as_of_ms=as_of_ms,
     )  # fmt: skip
@@ -288,7 +286,7 @@ def test_the_replayed_rebalances_join_in_and_are_unknown_without_a_replay(spark:
     members, groups = frame(spark, schemas.MEMBER_EVENTS, []), frame(spark, schemas.GROUP_EVENTS, [])
     dynamic = spark.createDataFrame([(1, START_MS, 2)], "group_key bigint, day_ms bigint, rebalances_dynamic bigint")
     days = facts.group_day(
-        facts.ghost_times(outages, members), members, groups,
+        facts.ghost_times(outages), members, groups,
         facts.rebalance_costs(frame(spark, schemas.REBALANCES, []), StopDurations()),
         frame(spark, schemas.BEATS, []),
         frame(spark, schemas.BLIND_WINDOWS, []), start_ms=START_MS, as_of_ms=START_MS + 2 * DAY_MS, dynamic=dynamic,
@@ -320,5 +318,5 @@ def test_each_table_is_shuffled_once(spark: Any) -> None:
     outages = frame(spark, schemas.OUTAGES, [outage(0, 1)])
     members, groups = frame(spark, schemas.MEMBER_EVENTS, []), frame(spark, schemas.GROUP_EVENTS, [])
     assert exchanges(rebalances(groups, members, outages)) == 1
-    assert exchanges(facts.ghost_times(outages, members)) == 1
+    assert exchanges(facts.ghost_times(outages)) == 0
     assert exchanges(facts.gap_stats(outages)) == 1

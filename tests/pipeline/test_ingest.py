@@ -29,6 +29,7 @@ def history(groups: int = 3, stops: int = 6) -> list[str]:
             at = T0_MS + stop * 3_600_000 + g * 7_000
             lines.append(timelines.change("down", name, 0, stop, at, rollout_id="r1"))
             lines.append(timelines.change("up", name, 0, stop + 1, at + 5_000 + g, rollout_id="r1"))
+            lines.append(timelines.back(name, 0, stop + 1, at + 8_000))
             lines.append(timelines.rebalanced(name, stop, at + 9_000))
         lines.append(timelines.change("down", name, 1, 0, T0_MS + 1_000))
         lines.append(timelines.removed(name, 1, T0_MS + 61_000))
@@ -63,7 +64,7 @@ def test_files_become_tables_and_every_record_has_a_fate(spark: Any, tmp_path: P
     assert manifest.counts["duplicates"] == 10 + 20
     assert rows(manifest, schemas.EVENTS) == len(lines) + 10 + 2 + 20
     assert rows(manifest, schemas.QUARANTINE) == 2
-    assert rows(manifest, schemas.MEMBER_EVENTS) == 3 * (6 * 2 + 3)
+    assert rows(manifest, schemas.MEMBER_EVENTS) == 3 * (6 * 3 + 3)
     assert rows(manifest, schemas.GROUP_EVENTS) == 3 * 6
     assert rows(manifest, schemas.BEATS) == 100
     assert kinds(spark, warehouse, manifest) == {"returned": 18, "removed": 3, "open": 3}
@@ -85,7 +86,7 @@ def test_a_run_takes_only_what_is_new_and_an_idle_one_changes_nothing(spark: Any
     assert (second.number, second.counts["duplicates"]) == (1, 5)
     assert second.counts["bronze/events_rows"] == len(lines) - 30 + 5
     assert rows(second, schemas.EVENTS) == len(lines) + 5
-    assert rows(second, schemas.MEMBER_EVENTS) == 15
+    assert rows(second, schemas.MEMBER_EVENTS) == 6 * 3 + 3
     warehouse.verify(second)
 
 
@@ -119,11 +120,11 @@ def test_a_later_run_closes_outages_of_days_that_are_past(spark: Any, tmp_path: 
     timelines.write_file(path, [timelines.change("down", "g", 0, 0, days[0])])
     assert kinds(spark, warehouse, ingest(spark, warehouse, [source], as_of_ms=days[0])) == {"open": 1}
     timelines.write_file(
-        path, [timelines.change("down", "g", 1, 0, days[5]), timelines.change("up", "g", 1, 1, days[5] + 9)]
+        path, [timelines.change("down", "g", 1, 0, days[5]), timelines.back("g", 1, 1, days[5] + 9)]
     )
     second = ingest(spark, warehouse, [source], as_of_ms=days[5] + 100)
     assert kinds(spark, warehouse, second) == {"returned": 1, "open": 1, "longer_than_a_day": 1}
-    timelines.write_file(path, [timelines.change("up", "g", 0, 1, days[5] + 500)])
+    timelines.write_file(path, [timelines.back("g", 0, 1, days[5] + 500)])
     third = ingest(spark, warehouse, [source], as_of_ms=days[5] + 600)
     assert third.counts["rewrite_from_ms"] == days[0] // DAY_MS * DAY_MS
     assert kinds(spark, warehouse, third) == {"returned": 2, "longer_than_a_day": 1}
@@ -136,7 +137,7 @@ def test_a_fact_that_is_too_late_is_counted_and_a_backfill_applies_it(spark: Any
     def stop(ordinal: int, at: int) -> list[str]:
         return [
             timelines.change("down", "g", ordinal, 0, at),
-            timelines.change("up", "g", ordinal, 1, at + 9_000),
+            timelines.back("g", ordinal, 1, at + 9_000),
         ]
 
     timelines.write_file(path, [*stop(0, T0_MS), *stop(1, T0_MS + 10 * DAY_MS)])

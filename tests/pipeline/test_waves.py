@@ -4,36 +4,37 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleet_learner import files, gold, schemas
-from fleet_learner.canary import CanaryState, Wave, wave_of
+from fleet_learner.canary import CanaryState, waves_of
 from fleet_learner.facts import DAY_MS, StopDurations
 from fleet_learner.histories import Advised, Terms, recommendations
 from fleet_learner.manifest import Manifest, Plan, TableFiles, Warehouse
 from fleet_learner.recommend import MODEL_VERSION
+from fleet_learner.waves import with_waves
 from pipeline.test_facts import frame
 
 pytest.importorskip("pyspark")
 
 Row = dict[str, Any]
-TERMS = Terms(durations=StopDurations(), bounds={}, valid_ms=7 * DAY_MS)
+TERMS = Terms(durations=StopDurations(is_stated=True), bounds={}, valid_ms=7 * DAY_MS)
 START_DAY = 20_000
 RUN_DAYS = (START_DAY + 20, START_DAY + 26)
 CLUSTER = "kafka"
 
 
-def name_in(wave: Wave) -> str:
-    """Return the name of a group that falls into this wave."""
-    numbered = (f"group-{index}" for index in count())
-    return next(islice((name for name in numbered if wave_of(CLUSTER, name, salt=MODEL_VERSION) == wave), 1))
+def two_names() -> list[str]:
+    """Return the names of two groups in the order of their waves: of two, the first is of the first wave, the last of the last."""
+    waves = waves_of(((CLUSTER, name) for name in ("group-1", "group-2")), salt=MODEL_VERSION)
+    assert sorted(waves.values()) == [1, 100]
+    return [name for (_, name), _ in sorted(waves.items(), key=lambda each: each[1])]
 
 
-FIRST, SECOND = name_in(1), name_in(10)
+FIRST, SECOND = two_names()
 KEYS = {FIRST: 1, SECOND: 2}
 
 
@@ -45,7 +46,8 @@ def stops(group_id: str, days: range, timeout_ms: int) -> Iterator[Row]:
             yield {
                 "kafka_cluster_id": CLUSTER, "group_id": group_id, "group_key": KEYS[group_id], "member_key": member,
                 "instance_id": f"i-{member}", "event_id": f"{day}-{member}", "down_ms": down_ms, "gap_ms": gap_ms,
-                "up_ms": down_ms + gap_ms, "end_kind": "returned", "reason": "Deleted", "rollout_id": f"rev-{day}",
+                "back_lo_ms": down_ms + gap_ms, "back_ms": down_ms + gap_ms, "absorbed": gap_ms <= timeout_ms,
+                "starts": 1, "end_kind": "returned", "reason": "Deleted", "rollout_id": f"rev-{day}",
                 "image_digest": "sha256:one", "session_timeout_ms": timeout_ms,
             }  # fmt: skip
 
@@ -125,6 +127,14 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse
     return journal, first, second
 
 
+def test_waves_in_spark_are_those_of_the_plain_function(spark: Any) -> None:
+    """By CRC-32 of names in UTF-8, in whatever order they come."""
+    groups = [("k", f"grüppe-{index}") for index in range(137)] + [("", "g"), ("k/1", "g")]
+    rows = spark.createDataFrame(groups, "kafka_cluster_id string, group_id string").repartition(5)
+    made = {(r.kafka_cluster_id, r.group_id): r.wave for r in with_waves(rows, "s").collect()}
+    assert made == waves_of(groups, salt="s")
+
+
 def canary(spark: Any, journal: Warehouse, number: int) -> Row:
     warehouse = gold.learned_warehouse(journal)
     (row,) = gold.read_learned(spark, warehouse, warehouse.read(number), schemas.CANARY).collect()
@@ -138,7 +148,7 @@ def test_the_first_run_releases_the_first_wave_and_the_second_the_next(spark: An
     begin, later = (day * DAY_MS for day in RUN_DAYS)
     one, two = canary(spark, journal, 0), canary(spark, journal, 1)
     assert (one["verdict"], one["wave"], one["began_ms"], one["campaign_ms"]) == ("Begin", 1, begin, begin)
-    assert (two["verdict"], two["wave"], two["began_ms"], two["campaign_ms"]) == ("Advance", 10, later, begin)
+    assert (two["verdict"], two["wave"], two["began_ms"], two["campaign_ms"]) == ("Advance", 100, later, begin)
     assert (two["treated_stops"], two["control_stops"], two["wave_stops"]) == (150, 150, 150)
     # Gaps are the same every day: what came is what was promised, to the stop.
     assert two["treated_evictions"] == two["treated_evictions_promised"]

@@ -59,6 +59,21 @@ def change(
     return journal.write(journal.group_record(CLUSTER, f"{pod_uid}/{run}/{kind}", data))
 
 
+def back(group_id: str, ordinal: int, run: int, at_ms: int, *, absorbed: bool = True, **more: Any) -> str:
+    """Return a `member.rejoined` seen between two looks a second apart, as one line."""
+    data = journal.MemberRejoined(
+        **group(group_id, at_ms, **more),
+        time_lo_ms=at_ms - 1_000,
+        time_hi_ms=at_ms,
+        instance_id=f"{group_id}-{ordinal}",
+        member_id=f"{group_id}-{ordinal}-m{run}",
+        absorbed=absorbed,
+        members=3,
+        partitions_total=12,
+    )
+    return journal.write(journal.group_record(CLUSTER, f"{group_id}-{ordinal}-m{run}/rejoined", data))
+
+
 def removed(group_id: str, ordinal: int, at_ms: int, number: int = 0, **more: Any) -> str:
     """Return a `member.removed` that worked, as one line."""
     data = journal.MemberRemoved(

@@ -14,18 +14,18 @@ import duckdb
 
 from bench.pipeline.events import AS_OF_MS
 from bench.pipeline.job import RESULT, Engine, Task, own_cpu_s
+from staticgroup.api.journal import UNSEEN_MS
 
 MEMORY_LIMIT: Final = "8GB"
 """Far more than 10 M events take; 100 M must leave room for the machine."""
 FACTS: Final = f"""
-SELECT member_key, group_key, k8s_cluster_uid, observed_at_ms, source_time_ms, restart_count,
-  event_ms * 4 + CASE kind WHEN 'member.down' THEN 0 WHEN 'member.up' THEN 2 ELSE 1 END AS packed,
+SELECT member_key, group_key, k8s_cluster_uid, event_ms, observed_at_ms, restart_count, time_lo_ms,
+  CASE kind WHEN 'member.rejoined' THEN 0 WHEN 'member.down' THEN 1 WHEN 'member.up' THEN 3 ELSE 2 END AS rank,
   hash(pod_uid, restart_count) AS run,
-  hash(source, event_id) AS fact,
-  coalesce(CASE kind WHEN 'member.down' THEN time_lo_ms ELSE time_hi_ms END, observed_at_ms) AS operator_ms
+  hash(source, event_id) AS fact
 FROM read_parquet($events)
 WHERE event_ms <= {AS_OF_MS}
-  AND (kind IN ('member.down', 'member.up') OR (kind = 'member.removed' AND outcome = 'Removed'))
+  AND (kind IN ('member.down', 'member.up', 'member.rejoined') OR (kind = 'member.removed' AND outcome = 'Removed'))
 """
 ONCE: Final = """
 SELECT * FROM facts ANTI JOIN copied USING (fact)
@@ -33,35 +33,38 @@ UNION ALL
 SELECT * FROM facts SEMI JOIN copied USING (fact)
 QUALIFY row_number() OVER (PARTITION BY fact ORDER BY observed_at_ms) = 1
 """
-FOLLOWED: Final = """
-SELECT *, coalesce(packed_1 = packed + 2 AND run_1 = run, false)
-  OR coalesce(packed_1 % 4 = 0 AND packed_2 = packed_1 + 2 AND run_2 = run_1, false) AS second_counts
-FROM (
-  SELECT group_key, k8s_cluster_uid, packed, run, source_time_ms, operator_ms,
-    lead(packed, 1) OVER w AS packed_1, lead(packed, 2) OVER w AS packed_2,
-    lead(run, 1) OVER w AS run_1, lead(run, 2) OVER w AS run_2,
-    lead(source_time_ms, 1) OVER w AS source_1, lead(source_time_ms, 2) OVER w AS source_2,
-    lead(operator_ms, 1) OVER w AS operator_1, lead(operator_ms, 2) OVER w AS operator_2
-  FROM once
-  WINDOW w AS (PARTITION BY member_key ORDER BY packed, restart_count, fact)
-)
-WHERE packed % 4 = 0
+OF_MEMBER: Final = "PARTITION BY member_key ORDER BY event_ms * 4 + rank, coalesce(restart_count, -1), fact"
+BEFORE: Final = f"({OF_MEMBER} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+AFTER: Final = f"({OF_MEMBER} ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+MARKED: Final = f"""
+SELECT *, last_value(CASE WHEN rank <> 3 THEN rank END IGNORE NULLS) OVER {BEFORE} AS mark,
+  last_value(CASE WHEN rank = 3 THEN run END IGNORE NULLS) OVER {BEFORE} AS run_last,
+  first_value(CASE WHEN rank IN (0, 2) THEN event_ms * 4 + rank END IGNORE NULLS) OVER {AFTER} AS next,
+  first_value(CASE WHEN rank IN (0, 2) THEN coalesce(time_lo_ms, -1) END IGNORE NULLS) OVER {AFTER} AS next_lo_ms
+FROM once
+"""
+DATED: Final = f"""
+SELECT *, coalesce(rank = 1 AND mark = 0 AND run = run_before AND run_before <> run_last, false) AS is_late
+FROM (SELECT *, last_value(CASE WHEN rank = 3 THEN run_last END IGNORE NULLS) OVER {BEFORE} AS run_before FROM marked)
 """
 PAIRED: Final = f"""
-SELECT group_key, k8s_cluster_uid, down_ms,
-  CASE WHEN next IS NULL THEN 'open' WHEN next % 4 = 2 THEN 'returned' WHEN next % 4 = 1 THEN 'removed' ELSE 'blind' END
+SELECT group_key, k8s_cluster_uid, event_ms AS down_ms,
+  CASE WHEN unseen THEN 'blind' WHEN next IS NULL THEN 'open' WHEN next % 4 = 0 THEN 'returned' ELSE 'removed' END
     AS end_kind,
-  greatest(0, CASE
-    WHEN next IS NULL THEN {AS_OF_MS} - down_ms
-    WHEN next % 4 = 0 THEN 0
-    WHEN source_time_ms IS NOT NULL AND next_source IS NOT NULL THEN next_source - source_time_ms
-    ELSE next_operator - operator_ms END) AS gap_ms
+  CASE WHEN unseen THEN greatest(0, lo_ms - observed_at_ms) ELSE moment_ms - event_ms END AS gap_ms
 FROM (
-  SELECT group_key, k8s_cluster_uid, packed // 4 AS down_ms, source_time_ms, operator_ms,
-    CASE WHEN second_counts THEN packed_2 ELSE packed_1 END AS next,
-    CASE WHEN second_counts THEN source_2 ELSE source_1 END AS next_source,
-    CASE WHEN second_counts THEN operator_2 ELSE operator_1 END AS next_operator
-  FROM followed
+  SELECT *, observed_at_ms - event_ms > {UNSEEN_MS} OR moment_ms - lo_ms > {UNSEEN_MS} AS unseen
+  FROM (
+    SELECT *, CASE WHEN next % 4 = 0
+      THEN greatest(event_ms, least(CASE WHEN next_lo_ms < 0 THEN event_ms ELSE next_lo_ms END, moment_ms))
+      ELSE moment_ms END AS lo_ms
+    FROM (
+      SELECT *, coalesce(next // 4, {AS_OF_MS}) AS moment_ms,
+        last_value(CASE WHEN rank <> 3 AND NOT is_late THEN rank END IGNORE NULLS) OVER {BEFORE} AS mark_in_time
+      FROM dated
+    )
+    WHERE rank = 1 AND NOT is_late AND coalesce(mark_in_time <> 1, true)
+  )
 )
 """
 SEEN: Final = f"""
@@ -79,7 +82,8 @@ QUERY: Final = f"""
 WITH facts AS MATERIALIZED ({FACTS}),
   copied AS (SELECT fact FROM facts GROUP BY fact HAVING count(*) > 1),
   once AS ({ONCE}),
-  followed AS ({FOLLOWED}),
+  marked AS ({MARKED}),
+  dated AS ({DATED}),
   paired AS ({PAIRED}),
   by_cluster AS (
     SELECT k8s_cluster_uid, list({{'start_ms': start_ms, 'end_ms': end_ms}} ORDER BY start_ms) AS windows

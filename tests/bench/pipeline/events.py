@@ -101,12 +101,14 @@ def draw_facts(rng: np.random.Generator, members: int) -> Facts:
     is_removed, is_refused, is_unseen = fate < 0.015, (fate >= 0.015) & (fate < 0.02), (fate >= 0.02) & (fate < 0.03)
     returns = np.flatnonzero(~is_removed & ~is_unseen)
     removals = np.flatnonzero(is_removed | is_refused)
-    rejoins = returns[rng.random(returns.size) < 0.1]
+    # Few returns are seen to join by nobody; the others join some seconds after their container runs.
+    rejoins = returns[rng.random(returns.size) < 0.995]
+    join_ms = (10_000 * np.exp(0.5 * rng.standard_normal(n))).astype(np.int64)
     parts = (
         (DOWN, np.arange(n), down_ms, ends),
         (UP, returns, (down_ms + gap_ms)[returns], ends[returns] + 1),
         (REMOVED, removals, down_ms[removals] + 2_000, ends[removals]),
-        (REJOINED, rejoins, (down_ms + gap_ms)[rejoins] + 1_000, ends[rejoins] + 1),
+        (REJOINED, rejoins, (down_ms + gap_ms + join_ms)[rejoins], ends[rejoins] + 1),
     )
     return Facts(
         member=np.concatenate([member[rows] for _, rows, _, _ in parts]),
@@ -124,7 +126,7 @@ def observations(rng: np.random.Generator, facts: Facts) -> tuple[Ints, dict[str
     copies = np.flatnonzero(rng.random(n) < COPIES)
     fact = np.concatenate((np.arange(n), copies))
     is_copy = np.arange(fact.size) >= n
-    is_polled = (rng.random(n) < 0.05)[fact]
+    is_polled = ((rng.random(n) < 0.05) | (facts.kind == REJOINED))[fact]
     delay = np.where(is_polled, rng.integers(1, POLL_MS, fact.size), rng.integers(50, 400, fact.size))
     observed = facts.true_ms[fact] + delay + np.where(is_copy, rng.integers(1_000, 60_000, fact.size), 0)
     return fact, {
@@ -138,7 +140,7 @@ def observations(rng: np.random.Generator, facts: Facts) -> tuple[Ints, dict[str
 def table(seed: int, block: int, large: int) -> pa.Table:
     """Return one file's rows of silver/member_events, in the order in which they were observed."""
     rng = np.random.Generator(np.random.Philox(key=[seed, block]))
-    members = ROWS_PER_FILE // (2 * STOPS_PER_MEMBER + 2)
+    members = ROWS_PER_FILE // (3 * STOPS_PER_MEMBER + 2)
     group = group_of_members(rng, members, large)
     facts = draw_facts(rng, members)
     fact, seen = observations(rng, facts)
@@ -233,7 +235,7 @@ def write(folder: Path, events: int, seed: int) -> int:
     pq.write_table(blind_windows(seed), folder / "blind_windows.parquet")
     rows = 0
     for block in range(max(events // ROWS_PER_FILE, 1)):
-        large = min(events // 1_000, LARGE_GROUP_MEMBERS_MAX, ROWS_PER_FILE // (2 * STOPS_PER_MEMBER + 2))
+        large = min(events // 1_000, LARGE_GROUP_MEMBERS_MAX, ROWS_PER_FILE // (3 * STOPS_PER_MEMBER + 2))
         made = table(seed, block, large if block == 0 else 0)
         pq.write_table(made, folder / "events" / f"part-{block:05d}.parquet", compression="zstd")
         rows += made.num_rows

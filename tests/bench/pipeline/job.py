@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 import pyarrow.parquet as pq
 
-ENGINES: Final = ("spark", "duckdb", "polars")
+ENGINES: Final = ("spark", "duckdb")
 RESULT: Final = ("group_key", "downs", "returned", "removed", "open", "blind", "gap_ms", "gap_ms_max")
 """One row per group: how many outages ended how, the sum of their gaps, and the longest."""
 

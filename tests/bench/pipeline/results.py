@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MB: Final = 2**20
-SIDES: Final = tuple((engine, cores) for cores in (1, 2) for engine in ("spark", "duckdb", "polars"))
+SIDES: Final = tuple((engine, cores) for cores in (1, 2) for engine in ("spark", "duckdb"))
 SETTLED_EVENTS: Final = 9_000_000
 """From here on starting a job is a small part of it, and a heap is as full as it gets: sizes above are compared with the
 first one above."""

@@ -1,8 +1,8 @@
 """Benchmarks of the fleet learner: `make bench-pipeline`.
 
-The one idea: the same work, from the same files to the same digest, in Spark and in the fastest single-machine engines,
+The one idea: the same work, from the same files to the same digest, in Spark and in the fastest single-machine engine,
 each in fresh processes that take turns. The work is that of `fleet_learner.sessions`: take out copies, put every
-member's events in order, pair each end with what followed, censor what nobody saw, and sum up per group.
+member's events in order, pair each end with the return that followed, censor what nobody saw, and sum up per group.
 
 Spark's price is stated as a share of DuckDB's rate per core; `bench.pipeline.results` has the targets and the budgets.
 With `--samples` every sample is kept in a file and not taken again, so that a long run may be taken in pieces.
@@ -35,9 +35,9 @@ USUAL_EVENTS: Final = (1_000_000, 10_000_000)
 FULL_EVENTS: Final = (1_000_000, 10_000_000, 30_000_000, 100_000_000)
 LARGE_SIDES: Final = (("spark", 2), ("duckdb", 2))
 ALL_SIDES_EVENTS_MAX: Final = 30_000_000
-PRICES: Final = {"spark": 4.0, "polars": 1.5, "duckdb": 1.0}
+PRICES: Final = {"spark": 6.0, "duckdb": 2.0}
 """About how many core-seconds a million events take, one time through: only the time left is guessed with it."""
-START_PRICES: Final = {"spark": 25.0, "polars": 1.0, "duckdb": 1.0}
+START_PRICES: Final = {"spark": 25.0, "duckdb": 1.0}
 """The same of starting a process and compiling."""
 
 
