@@ -175,7 +175,7 @@ def wave_of_rank(rank: int, groups: int) -> Wave:
 
 def waves_of(groups: Iterable[tuple[str, str]], salt: str = "") -> dict[tuple[str, str], Wave]:
     """Put the groups of a fleet, each (Kafka cluster id, group id), into waves."""
-    ordered = sorted(set(groups), key=lambda each: (wave_order(*each, salt=salt), each))
+    ordered = sorted(set(groups), key=lambda each: (wave_order(each[0], each[1], salt), each))
     return {each: wave_of_rank(rank, len(ordered)) for rank, each in enumerate(ordered)}
 
 

@@ -14,7 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from .schemas import GAP_STATS, GROUP_DAY, EndKind
+from staticgroup.api.journal import EndKind
+
+from .schemas import GAP_STATS, GROUP_DAY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

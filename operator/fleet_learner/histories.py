@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from staticgroup.api.journal import EndKind
 from staticgroup.api.recommendation import PriceSource, Recommendation, TimeoutBounds
 
 from . import policy
@@ -23,7 +24,6 @@ from .estimates.gap_law import GapSample
 from .estimates.price import Price
 from .facts import DAY_MS, StopDurations
 from .recommend import MODEL_VERSION, GroupHistory, recommend_fleet
-from .schemas import EndKind
 from .waves import with_waves
 
 if TYPE_CHECKING:

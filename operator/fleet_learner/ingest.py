@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from staticgroup.api.journal import EndKind
+
 from . import files, quality, schemas, sessions, silver
 from .manifest import DataFile, Manifest, Plan, TableFiles, Warehouse, with_files
 
@@ -284,7 +286,7 @@ def rewrite_from_ms(old: DataFrame, newest_ms: int, settings: Mapping[str, Any])
         start = int(settings["backfill_from_ms"])
     else:
         start = max(0, newest_ms - settings["rewrite_days"] * DAY_MS)
-        opened = old.where(F.col("end_kind") == schemas.EndKind.OPEN.value).agg(F.min("down_ms")).collect()[0][0]
+        opened = old.where(F.col("end_kind") == EndKind.OPEN.value).agg(F.min("down_ms")).collect()[0][0]
         start = min(start, opened if opened is not None else start)
     return start // DAY_MS * DAY_MS
 

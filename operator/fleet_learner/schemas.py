@@ -16,8 +16,6 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from staticgroup.api.journal import EndKind as EndKind
-
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType

@@ -14,9 +14,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from staticgroup.api.journal import UNSEEN_MS, RemovalOutcome
+from staticgroup.api.journal import UNSEEN_MS, EndKind, RemovalOutcome
 
-from .schemas import BLIND_WINDOWS, OUTAGES, EndKind
+from .schemas import BLIND_WINDOWS, OUTAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

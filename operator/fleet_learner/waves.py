@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from staticgroup.api.journal import EndKind
+
 from .canary import (
     FOLLOWING_SOURCES,
     PATIENCE_MS,
@@ -32,7 +34,6 @@ from .canary import (
     judge_wave,
 )
 from .facts import DAY_MS
-from .schemas import EndKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,7 +136,8 @@ def _promised_timeouts(changes: Iterable[Mapping[str, Any]], advised_ms: Iterabl
     """
     if advised_ms is None:
         return {}
-    known, promised = set(advised_ms), {}
+    known = set(advised_ms)
+    promised: dict[int, int] = {}
     for each in changes:
         before_ms, after_ms = each["session_timeout_ms_before"], each["session_timeout_ms_after"]
         if after_ms not in known and before_ms is not None and after_ms < before_ms:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner.facts import DAY_MS
-from fleet_learner.schemas import EndKind
+from staticgroup.api.journal import EndKind
 
 from .build import GroupHistory
 from .model import Counts, DayCost, GroupKey, Span, Timeline, Window

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from bench.pipeline.events import AS_OF_MS
 from bench.pipeline.job import RESULT, Engine, Task, own_cpu_s, process_cpu_s
 from fleet_learner import sessions
-from fleet_learner.schemas import EndKind
 from fleet_learner.session import new_session
+from staticgroup.api.journal import EndKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def test_whatever_is_told_an_absence_has_a_length_and_a_place(facts: list[journa
         if each.back_ms is not None and each.back_lo_ms is not None:
             assert each.down_ms <= each.back_lo_ms <= each.back_ms == each.down_ms + each.gap_ms
             assert each.back_ms - each.back_lo_ms <= journal.UNSEEN_MS
-    for one, other in zip(found, found[1:], strict=False):
+    for one, other in pairwise(found):
         assert other.down_ms >= one.down_ms + (one.gap_ms if one.end is not journal.EndKind.BLIND else 0)
     assert sum(isinstance(fact, journal.MemberDown) for fact in facts) >= len(found)
 

@@ -379,7 +379,7 @@ def test_dependent_stops_and_heavy_tails_seldom_stop_a_campaign_and_slower_membe
     rng = np.random.Generator(np.random.Philox(key=[71, 0]))
     trial = Trial(campaign_ms=12 * DAY_MS, wave_ms=12 * DAY_MS, as_of_ms=22 * DAY_MS, salt=SALT)
     alarms = {1.0: 0, 2.0: 0}
-    for factor, number in ((factor, number) for factor in alarms for number in range(30)):
+    for factor in [each for each in alarms for _ in range(30)]:
         rows = [
             {"wave": 10, **EARLIER}
             | {

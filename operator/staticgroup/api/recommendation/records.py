@@ -137,7 +137,9 @@ class Recommendation(RecordBase):
     upper_ms: DurationMs | None = Field(None, description="High end of the interval of the goal.")
     uncapped_ms: DurationMs | None = Field(None, description="The goal without any bound.")
     released: bool = Field(description="Whether the canary lets this group act on it now.")
-    wave: Literal[1, 10, 50, 95, 100] = Field(100, description="The canary wave of the group: per cent of all groups.")
+    wave: Annotated[int, Field(ge=1, le=100)] = Field(
+        100, description="The canary wave of the group: so many per cent of all groups act no later."
+    )
     probability_cheaper: Share | None = Field(
         None, description="That the recommended value costs less than the present."
     )
