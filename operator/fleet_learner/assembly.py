@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import files, gold, quality, schemas
 from .gold import Silver
-from .histories import Advised, Terms, group_features, history
+from .histories import Advised, Terms, group_features, history, set_aside
 from .manifest import Manifest, Warehouse
 from .report import build, gather
 from .report.axis import amount, count, percent
@@ -85,7 +85,7 @@ def assemble(
         dynamic_ms_per_day=dynamic,
         days=gather.day_costs(days),
         drift=_drift(histories, advised),
-        quality=_quality(spark, journal, manifest, tables),
+        quality=_quality(spark, journal, manifest, tables, days),
     )
 
 
@@ -105,7 +105,15 @@ def _drift(histories: Sequence[build.GroupHistory], advised: Sequence[Advised]) 
     return sorted(found, key=lambda d: d.median_before_ms / max(d.median_after_ms, 1))[: build.PAGES]
 
 
-def _quality(spark: SparkSession, journal: Warehouse, manifest: Manifest, tables: Silver) -> list[QualityCheck]:
+def _named(groups: Sequence[tuple[Any, ...]]) -> str:
+    """Name the first of some groups, each a tuple that begins with the Kafka cluster id and the group id."""
+    pairs = sorted({f"{each[0]}/{each[1]}" for each in groups})
+    return ", ".join(pairs[:3]) + (f" and {len(pairs) - 3} more" if len(pairs) > 3 else "")
+
+
+def _quality(
+    spark: SparkSession, journal: Warehouse, manifest: Manifest, tables: Silver, days: DataFrame
+) -> list[QualityCheck]:
     source = journal.read(manifest.plan.sources[gold.SOURCE]["end"])
     rows = {name: table.rows for name, table in source.tables.items()}
     lost = quality.lost_records(
@@ -114,6 +122,7 @@ def _quality(spark: SparkSession, journal: Warehouse, manifest: Manifest, tables
     ).agg({"missing": "sum"}).collect()[0][0] or 0  # fmt: skip
     odd = quality.member_event_findings(tables.member_events)
     ends = quality.outage_findings(tables.outages)
+    aside, impossible = set_aside(days), quality.impossible_days(days)
     refused, taken = rows.get(schemas.QUARANTINE.name, 0), max(rows.get(schemas.EVENTS.name, 0), 1)
     outages = max(sum(ends[kind] for kind in ("returned", "removed", "open", "blind")), 1)
 
@@ -132,6 +141,10 @@ def _quality(spark: SparkSession, journal: Warehouse, manifest: Manifest, tables
               "Kubelet's and operator's clock are more than a minute apart, or the record was written late."),
         check("Bounds", count(odd["bounds_reversed"], "record"), odd["bounds_reversed"] == 0,
               "Facts that were bounded the wrong way round.", "bad"),
+        check("Set aside", _named(aside) or "none", not aside,
+              "Groups of a protocol that this version does not know: counted, and nothing is recommended for them."),
+        check("Impossible totals", _named(impossible) or "none", not impossible,
+              "Days on which a group lost more than it has, or its absences do not add up; believe none of its figures.", "bad"),
         check("Outages above a day", f"{ends['longer_than_a_day']:,}", True, "Members that stayed away for long."),
         check("Late records", f"{source.counts.get('late_rows', 0):,}", not source.counts.get("late_rows"),
               "Older than what the last run made again; apply them with fleet-learner backfill."),

@@ -15,7 +15,6 @@ from . import facts, files, schemas
 from .canary import CanaryHistory, CanaryState, canary_state
 from .facts import DAY_MS
 from .histories import Advised, Standing, Terms, recommendations
-from .ingest import known_until_ms
 from .manifest import Manifest, Plan, TableFiles, Warehouse
 from .rebalances import rebalances
 from .recommend import MODEL_VERSION, gold_row
@@ -63,7 +62,7 @@ def silver(spark: SparkSession, journal: Warehouse, manifest: Manifest, *, windo
     """Return the tables of a manifest, cut to the window that ends where the manifest does."""
     from pyspark.sql import functions as F
 
-    as_of_ms = known_until_ms(manifest)
+    as_of_ms = manifest.plan.as_of_ms
     start_ms = window_start_ms(as_of_ms, window_days)
 
     def rows(table: schemas.Table, at_ms: str | None = None) -> DataFrame:
@@ -142,7 +141,7 @@ def _plan(before: Manifest | None, source: Manifest, settings: Mapping[str, Any]
     earlier = {"end": None if before is None else before.number}
     return Plan(
         number=0 if before is None else before.number + 1,
-        as_of_ms=known_until_ms(source),
+        as_of_ms=source.plan.as_of_ms,
         sources={SOURCE: {"start": start, "end": source.number}, EARLIER: earlier},
         settings=settings,
     )

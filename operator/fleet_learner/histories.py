@@ -23,7 +23,7 @@ from .estimates.drift import BASELINE_MIN, Drift, age_weights, rollout_means, sl
 from .estimates.gap_law import GapSample
 from .estimates.price import Price
 from .facts import DAY_MS, StopDurations
-from .recommend import MODEL_VERSION, GroupHistory, recommend_fleet
+from .recommend import MODEL_VERSION, SETTINGS, GroupHistory, recommend_fleet
 from .waves import with_waves
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def recommendations(tables: Silver, group_day: DataFrame, terms: Terms, standing
     Returns
     -------
     list[Advised]
-        In the order of (Kafka cluster, group).
+        In the order of (Kafka cluster, group); without those that are `set_aside`.
     """
     from pyspark.sql import functions as F
 
@@ -249,12 +249,27 @@ def recommendations(tables: Silver, group_day: DataFrame, terms: Terms, standing
     rows = (
         group_features(tables, group_day, standing.earlier)
         .withColumn("workload_class", F.coalesce("protocol", F.lit("Unknown")))
+        .where(F.col("workload_class").isin(*SETTINGS))
         .groupBy("workload_class")
         .applyInArrow(of_class, _ADVISED)
         .orderBy("kafka_cluster_id", "group_id")
         .collect()
     )
     return [_advised(row["advised"]) for row in rows]
+
+
+def set_aside(group_day: DataFrame) -> list[tuple[str, str, str]]:
+    """Return (Kafka cluster id, group id, protocol) of the groups whose protocol this version does not know, in order.
+
+    They are counted like others and nothing is recommended for them: what it would be a setting of is not known.
+    """
+    from pyspark.sql import functions as F
+
+    latest = group_day.groupBy("group_key").agg(
+        *(F.max_by(name, "day_ms").alias(name) for name in ("kafka_cluster_id", "group_id", "protocol"))
+    )
+    rows = latest.where(~F.col("protocol").isin(*SETTINGS)).collect()
+    return sorted((row["kafka_cluster_id"], row["group_id"], row["protocol"]) for row in rows)
 
 
 def _text(advised: Advised) -> str:

@@ -7,9 +7,10 @@ it the tables' contents at once. A run that dies anywhere is done again from its
 The window ends at the as-of time, or where the data end if that is earlier: of what comes after the newest record
 nothing is known yet, and a backlog that is read in several runs must come to the same as in one.
 
-Late data: outages are made again from `rewrite_from_ms` on (whole days, at least `rewrite_days` before the newest fact of
-the run before, further back while an outage is open, at most `open_days_max`). A fact that is older than that is kept in
-silver and counted as late; a run with `backfill_from_ms` applies it.
+Late data: outages are made again from `rewrite_from_ms` on: whole days, at least `rewrite_days` before the newest fact that the
+run before had of each Kubernetes cluster that says something new, further back while an outage is open, at most `open_days_max`.
+So a cluster that is new, or was not heard of for long, has its history made whole. A fact that is older than that is kept in
+silver and counted as late; a run with `backfill_from_ms` applies it. A time beyond the window moves no watermark.
 Source: the design of Spark's own offset and commit logs; Delta's and Iceberg's snapshots.
 """
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DAY_MS: Final = 86_400_000
-UNBOUNDED_MS: Final = 253_402_300_799_999
-"""The as-of time of runs that have none, the micro-batches of a stream: their window ends where the data end."""
 _EVENT_TABLES: Final = (schemas.EVENTS, schemas.QUARANTINE, schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS)
 _TIMES: Final[Mapping[str, str]] = {
     schemas.MEMBER_EVENTS.name: "event_ms",
@@ -38,6 +37,7 @@ _TIMES: Final[Mapping[str, str]] = {
     schemas.OUTAGES.name: "down_ms",
 }
 _CLUSTER: Final = ("k8s_cluster_uid",)
+_WATERMARK: Final = "newest_ms/"
 OnStep = Callable[[str], None]
 
 
@@ -229,8 +229,11 @@ def _outages(run: _Run) -> None:
     settings = run.plan.settings
     end_ms = min(run.plan.as_of_ms, max(_newest_ms(run.before), _newest(run.new.values())))
     old = run.warehouse.paths(run.before, schemas.OUTAGES.name)
-    from_ms = rewrite_from_ms(files.read(run.spark, schemas.OUTAGES, old), _newest_ms(run.before), settings)
+    heard = _heard_of(run, end_ms)
+    from_ms = rewrite_from_ms(files.read(run.spark, schemas.OUTAGES, old), _since(run.before, heard), settings)
     run.counts |= {"rewrite_from_ms": from_ms, "window_end_ms": end_ms}
+    run.counts |= {f"{_WATERMARK}{uid}": newest for uid, (_, newest) in heard.items()}
+    run.counts |= {name: at_ms for name, at_ms in _watermarks(run.before).items() if at_ms > run.counts.get(name, -1)}
     beats = run.count_before(schemas.BEATS) + run.count(schemas.BEATS)
     run.write(sessions.blind_windows(run.rows(schemas.BEATS), end_ms), schemas.BLIND_WINDOWS, _CLUSTER, beats, "part")
     windows = files.read(run.spark, schemas.BLIND_WINDOWS, run.written(schemas.BLIND_WINDOWS))
@@ -262,6 +265,37 @@ def _outside(run: _Run, from_ms: int, end_ms: int) -> dict[str, int]:
     return {"late_rows": late, "after_window_rows": after}
 
 
+def _heard_of(run: _Run, end_ms: int) -> dict[str, tuple[int, int]]:
+    """Return the oldest and the newest time, within the window, that this run heard of each Kubernetes cluster."""
+    from pyspark.sql import functions as F
+
+    tables = (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS)
+    frames = [
+        files.read(run.spark, table, run.written(table)).select(
+            "k8s_cluster_uid", F.col(_TIMES[table.name]).alias("at_ms")
+        )
+        for table in tables
+        if run.written(table)
+    ]
+    if not frames:
+        return {}
+    inside = sessions.union(frames).where(F.col("at_ms") <= end_ms)
+    rows = inside.groupBy("k8s_cluster_uid").agg(F.min("at_ms").alias("oldest"), F.max("at_ms").alias("newest"))
+    return {row["k8s_cluster_uid"]: (row["oldest"], row["newest"]) for row in rows.collect()}
+
+
+def _watermarks(manifest: Manifest | None) -> dict[str, int]:
+    counts = manifest.counts if manifest is not None else {}
+    return {name: at_ms for name, at_ms in counts.items() if name.startswith(_WATERMARK)}
+
+
+def _since(before: Manifest | None, heard: Mapping[str, tuple[int, int]]) -> int:
+    """Return from when on something new may be said: the least watermark of the clusters that spoke, or their first word."""
+    known = _watermarks(before)
+    times = [known.get(f"{_WATERMARK}{uid}", oldest) for uid, (oldest, _) in heard.items()]
+    return min(times, default=_newest_ms(before))
+
+
 def _newest_ms(manifest: Manifest | None) -> int:
     tables = manifest.tables if manifest is not None else {}
     return _newest(tables[name].files for name in quality.SILVER if name in tables)
@@ -277,7 +311,7 @@ def rewrite_from_ms(old: DataFrame, newest_ms: int, settings: Mapping[str, Any])
     Parameters
     ----------
     old: silver/outages as it was.
-    newest_ms: time of the newest fact or beat before this run; 0 when there was none.
+    newest_ms: time of the newest fact or beat before this run, of the cluster that is furthest behind; 0 when there was none.
     settings: of the plan.
     """
     from pyspark.sql import functions as F
@@ -289,12 +323,6 @@ def rewrite_from_ms(old: DataFrame, newest_ms: int, settings: Mapping[str, Any])
         opened = old.where(F.col("end_kind") == EndKind.OPEN.value).agg(F.min("down_ms")).collect()[0][0]
         start = min(start, opened if opened is not None else start)
     return start // DAY_MS * DAY_MS
-
-
-def known_until_ms(manifest: Manifest) -> int:
-    """Return the time up to which a state of the tables speaks, exclusive: its as-of time, or of a stream its data's end."""
-    as_of_ms = manifest.plan.as_of_ms
-    return as_of_ms if as_of_ms < UNBOUNDED_MS else manifest.counts["window_end_ms"] + 1
 
 
 def _outage_files(manifest: Manifest | None) -> tuple[DataFile, ...]:

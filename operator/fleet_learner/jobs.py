@@ -23,7 +23,7 @@ from .errors import JobError
 from .estimates.kaplan_meier import kaplan_meier
 from .facts import DAY_MS, StopDurations
 from .gold import Silver
-from .histories import Advised, Bounds, Terms, history, recommendations
+from .histories import Advised, Bounds, Terms, history, recommendations, set_aside
 from .ingest import Horizon, Source, ingest
 from .manifest import Manifest, Warehouse
 from .progress import Progress
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 SNAPSHOTS: Final = "recommendations"
 REPORTS: Final = "report"
+NAMED_MAX: Final = 5
 
 
 def say(text: str) -> None:
@@ -306,6 +307,10 @@ def _tell(job: Job, manifest: Manifest, advised: Sequence[Advised] | None = None
     )
     say(f"recommended: {snapshot.records:,} groups in {len(snapshot.shards)} shards, run {snapshot.run_id}")
     say(f"canary: {sum(each.record.released for each in advised):,} of {snapshot.records:,} groups may act now")
+    aside = set_aside(days)
+    if aside:
+        named = ", ".join(f"{cluster}/{group} ({protocol})" for cluster, group, protocol in aside[:NAMED_MAX])
+        say(f"set aside, of a protocol that this version does not know: {count(len(aside), 'group')}: {named}")
     job.progress.begin("report")
     made = assemble(job.spark, job.journal, job.learned, manifest, tables, days, advised)
     written = write_report(made, job.configuration.output_folder / REPORTS)
@@ -330,14 +335,15 @@ def _tidy(job: Job) -> None:
 
 
 def _say_report(made: Report, written: Sequence[Path]) -> None:
-    counts, days = made.counts, max(made.window.days, 1e-9)
+    counts, days = made.counts, made.window.days
     say(
         f"groups: {made.groups:,} with {count(made.members, 'member')} in {count(made.kafka_clusters, 'Kafka cluster')}"
     )
     say(f"restarts: {counts.restarts:,}, of which absorbed {counts.absorbed_restarts:,}")
     if counts.rebalances_if_dynamic is not None:
         say(f"rebalances: {counts.rebalances:,}; with dynamic members {counts.rebalances_if_dynamic:,}")
-    say(f"lost per day: {partition_time(counts.lost_partition_ms / days)}")
+    lost_ms = made.lost_partition_ms_per_day
+    say(f"lost per watched day: {'not watched' if lost_ms is None else partition_time(lost_ms)}")
     acting = sum(row.advice.is_action for row in made.rows)
     say(
         f"avoidable per day: {partition_time(made.avoidable_partition_ms_per_day)}, {count(acting, 'group')} worth acting on"

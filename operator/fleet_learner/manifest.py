@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from .errors import JobError
+
 _FOLDER: Final = "_manifest"
 _DIGITS: Final = 12
 
@@ -29,8 +31,8 @@ class ConflictError(RuntimeError):
     """Another writer was faster: this number is taken."""
 
 
-class CorruptError(RuntimeError):
-    """A file is not what the manifest says."""
+class CorruptError(JobError):
+    """A file is not what the manifest says, or is no manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,19 +173,29 @@ class Warehouse:
         Raises
         ------
         FileNotFoundError: there is none with this number.
+        CorruptError: it cannot be read; names the file.
         """
-        raw = json.loads(self._path(number).read_text(encoding="utf-8"))
-        tables = {
-            name: TableFiles(table["schema_id"], tuple(DataFile(**file) for file in table["files"]))
-            for name, table in raw["tables"].items()
-        }
-        return Manifest(plan=Plan(**raw["plan"]), tables=tables, counts=raw["counts"])
+        path = self._path(number)
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            tables = {
+                name: TableFiles(table["schema_id"], tuple(DataFile(**file) for file in table["files"]))
+                for name, table in raw["tables"].items()
+            }
+            return Manifest(plan=Plan(**raw["plan"]), tables=tables, counts=raw["counts"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CorruptError(f"{path} is no manifest ({_brief(error)}): {_REMEDY}") from None
 
     def unfinished(self) -> Plan | None:
         """Return the plan of a run that did not come to its end; None when there is none."""
         numbers = self._numbers()
         path = self._path(max(numbers, default=-1) + 1, ".plan")
-        return Plan(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            return Plan(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise CorruptError(f"{path} is no plan ({_brief(error)}): delete it, nothing was published of it") from None
 
     def begin(self, plan: Plan) -> None:
         """Fix a plan.
@@ -267,6 +279,13 @@ def with_files(old: TableFiles | None, schema_id: str, new: Iterable[DataFile]) 
     """Return a table's files with more of them; files of another schema version stay and are read by name."""
     before = old.files if old is not None else ()
     return TableFiles(schema_id, tuple(sorted({f.path: f for f in (*before, *new)}.values(), key=lambda f: f.path)))
+
+
+_REMEDY: Final = "bring it back, or delete it with all later ones: the next run goes on from the one before it"
+
+
+def _brief(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:100]}"
 
 
 def _dump(value: Mapping[str, Any]) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SKEW_MS_MAX: Final = 60_000
 GAP_MS_MAX: Final = 86_400_000
+GHOST_MS_MAX: Final = 40 * 86_400_000
+"""Nobody's place is kept for longer than a window and what it lets stay open."""
 SILVER: Final = (MEMBER_EVENTS.name, GROUP_EVENTS.name, BEATS.name)
 
 
@@ -96,6 +98,28 @@ def outage_findings(outages: DataFrame) -> dict[str, int]:
     counts = [F.count_if(F.col("end_kind") == kind).alias(kind) for kind in kinds]
     row = outages.agg(*counts, F.count_if(F.col("gap_ms") > GAP_MS_MAX).alias("longer_than_a_day")).collect()[0]
     return {name: int(row[name]) for name in row.asDict()}
+
+
+def impossible_days(group_day: DataFrame) -> list[tuple[str, str, int]]:
+    """Return (Kafka cluster id, group id, day_ms) of figures that cannot be, in order: a journal or this pipeline is wrong.
+
+    More time without consumption than a group's partitions have in a day; absences that ended in no way or in two; more
+    partitions-time watched than a day has.
+    """
+    from pyspark.sql import functions as F
+
+    day_ms = 86_400_000
+    partitions = F.coalesce("partitions", "members")
+    ghost = F.col("ghost_wanted_ms") + F.col("ghost_late_ms") + F.col("ghost_operator_ms")
+    # A session may outlast midnight, and it counts for the day on which it began.
+    is_odd = (
+        (F.col("stopped_partition_ms") > partitions * day_ms)
+        | (ghost > F.greatest("downs", F.lit(0)) * GHOST_MS_MAX)
+        | (F.col("returned") + F.col("removed") + F.col("open") + F.col("blind") != F.col("downs"))
+        | ~F.col("covered_ms").between(0, day_ms)
+    )
+    rows = group_day.where(is_odd).select("kafka_cluster_id", "group_id", "day_ms").collect()
+    return sorted((row["kafka_cluster_id"], row["group_id"], row["day_ms"]) for row in rows)
 
 
 def lost_records(member_events: DataFrame, group_events: DataFrame, beats: DataFrame) -> DataFrame:

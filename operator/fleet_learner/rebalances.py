@@ -44,7 +44,7 @@ def rebalances(
 
     Returns
     -------
-    silver/rebalances, one row per `group.rebalanced`; `end_ms` is null, no look sees the end. One exchange, by group.
+    silver/rebalances, one row per rebalance, whoever told it; `end_ms` is null, no look sees the end.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -57,7 +57,7 @@ def rebalances(
         .withColumn("start_lo_ms", F.least(F.coalesce("time_lo_ms", "event_ms"), F.col("start_hi_ms")))
         .withColumn("at_ms", F.col("start_hi_ms"))
     )
-    rows = seen.unionByName(_causes(group_events, member_events, outages), allowMissingColumns=True)
+    rows = _told_once(seen).unionByName(_causes(group_events, member_events, outages), allowMissingColumns=True)
     # At one instant a cause comes before the rebalance, a rollout's start before its causes.
     order = (
         W.partitionBy("group_key")
@@ -73,6 +73,38 @@ def rebalances(
         .where(F.col("start_hi_ms").isNotNull())
         .withColumn("end_ms", F.lit(None).cast("bigint"))
         .select(*REBALANCES.names)
+    )
+
+
+def _told_once(seen: DataFrame) -> DataFrame:
+    """Drop rebalances of a group that another Kubernetes cluster's operator told as well.
+
+    A group with epochs has one for each. Of a classic one nobody shows a number (DescribeGroups): two that were told from two
+    clusters are the same when their bounds meet.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    of_group = W.partitionBy("group_key")
+    first_of_epoch = F.row_number().over(
+        W.partitionBy("group_key", "group_epoch").orderBy("at_ms", "event_id", "k8s_cluster_uid")
+    )
+    order = of_group.orderBy(F.col("group_epoch").isNotNull(), "at_ms", "event_id", "k8s_cluster_uid")
+    before = F.lag(F.struct("k8s_cluster_uid", "start_hi_ms", "group_epoch")).over(order)
+    is_same = (
+        F.col("before.group_epoch").isNull()
+        & (F.col("before.k8s_cluster_uid") != F.col("k8s_cluster_uid"))
+        & (F.col("before.start_hi_ms") >= F.col("start_lo_ms"))
+    )
+    is_copy = F.when(F.col("group_epoch").isNotNull(), F.col("first_of_epoch") > 1).otherwise(
+        F.coalesce(is_same, F.lit(False))
+    )
+    return (
+        seen.repartition(F.col("group_key"))  # one exchange for both windows
+        .withColumn("first_of_epoch", first_of_epoch)
+        .withColumn("before", before)
+        .where(~is_copy)
+        .drop("first_of_epoch", "before")
     )
 
 

@@ -267,8 +267,12 @@ def _flat(rows: DataFrame) -> DataFrame:
         "event.data.*",
     )
     known = {name: F.nullif(F.col(name), F.lit("")) for name in _EMPTY_IS_UNKNOWN}
+    # Two operators that never reached their brokers speak of two groups, whatever they are called.
+    unreached = F.concat_ws("/", F.concat(F.lit("?"), "k8s_cluster_uid"), "namespace", "static_group")
+    cluster = F.when(F.col("kafka_cluster_id") == "", unreached).otherwise(F.col("kafka_cluster_id"))
     return (
         flat.withColumns(known)
+        .withColumn("kafka_cluster_id", cluster)
         .withColumn("event_ms", F.coalesce("source_time_ms", early, "observed_at_ms"))
         .withColumn("event_ms", F.least("event_ms", "observed_at_ms"))
         .withColumn("event_ms", F.greatest("event_ms", F.col("observed_at_ms") - SKEW_MS, F.lit(0)))

@@ -150,6 +150,24 @@ def test_a_rebalance_without_bounds_began_when_it_was_seen_and_two_groups_do_not
     assert (rows[1].trigger, rows[2].trigger) == (Trigger.UNKNOWN, Trigger.REMOVED)
 
 
+def test_a_group_seen_from_two_kubernetes_clusters_rebalances_once(spark: Any) -> None:
+    """Epochs by their number, whoever is late; classic ones where the bounds of two tellers meet, and only then."""
+    def told(uid: str, lo: int, hi: int, epoch: int | None = None, key: int = 1) -> Row:
+        more: Row = {"time_lo_ms": lo, "time_hi_ms": hi, "group_epoch": epoch, "group_key": key, "k8s_cluster_uid": uid}
+        return event("group.rebalanced", hi, **more) | {"event_id": f"{uid}/{hi}/{epoch}"}
+
+    epochs = [told("a", 0, 10, 5), told("a", 10, 20, 6), told("b", 0, 25, 5), told("b", 25, 31, 6), told("a", 30, 40, 7)]
+    classic = [told("a", 50, 100, key=2), told("b", 60, 110, key=2), told("b", 111, 120, key=2), told("b", 119, 130, key=2),
+               told("a", 131, 140, key=2)]  # fmt: skip
+    made = rebalances(
+        frame(spark, schemas.GROUP_EVENTS, [*epochs, *classic]),
+        frame(spark, schemas.MEMBER_EVENTS, []),
+        frame(spark, schemas.OUTAGES, []),
+    ).collect()
+    assert sorted(r.group_epoch for r in made if r.group_key == 1) == [5, 6, 7]
+    assert sorted(r.start_hi_ms for r in made if r.group_key == 2) == [100, 120, 130, 140]
+
+
 def generated(seed: int, groups: int) -> dict[str, list[Row]]:
     """Generate six days of history for many groups in two Kubernetes clusters."""
     rng = random.Random(seed)
@@ -317,6 +335,6 @@ def exchanges(made: Any) -> int:
 def test_each_table_is_shuffled_once(spark: Any) -> None:
     outages = frame(spark, schemas.OUTAGES, [outage(0, 1)])
     members, groups = frame(spark, schemas.MEMBER_EVENTS, []), frame(spark, schemas.GROUP_EVENTS, [])
-    assert exchanges(rebalances(groups, members, outages)) == 1
+    assert exchanges(rebalances(groups, members, outages)) == 2  # rebalances alone, and with their causes
     assert exchanges(facts.ghost_times(outages)) == 0
     assert exchanges(facts.gap_stats(outages)) == 1

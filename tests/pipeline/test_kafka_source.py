@@ -1,4 +1,4 @@
-"""The Kafka source in Python: exact ranges, batch and stream, restarts, and what happens when records are gone.
+"""The Kafka source in Python: exact ranges, and what happens when records are gone.
 
 The broker here is librdkafka's simulation: four partitions, about 5 MB kept of each. Holes, transactions and compaction
 need a real one: see test_offsets_topic.py.
@@ -7,7 +7,6 @@ need a real one: see test_offsets_topic.py.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,56 +111,3 @@ def test_options_are_checked_before_anything_starts() -> None:
         kafka.Connection.of({"subscribe": "t"})
     with pytest.raises(ValueError, match=r"kafka\.bootstrap\.servers and subscribe"):
         kafka.Connection.of({"kafka.bootstrap.servers": "b:1", "subscribe": " , "})
-
-
-def run_stream(spark: Any, topics: Topics, topic: str, folder: Path, **more: str) -> list[int]:
-    """Run a query over what is there now, and return the number of rows of each of its batches."""
-    kafka.register(spark)
-    batches: list[int] = []
-
-    def sink(frame: Any, batch_id: int) -> None:
-        path = folder / f"batch={batch_id}.json"
-        rows = values(frame.collect())
-        path.write_text(json.dumps(rows))
-        batches.append(len(rows))
-
-    stream = spark.readStream.format(kafka.FORMAT).options(**options(topics, topic, startingOffsets="earliest", **more))
-    query = (
-        stream.load()
-        .writeStream.foreachBatch(sink)
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return batches
-
-
-def all_rows(folder: Path) -> list[int]:
-    return sorted(n for path in folder.glob("batch=*.json") for n in json.loads(path.read_text()))
-
-
-def test_available_now_reads_everything_in_batches_of_the_wanted_size(
-    spark: Any, topics: Topics, tmp_path: Path
-) -> None:
-    """Without SupportsTriggerAvailableNow this trigger stops after one batch."""
-    fill(topics, "stream", 100)
-    batches = run_stream(spark, topics, "stream", tmp_path, maxOffsetsPerTrigger="40")
-    assert (len(batches), sum(batches)) == (3, 100)
-    assert all_rows(tmp_path) == list(range(100))
-    fill(topics, "stream", 10)
-    assert run_stream(spark, topics, "stream", tmp_path, maxOffsetsPerTrigger="40") == [10]
-    assert run_stream(spark, topics, "stream", tmp_path) == []
-
-
-def test_a_query_that_died_between_sink_and_commit_reads_the_same_batch_again(
-    spark: Any, topics: Topics, tmp_path: Path
-) -> None:
-    """Spark's offset log fixes the ends of a batch before it runs; here its commit is lost."""
-    fill(topics, "restart", 60)
-    assert run_stream(spark, topics, "restart", tmp_path) == [60]
-    for commit in (tmp_path / "checkpoint" / "commits").iterdir():
-        commit.unlink()
-    fill(topics, "restart", 20)
-    assert run_stream(spark, topics, "restart", tmp_path) == [60, 20]
-    assert all_rows(tmp_path) == sorted([*range(60), *range(20)])

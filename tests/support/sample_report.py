@@ -57,6 +57,7 @@ def sample_report(*, groups: int = 500, pages: int = 20, days: int = 30, seed: i
         kafka_clusters=12,
         members=6_100,
         coverage=0.9974,
+        lost_partition_ms_per_day=930_000_000,
         avoidable_partition_ms_per_day=410_000_000,
         days=tuple(
             DayCost(

@@ -20,6 +20,7 @@ from fleet_learner.estimates.cost import (
     return_hazard,
 )
 from fleet_learner.estimates.kaplan_meier import SurvivalCurve, kaplan_meier, log_log_band
+from fleet_learner.facts import DAY_MS
 from staticgroup.api.recommendation import Recommendation
 
 from .advice import advise, advise_clusters, avoidable_ms_per_day
@@ -184,6 +185,7 @@ def build_report(
         kafka_clusters=len({row.key.kafka_cluster_id for row in rows}),
         members=sum(row.members for row in rows),
         coverage=sum(h.covered_ms for h in histories) / span_ms if span_ms else 0.0,
+        lost_partition_ms_per_day=_lost_per_watched_day(histories),
         avoidable_partition_ms_per_day=sum(
             row.avoidable_partition_ms_per_day or 0 for row in rows if row.advice.is_action
         ),
@@ -195,6 +197,14 @@ def build_report(
         quality=tuple(quality),
         methods=METHODS,
     )
+
+
+def _lost_per_watched_day(histories: Sequence[GroupHistory]) -> int | None:
+    """Add up what each group lost on a day on which it was watched: silence of the others is no good news."""
+    watched = [each for each in histories if each.covered_ms > 0]
+    if not watched:
+        return None
+    return round(sum(each.counts.lost_partition_ms * DAY_MS / each.covered_ms for each in watched))
 
 
 def _sum(all_counts: Sequence[Counts]) -> Counts:

@@ -58,18 +58,18 @@ def _card(name: str, value: str, note: str = "") -> str:
 
 
 def _summary(report: Report) -> str:
-    counts, per_day = report.counts, max(report.window.days, 1e-9)
+    counts, lost_ms = report.counts, report.lost_partition_ms_per_day
     cards = (
         _card("Groups", amount(report.groups), _fleet_note(report)),
         _card("Restarts", amount(counts.restarts), f"{percent(_share(counts))} absorbed without a rebalance"),
         _card("Rebalances", amount(counts.rebalances), _dynamic_note(counts)),
-        _card("Lost per day", partition_time(counts.lost_partition_ms / per_day), _lost_note(counts)),
+        _card("Lost per day", "not watched" if lost_ms is None else partition_time(lost_ms), _lost_note(counts)),
         _card(
             "Avoidable per day",
             partition_time(report.avoidable_partition_ms_per_day),
             f"in {count(sum(1 for r in report.rows if r.advice.is_action), 'group')} worth acting on",
         ),
-        _card("Watched", percent(report.coverage), "of group-time, by a live operator"),
+        _card("Watched", percent(report.coverage), _watched_note(report)),
     )
     return (
         f"<header><h1>Restarts, rebalances and session timeouts</h1>"
@@ -94,6 +94,13 @@ def _dynamic_note(counts: Counts) -> str:
     if counts.rebalances_if_dynamic is None:
         return "not compared with dynamic members"
     return f"with dynamic members: {amount(counts.rebalances_if_dynamic)}"
+
+
+def _watched_note(report: Report) -> str:
+    silent = sum(row.coverage == 0 for row in report.rows)
+    if silent:
+        return f"of group-time; {count(silent, 'group')} not watched at all"
+    return "of group-time, by a live operator"
 
 
 def _lost_note(counts: Counts) -> str:

@@ -286,6 +286,7 @@ class Report:
     rows: all groups, the greatest avoidable cost first.
     pages: the groups worth acting on, in the order of `rows`.
     coverage: share of group-time with a watching operator, 0 to 1.
+    lost_partition_ms_per_day: of all groups, each over the days on which it was watched; None: none was.
     """
 
     created_ms: int
@@ -296,6 +297,7 @@ class Report:
     kafka_clusters: int
     members: int
     coverage: float
+    lost_partition_ms_per_day: int | None
     avoidable_partition_ms_per_day: int
     days: tuple[DayCost, ...]
     clusters: tuple[ClusterAdvice, ...]

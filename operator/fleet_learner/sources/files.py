@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner import schemas
+from fleet_learner.errors import JobError
 
 from .topic import DataLossError
 
@@ -46,7 +47,14 @@ class JournalFiles:
         return f"files:{self.folder}"
 
     def ends(self) -> dict[str, int]:
-        """Return the end of the last complete line of every file, by name below the folder."""
+        """Return the end of the last complete line of every file, by name below the folder.
+
+        Raises
+        ------
+        JobError: there is no such folder, or it cannot be read.
+        """
+        if not self.folder.is_dir():
+            raise JobError(f"journal files: {self.folder} is not a folder; is the volume mounted?")
         found = {}
         for path in sorted(self.folder.glob(self.pattern)):
             if path.is_file() and not path.name.startswith("."):
@@ -62,11 +70,15 @@ class JournalFiles:
         Raises
         ------
         DataLossError: a file is shorter than what was read of it.
+        JobError: there is no such folder.
         """
         ends = self.ends()
         for name, end in ends.items():
             if end < start.get(name, 0):
-                raise DataLossError(f"{name} was read up to byte {start[name]}, and now ends at {end}")
+                raise DataLossError(
+                    f"{self.folder / name} was read up to byte {start[name]}, and now ends at {end}: bring it back as it was, "
+                    "or move it out of the folder; what was read of it stays"
+                )
         return {"start": {name: start.get(name, 0) for name in ends}, "end": ends}
 
     def records_max(self, plan: Mapping[str, Any]) -> int:
@@ -117,7 +129,7 @@ def lines(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         while at < end:
             line = file.readline()
             if not line.endswith(b"\n"):
-                raise DataLossError(f"{path.name} ends at byte {at + len(line)}, {end} expected")
+                raise DataLossError(f"{path} ends at byte {at + len(line)}, {end} expected")
             if line.strip():
                 yield at, line[:-1]
             at += len(line)

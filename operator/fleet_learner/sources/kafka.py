@@ -1,12 +1,12 @@
-"""A Kafka source for Spark in Python: batch and stream, with the names and columns of Spark's own.
+"""A Kafka source for Spark in Python, with the names and columns of Spark's own.
 
 Why: Spark's own source is a jar (`spark-sql-kafka-0-10`) that is not in the wheel; its newest release is for Spark 4.2.0,
-there is none for 4.3. The wheel alone must do. Where a jar is to be had, the only change is the name of the format: the columns, `subscribe`, `startingOffsets`, `endingOffsets`, `maxOffsetsPerTrigger`,
-`failOnDataLoss` and `kafka.*` mean the same. `kafka.*` are librdkafka's names here.
+there is none for 4.3. The wheel alone must do. Where a jar is to be had, the only change is the name of the format: the
+columns, `subscribe`, `startingOffsets`, `endingOffsets`, `failOnDataLoss` and `kafka.*` mean the same. `kafka.*` are
+librdkafka's names here.
 
 The one idea: a batch is a set of offset ranges, fixed before anything is read; a task reads one range of one partition
-(see topic.py). The stream's offsets are `{topic: {partition: next offset}}`, as in the JVM source's checkpoint.
-`SupportsTriggerAvailableNow` pins the end when a query starts; without it that trigger reads one batch only.
+(see topic.py). There is no streaming side: a run takes in what is new, exactly once, as often as it is started.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from fleet_learner import schemas
 
-from .topic import EARLIEST, LATEST, Offsets, Range, TopicReader, limited, ranges, resolve
+from .topic import EARLIEST, LATEST, Offsets, Range, TopicReader, ranges, resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,60 +162,6 @@ class KafkaBatchReader(DataSourceReader):
         return read_range(self.connection, partition.range)
 
 
-class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Read batches of ranges, each ending where Spark's checkpoint says."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self.connection = Connection.of(options)
-        self.start = parse_offsets(options.get("startingoffsets", "latest"))
-        self.records_max = int(options["maxoffsetspertrigger"]) if "maxoffsetspertrigger" in options else None
-        self.pinned: Offsets | None = None
-
-    def initialOffset(self) -> dict[str, dict[str, int]]:
-        """Return where a new query begins."""
-        return to_json(resolve(self.start, self.connection.open().watermarks(self.connection.topics)))
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of one batch, `maxOffsetsPerTrigger`."""
-        return ReadAllAvailable() if self.records_max is None else ReadMaxRows(self.records_max)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Pin the end of the log: what comes later is for the next run."""
-        self.pinned = self._ends()
-
-    def latestOffset(self, start: dict[str, dict[str, int]], limit: ReadLimit) -> dict[str, dict[str, int]]:
-        """Return where the next batch ends; never before `start`."""
-        begin = from_json(start)
-        ends = {t: dict(p) for t, p in (self.pinned or self._ends()).items()}
-        for topic, partitions in begin.items():
-            for partition, offset in partitions.items():
-                end = ends.setdefault(topic, {}).get(partition, -1)
-                if end < offset and self.connection.fail_on_data_loss and self.pinned is None:
-                    ranges(begin, ends)  # says what is lost
-                ends[topic][partition] = max(end, offset)
-        return to_json(limited(begin, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends)
-
-    def reportLatestOffset(self) -> dict[str, dict[str, int]]:
-        """Return the end of the log, for the query's progress."""
-        return to_json(self._ends())
-
-    def partitions(self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]) -> Sequence[InputPartition]:
-        """Return one task for each partition that has something in this batch."""
-        return [RangePartition(r) for r in ranges(from_json(start), from_json(end))]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one range."""
-        assert isinstance(partition, RangePartition)
-        return read_range(self.connection, partition.range)
-
-    def stop(self) -> None:
-        """Close the driver's connection."""
-        self.connection.drop()
-
-    def _ends(self) -> dict[str, dict[int, int]]:
-        return resolve(LATEST, self.connection.open().watermarks(self.connection.topics))
-
-
 class KafkaSource(DataSource):
     """The source itself; `register` makes it known to a session."""
 
@@ -233,15 +178,11 @@ class KafkaSource(DataSource):
         """Return the batch side."""
         return KafkaBatchReader(_lowered(self.options))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the streaming side."""
-        return KafkaStreamReader(_lowered(self.options))
-
 
 def _lowered(options: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in options.items()}
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("staticgroup-kafka")` and `readStream` work in this session."""
+    """Make `spark.read.format("staticgroup-kafka")` work in this session."""
     spark.dataSource.register(KafkaSource)

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fleet_learner.errors import JobError
+
 Offsets = Mapping[str, Mapping[int, int]]
 """The next offset to read, by topic and partition."""
 EARLIEST: Final = -2
@@ -25,11 +27,11 @@ _POLL_S: Final = 0.2
 _BATCH_RECORDS: Final = 10_000
 
 
-class DataLossError(RuntimeError):
-    """Records that should be read are gone: retention was faster, or the topic was made again."""
+class DataLossError(JobError):
+    """Records that should be read are gone: retention was faster, or the topic or file was made again."""
 
 
-class StalledError(RuntimeError):
+class StalledError(JobError):
     """A range did not come to its end in time."""
 
 

@@ -1,0 +1,250 @@
+"""What a fleet's journals may do to a run: each fault befalls its own groups, is named, and leaves all others as they were.
+
+One fleet is learned from without any fault and with all of them at once; then what makes no sense to go on with is an error
+that names the path. kill -9 and two writers: test_exactly_once.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from fleet_learner import cli, files, gold, quality, schemas
+from fleet_learner.facts import DAY_MS, StopDurations
+from fleet_learner.histories import Terms, set_aside
+from fleet_learner.ingest import ingest
+from fleet_learner.manifest import Manifest, Warehouse
+from fleet_learner.sources.files import JournalFiles
+from pipeline import timelines
+from pipeline.timelines import T0_MS
+
+BEGIN_MS: Final = T0_MS // DAY_MS * DAY_MS
+DAYS: Final = 20
+AS_OF_MS: Final = BEGIN_MS + DAYS * DAY_MS
+TERMS: Final = Terms(durations=StopDurations(), bounds={}, valid_ms=DAY_MS)
+YEAR_2099_MS: Final = 4_070_908_800_000
+
+
+def living(name: str, days: range, **more: Any) -> list[str]:
+    """Return the journal of a group of two that is deployed twice a day: back after 20 to 40 s, one restart in four rebalances."""
+    lines = []
+    for number, at in enumerate(BEGIN_MS + day * DAY_MS + 3_600_000 * hour for day in days for hour in (3, 15)):
+        for ordinal in range(2):
+            down_ms = at + 600_000 * ordinal
+            back_ms = down_ms + 20_000 + 5_000 * ((number + ordinal) % 5)
+            is_absorbed = number % 4 != 0
+            pod = f"{name}-{ordinal}-{number}"
+            lines.append(timelines.change("down", name, ordinal, 0, down_ms, pod=pod, rollout_id=f"r{number}", **more))
+            lines.append(timelines.change("up", name, ordinal, 0, down_ms + 5_000, pod=f"{name}-{ordinal}-{number + 1}", **more))
+            lines.append(timelines.back(name, ordinal, number, back_ms, absorbed=is_absorbed, **more))
+            if not is_absorbed:
+                lines.append(timelines.rebalanced(name, 2 * number + ordinal, back_ms + 1_000, **more))
+    return lines
+
+
+def watched(days: range, interval_ms: int = 600_000) -> list[str]:
+    """Return the beats of an operator."""
+    times = range(BEGIN_MS + days.start * DAY_MS, BEGIN_MS + days.stop * DAY_MS, interval_ms)
+    return [timelines.beat(at, interval_ms=interval_ms, seq=n) for n, at in enumerate(times)]
+
+
+def of_cluster(uid: str, lines: list[str]) -> list[str]:
+    """Return the same lines as another Kubernetes cluster's operator tells them."""
+    return [line.replace(f"/k8s/{timelines.CLUSTER}/", f"/k8s/{uid}/").replace('"op-1"', f'"op-{uid}"') for line in lines]
+
+
+OTHERS: Final = tuple(f"service-{number}" for number in range(8))
+"""A class to learn from."""
+HEALTHY: Final = [
+    line for name in ("orders", "billing", *OTHERS) for line in living(name, range(DAYS))
+] + watched(range(DAYS))  # fmt: skip
+EARLY: Final = [
+    *HEALTHY,
+    # One clock of another century, the node's and the operator's own.
+    timelines.change("down", "skewed", 0, 0, BEGIN_MS + DAY_MS, pod="x").replace(
+        f'"source_time_ms":{BEGIN_MS + DAY_MS}', f'"source_time_ms":{YEAR_2099_MS}'
+    ),
+    timelines.change("down", "skewed", 1, 0, YEAR_2099_MS, pod="y"),
+    timelines.beat(YEAR_2099_MS + 5, operator_id="op-future"),
+    timelines.change("down", "skewed", 2, 0, 5_000, pod="z"),
+    # A protocol that does not exist yet.
+    *living("shares", range(3), protocol="Share"),
+    # Two operators that never reached their brokers, each with a group of the same name as a healthy one.
+    *of_cluster("k8s-7", living("orders", range(2), kafka_cluster_id="")),
+    *of_cluster("k8s-8", living("orders", range(2), kafka_cluster_id="")),
+    # A second cluster that tells the rebalances of a group, too.
+    *of_cluster("k8s-2", [line for line in living("orders", range(DAYS)) if '"io.staticgroup.group.rebalanced.v1"' in line]),
+    *of_cluster("k8s-2", watched(range(DAYS))),
+    # A journal that ends: its operator is dead, its member away.
+    *of_cluster("k8s-3", [*living("silent", range(2)), *watched(range(3))]),
+    *of_cluster("k8s-3", [timelines.change("down", "silent", 1, 0, BEGIN_MS + 3 * DAY_MS - 500_000, pod="last")]),
+    # A group that nobody's beats cover.
+    *of_cluster("k8s-9", living("unwatched", range(2))),
+]  # fmt: skip
+LATE: Final = of_cluster("k8s-4", [*living("newcomer", range(10)), *watched(range(10))])
+"""A cluster that is heard of for the first time, with a history from long before what the last run made again."""
+
+
+class World:
+    """One warehouse and what was learned from it."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.journal = Warehouse(folder / "lake")
+        self.manifest: Manifest | None = None
+        self.facts: Manifest | None = None
+
+    def take_in(self, name: str, lines: list[str]) -> None:
+        timelines.write_file(self.folder / "journal" / f"journal-{name}-00000000.jsonl", lines)
+        sources = [JournalFiles(self.folder / "journal")]
+        self.manifest = ingest(self.spark, self.journal, sources, as_of_ms=AS_OF_MS)
+
+    def learn(self) -> None:
+        learned = gold.learned_warehouse(self.journal)
+        self.facts, _ = gold.learn(
+            self.spark, self.journal, learned, window_days=30, terms=TERMS, is_replayed=False
+        )
+
+    def rows(self, table: schemas.Table) -> list[dict[str, Any]]:
+        assert self.facts is not None
+        frame = gold.read_learned(self.spark, gold.learned_warehouse(self.journal), self.facts, table)
+        return [row.asDict() for row in frame.collect()]
+
+    def outages(self, group_id: str) -> list[dict[str, Any]]:
+        assert self.manifest is not None
+        frame = files.read(self.spark, schemas.OUTAGES, self.journal.paths(self.manifest, schemas.OUTAGES.name))
+        return [row.asDict() for row in frame.where(f"group_id = '{group_id}'").collect()]
+
+
+@pytest.fixture(scope="module")
+def healthy(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> World:
+    world = World(spark, tmp_path_factory.mktemp("healthy"))
+    world.take_in("a", HEALTHY)
+    world.learn()
+    return world
+
+
+@pytest.fixture(scope="module")
+def faulty(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> World:
+    world = World(spark, tmp_path_factory.mktemp("faulty"))
+    world.take_in("a", EARLY)
+    world.take_in("b", LATE)
+    world.learn()
+    return world
+
+
+def named(world: World, table: schemas.Table, group_id: str, cluster: str = "kafka-1") -> list[dict[str, Any]]:
+    return [row for row in world.rows(table) if (row["kafka_cluster_id"], row["group_id"]) == (cluster, group_id)]
+
+
+@pytest.mark.parametrize("group_id", ["orders", "billing"])
+def test_healthy_groups_are_recommended_and_counted_as_without_any_fault(
+    healthy: World, faulty: World, group_id: str
+) -> None:
+    # The estimates of a class are pooled over its groups, and the order of waves is one of all groups.
+    pooled = {"wave", "released", "reason_codes", "low_ms", "high_ms", "goal_ms", "recommended_ms", "advised_ms",
+              "evictions_per_day_before", "evictions_per_day_after", "ghost_s_per_day_before", "ghost_s_per_day_after",
+              "outages_effective", "method"}  # fmt: skip
+    one, other = (named(world, schemas.RECOMMENDATION, group_id)[0] for world in (healthy, faulty))
+    assert {k: v for k, v in one.items() if k not in pooled} == {k: v for k, v in other.items() if k not in pooled}
+    assert one["goal_ms"] is not None
+    assert other["goal_ms"] == pytest.approx(one["goal_ms"], rel=0.4)
+    days, faulty_days = (named(world, schemas.GROUP_DAY, group_id) for world in (healthy, faulty))
+    assert sorted(days, key=lambda d: d["day_ms"]) == sorted(faulty_days, key=lambda d: d["day_ms"])
+
+
+def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> None:
+    assert faulty.manifest is not None
+    assert faulty.manifest.counts["window_end_ms"] == AS_OF_MS
+    near, far = sorted(faulty.outages("skewed"), key=lambda row: row["down_ms"])[-1:], faulty.outages("skewed")
+    assert [row["down_ms"] for row in near] == [BEGIN_MS + DAY_MS + 100]
+    assert {row["end_kind"] for row in far} <= {"open", "blind"}
+    assert all(row["down_ms"] < AS_OF_MS for row in far)
+
+
+def test_an_unknown_protocol_is_set_aside_and_named(faulty: World, spark: Any) -> None:
+    assert faulty.facts is not None
+    days = gold.read_learned(spark, gold.learned_warehouse(faulty.journal), faulty.facts, schemas.GROUP_DAY)
+    assert set_aside(days) == [("kafka-1", "shares", "Share")]
+    assert not named(faulty, schemas.RECOMMENDATION, "shares")
+    assert len(named(faulty, schemas.GROUP_DAY, "shares")) == DAYS, "counted all the same"
+
+
+def test_groups_of_brokers_that_were_never_reached_are_nobody_elses(faulty: World) -> None:
+    clusters = {row["kafka_cluster_id"] for row in faulty.rows(schemas.RECOMMENDATION) if row["group_id"] == "orders"}
+    assert clusters == {"kafka-1", "?k8s-7/shop/orders", "?k8s-8/shop/orders"}
+
+
+def test_a_rebalance_that_two_clusters_told_counts_once(healthy: World, faulty: World) -> None:
+    counts = [sum(d["rebalances"] for d in named(world, schemas.GROUP_DAY, "orders")) for world in (healthy, faulty)]
+    assert counts[0] == counts[1] > 0
+
+
+def test_a_dead_journal_leaves_what_nobody_saw_blind_and_uncovered(faulty: World) -> None:
+    ends = {row["end_kind"] for row in faulty.outages("silent") if row["down_ms"] > BEGIN_MS + 3 * DAY_MS - 600_000}
+    assert ends == {"blind"}
+    covered = {d["day_ms"]: d["covered_ms"] for d in named(faulty, schemas.GROUP_DAY, "silent")}
+    assert covered[BEGIN_MS + DAY_MS] == DAY_MS
+    assert covered[BEGIN_MS + 5 * DAY_MS] == 0
+
+
+def test_silence_without_beats_is_not_watched(faulty: World) -> None:
+    (row,) = named(faulty, schemas.RECOMMENDATION, "unwatched")
+    assert (row["coverage"], row["goal_ms"]) == (0.0, None)
+    assert "LowCoverage" in row["reason_codes"]
+
+
+def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
+    assert faulty.manifest is not None
+    assert faulty.manifest.counts["late_rows"] == 0
+    found = faulty.outages("newcomer")
+    assert len(found) == 10 * 2 * 2
+    assert {row["end_kind"] for row in found} == {"returned"}
+
+
+def test_totals_that_cannot_be_are_named(spark: Any, faulty: World) -> None:
+    assert faulty.facts is not None
+    days = gold.read_learned(spark, gold.learned_warehouse(faulty.journal), faulty.facts, schemas.GROUP_DAY)
+    assert quality.impossible_days(days) == []
+    odd = days.where("group_id = 'billing'").withColumn("stopped_partition_ms", days["partitions"] * DAY_MS + 1)
+    assert {each[:2] for each in quality.impossible_days(odd)} == {("kafka-1", "billing")}
+
+
+def run(root: Path, folder: Path) -> int:
+    return cli.main(["run", "--root", str(root), "--journal-files", str(folder), "--as-of", "2026-01-01"])
+
+
+def test_a_folder_that_vanished_is_an_error_with_its_path(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    assert run(tmp_path / "lake", tmp_path / "gone") == cli.EXIT_FINDING
+    assert f"{tmp_path / 'gone'} is not a folder" in capsys.readouterr().err
+
+
+def test_a_file_that_became_shorter_is_named_with_a_way_out(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "journal" / "journal-a-00000000.jsonl"
+    timelines.write_file(path, watched(range(1)))
+    warehouse = Warehouse(tmp_path / "lake")
+    ingest(spark, warehouse, [JournalFiles(path.parent)], as_of_ms=AS_OF_MS)
+    path.write_text(path.read_text()[:200] + "\n")
+    assert run(tmp_path / "lake", path.parent) == cli.EXIT_FINDING
+    said = capsys.readouterr().err
+    assert str(path) in said
+    assert "move it out of the folder" in said
+    path.unlink()
+    timelines.write_file(path.with_name("journal-b-00000000.jsonl"), watched(range(2)))
+    again = ingest(spark, warehouse, [JournalFiles(path.parent)], as_of_ms=AS_OF_MS)
+    assert again.counts["bronze/events_rows"] == len(watched(range(2)))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"plan": 1}', '{"plan": {}, "tables": {}, "counts": {}}'])
+def test_a_manifest_that_cannot_be_read_is_named(spark: Any, tmp_path: Path, capsys: Any, text: str) -> None:
+    (tmp_path / "journal").mkdir()
+    Warehouse(tmp_path / "lake")
+    broken = tmp_path / "lake" / "_manifest" / "000000000000.json"
+    broken.write_text(text)
+    assert run(tmp_path / "lake", tmp_path / "journal") == cli.EXIT_FINDING
+    said = capsys.readouterr().err
+    assert str(broken) in said
+    assert "is no manifest" in said
