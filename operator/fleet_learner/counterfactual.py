@@ -1,7 +1,7 @@
 """Replay a group's stops through Kafka's coordinator with static and with dynamic members, and compare.
 
 The one idea: the question "what would dynamic members have cost?" is not answered by "twice the restarts": stops
-overlap, rebalances merge, sessions run out. So the same timeline goes through `coordinator_model` twice, with clients
+overlap, rebalances merge, sessions run out. So the same timeline goes through `coordinator_model`, with clients
 that react as Java clients do, and the difference is paired. Between stops nothing happens in a group that is stable and
 complete: that time is cut out (no timer of the coordinator runs in it that heartbeats would not put back), which makes
 a month of a group a matter of milliseconds for each stop.
@@ -26,8 +26,6 @@ from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
 from coordinator_model.shell.clients import ClassicClient, Client, ConsumerClient
 
-from .estimates.cost import CostRates, evictions_per_day
-from .estimates.laws import Law
 
 GROUP = "group"
 TOPIC = "topic"
@@ -107,49 +105,6 @@ class Replayed:
     idle_partition_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Hold the same timeline in both worlds."""
-
-    static: Replayed
-    dynamic: Replayed
-
-    @property
-    def rebalances_avoided(self) -> int:
-        """Count what static membership saved; below 0 when it cost."""
-        return self.dynamic.rebalances - self.static.rebalances
-
-
-def compare(
-    setup: GroupSetup, stops: Sequence[Stop], *, dynamic_session_timeout_ms: int = 45_000, seed: int = 0
-) -> Comparison:
-    """Replay a timeline with static and with dynamic members.
-
-    Parameters
-    ----------
-    setup: of the static group.
-    stops: of one group; no member stops while it is away.
-    dynamic_session_timeout_ms: of the dynamic members, who have no reason for a long one.
-    seed: of the phases of the heartbeats, the same in both worlds.
-
-    Returns
-    -------
-    Comparison
-    """
-    dynamic = GroupSetup(
-        members=setup.members,
-        partitions=setup.partitions,
-        rebalancing=setup.rebalancing,
-        session_timeout_ms=dynamic_session_timeout_ms,
-        heartbeat_interval_ms=setup.heartbeat_interval_ms,
-        leaves_on_close=setup.leaves_on_close,
-    )
-    return Comparison(
-        static=replay(setup, stops, Membership.STATIC, seed=seed),
-        dynamic=replay(dynamic, stops, Membership.DYNAMIC, seed=seed),
-    )
-
-
 def replay(setup: GroupSetup, stops: Sequence[Stop], membership: Membership, *, seed: int = 0) -> Replayed:
     """Replay a timeline in one world.
 
@@ -162,13 +117,7 @@ def replay(setup: GroupSetup, stops: Sequence[Stop], membership: Membership, *, 
     RuntimeError
         When the group does not come to rest.
     """
-    return _Replay(setup, membership, seed).run(stops)
-
-
-def expected_rebalances(law: Law, rates: CostRates, timeout_ms: float, stops: int) -> float:
-    """Compute the closed form for stops that do not overlap: 2 for each eviction, none for a restart in time."""
-    per_stop = float(evictions_per_day(law, rates, np.array([timeout_ms]))[0]) / rates.stops_per_day
-    return 2.0 * stops * per_stop
+    return Replay(setup, membership, seed).run(stops)
 
 
 class _CooperativeClient(ClassicClient):
@@ -185,7 +134,7 @@ def _flat(owned: m.TopicPartitions) -> set[tuple[str, int]]:
     return {(topic, partition) for topic, partitions in owned for partition in partitions}
 
 
-class _Replay:
+class Replay:
     """One coordinator, its clients, and the time that is left when quiet stretches are cut out."""
 
     def __init__(self, setup: GroupSetup, membership: Membership, seed: int) -> None:
@@ -221,6 +170,9 @@ class _Replay:
         self.restart_ms: dict[int, int] = {}
         self.evictions = 0
         self.idle_partition_ms = 0
+        self.formed = 0
+        self.steps: list[tuple[int, int, int, str]] = []
+        self.laid: list[Stop] = []
 
     def _client(self, index: int) -> Client:
         settings: dict[str, Any] = {
@@ -263,38 +215,48 @@ class _Replay:
     # time ------------------------------------------------------------------------------------------------------------
 
     def run(self, stops: Sequence[Stop]) -> Replayed:
+        """Replay a timeline from beginning to rest."""
+        self.form(min((stop.down_ms for stop in stops), default=0))
+        for stop in stops:
+            self.expect(stop)
+        self.carry_on(None)
+        return self.replayed
+
+    @property
+    def replayed(self) -> Replayed:
+        """Return what happened since the group was formed."""
+        return Replayed(
+            rebalances=self._epoch - self.formed, evictions=self.evictions, idle_partition_ms=self.idle_partition_ms
+        )
+
+    def form(self, first_ms: int) -> None:
+        """Bring the group to rest with all of its members, shortly before its first stop."""
         for index, client in enumerate(self.clients):
             self.last_beat_ms[index] = 0
             client.start()
         self._until(None)
-        formed, self.idle_partition_ms, origin = self._epoch, 0, min((stop.down_ms for stop in stops), default=0)
-        self.skipped_ms = origin - 2 * self.setup.heartbeat_interval_ms - self.now_ms
-        events = self._events(stops)
-        while events:
-            moment, _, kind, stop = heapq.heappop(events)
-            self._until(moment)
-            self._carry_out(kind, stop)
-        self._until(None)
-        return Replayed(
-            rebalances=self._epoch - formed, evictions=self.evictions, idle_partition_ms=self.idle_partition_ms
-        )
+        self.formed, self.idle_partition_ms = self._epoch, 0
+        self.skipped_ms = first_ms - 2 * self.setup.heartbeat_interval_ms - self.now_ms
 
-    def _events(self, stops: Sequence[Stop]) -> list[tuple[int, int, str, Stop]]:
-        events: list[tuple[int, int, str, Stop]] = []
-        for stop in stops:
-            phase, interval = self.phases[stop.member], self.setup.heartbeat_interval_ms
-            last_beat = (stop.down_ms - phase) // interval * interval + phase
-            events.append((last_beat, 0, "beat", stop))
-            events.append((stop.down_ms, 1, "down", stop))
-            if stop.back_ms is not None:
-                events.append((stop.back_ms, 3, "up", stop))
-            if stop.removed_ms is not None and self.membership is Membership.STATIC:
-                events.append((stop.removed_ms, 2, "removed", stop))
-        ordered = [
-            (moment, rank * len(stops) + number, kind, stop) for number, (moment, rank, kind, stop) in enumerate(events)
-        ]
-        heapq.heapify(ordered)
-        return ordered
+    def expect(self, stop: Stop) -> None:
+        """Lay a stop's steps ready: of one moment first the last heartbeats, then ends, removals and returns."""
+        phase, interval = self.phases[stop.member], self.setup.heartbeat_interval_ms
+        steps = [((stop.down_ms - phase) // interval * interval + phase, 0, "beat"), (stop.down_ms, 1, "down")]
+        if stop.back_ms is not None:
+            steps.append((stop.back_ms, 3, "up"))
+        if stop.removed_ms is not None and self.membership is Membership.STATIC:
+            steps.append((stop.removed_ms, 2, "removed"))
+        for moment, rank, kind in steps:
+            heapq.heappush(self.steps, (moment, rank, len(self.laid), kind))
+        self.laid.append(stop)
+
+    def carry_on(self, until_ms: int | None) -> None:
+        """Carry out what is due before a moment and let time pass up to it; None: all, until the group is at rest."""
+        while self.steps and (until_ms is None or self.steps[0][0] < until_ms):
+            moment, _, number, kind = heapq.heappop(self.steps)
+            self._until(moment)
+            self._carry_out(kind, self.laid[number])
+        self._until(until_ms)
 
     def _carry_out(self, kind: str, stop: Stop) -> None:
         client = self.clients[stop.member]
@@ -337,7 +299,7 @@ class _Replay:
         given_up_ms = self.now_ms + SETTLE_MS_MAX
         while True:
             target = None if moment is None else moment - self.skipped_ms
-            if self._is_at_rest():
+            if self.is_at_rest():
                 if target is not None and target > self.now_ms:
                     self.skipped_ms += target - self.now_ms
                 return
@@ -409,7 +371,7 @@ class _Replay:
         group = self._group
         return int(group.group_epoch if self.setup.rebalancing is Rebalancing.CONSUMER else group.generation_id)
 
-    def _is_at_rest(self) -> bool:
+    def is_at_rest(self) -> bool:
         """Say whether the group is stable and consists of the living clients, all of them running."""
         running = sum(client.state == "running" for client in self.clients)
         return self._group.state in {"Stable", "Empty"} and running == sum(self.alive) == len(self._group.members)

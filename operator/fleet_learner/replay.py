@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from .counterfactual import GroupSetup, Membership, Rebalancing, Stop, replay
+from .counterfactual import GroupSetup, Rebalancing, Stop
 from .facts import DAY_MS, StopDurations
+from .rebalance_count import count_rebalances
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +82,7 @@ def rebalances_of_day(row: Mapping[str, Any], durations: StopDurations) -> int:
         session_timeout_ms=DYNAMIC_SESSION_TIMEOUT_MS,
         heartbeat_interval_ms=5_000 if has_epochs else 3_000,
     )
-    return replay(setup, stops, Membership.DYNAMIC).rebalances
+    return count_rebalances(setup, stops)
 
 
 def _stops(rows: Sequence[Mapping[str, Any]]) -> list[Stop]:
