@@ -26,7 +26,6 @@ from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
 from coordinator_model.shell.clients import ClassicClient, Client, ConsumerClient
 
-
 GROUP = "group"
 TOPIC = "topic"
 SETTLE_MS_MAX = 3_600_000

@@ -80,7 +80,7 @@ class _Counting:
         if self.replay is None:
             return True
         self.replay.carry_on(moment)
-        return self.replay.is_at_rest()
+        return not self.replay.steps and self.replay.is_at_rest()
 
     def _play(self, stop: Stop, begin_ms: int) -> None:
         if self.replay is None:

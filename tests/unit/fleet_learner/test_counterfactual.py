@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet_learner.counterfactual import (
-    GroupSetup,
-    Membership,
-    Rebalancing,
-    Stop,
-    compare,
-    expected_rebalances,
-    replay,
-)
-from fleet_learner.estimates.cost import CostRates
+from fleet_learner.counterfactual import GroupSetup, Membership, Rebalancing, Replayed, Stop, replay
+from fleet_learner.estimates.cost import CostRates, evictions_per_day
 from fleet_learner.estimates.laws import LognormalLaw
 
 MINUTE = 60_000
 EAGER = GroupSetup(members=4, partitions=12, rebalancing=Rebalancing.EAGER, session_timeout_ms=45_000)
 KINDS = list(Rebalancing)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The same timeline in both worlds."""
+
+    static: Replayed
+    dynamic: Replayed
+
+    @property
+    def rebalances_avoided(self) -> int:
+        return self.dynamic.rebalances - self.static.rebalances
+
+
+def compare(setup: GroupSetup, stops: Sequence[Stop]) -> Comparison:
+    """Replay with static members and with dynamic ones, which have no reason for a long session timeout."""
+    dynamic = replace(setup, session_timeout_ms=45_000)
+    return Comparison(replay(setup, stops, Membership.STATIC), replay(dynamic, stops, Membership.DYNAMIC))
+
+
+def expected_rebalances(law: LognormalLaw, prices: CostRates, timeout_ms: float, stops: int) -> float:
+    """The closed form for stops that do not overlap: 2 for each eviction, none for a restart in time."""
+    return 2.0 * stops * float(evictions_per_day(law, prices, np.array([timeout_ms]))[0]) / prices.stops_per_day
 
 
 def apart(gaps_ms: list[int], members: int = 4, **how: bool) -> list[Stop]:
@@ -135,7 +151,9 @@ def test_a_removal_ends_the_wait() -> None:
     """Scaled down: the operator removes the member after 2 s instead of leaving its partitions idle for 10 min."""
     setup = replace(EAGER, session_timeout_ms=600_000)
     waited = replay(setup, [Stop(member=3, down_ms=MINUTE, back_ms=None)], Membership.STATIC)
-    removed = replay(setup, [Stop(member=3, down_ms=MINUTE, back_ms=None, removed_ms=MINUTE + 2_000)], Membership.STATIC)
+    removed = replay(
+        setup, [Stop(member=3, down_ms=MINUTE, back_ms=None, removed_ms=MINUTE + 2_000)], Membership.STATIC
+    )
     assert (waited.rebalances, removed.rebalances) == (1, 1)
     assert waited.idle_partition_ms > 3 * 590_000
     assert removed.idle_partition_ms < 3 * 2_000 + 12 * 3_100
