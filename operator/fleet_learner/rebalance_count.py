@@ -43,18 +43,19 @@ class _Counting:
     def __init__(self, setup: GroupSetup) -> None:
         self.setup = setup
         self.replay: Replay | None = None
-        self.settled_ms = 2 * setup.heartbeat_interval_ms
+        self.settled_ms = setup.heartbeat_interval_ms + 1
         """So long after its last step a rebalance is over: the others come with their next heartbeat."""
         self.known = 0
 
     def count(self, stops: Sequence[Stop]) -> int:
         back_ms = 0
         for stop, following in zip(stops, [*stops[1:], None], strict=True):
-            begin_ms = stop.down_ms - self.setup.heartbeat_interval_ms
-            if self._is_alone(stop, following, back_ms) and self._is_at_rest(begin_ms):
+            if self._is_alone(stop, following, back_ms) and self._is_at_rest(
+                stop.down_ms - self.setup.heartbeat_interval_ms
+            ):
                 self.known += 2
             else:
-                self._play(stop, begin_ms)
+                self._play(stop)
             back_ms = max(back_ms, stop.back_ms or 0)
         if self.replay is None:
             return self.known
@@ -71,20 +72,20 @@ class _Counting:
         noticed_ms = 0 if stop.is_clean and self.setup.leaves_on_close else self.setup.session_timeout_ms
         if stop.back_ms - stop.down_ms < noticed_ms + self.settled_ms:
             return False
-        interval = self.setup.heartbeat_interval_ms
-        if back_ms + self.settled_ms > stop.down_ms - interval:
+        if back_ms + self.settled_ms > stop.down_ms:
             return False
-        return following is None or following.down_ms - interval >= stop.back_ms + self.settled_ms
+        return following is None or following.down_ms >= stop.back_ms + self.settled_ms
 
     def _is_at_rest(self, moment: int) -> bool:
+        """Say whether nothing is under way. `moment`: before the last heartbeat of who stops next, which may be played."""
         if self.replay is None:
             return True
         self.replay.carry_on(moment)
         return not self.replay.steps and self.replay.is_at_rest()
 
-    def _play(self, stop: Stop, begin_ms: int) -> None:
+    def _play(self, stop: Stop) -> None:
         if self.replay is None:
             self.replay = Replay(self.setup, Membership.DYNAMIC, 0)
             self.replay.form(stop.down_ms)
-        self.replay.carry_on(begin_ms)
+        self.replay.carry_on(stop.down_ms - self.setup.heartbeat_interval_ms)
         self.replay.expect(stop)

@@ -37,6 +37,8 @@ def timeline(steps: Steps) -> list[Stop]:
 @given(_STOPS, st.sampled_from([Rebalancing.EAGER, Rebalancing.CONSUMER]), st.integers(1, 6), st.booleans())
 # Who is gone for good, unclean, when the next one stops: the group does not know of it yet.
 @example([(2, 13_783, None, False), (0, 697, 207_816, False)], Rebalancing.EAGER, 3, False)
+# The last heartbeat of who is killed was before a rebalance that is under way.
+@example([(0, 1_563, None, True), (2, 1_154, 51_006, False)], Rebalancing.EAGER, 3, True)
 @example([(0, 11_517, 1, False), (0, 5_012, 2, False), (0, 3_740, 10, True)], Rebalancing.EAGER, 1, True)
 def test_the_count_is_that_of_the_replay(steps: Steps, kind: Rebalancing, members: int, leaves: bool) -> None:
     stops = timeline([(member % members, *rest) for member, *rest in steps])
