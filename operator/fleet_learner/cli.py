@@ -33,7 +33,7 @@ examples:
   fleet-learner audit --config fleet.toml --bootstrap kafka:9092 --cluster kafka-01
       Compare the journal with Kafka's own log of groups, rebalance by rebalance and removal by removal.
 
-exit status: 0 good, 1 a finding or failure, 2 wrong usage, 3 another run was faster
+exit status: 0 good, 1 a finding or failure, 2 wrong usage, 3 another run was faster, 4 done without a source that could not be read
 """
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 PositiveInt = Annotated[int, Field(gt=0)]
 
@@ -31,6 +31,14 @@ class KafkaJournal(_Section):
     topic: str = Field("staticgroup-journal", min_length=1)
     options: dict[str, str] = Field({}, description="More options of the source, such as kafka.security.protocol.")
     records_per_run: PositiveInt | None = None
+
+
+class NamedJournal(KafkaJournal):
+    """The journal's topic in one of several Kafka clusters."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9._-]+$", description="Keeps the positions; a new name is read from the beginning."
+    )
 
 
 class Stops(_Section):
@@ -63,6 +71,7 @@ class Configuration(_Section):
     root: folder of the tables; every process of the run must see it.
     journal_files: folder with journal files; searched with all folders below it.
     kafka: the journal's topic.
+    kafka_clusters: more of them, each with a name of its own. One that cannot be read is left out and the run ends with status 4.
     output: folder for reports and recommendations; default: below the root.
     window_days: how far back facts are counted and estimates look.
     rewrite_days: outages are made again at least so far back, for late records.
@@ -78,6 +87,7 @@ class Configuration(_Section):
     root: Path
     journal_files: Path | None = None
     kafka: KafkaJournal | None = None
+    kafka_clusters: tuple[NamedJournal, ...] = ()
     output: Path | None = None
     window_days: PositiveInt = 30
     rewrite_days: PositiveInt = 3
@@ -88,6 +98,14 @@ class Configuration(_Section):
     is_replayed: bool = True
     master: str | None = "local[*]"
     spark: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _are_distinct(self) -> Self:
+        names = [each.name for each in self.kafka_clusters]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"kafka_clusters: two have the name {twice[0]}")
+        return self
 
     @property
     def output_folder(self) -> Path:

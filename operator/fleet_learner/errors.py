@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+EXIT_LEFT_OUT: Final = 4
+"""Exit status of a run that came to its end without a source that it could not read."""
+
 
 class JobError(RuntimeError):
     """A job cannot do what it was asked for; the text says why in one line."""
+
+
+class SourceError(JobError):
+    """One source cannot be read now; a run that has others goes on without it."""
+
+
+class UnreachableError(SourceError):
+    """No broker of a source answered."""

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from staticgroup.api.journal import EndKind
 
 from . import files, quality, schemas, sessions, silver
+from .errors import SourceError
 from .manifest import DataFile, Manifest, Plan, TableFiles, Warehouse, with_files
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _TIMES: Final[Mapping[str, str]] = {
 _CLUSTER: Final = ("k8s_cluster_uid",)
 _WATERMARK: Final = "newest_ms/"
 OnStep = Callable[[str], None]
+LEFT_OUT: Final = "left out: "
+"""A step that begins so names a source that could not be read; it is read when it can be, from where it was."""
 
 
 class Source(Protocol):
@@ -142,12 +145,13 @@ def ingest(
     ------
     ConflictError: another writer published this number.
     ConservationError: records were lost or made up.
-    DataLossError: a source no longer has what the plan needs.
+    SourceError: no source can be read, or one no longer has what the plan needs. Of several the others are read, and
+        `on_step` is told of each that is not.
     """
     before = warehouse.latest()
     plan = warehouse.unfinished()
     if plan is None:
-        plan = _new_plan(before, sources, as_of_ms, horizon or Horizon())
+        plan = _new_plan(before, sources, as_of_ms, horizon or Horizon(), on_step)
         if before is not None and _is_idle(before, plan):
             return before
         warehouse.begin(plan)
@@ -163,9 +167,20 @@ def ingest(
     return manifest
 
 
-def _new_plan(before: Manifest | None, sources: Sequence[Source], as_of_ms: int, horizon: Horizon) -> Plan:
+def _new_plan(
+    before: Manifest | None, sources: Sequence[Source], as_of_ms: int, horizon: Horizon, on_step: OnStep
+) -> Plan:
     known = before.plan.sources if before is not None else {}
-    planned = {source.name: source.plan(known.get(source.name, {}).get("end", {})) for source in sources}
+    planned: dict[str, Mapping[str, Any]] = {}
+    failed: list[SourceError] = []
+    for source in sources:
+        try:
+            planned[source.name] = source.plan(known.get(source.name, {}).get("end", {}))
+        except SourceError as error:
+            failed.append(error)
+            on_step(f"{LEFT_OUT}{error}")
+    if failed and not planned:
+        raise failed[0]
     kept = {name: {"start": old["end"], "end": old["end"]} for name, old in known.items() if name not in planned}
     settings = {
         "rewrite_days": horizon.rewrite_days,

@@ -12,19 +12,19 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from . import files, gold, schemas
 from .assembly import assemble, feature_rows
 from .configuration import Configuration
-from .errors import JobError
+from .errors import EXIT_LEFT_OUT, JobError
 from .estimates.kaplan_meier import kaplan_meier
 from .facts import DAY_MS, StopDurations
 from .gold import Silver
 from .histories import Advised, Bounds, Terms, history, recommendations, set_aside
-from .ingest import Horizon, Source, ingest
+from .ingest import LEFT_OUT, Horizon, Source, ingest
 from .manifest import Manifest, Warehouse
 from .progress import Progress
 from .recommend import MODEL_VERSION
@@ -58,6 +58,19 @@ class Job:
     configuration: Configuration
     spark: SparkSession
     progress: Progress
+    left_out: list[str] = field(default_factory=list)
+    """Sources that could not be read in this run."""
+
+    @property
+    def status(self) -> int:
+        """Return the exit status of a run that came to its end."""
+        return EXIT_LEFT_OUT if self.left_out else 0
+
+    def step(self, text: str) -> None:
+        """Hear of a step of ingest."""
+        self.progress.done(text)
+        if text.startswith(LEFT_OUT):
+            self.left_out.append(text.removeprefix(LEFT_OUT))
 
     @property
     def journal(self) -> Warehouse:
@@ -78,7 +91,9 @@ class Job:
             for name, each in self.configuration.brokers.items()
         }
         return Terms(
-            durations=StopDurations(**stops.model_dump(), is_stated=bool({"eager_ms", "cooperative_ms"} & stops.model_fields_set)),
+            durations=StopDurations(
+                **stops.model_dump(), is_stated=bool({"eager_ms", "cooperative_ms"} & stops.model_fields_set)
+            ),
             bounds=bounds,
             valid_ms=self.configuration.valid_days * DAY_MS,
         )
@@ -97,12 +112,12 @@ class Job:
         found: list[Source] = []
         if self.configuration.journal_files is not None:
             found.append(JournalFiles(self.configuration.journal_files))
-        kafka = self.configuration.kafka
-        if kafka is not None:
+        one, several = self.configuration.kafka, self.configuration.kafka_clusters
+        for label, kafka in [*([("", one)] if one else []), *((each.name, each) for each in several)]:
             options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": kafka.topic, **kafka.options}
-            found.append(JournalTopic(options, kafka.records_per_run))
+            found.append(JournalTopic(options, kafka.records_per_run, label))
         if not found:
-            raise JobError("name a source: --journal-files or --bootstrap")
+            raise JobError("name a source: --journal-files or --bootstrap, or kafka_clusters in the configuration")
         return found
 
 
@@ -130,7 +145,7 @@ def run(configuration: Configuration, *, as_of_ms: int | None = None) -> int:
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days))
         _learn_and_tell(job)
         _tidy(job)
-    return 0
+        return job.status
 
 
 def backfill(configuration: Configuration, *, from_ms: int, as_of_ms: int | None = None) -> int:
@@ -139,7 +154,7 @@ def backfill(configuration: Configuration, *, from_ms: int, as_of_ms: int | None
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days, backfill_from_ms=from_ms))
         _learn_and_tell(job)
         _tidy(job)
-    return 0
+        return job.status
 
 
 def report(configuration: Configuration) -> int:
@@ -258,13 +273,15 @@ def _take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Manifest:
     sources = job.sources()
     end_ms = as_of_ms if as_of_ms is not None else int(time.time() * 1000)
     job.progress.begin("ingest")
-    manifest = ingest(job.spark, job.journal, sources, as_of_ms=end_ms, horizon=horizon, on_step=job.progress.done)
+    manifest = ingest(job.spark, job.journal, sources, as_of_ms=end_ms, horizon=horizon, on_step=job.step)
     counts = manifest.counts
     say(
         f"ingested: {counts.get('bronze/events_rows', 0):,} records, "
         f"{counts.get('bronze/quarantine_rows', 0):,} in quarantine, {counts.get('duplicates', 0):,} copies, "
         f"{counts.get('late_rows', 0):,} too late (manifest {manifest.number})"
     )
+    for text in job.left_out:
+        say(f"left out, and read again from where it was: {text}")
     return manifest
 
 

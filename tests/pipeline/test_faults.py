@@ -222,6 +222,21 @@ def test_a_folder_that_vanished_is_an_error_with_its_path(spark: Any, tmp_path: 
     assert f"{tmp_path / 'gone'} is not a folder" in capsys.readouterr().err
 
 
+def test_a_cluster_that_does_not_answer_holds_up_no_other(
+    spark: Any, tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("fleet_learner.sources.topic._REQUEST_TIMEOUT_S", 1.0)
+    path = tmp_path / "journal" / "journal-a-00000000.jsonl"
+    timelines.write_file(path, watched(range(1)))
+    config = tmp_path / "fleet.toml"
+    config.write_text('[[kafka_clusters]]\nname = "far"\nbootstrap_servers = "127.0.0.1:9"\n')
+    told = ["--config", str(config), "--root", str(tmp_path / "lake"), "--journal-files", str(path.parent)]
+    assert cli.main(["run", *told, "--as-of", "2026-01-01"]) == 4
+    said = capsys.readouterr().out
+    assert "left out, and read again from where it was: kafka/far:staticgroup-journal: 127.0.0.1:9" in said
+    assert "recommended: " in said
+
+
 def test_a_file_that_became_shorter_is_named_with_a_way_out(spark: Any, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "journal" / "journal-a-00000000.jsonl"
     timelines.write_file(path, watched(range(1)))

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fleet_learner.configuration import Configuration as FleetConfiguration
 from staticgroup.api import crd, names
 from staticgroup.api.injection import env_names
 from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
@@ -340,6 +341,9 @@ def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
             assert KafkaConnection.from_wire(example).spec.bootstrap_servers
         case "ClusterKafkaConnection":
             assert ClusterKafkaConnection.from_wire(example).spec.allowed_namespaces
+        case None if "kafka_clusters" in example:
+            assert FleetConfiguration.model_validate({"root": "/data", **example}).kafka_clusters
+            return
         case None:
             example = {"spec": example} if "identity" in example else example
         case "Application":

@@ -237,10 +237,10 @@ def test_runs_do_not_overlap_and_wrong_usage_is_not_tried_again() -> None:
     assert spec["concurrencyPolicy"] == "Forbid"
     job = spec["jobTemplate"]["spec"]
     assert job["template"]["spec"]["restartPolicy"] == "Never", "podFailurePolicy allows no other"
-    from fleet_learner import cli
+    from fleet_learner import cli, errors
 
     (fail,) = (rule for rule in job["podFailurePolicy"]["rules"] if rule["action"] == "FailJob")
-    assert fail["onExitCodes"]["values"] == [cli.EXIT_USAGE, cli.EXIT_CONFLICT]
+    assert fail["onExitCodes"]["values"] == [cli.EXIT_USAGE, cli.EXIT_CONFLICT, errors.EXIT_LEFT_OUT]
 
 
 def test_why_a_run_failed_stays_with_its_pod() -> None:

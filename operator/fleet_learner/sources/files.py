@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner import schemas
-from fleet_learner.errors import JobError
+from fleet_learner.errors import SourceError
 
 from .topic import DataLossError
 
@@ -51,10 +51,10 @@ class JournalFiles:
 
         Raises
         ------
-        JobError: there is no such folder, or it cannot be read.
+        SourceError: there is no such folder, or it cannot be read.
         """
         if not self.folder.is_dir():
-            raise JobError(f"journal files: {self.folder} is not a folder; is the volume mounted?")
+            raise SourceError(f"journal files: {self.folder} is not a folder; is the volume mounted?")
         found = {}
         for path in sorted(self.folder.glob(self.pattern)):
             if path.is_file() and not path.name.startswith("."):
@@ -70,7 +70,7 @@ class JournalFiles:
         Raises
         ------
         DataLossError: a file is shorter than what was read of it.
-        JobError: there is no such folder.
+        SourceError: there is no such folder.
         """
         ends = self.ends()
         for name, end in ends.items():

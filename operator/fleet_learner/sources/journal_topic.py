@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fleet_learner import schemas
+from fleet_learner.errors import UnreachableError
 
 from . import kafka
 from .topic import EARLIEST, LATEST, limited, ranges, resolve
@@ -22,9 +23,11 @@ class JournalTopic:
     ----------
     options: of the source, without offsets: `kafka.bootstrap.servers`, `subscribe`, `failOnDataLoss`, ...
     records_per_run: an upper bound that is kept about; None reads all there is.
+    label: tells topics of the same name in several Kafka clusters apart; "" where there is one.
     """
 
-    def __init__(self, options: Mapping[str, str], records_per_run: int | None = None) -> None:
+    def __init__(self, options: Mapping[str, str], records_per_run: int | None = None, label: str = "") -> None:
+        self.label = label
         self.options = dict(options)
         self.connection = kafka.Connection.of({name.lower(): value for name, value in options.items()})
         self.records_per_run = records_per_run
@@ -32,7 +35,7 @@ class JournalTopic:
     @property
     def name(self) -> str:
         """Return the name under which manifests keep this source's offsets."""
-        return f"kafka:{','.join(self.connection.topics)}"
+        return f"kafka{'/' if self.label else ''}{self.label}:{','.join(self.connection.topics)}"
 
     def plan(self, start: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the offsets between which a run will read.
@@ -40,10 +43,17 @@ class JournalTopic:
         Raises
         ------
         DataLossError: what was read already is no longer the same log.
-        confluent_kafka.KafkaException: no broker answered.
+        UnreachableError: no broker answered.
         """
-        logs = self.connection.open().watermarks(self.connection.topics)
-        self.connection.drop()
+        from confluent_kafka import KafkaException
+
+        try:
+            logs = self.connection.open().watermarks(self.connection.topics)
+        except KafkaException as error:
+            servers = dict(self.connection.settings)["bootstrap.servers"]
+            raise UnreachableError(f"{self.name}: {servers} does not answer: {error.args[0].str()}") from error
+        finally:
+            self.connection.drop()
         known = kafka.from_json(start)
         begin = resolve(EARLIEST, logs)
         for topic, partitions in known.items():

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fleet_learner.errors import JobError
+from fleet_learner.errors import JobError, SourceError
 
 Offsets = Mapping[str, Mapping[int, int]]
 """The next offset to read, by topic and partition."""
@@ -27,7 +27,7 @@ _POLL_S: Final = 0.2
 _BATCH_RECORDS: Final = 10_000
 
 
-class DataLossError(JobError):
+class DataLossError(SourceError):
     """Records that should be read are gone: retention was faster, or the topic or file was made again."""
 
 

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from fleet_learner import jobs
-from fleet_learner.configuration import Configuration
+from fleet_learner.configuration import (
+    BrokerBounds,
+    Configuration,
+    ConfigurationError,
+    KafkaJournal,
+    NamedJournal,
+    Stops,
+    read_configuration,
+)
+from fleet_learner.errors import SourceError, UnreachableError
+from fleet_learner.ingest import LEFT_OUT, Horizon, _new_plan
 from fleet_learner.manifest import DataFile, Manifest, Plan, TableFiles
 from fleet_learner.snapshot import write_snapshot
+from fleet_learner.sources.journal_topic import JournalTopic
+from fleet_learner.sources.topic import DataLossError
 
 
 def test_a_run_leaves_the_last_states_and_snapshots_and_no_older_one(
@@ -43,3 +59,105 @@ def test_a_run_leaves_the_last_states_and_snapshots_and_no_older_one(
     assert sorted(p.name for p in snapshots.glob("run=*")) == ["run=000000000002", "run=000000000003"]
     jobs._tidy(job)
     assert capsys.readouterr().out == ""
+
+
+CLUSTERS = tuple({"name": name, "bootstrap_servers": f"{name}.example:9092"} for name in ("kafka-1", "kafka-2"))
+
+
+def test_topics_of_one_name_in_several_kafka_clusters_are_several_sources(tmp_path: Path) -> None:
+    """Positions are kept by a source's name: two logs under one would be taken for one that went backwards."""
+    both = Configuration.model_validate(
+        {"root": tmp_path, "kafka": {"bootstrap_servers": "one.example:9092"}, "kafka_clusters": CLUSTERS}
+    )
+    job = jobs.Job(configuration=both, spark=cast("Any", None), progress=cast("Any", None))
+    assert [source.name for source in job.sources()] == [
+        "kafka:staticgroup-journal",
+        "kafka/kafka-1:staticgroup-journal",
+        "kafka/kafka-2:staticgroup-journal",
+    ]
+
+
+def test_two_kafka_clusters_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(yaml.safe_dump({"root": str(tmp_path), "kafka_clusters": [CLUSTERS[0], CLUSTERS[0]]}))
+    with pytest.raises(ConfigurationError, match="two have the name kafka-1"):
+        read_configuration(path, {})
+
+
+class Readable:
+    """A source with one position."""
+
+    def __init__(self, name: str, error: SourceError | None = None) -> None:
+        self.name = name
+        self.error = error
+
+    def plan(self, start: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.error is not None:
+            raise self.error
+        return {"start": dict(start), "end": {"at": 7}}
+
+    def records_max(self, plan: Mapping[str, Any]) -> int:
+        raise NotImplementedError
+
+    def frame(self, spark: Any, plan: Mapping[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("error", [UnreachableError("no broker"), DataLossError("made again"), SourceError("gone")])
+def test_a_source_that_cannot_be_read_keeps_its_position_and_stops_no_other(error: SourceError) -> None:
+    sources = {"one": {"start": {}, "end": {"at": 3}}, "two": {"start": {}, "end": {"at": 4}}}
+    before = Manifest(plan=Plan(number=5, as_of_ms=1, sources=sources), tables={})
+    told: list[str] = []
+    plan = _new_plan(before, [Readable("one"), Readable("two", error)], 2, Horizon(), told.append)
+    assert plan.sources == {
+        "one": {"start": {"at": 3}, "end": {"at": 7}},
+        "two": {"start": {"at": 4}, "end": {"at": 4}},
+    }
+    assert told == [f"{LEFT_OUT}{error}"]
+
+
+def test_one_that_was_never_read_begins_when_it_can_be(tmp_path: Path) -> None:
+    silent = Readable("two", UnreachableError("no broker"))
+    assert set(_new_plan(None, [Readable("one"), silent], 2, Horizon(), lambda _: None).sources) == {"one"}
+
+
+def test_a_run_whose_only_sources_cannot_be_read_fails_with_the_first_reason() -> None:
+    silent = [Readable(name, UnreachableError(f"{name} does not answer")) for name in ("one", "two")]
+    with pytest.raises(UnreachableError, match="one does not answer"):
+        _new_plan(None, silent, 2, Horizon(), lambda _: None)
+
+
+def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port of loopback on which nobody listens: what librdkafka says of it, and where."""
+    monkeypatch.setattr("fleet_learner.sources.topic._REQUEST_TIMEOUT_S", 1.0)
+    options = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "journal"}
+    with pytest.raises(UnreachableError, match=r"kafka/far:journal: 127\.0\.0\.1:9 does not answer"):
+        JournalTopic(options, label="far").plan({})
+
+
+def test_a_run_that_left_a_source_out_says_so_and_ends_with_a_status_of_its_own(tmp_path: Path) -> None:
+    done: list[str] = []
+    progress = cast("Any", SimpleNamespace(done=done.append))
+    job = jobs.Job(configuration=Configuration(root=tmp_path), spark=cast("Any", None), progress=progress)
+    job.step("plan")
+    assert (job.status, job.left_out) == (0, [])
+    job.step(f"{LEFT_OUT}kafka/far: no broker")
+    assert (job.status, job.left_out) == (4, ["kafka/far: no broker"])
+    assert done == ["plan", f"{LEFT_OUT}kafka/far: no broker"]
+
+
+def _keys(model: Any) -> Iterator[tuple[str, Any]]:
+    """Every key of the configuration with its default, those of its sections too."""
+    for name, known in model.model_fields.items():
+        yield name, known.default
+    for section in (KafkaJournal, NamedJournal, Stops, BrokerBounds) if model is Configuration else ():
+        yield from _keys(section)
+
+
+def test_the_reference_names_every_key_and_its_default() -> None:
+    text = (Path(__file__).parents[3] / "docs/reference/fleet-learner.md").read_text(encoding="utf-8")
+    section = text.split("\n## Configuration\n")[1].split("\n## ")[0]
+    for name, default in _keys(Configuration):
+        assert f"`{name}`" in section, name
+        if isinstance(default, int) and not isinstance(default, bool):
+            assert re.search(rf"`{name}`( \||) \(?{default}\b", section), (name, default)
