@@ -171,26 +171,31 @@ def test_spark_finds_the_same_in_the_same_topic(brokers: Brokers, lived: dict[st
     options = {"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": TOPIC}
     frame = spark.read.format(kafka.FORMAT).options(**options).load()
 
-
-    def read() -> tuple[list[Any], list[Any]] | None:
-        """What Spark finds; None where the topic grew meanwhile, because a member's session ended."""
+    def read() -> dict[str, list[Any]] | None:
+        """What Spark finds and what is there; None where the topic grew meanwhile, because a member's session ended."""
         before = records(brokers)
-        rows = offsets_members(frame).select("kind", "group_id", "member_id").collect()
-        found = group_changes(frame).select("kind", "group_id", "group_epoch", "instance_id", "member_id").collect()
-        return (rows, found) if len(records(brokers)) == len(before) else None
+        seen: dict[str, list[Any]] = {
+            "rows": offsets_members(frame).select("kind", "group_id", "member_id").collect(),
+            "found": group_changes(frame)
+            .select("kind", "group_id", "group_epoch", "instance_id", "member_id")
+            .collect(),
+            "intervals": assignment_intervals(offsets_members(frame), "kafka-1").collect(),
+            "plain": [decode(key, value) for _, _, key, value in before],
+            "changes": changes(brokers),
+        }
+        return seen if len(records(brokers)) == len(before) else None
 
-    rows, found = until(read, deadline_s=240, what="a topic that nobody writes to")
+    seen = until(read, deadline_s=240, what="a topic that nobody writes to")
+    rows, found, intervals = seen["rows"], seen["found"], seen["intervals"]
     assert not [row for row in rows if row["kind"] in {BAD, "UNKNOWN"}]
-    plain = [decode(key, value) for _, _, key, value in records(brokers)]
-    decoded = [r for r in plain if r.kind is not RecordKind.OFFSET_COMMIT]
+    decoded = [r for r in seen["plain"] if r.kind is not RecordKind.OFFSET_COMMIT]
     assert len(rows) == sum(max(1, len(r.members)) for r in decoded)
-    intervals = assignment_intervals(offsets_members(frame), "kafka-1").collect()
     shared = [r for r in intervals if r["group_id"] == "classic" and r["partitions"] == 3]
     assert {r["instance_id"] for r in shared} == {"classic-0", "classic-1"}
     assert all(r["to_ms"] is None or r["to_ms"] >= r["from_ms"] for r in intervals)
     alone = [r for r in intervals if r["instance_id"] == "consumer-0" and r["partitions"] == 6]
     assert alone, "after the other member's death the last one held all partitions"
-    expected = [(c.kind.value, c.group_id, c.epoch, c.instance_id, c.member_id) for c in changes(brokers)]
+    expected = [(c.kind.value, c.group_id, c.epoch, c.instance_id, c.member_id) for c in seen["changes"]]
     assert sorted(map(str, map(tuple, found))) == sorted(map(str, expected))
 
 
