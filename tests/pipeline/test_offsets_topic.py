@@ -169,11 +169,12 @@ def test_the_records_prove_what_the_coordinator_logged(
 def test_spark_finds_the_same_in_the_same_topic(brokers: Brokers, lived: dict[str, Member], spark: Any) -> None:
     kafka.register(spark)
     options = {"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": TOPIC}
-    frame = spark.read.format(kafka.FORMAT).options(**options).load()
 
     def read() -> dict[str, list[Any]] | None:
         """What Spark finds and what is there; None where the topic grew meanwhile, because a member's session ended."""
         before = records(brokers)
+        # A frame's end is fixed when it is made: one that is older than `before` would lack what came between.
+        frame = spark.read.format(kafka.FORMAT).options(**options).load()
         seen: dict[str, list[Any]] = {
             "rows": offsets_members(frame).select("kind", "group_id", "member_id").collect(),
             "found": group_changes(frame)
