@@ -158,8 +158,8 @@ def run(configuration: Configuration, *, as_of_ms: int | None = None) -> int:
     """Take in what is new, learn from it, and write recommendations and the report; returns the exit status."""
     with opened(configuration, "run", writes=True) as job:
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days))
-        _learn_and_tell(job)
-        _tidy(job)
+        learn_and_tell(job)
+        tidy_up(job)
         return job.status
 
 
@@ -167,8 +167,8 @@ def backfill(configuration: Configuration, *, from_ms: int, as_of_ms: int | None
     """Make all outages from a day on again, then the same as `run`; returns the exit status."""
     with opened(configuration, "backfill", writes=True) as job:
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days, backfill_from_ms=from_ms))
-        _learn_and_tell(job)
-        _tidy(job)
+        learn_and_tell(job)
+        tidy_up(job)
         return job.status
 
 
@@ -275,7 +275,7 @@ def demo(configuration: Configuration, *, groups: int, days: int, seed: int) -> 
     say(f"{records:,} records of {groups} groups over {days} days, {time.monotonic() - began_s:.1f} s")
     with opened(configuration, "demo", writes=True) as job:
         manifest = _take_in(job, settings.end_ms, Horizon(rewrite_days=configuration.rewrite_days))
-        made = _learn_and_tell(job)
+        made = learn_and_tell(job)
         say(f"{manifest.rows(schemas.OUTAGES.name):,} outages, {made.counts.rebalances:,} rebalances")
     say(f"{time.monotonic() - began_s:.1f} s in all")
     return 0
@@ -300,7 +300,8 @@ def _take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
     return manifest
 
 
-def _learn_and_tell(job: Job) -> Report:
+def learn_and_tell(job: Job) -> Report:
+    """Learn from what is published, and write recommendations and the report."""
     source = job.journal.runs.latest()
     events = sum(t.rows for name, t in source.tables.items() if name.startswith("silver/")) if source else None
     job.progress.begin("learn", events)
@@ -354,7 +355,7 @@ def _silver_of(job: Job, manifest: Published) -> Silver:
     return gold.silver(job.journal, source, window_days=manifest.plan.settings["window_days"])
 
 
-def _tidy(job: Job, *, is_thorough: bool = False) -> None:
+def tidy_up(job: Job, *, is_thorough: bool = False) -> None:
     """Delete old states of the tables and old snapshots; what was published last goes on from states that are kept."""
     keep = job.configuration.keep_runs
     job.progress.begin("tidy")
