@@ -276,12 +276,12 @@ def test_a_truncated_file_of_a_table_is_named(spark: Any, tmp_path: Path, capsys
         (path,) = (root / table).glob(pattern)
         path.write_bytes(path.read_bytes()[:100])
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-        spark.catalog.clearCache()
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # another process would know nothing of it either
         assert run(root, journal) == cli.EXIT_FINDING
-        said = capsys.readouterr().err
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert said.startswith("fleet-learner: ")
         assert path.name in said
         assert "bring it back" in said
-        assert said.count("\n") == 1
 
 
 def test_tables_in_the_format_of_an_earlier_version_are_refused_with_a_way_out(

@@ -183,8 +183,7 @@ def test_files_are_kept_for_as_long_as_the_oldest_run_that_is_kept_and_a_day_at_
 
 def test_a_root_has_one_writer_at_a_time(tmp_path: Path) -> None:
     root = uri_of(tmp_path / "new")
-    with only_writer(root):
-        with pytest.raises(ConflictError, match="at this moment"), only_writer(root):
-            pass
+    with only_writer(root), pytest.raises(ConflictError, match="at this moment"), only_writer(root):
+        pass
     with only_writer(root), only_writer(uri_of(tmp_path / "other")), only_writer("s3a://bucket/fleet"):
         pass
