@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from . import files, gold, quality, schemas
 from .gold import Silver
 from .histories import Advised, Terms, group_features, history, set_aside
 from .manifest import Manifest, Warehouse
+from .recommend import MODEL_VERSION
 from .report import build, gather
-from .report.axis import amount, count, percent
-from .report.model import GroupKey, ImageDrift, QualityCheck, Report, Window
+from .report.curves import Window
+from .report.model import BillRow, GroupKey, ImageDrift, Money, QualityCheck, Report
+from .report.units import amount, count, percent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,21 +43,26 @@ def assemble(
     tables: Silver,
     days: DataFrame,
     advised: Sequence[Advised],
+    *,
+    bill: Sequence[BillRow] = (),
+    money: Money | None = None,
 ) -> Report:
     """Make the report of published facts.
 
     Parameters
     ----------
     manifest: of the facts.
-    tables, days: silver and gold/group_day of its window.
+    tables, days: silver of its window, and gold/group_day; what that holds of the window before is compared.
     advised: the recommendations of the same facts.
+    bill: what rebalances cost by Kafka's own record; empty: nobody asked.
+    money: what that is worth; None: not told.
     """
     terms = Terms.of_settings(manifest.plan.settings)
     window = Window(start_ms=tables.start_ms, end_ms=tables.as_of_ms)
     histories = gather.group_histories(days, window)
     records = {each.record.key: each.record for each in advised}
-    dynamic = {each.record.key: each.dynamic_ms_per_day for each in advised}
-    keys = [row.key for row in build.worth_acting_on(build.group_rows(histories, records, dynamic))]
+    sources = {each.record.key: each.state.source for each in advised}
+    keys = [row.key for row in build.worth_a_page(build.group_rows(histories, records, sources))]
     seen = gold.read_learned(spark, learned, manifest, schemas.REBALANCES)
     timelines = gather.timelines(
         keys,
@@ -82,11 +90,22 @@ def assemble(
         histories=histories,
         recommendations=records,
         details=details,
-        dynamic_ms_per_day=dynamic,
-        days=gather.day_costs(days),
+        sources=sources,
+        days=gather.day_costs(days, window),
         drift=_drift(histories, advised),
         quality=_quality(spark, journal, manifest, tables, days),
+        before=gather.before(days, window),
+        bill=bill,
+        money=money,
+        is_stop_stated=terms.durations.is_stated,
+        versions=_versions(),
     )
+
+
+def _versions() -> list[tuple[str, str]]:
+    """Name what the figures were made with: the rules, the tables' format, and the libraries that compute."""
+    named = (("Spark", "pyspark"), ("Delta Lake tables", "delta-spark"), ("NumPy", "numpy"), ("SciPy", "scipy"))
+    return [("fleet learner", version("staticgroup")), ("rules", MODEL_VERSION), *((n, version(p)) for n, p in named)]
 
 
 def _drift(histories: Sequence[build.GroupHistory], advised: Sequence[Advised]) -> list[ImageDrift]:
