@@ -275,7 +275,9 @@ def _would_tell(case: Case) -> tuple[str, ...]:
         missing.append(unknowns.more_restarts(known))
     if known.current_ms is None:
         missing.append(unknowns.present_timeout())
-    if saved is not None and unknowns.is_priced(known) and Reason.TOO_FEW not in known.reasons:
+    if case.wanted_ms is None and known.goal_ms not in (None, known.current_ms):
+        missing.append(unknowns.more_agreement(known))
+    elif saved is not None and unknowns.is_priced(known) and Reason.TOO_FEW not in known.reasons:
         missing.append(unknowns.narrower(saved, known.evidence.stops))
     return tuple(missing) or (unknowns.more_restarts(known),)
 

@@ -51,6 +51,8 @@ _SETTINGS: Final = {
     "legend.frameon": False,
     "legend.fontsize": LETTER_PX,
 }
+_NOT_OURS: Final = frozenset({"backend", "backend_fallback", "interactive", "toolbar"})
+"""Settings of windows: to set one would load pyplot."""
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 _LINK: Final = "{http://www.w3.org/1999/xlink}href"
 _REFERENCE: Final = re.compile(r"#([\w-]+)")
@@ -71,7 +73,8 @@ def settings(salt: str = "") -> Iterator[None]:
     """
     from matplotlib import rc_context, rcParamsDefault
 
-    with rc_context({**rcParamsDefault, **_SETTINGS, "svg.hashsalt": salt or "drawing"}):
+    defaults = {name: value for name, value in rcParamsDefault.items() if name not in _NOT_OURS}
+    with rc_context({**defaults, **_SETTINGS, "svg.hashsalt": salt or "drawing"}):
         yield
 
 
@@ -167,7 +170,7 @@ def _text(element: ET.Element, attributes: dict[str, str], parent: ET.Element) -
     """Write a text in the page's font; Matplotlib places it by a translation or by x and y."""
     anchor = _ANCHOR.search(element.attrib.get("style", ""))
     turned = _UNTURNED.sub("", attributes.get("transform", "")).strip()
-    kept = {"class": "t", **{name: attributes[name] for name in ("x", "y") if name in attributes}}
+    kept: dict[str, str] = {"class": "t", **{name: attributes[name] for name in ("x", "y") if name in attributes}}
     if turned:
         kept["transform"] = turned
     if anchor is not None and anchor[1] != "start":

@@ -237,17 +237,20 @@ def _pieces(axes: Axes, ends: Sequence[tuple[float, float, float, float]], colou
 
 
 def _draw_generations(axes: Axes, shown: Timeline) -> None:
-    """Draw the generation as a step curve from before its first step to the end of the window."""
-    from matplotlib.ticker import MaxNLocator
+    """Draw the generation as a step curve, counted from the one before its first step."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     steps = [(at, value) for at, value in shown.generations if shown.window.start_ms <= at <= shown.window.end_ms]
     if not steps:
         axes.set_yticks([])
         axes.annotate("no rebalance was seen", (0, 0.5), xycoords="axes fraction")
         return
-    low, high = steps[0][1] - 1, steps[-1][1]
-    points = [(shown.window.start_ms, low), *steps, (shown.window.end_ms, high)]
-    _line(axes, [at for at, _ in points], [value for _, value in points], "c0", "generation", drawstyle="steps-post")
+    first = min(value for _, value in steps) - 1
+    values = [0, *(value - first for _, value in steps), steps[-1][1] - first]
+    instants = [shown.window.start_ms, *(at for at, _ in steps), shown.window.end_ms]
+    _line(axes, instants, values, "c0", "generation", drawstyle="steps-post")
     axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True, min_n_ticks=2))
-    axes.annotate("generation", (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points")
-    axes.set_ylim(low, max(high, low + 1))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: amount(value)))
+    label = f"generations after {first:,}"
+    axes.annotate(label, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points")
+    axes.set_ylim(0, max(*values, 1))

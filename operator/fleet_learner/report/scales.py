@@ -97,7 +97,10 @@ def dates(axes: Axes, start_ms: int, end_ms: int) -> None:
     step_ms = next((s for s in _CLOCK_MS if s >= HOUR_MS and s * _DATE_TICKS >= end_ms - start_ms), _CLOCK_MS[-1])
     ticks = list(range(-(-start_ms // step_ms) * step_ms, end_ms + 1, step_ms)) or [start_ms, end_ms]
     axes.set_xlim(start_ms, end_ms)
-    written = day if step_ms >= DAY_MS else clock
+
+    def written(at_ms: float) -> str:
+        return day(at_ms) if at_ms % DAY_MS == 0 or step_ms >= DAY_MS else clock(at_ms)
+
     axes.xaxis.set_major_locator(FixedLocator(_apart(axes, ticks, written)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: written(value)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fleet_learner.policy import PROBABILITY_MIN
 from staticgroup.api.recommendation import Difference, PriceSource, Recommendation
 
 from .carrier import bill_command
@@ -49,11 +50,18 @@ def narrower(saved: Difference, stops: int) -> str:
     if saved.upper <= 0:
         return "Nothing more: it is known that the change does not pay."
     half = saved.value - saved.lower if saved.value > 0 else saved.upper - saved.value
-    times = (half / saved.value) ** 2 if saved.value else math.inf
-    if stops and times <= _TIMES_MAX:
-        more = max(1, math.ceil(stops * (times - 1)))
+    wider = half / abs(saved.value) if abs(saved.value) * _TIMES_MAX > half else math.inf
+    if stops and wider * wider <= _TIMES_MAX:
+        more = max(1, math.ceil(stops * (wider * wider - 1)))
         return f"About {count(more, 'more restart')}, if they are like those that were seen."
     return f"More than {amount(_TIMES_MAX)} times the restarts that were seen: the difference is small either way."
+
+
+def more_agreement(recommendation: Recommendation) -> str:
+    """Say how sure a change has to be, and how sure it is."""
+    asked = f"More restarts: a change is made when {percent(PROBABILITY_MIN)} of the laws that they allow agree that it is better"
+    chance = recommendation.probability_cheaper
+    return f"{asked}; so far {percent(chance)} do." if chance is not None else f"{asked}."
 
 
 def present_timeout() -> str:
