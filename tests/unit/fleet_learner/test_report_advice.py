@@ -32,7 +32,6 @@ from staticgroup.api.recommendation import (
 from staticgroup.api.recommendation import RecommendationReason as Reason
 from staticgroup.api.resources.status import TimeoutSource
 
-
 REPOSITORY = Path(__file__).parents[3]
 DAY_MS = 86_400_000
 KEY = GroupKey(
@@ -354,7 +353,8 @@ def holds_together(advice: Advice, record: Recommendation) -> None:
     assert then_ms is not None
     assert then_ms != now_ms
     low_ms, high_ms = record.bounds_minimum_ms, record.bounds_maximum_ms
-    assert (low_ms is None or low_ms <= then_ms) and (high_ms is None or then_ms <= high_ms)
+    assert low_ms is None or low_ms <= then_ms
+    assert high_ms is None or then_ms <= high_ms
     is_outside = now_ms is not None and (
         (low_ms is not None and now_ms < low_ms) or (high_ms is not None and now_ms > high_ms)
     )

@@ -8,6 +8,7 @@ import sys
 import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import matplotlib
 from hypothesis import example, given, settings
@@ -233,7 +234,7 @@ def test_hostile_words_stay_words() -> None:
 def test_marks_that_would_lie_on_each_other_are_one(instants: list[int]) -> None:
     kept = scales.thinned(instants, 0, 1_000, apart_px=4)
     px = (canvas.WIDTH_PX - canvas.LEFT_PX - canvas.RIGHT_PX) / 1_000
-    assert all((b - a) * px >= 4 - 1e-6 for a, b in zip(kept, kept[1:], strict=False))
+    assert all((b - a) * px >= 4 - 1e-6 for a, b in pairwise(kept))
     assert set(kept) <= {at for at in instants if 0 <= at <= 1_000}
     assert bool(kept) is any(0 <= at <= 1_000 for at in instants)
 

@@ -123,7 +123,7 @@ def test_every_group_is_in_the_table_and_the_worthy_have_a_page(report: Report, 
 
 
 def test_a_block_tells_whose_it_is_what_it_saves_what_it_costs_and_what_to_type(report: Report, page: str) -> None:
-    block = page.split('<article class="advice">')[1].split("</article>")[0]
+    block = page.split('<article class="advice">')[1].partition("</article>")[0]
     text = re.sub(r"\s+", " ", "".join(outline(block).text).replace("\u00a0", " "))
     row = report.rows[0]
     assert row.advice.saving is not None
