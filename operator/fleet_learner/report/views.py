@@ -156,7 +156,7 @@ def cards(report: Report) -> list[tuple[str, str, str]]:
     absorbed = "no restart was seen" if share is None else f"{percent(share)} absorbed without a rebalance"
     worth = money(report.money, best_ms)
     ends = partition_span(sum(s.low_partition_ms for s in savings), sum(s.high_partition_ms for s in savings))
-    note = f"in {count(acting, 'group')}" + (f", {ends}" if savings else "") + (f"; {worth}" if worth else "")
+    note = f"in {count(acting, 'group')}" + (f", {ends}" if savings else "") + (f"; worth {worth}" if worth else "")
     lost_week = None if lost_ms is None else lost_ms * WEEK_DAYS
     return [
         (
@@ -195,7 +195,7 @@ def _lost_note(report: Report, lost_week_ms: int | None) -> str:
     whole = max(counts.lost_partition_ms, 1)
     worth = money(report.money, lost_week_ms or 0)
     parts = f"{percent(counts.rebalance_cost_partition_ms / whole)} rebalances, whose length is {report.stop_source}; "
-    return f"{parts}{percent(waiting / whole)} waiting" + (f"; {worth}" if worth and lost_week_ms else "")
+    return f"{parts}{percent(waiting / whole)} waiting" + (f"; worth {worth}" if worth and lost_week_ms else "")
 
 
 def trend(report: Report) -> list[tuple[str, str, str, str]]:
