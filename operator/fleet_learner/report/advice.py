@@ -347,5 +347,9 @@ def _slower(case: Case) -> str:
 
 def _evidence(case: Case) -> str:
     evidence = case.recommendation.evidence
-    few = "Its own restarts are few: similar workloads were asked too. " if evidence.method == "Pooled" else ""
+    few = (
+        "Similar workloads were asked too: its own restarts alone say too little. "
+        if evidence.method == "Pooled"
+        else ""
+    )
     return f"{few}From {count(evidence.stops, 'restart')}, watched for {percent(evidence.coverage)} of the time."

@@ -40,13 +40,13 @@ def carried_out(recommendation: Recommendation, key: GroupKey, source: str | Non
     setting, wave = recommendation.setting, wave_note(recommendation)
     if setting is Setting.CONNECT_DELAY:
         who = "Whoever deploys the Connect workers: write this into their configuration and roll them."
-        return _joined(wave, who), f"{setting.value}={then_ms}"
+        return _joined(who, wave), f"{setting.value}={then_ms}"
     if setting in _AT_BROKER:
         who = (
             f"Whoever may alter the group's configuration on Kafka cluster {key.kafka_cluster_id}; it holds at once, "
             "without a restart."
         )
-        return _joined(wave, who), _group_config(key.group_id, setting.value, then_ms)
+        return _joined(who, wave), _group_config(key.group_id, setting.value, then_ms)
     if source in FOLLOWING_SOURCES:
         when = (
             "the operator does it, and each pod gets it with its next restart."
@@ -56,16 +56,16 @@ def carried_out(recommendation: Recommendation, key: GroupKey, source: str | Non
         return f"Nobody has to: in mode Auto {when}", ""
     if key.static_group and key.namespace and then_ms <= FIXED_MS_MAX:
         who = "The owner of the StaticGroup; each pod gets it with its next restart."
-        return _joined(wave, who), _patch(key, then_ms, recommendation.bounds_maximum_ms)
+        return _joined(who, wave), _patch(key, then_ms, recommendation.bounds_maximum_ms)
     who = "Whoever deploys the application: write this into its consumers' configuration and roll it."
-    return _joined(wave, who), f"{setting.value}={then_ms}"
+    return _joined(who, wave), f"{setting.value}={then_ms}"
 
 
 def wave_note(recommendation: Recommendation) -> str:
-    """Say that a group has to wait for its canary wave; "" when it may act."""
+    """Say that the fleet's canary has not come to a group that somebody changes by hand; "" when it has."""
     if recommendation.released:
         return ""
-    return f"Not yet: wait until its wave is released (the first {_wave(recommendation)} of all groups)."
+    return f"The fleet's own canary is not there yet (wave of the first {_wave(recommendation)}): better one group at a time."
 
 
 def bill_command(group_id: str | None = None) -> str:

@@ -251,6 +251,6 @@ def _draw_generations(axes: Axes, shown: Timeline) -> None:
     _line(axes, instants, values, "c0", "generation", drawstyle="steps-post")
     axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True, min_n_ticks=2))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: amount(value)))
-    label = f"generations after {first:,}"
+    label = f"generations after {first:,}" if first else "rebalances"
     axes.annotate(label, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points")
     axes.set_ylim(0, max(*values, 1))

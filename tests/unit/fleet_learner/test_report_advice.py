@@ -141,7 +141,7 @@ def test_names_that_a_shell_would_act_on_are_quoted() -> None:
     [
         ({"source": "Fleet"}, "the operator does it, and each pod gets it with its next restart", ""),
         ({"source": "Structural", "released": False, "wave": 50}, "when its wave is released (the first 50 %", ""),
-        ({"released": False, "wave": 10}, "Not yet: wait until its wave is released (the first 10 %", "kubectl"),
+        ({"released": False, "wave": 10}, "canary is not there yet (wave of the first 10 %)", "kubectl"),
         ({"setting": Setting.STREAMS_SESSION_TIMEOUT, "protocol": "Streams"}, "holds at once", "kafka-configs.sh"),
         ({"setting": Setting.CONNECT_DELAY, "protocol": "Connect"}, "Connect workers", "scheduled.rebalance.max.delay.ms=90000"),
         ({"key": None}, "consumers' configuration", "session.timeout.ms=90000"),
@@ -291,22 +291,34 @@ DIFFERENCE = st.tuples(*[st.floats(-1e6, 1e6)] * 3).map(sorted).map(
 )  # fmt: skip
 
 
+OPEN = (Reason.COST_OPTIMUM, Reason.STEP_LIMITED, Reason.BROKER_CAP, Reason.SLOWER_RESTARTS, Reason.CANARY_WAITING, Reason.TOO_FEW,
+        Reason.USE_DYNAMIC)  # fmt: skip
+"""Reasons that leave a change possible."""
+
+
 @st.composite
 def recommendations(draw: st.DrawFn) -> Recommendation:
-    """Draw any record that the schema allows, whether or not an estimator could have made it."""
+    """Draw any record that the schema allows, whether or not an estimator could have made it; half of them may be changes."""
+    may_change = draw(st.booleans())
     effect = st.one_of(st.none(), st.builds(effects, AMOUNT, AMOUNT, AMOUNT))
+    timeouts = {name: draw(st.integers(2, 30).map(lambda n: n * 5_000) if may_change else TIMEOUT)
+                for name in ("current_ms", "recommended_ms", "goal_ms", "lower_ms", "upper_ms", "uncapped_ms")}  # fmt: skip
+    bounds = st.sampled_from(((None, None), (9_000, 1_800_000), (9_000, 60_000), (45_000, 90_000)))
+    low_ms, high_ms = draw(bounds if may_change else st.tuples(TIMEOUT, TIMEOUT))
+    prices = (PriceSource.MEASURED, PriceSource.STATED) if may_change else (None, *PriceSource)
     return recommendation(
         protocol=draw(st.sampled_from(get_args(Recommendation.model_fields["protocol"].annotation))),
         setting=draw(st.sampled_from(Setting)),
-        **{name: draw(TIMEOUT) for name in ("current_ms", "recommended_ms", "goal_ms", "lower_ms", "upper_ms", "uncapped_ms",
-                                            "bounds_minimum_ms", "bounds_maximum_ms")},
+        **timeouts,
+        bounds_minimum_ms=low_ms,
+        bounds_maximum_ms=high_ms,
         released=draw(st.booleans()),
         wave=draw(st.integers(1, 100)),
-        price_source=draw(st.one_of(st.none(), st.sampled_from(PriceSource))),
+        price_source=draw(st.sampled_from(prices)),
         before=draw(effect),
         after=draw(effect),
-        saved_partition_seconds_per_day=draw(st.one_of(st.none(), DIFFERENCE, st.just(SURE))),
-        reasons=tuple(draw(st.lists(st.sampled_from(Reason), unique=True))),
+        saved_partition_seconds_per_day=SURE if may_change else draw(st.one_of(st.none(), DIFFERENCE)),
+        reasons=tuple(draw(st.lists(st.sampled_from(OPEN if may_change else [*Reason]), unique=True))),
         evidence=Evidence(
             stops=draw(st.integers(0, 10_000)), stops_effective=draw(st.floats(0, 1e4)), censored=0,
             method=draw(st.sampled_from(EstimateMethod)), coverage=draw(st.floats(0, 1)), from_ms=0, to_ms=DAY_MS,
