@@ -44,6 +44,7 @@ def assemble(
     days: DataFrame,
     advised: Sequence[Advised],
     *,
+    earlier_days: DataFrame | None = None,
     bill: Sequence[BillRow] = (),
     money: Money | None = None,
 ) -> Report:
@@ -52,7 +53,8 @@ def assemble(
     Parameters
     ----------
     manifest: of the facts.
-    tables, days: silver of its window, and gold/group_day; what that holds of the window before is compared.
+    tables, days: silver and gold/group_day of its window.
+    earlier_days: gold/group_day with days of the window before, such as of an earlier run; None: what `days` holds of it.
     advised: the recommendations of the same facts.
     bill: what rebalances cost by Kafka's own record; empty: nobody asked.
     money: what that is worth; None: not told.
@@ -94,7 +96,7 @@ def assemble(
         days=gather.day_costs(days, window),
         drift=_drift(histories, advised),
         quality=_quality(spark, journal, manifest, tables, days),
-        before=gather.before(days, window),
+        before=gather.before(days if earlier_days is None else earlier_days, window),
         bill=bill,
         money=money,
         is_stop_stated=terms.durations.is_stated,

@@ -6,7 +6,7 @@ groups are 100 MB), and the single outages, rollouts and rebalances of the group
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner.facts import DAY_MS
@@ -14,7 +14,7 @@ from staticgroup.api.journal import EndKind
 
 from .build import GroupHistory, sum_counts
 from .curves import Span, Timeline, Window
-from .model import Before, Counts, DayCost, GroupKey
+from .model import Before, BillRow, Counts, DayCost, GroupKey
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -134,6 +134,29 @@ def before(group_day: DataFrame, window: Window) -> Before | None:
 
 def _of_window(group_day: DataFrame, window: Window) -> DataFrame:
     return group_day.where(f"day_ms >= {window.start_ms // DAY_MS * DAY_MS} AND day_ms < {window.end_ms}")
+
+
+def bill_row(row: Mapping[str, Any], key: GroupKey | None, help_words: str) -> BillRow:
+    """Turn a row of gold/bill into one of the report.
+
+    Parameters
+    ----------
+    key: of the group, when somebody manages it; None: nobody does.
+    help_words: what would help.
+    """
+    by_restarts, silent, margin = row["restart_rebalances"], row["silent_partition_ms"], row["margin_partition_ms"]
+    return BillRow(
+        key=key or GroupKey(kafka_cluster_id=row["kafka_cluster_id"], group_id=row["group_id"]),
+        covered_days=row["covered_ms"] / DAY_MS,
+        rebalances={"by restarts": by_restarts, "otherwise": row["rebalances"] - by_restarts},
+        low_silent_partition_ms=max(0, silent - margin),
+        silent_partition_ms=silent,
+        high_silent_partition_ms=silent + margin,
+        is_measured=row["measured"] > 0,
+        interrupted_members=row["interrupted_members"],
+        delayed_records=row["records_delayed"],
+        help=help_words,
+    )
 
 
 def day_costs(group_day: DataFrame, window: Window) -> list[DayCost]:

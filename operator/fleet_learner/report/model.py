@@ -231,8 +231,10 @@ class BillRow:
     covered_days: of the topic's retention that tells of this group.
     rebalances: by cause.
     low_silent_partition_ms, silent_partition_ms, high_silent_partition_ms: partition time without progress, and its interval.
+    is_measured: whether any silence could be measured; else how long partitions stood still is not known.
     interrupted_members: that stood still though they were not the cause.
     delayed_records: None where end offsets were not sampled.
+    help: what would help, in words; "" when not told.
     """
 
     key: GroupKey
@@ -242,7 +244,9 @@ class BillRow:
     silent_partition_ms: int = 0
     high_silent_partition_ms: int = 0
     interrupted_members: int = 0
+    is_measured: bool = True
     delayed_records: int | None = None
+    help: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -250,6 +250,14 @@ def causes(row: BillRow) -> str:
     return ", ".join(f"{amount(number)} {cause}" for cause, number in found if number) or "none"
 
 
+def silent(row: BillRow) -> str:
+    """Write how long a bill's partitions stood still, with its interval."""
+    if not row.is_measured:
+        return "not known"
+    ends = partition_span(row.low_silent_partition_ms, row.high_silent_partition_ms)
+    return f"{partition_time(row.silent_partition_ms)} ({ends})"
+
+
 def place(key: GroupKey) -> str:
     """Write where a group is."""
     return f"{key.owner}, Kafka cluster {key.kafka_cluster_id}"
@@ -259,7 +267,7 @@ FUNCTIONS: Final = {
     each.__name__: each
     for each in (
         amount, bill_command, cards, causes, chosen_range, count, day, detection, duration, lost_words, minute, money,
-        money_delayed, money_saved, partition_span, partition_time, percent, place, price, saving, short_advice, span, spark,
+        money_delayed, money_saved, partition_span, partition_time, percent, place, price, saving, short_advice, silent, span, spark,
         timeouts, trend,
     )
 }  # fmt: skip

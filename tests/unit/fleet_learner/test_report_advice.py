@@ -305,7 +305,7 @@ def recommendations(draw: st.DrawFn) -> Recommendation:
                 for name in ("current_ms", "recommended_ms", "goal_ms", "lower_ms", "upper_ms", "uncapped_ms")}  # fmt: skip
     bounds = st.sampled_from(((None, None), (9_000, 1_800_000), (9_000, 60_000), (45_000, 90_000)))
     low_ms, high_ms = draw(bounds if may_change else st.tuples(TIMEOUT, TIMEOUT))
-    prices = (PriceSource.MEASURED, PriceSource.STATED) if may_change else (None, *PriceSource)
+    prices = (*PriceSource,) if may_change else (None, *PriceSource)
     return recommendation(
         protocol=draw(st.sampled_from(get_args(Recommendation.model_fields["protocol"].annotation))),
         setting=draw(st.sampled_from(Setting)),
@@ -317,7 +317,7 @@ def recommendations(draw: st.DrawFn) -> Recommendation:
         price_source=draw(st.sampled_from(prices)),
         before=draw(effect),
         after=draw(effect),
-        saved_partition_seconds_per_day=SURE if may_change else draw(st.one_of(st.none(), DIFFERENCE)),
+        saved_partition_seconds_per_day=SURE if may_change else draw(st.one_of(st.none(), DIFFERENCE, st.just(SURE))),
         reasons=tuple(draw(st.lists(st.sampled_from(OPEN if may_change else [*Reason]), unique=True))),
         evidence=Evidence(
             stops=draw(st.integers(0, 10_000)), stops_effective=draw(st.floats(0, 1e4)), censored=0,

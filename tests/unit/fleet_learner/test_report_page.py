@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet_learner.configuration import ConfigurationError, read_configuration
 from fleet_learner.report import views
 from fleet_learner.report.model import Advice, Counts, GroupRow, Money, Report, Verdict
 from fleet_learner.report.pages import Drawings, draw, team_pages, to_html
@@ -304,3 +305,18 @@ def test_wheel_and_source_archive_carry_the_templates() -> None:
     for builder, prefix in ((WheelBuilder, ""), (SdistBuilder, "operator/")):
         packed = {each.distribution_path for each in builder(str(REPOSITORY)).recurse_included_files()}
         assert {prefix + name for name in expected} <= packed
+
+
+def test_prices_are_read_from_the_configuration_and_need_a_currency(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text('root = "/data"\n[report]\ncurrency = "EUR"\nprice_per_partition_hour = 0.4\n')
+    assert read_configuration(file, {}).report.money == Money(currency="EUR", price_per_partition_hour=0.4)
+    file.write_text('root = "/data"\n[report]\nprice_per_partition_hour = 0.4\n')
+    with pytest.raises(ConfigurationError, match=r"report: .*a price needs a currency"):
+        read_configuration(file, {})
+    for bad in ("-1", "0", "nan", "inf"):
+        file.write_text(f'root = "/data"\n[report]\ncurrency = "EUR"\nprice_per_delayed_message = {bad}\n')
+        with pytest.raises(ConfigurationError, match="price_per_delayed_message"):
+            read_configuration(file, {})
+    file.write_text('root = "/data"\n[report]\ncurrency = "EUR"\n')
+    assert read_configuration(file, {}).report.money is None
