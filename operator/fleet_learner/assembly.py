@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from . import gold, quality, schemas
 from .gold import Silver
 from .histories import Advised, Terms, group_features, history, set_aside
 from .lake import Lake, Published
+from .recommend import MODEL_VERSION
 from .report import build, gather
-from .report.axis import amount, count, percent
-from .report.model import GroupKey, ImageDrift, QualityCheck, Report, Window
+from .report.curves import Window
+from .report.model import BillRow, GroupKey, ImageDrift, Money, QualityCheck, Report
+from .report.units import amount, count, percent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +42,10 @@ def assemble(
     tables: Silver,
     days: DataFrame,
     advised: Sequence[Advised],
+    *,
+    earlier_days: DataFrame | None = None,
+    bill: Sequence[BillRow] = (),
+    money: Money | None = None,
 ) -> Report:
     """Make the report of published facts.
 
@@ -46,14 +53,17 @@ def assemble(
     ----------
     manifest: the run of the facts.
     tables, days: silver and gold/group_day of its window.
+    earlier_days: gold/group_day with days of the window before, such as of an earlier run; None: what `days` holds of it.
     advised: the recommendations of the same facts.
+    bill: what rebalances cost by Kafka's own record; empty: nobody asked.
+    money: what that is worth; None: not told.
     """
     terms = Terms.of_settings(manifest.plan.settings)
     window = Window(start_ms=tables.start_ms, end_ms=tables.as_of_ms)
     histories = gather.group_histories(days, window)
     records = {each.record.key: each.record for each in advised}
-    dynamic = {each.record.key: each.dynamic_ms_per_day for each in advised}
-    keys = [row.key for row in build.worth_acting_on(build.group_rows(histories, records, dynamic))]
+    sources = {each.record.key: each.state.source for each in advised}
+    keys = [row.key for row in build.worth_a_page(build.group_rows(histories, records, sources))]
     seen = gold.read_learned(learned, manifest, schemas.REBALANCES)
     timelines = gather.timelines(
         keys,
@@ -81,11 +91,22 @@ def assemble(
         histories=histories,
         recommendations=records,
         details=details,
-        dynamic_ms_per_day=dynamic,
-        days=gather.day_costs(days),
+        sources=sources,
+        days=gather.day_costs(days, window),
         drift=_drift(histories, advised),
         quality=_quality(journal, manifest, tables, days),
+        before=gather.before(days if earlier_days is None else earlier_days, window),
+        bill=bill,
+        money=money,
+        is_stop_stated=terms.durations.is_stated,
+        versions=_versions(),
     )
+
+
+def _versions() -> list[tuple[str, str]]:
+    """Name what the figures were made with: the rules, the tables' format, and the libraries that compute."""
+    named = (("Spark", "pyspark"), ("Delta Lake tables", "delta-spark"), ("NumPy", "numpy"), ("SciPy", "scipy"))
+    return [("fleet learner", version("staticgroup")), ("rules", MODEL_VERSION), *((n, version(p)) for n, p in named)]
 
 
 def _drift(histories: Sequence[build.GroupHistory], advised: Sequence[Advised]) -> list[ImageDrift]:

@@ -9,7 +9,7 @@ from .gold import TABLES as FACTS
 from .ingest import TABLES, Horizon, ingest
 from .jobs import SNAPSHOTS, Job, learn_and_tell, opened, say, tidy_up
 from .lake.upkeep import present, vacuum
-from .report.axis import count
+from .report.units import count
 from .snapshot import delete_old_snapshots
 
 

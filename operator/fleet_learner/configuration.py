@@ -14,6 +14,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from .lake import local_path, uri_of
+from .report.model import Money
 
 PositiveInt = Annotated[int, Field(gt=0)]
 
@@ -65,6 +66,39 @@ class BrokerBounds(_Section):
     streams_heartbeat_ms: PositiveInt = 5_000
 
 
+class ReportSettings(_Section):
+    """What a report is told besides the figures: nothing is written in money unless a price is here.
+
+    Parameters
+    ----------
+    currency: written after each sum, such as EUR.
+    price_per_partition_hour: of a partition that stands still for an hour.
+    price_per_delayed_message: of one record that is consumed late.
+    """
+
+    currency: str | None = Field(None, min_length=1, max_length=12)
+    price_per_partition_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    price_per_delayed_message: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @model_validator(mode="after")
+    def _has_currency(self) -> Self:
+        is_priced = self.price_per_partition_hour is not None or self.price_per_delayed_message is not None
+        if is_priced and self.currency is None:
+            raise ValueError("report: a price needs a currency, such as currency: EUR")
+        return self
+
+    @property
+    def money(self) -> Money | None:
+        """Return the prices for a report; None without one."""
+        if self.currency is None or (self.price_per_partition_hour is None and self.price_per_delayed_message is None):
+            return None
+        return Money(
+            currency=self.currency,
+            price_per_partition_hour=self.price_per_partition_hour,
+            price_per_delayed_message=self.price_per_delayed_message,
+        )
+
+
 class Configuration(_Section):
     """Everything a run is told.
 
@@ -81,6 +115,7 @@ class Configuration(_Section):
     keep_runs: so many states of the tables can be read, at least the last and the one it goes on from; files that none
         of them needs are deleted after a run, a day after they were replaced at the soonest.
     brokers: bounds by Kafka cluster id; `default` is for all that are not named.
+    report: what partition time and delayed messages are worth, for the report.
     is_replayed: compare with dynamic members by replaying the timeline, the dearest part of a run.
     master: Spark's master; None leaves it to spark-submit.
     spark: more of Spark's settings.
@@ -97,6 +132,7 @@ class Configuration(_Section):
     keep_runs: Annotated[int, Field(ge=2)] = 30
     stops: Stops = Stops()
     brokers: dict[str, BrokerBounds] = {}
+    report: ReportSettings = ReportSettings()
     is_replayed: bool = True
     master: str | None = "local[*]"
     spark: dict[str, str] = {}

@@ -33,9 +33,10 @@ from .progress import Progress
 from .recommend import MODEL_VERSION
 from .report import build
 from .report.advice import advise
-from .report.axis import amount, count, duration, partition_time, percent
 from .report.model import Report
 from .report.tables import write_report
+from .report.units import amount, count, duration, partition_time, percent
+from .report.views import unknown
 from .session import new_session
 from .snapshot import delete_old_snapshots, write_snapshot
 from .what_if import weekly_evictions
@@ -201,7 +202,9 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
                  if e.record.key == group]  # fmt: skip
         known, _ = history(rows[0], job.terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
         curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
-        lines = build.what_if(curve, known.rates, found[0].record)
+        record = found[0].record
+        told = advise(record, source=found[0].state.source)
+        lines = build.what_if(curve, known.rates, now_ms=record.current_ms, advised_ms=told.then_ms)
         weekly = weekly_evictions(*group, curve, known.rates, (line.timeout_ms for line in lines if line.timeout_ms))
         say(f"{'what if':<44}{'evictions/day':>14}{'9 weeks of 10':>15}{'rebalances/day':>16}{'lost/day':>22}")
         for line in lines:
@@ -211,7 +214,9 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
             say(
                 f"{line.label:<44}{amount(line.evictions_per_day):>14}{weeks:>15}{amount(line.rebalances_per_day):>16}{lost:>22}"
             )
-        say(advise(found[0].record, found[0].dynamic_ms_per_day).action)
+        say(told.action)
+        for each in told.would_tell:
+            say(f"  what would tell: {each}")
     return 0
 
 
@@ -345,7 +350,7 @@ def _tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) 
         named = ", ".join(f"{cluster}/{group} ({protocol})" for cluster, group, protocol in aside[:NAMED_MAX])
         say(f"set aside, of a protocol that this version does not know: {count(len(aside), 'group')}: {named}")
     job.progress.begin("report")
-    made = assemble(job.journal, job.learned, state, tables, days, advised)
+    made = assemble(job.journal, job.learned, state, tables, days, advised, money=job.configuration.report.money)
     written = write_report(made, job.configuration.output_folder / REPORTS)
     _say_report(made, written)
     return made
@@ -382,8 +387,8 @@ def _say_report(made: Report, written: Sequence[Path]) -> None:
     lost_ms = made.lost_partition_ms_per_day
     say(f"lost per watched day: {'not watched' if lost_ms is None else partition_time(lost_ms)}")
     acting = sum(row.advice.is_action for row in made.rows)
-    say(
-        f"avoidable per day: {partition_time(made.avoidable_partition_ms_per_day)}, {count(acting, 'group')} worth acting on"
-    )
+    saved_ms = sum(row.advice.saving.best_partition_ms for row in made.rows if row.advice.saving is not None)
+    say(f"can be saved per week: {partition_time(saved_ms)}, {count(acting, 'group')} with something to do")
+    say(f"not enough is known: {count(len(unknown(made.rows)), 'group')}")
     say(f"watched: {percent(made.coverage)} of group-time, window of {duration(1000 * round(days * 86_400))}")
     say(f"report: {written[0]} ({written[0].stat().st_size / 1e6:.2f} MB)")

@@ -12,7 +12,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
-from .report.axis import amount, duration
+from .report.units import amount, duration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

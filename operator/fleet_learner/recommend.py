@@ -38,6 +38,7 @@ from .estimates.gap_law import ClassModel, GapSample, LawEstimate, class_model, 
 from .estimates.laws import Law
 from .estimates.price import Price
 from .estimates.tolerance import SHARE_ABSORBED, absorbing, expelled_share
+from .saving import INTERVAL, saving
 
 MODEL_VERSION = "2.0"
 HORIZON_MS = 1_800_000
@@ -46,7 +47,6 @@ DAY_MS = 86_400_000
 COVERAGE_MIN = 0.5
 ADVISED_MAX = 32
 DYNAMIC_MARGIN = 0.95
-INTERVAL = (0.05, 0.95)
 ABSORBED_AT_LEAST = 0.99
 """Of the restarts, by a shorter timeout, under a law of the data: else it is not known well enough to go down."""
 SETTINGS: Mapping[str, Setting] = {
@@ -201,12 +201,14 @@ def recommend(
         evidence=_evidence(history, estimate),
         before=_effects(history, estimate, laws, current_ms),
         after=_effects(history, estimate, laws, chosen.timeout_ms),
+        saved_partition_seconds_per_day=saving(history, estimate, laws, from_ms=current_ms, to_ms=chosen.timeout_ms,
+                                               is_dynamic=Reason.USE_DYNAMIC in reasons),
         bounds_minimum_ms=history.bounds.minimum_ms,
         bounds_maximum_ms=history.bounds.maximum_ms,
         reasons=reasons,
         message=_message(history, chosen, reasons, uncapped_ms, note),
         valid_until_ms=now_ms + valid_ms,
-    )
+    )  # fmt: skip
 
 
 def _key(history: GroupHistory) -> tuple[str, str]:
@@ -266,9 +268,7 @@ def _interval(
     return min(int(low), uncapped_ms), max(int(high), uncapped_ms)
 
 
-def _probability_better(
-    history: GroupHistory, laws: Law | None, draws: Draws | None, known: list[int]
-) -> float | None:
+def _probability_better(history: GroupHistory, laws: Law | None, draws: Draws | None, known: list[int]) -> float | None:
     """Count under how many laws the goal is better than what is in force; `known`: in force, goal.
 
     It costs less, by a known price. Without one, a longer timeout is better where the one in force expels too many, and a

@@ -7,7 +7,7 @@ same outages and prices that the recommendation was made from.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,33 +21,31 @@ from fleet_learner.estimates.cost import (
 )
 from fleet_learner.estimates.kaplan_meier import SurvivalCurve, kaplan_meier, log_log_band
 from fleet_learner.facts import DAY_MS
-from staticgroup.api.recommendation import Recommendation
+from staticgroup.api.recommendation import PriceSource, Recommendation
 
-from .advice import advise, advise_clusters, avoidable_ms_per_day
-from .axis import duration
-from .methods import METHOD_NAMES, METHODS
+from .advice import advise
+from .cluster_advice import advise_clusters
+from .curves import CostPoint, HazardPoint, SurvivalPoint, Timeline, WhatIf, Window
+from .methods import METHOD_NAMES, methods
 from .model import (
-    Advice,
-    CostPoint,
+    Before,
+    BillRow,
     Counts,
     DayCost,
     GroupKey,
     GroupPage,
     GroupRow,
-    HazardPoint,
     ImageDrift,
+    Money,
     QualityCheck,
     Report,
-    SurvivalPoint,
-    Timeline,
-    WhatIf,
-    Window,
+    Verdict,
 )
+from .units import duration
 
 PAGES = 20
 CURVE_POINTS = 100
 WHAT_IF_MS = (10_000, 30_000, 45_000, 60_000, 120_000, 300_000, 600_000, 1_800_000)
-_NO_ADVICE = Advice(action="Leave it.", why="No recommendation was made for this group.", is_action=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ class GroupHistory:
     key: GroupKey
     protocol: str
     members: int
-    partitions: int
+    partitions: int | None
     counts: Counts
     covered_ms: int
     span_ms: int
@@ -86,29 +84,37 @@ class GroupDetail:
     timeline: Timeline
 
 
-def worth_acting_on(rows: Sequence[GroupRow], limit: int = PAGES) -> tuple[GroupRow, ...]:
-    """Return the groups to write a page about: those with an action, the greatest gain first."""
-    return tuple(row for row in rows if row.advice.is_action)[:limit]
+def worth_a_page(rows: Sequence[GroupRow], limit: int = PAGES) -> tuple[GroupRow, ...]:
+    """Return the groups to write a page about, in their order: with something to do, or of which not enough is known."""
+    return tuple(row for row in rows if row.advice.is_action or _is_open(row))[:limit]
+
+
+def _is_open(row: GroupRow) -> bool:
+    """Say whether something may change once more is known: who lost nothing, or was not judged at all, asks no question."""
+    is_judged = bool(row.advice.reasons)
+    return is_judged and row.advice.verdict is Verdict.NOT_KNOWN and row.counts.lost_partition_ms > 0
 
 
 def group_rows(
     histories: Sequence[GroupHistory],
     recommendations: Mapping[tuple[str, str], Recommendation],
-    dynamic_ms_per_day: Mapping[tuple[str, str], int] | None = None,
+    sources: Mapping[tuple[str, str], str | None] | None = None,
 ) -> tuple[GroupRow, ...]:
-    """Return all groups, those with an action and the greatest gain first.
+    """Return all groups: with something to do, the greatest saving first; then of which not enough is known; then the rest.
 
     Parameters
     ----------
-    dynamic_ms_per_day: what each group would lose with dynamic members, partition-milliseconds.
+    sources: of the timeouts in force, as the operators tell them.
     """
-    dynamic = dynamic_ms_per_day or {}
+    known = sources or {}
     pairs = [(history, _pair(history.key)) for history in histories]
-    rows = [_row(history, recommendations.get(pair), dynamic.get(pair)) for history, pair in pairs]
+    rows = [_row(history, recommendations.get(pair), known.get(pair)) for history, pair in pairs]
 
-    def order(row: GroupRow) -> tuple[bool, int, int, str, str]:
-        gain = row.avoidable_partition_ms_per_day or 0
-        return (not row.advice.is_action, -gain, -row.counts.lost_partition_ms, *_pair(row.key))
+    def order(row: GroupRow) -> tuple[int, int, int, str, str]:
+        rank = 0 if row.advice.is_action else 1 if _is_open(row) else 2
+        saving = row.advice.saving
+        gain = saving.best_partition_ms if saving is not None else 0
+        return (rank, -gain, -row.counts.lost_partition_ms, *_pair(row.key))
 
     return tuple(sorted(rows, key=order))
 
@@ -117,34 +123,19 @@ def _pair(key: GroupKey) -> tuple[str, str]:
     return key.kafka_cluster_id, key.group_id
 
 
-def _row(history: GroupHistory, recommendation: Recommendation | None, dynamic_ms: int | None) -> GroupRow:
-    row = GroupRow(
+def _row(history: GroupHistory, recommendation: Recommendation | None, source: str | None) -> GroupRow:
+    return GroupRow(
         key=history.key,
         protocol=history.protocol,
         members=history.members,
         partitions=history.partitions,
-        session_timeout_ms=None,
-        recommended_timeout_ms=None,
-        goal_timeout_ms=None,
-        timeout_low_ms=None,
-        timeout_high_ms=None,
-        avoidable_partition_ms_per_day=None,
+        session_timeout_ms=None if recommendation is None else recommendation.current_ms,
         coverage=history.covered_ms / history.span_ms if history.span_ms else 0.0,
         counts=history.counts,
-        advice=_NO_ADVICE,
+        advice=advise(
+            recommendation, key=history.key, source=source, members=history.members, partitions=history.partitions
+        ),
         lost_partition_ms_by_day=history.lost_partition_ms_by_day,
-    )
-    if recommendation is None:
-        return row
-    return replace(
-        row,
-        session_timeout_ms=recommendation.current_ms,
-        recommended_timeout_ms=recommendation.recommended_ms,
-        goal_timeout_ms=recommendation.goal_ms,
-        timeout_low_ms=recommendation.lower_ms,
-        timeout_high_ms=recommendation.upper_ms,
-        avoidable_partition_ms_per_day=avoidable_ms_per_day(recommendation, dynamic_ms),
-        advice=advise(recommendation, dynamic_ms),
     )
 
 
@@ -156,46 +147,56 @@ def build_report(
     histories: Sequence[GroupHistory],
     recommendations: Mapping[tuple[str, str], Recommendation],
     details: Mapping[GroupKey, GroupDetail],
-    dynamic_ms_per_day: Mapping[tuple[str, str], int] | None = None,
+    sources: Mapping[tuple[str, str], str | None] | None = None,
     days: Sequence[DayCost],
     drift: Sequence[ImageDrift] = (),
     quality: Sequence[QualityCheck] = (),
+    before: Before | None = None,
+    bill: Sequence[BillRow] = (),
+    money: Money | None = None,
+    is_stop_stated: bool = False,
+    versions: Sequence[tuple[str, str]] = (),
 ) -> Report:
     """Put everything together.
 
     Parameters
     ----------
     created_ms: what the report calls now, Unix milliseconds.
-    details: of the groups that are `worth_acting_on`; one that is missing gets no page.
-    dynamic_ms_per_day: what each group would lose with dynamic members, partition-milliseconds.
+    details: of the groups that are `worth_a_page`; one that is missing gets no page.
+    sources: of the timeouts in force (Fixed, Structural, Broker, Fleet).
+    before: the window before; None: no history yet.
+    is_stop_stated: somebody configured how long a rebalance stops a partition; else what is lost to them rests on an assumption.
+    versions: of what the figures were made with, by name.
     """
-    rows = group_rows(histories, recommendations, dynamic_ms_per_day)
-    span_ms = sum(h.span_ms for h in histories)
+    rows = group_rows(histories, recommendations, sources)
+    span_ms, covered_ms = sum(h.span_ms for h in histories), sum(h.covered_ms for h in histories)
     pages = [
         group_page(row, details[row.key], recommendations[_pair(row.key)])
-        for row in worth_acting_on(rows)
-        if row.key in details
+        for row in worth_a_page(rows)
+        if row.key in details and _pair(row.key) in recommendations
     ]
     return Report(
         created_ms=created_ms,
         run_id=run_id,
         window=window,
-        counts=_sum([h.counts for h in histories]),
+        counts=sum_counts([h.counts for h in histories]),
         groups=len(rows),
         kafka_clusters=len({row.key.kafka_cluster_id for row in rows}),
         members=sum(row.members for row in rows),
-        coverage=sum(h.covered_ms for h in histories) / span_ms if span_ms else 0.0,
+        coverage=covered_ms / span_ms if span_ms else 0.0,
+        covered_ms=covered_ms,
         lost_partition_ms_per_day=_lost_per_watched_day(histories),
-        avoidable_partition_ms_per_day=sum(
-            row.avoidable_partition_ms_per_day or 0 for row in rows if row.advice.is_action
-        ),
         days=tuple(days),
         clusters=advise_clusters(recommendations[_pair(r.key)] for r in rows if _pair(r.key) in recommendations),
         rows=rows,
         pages=tuple(pages),
         drift=tuple(drift),
         quality=tuple(quality),
-        methods=METHODS,
+        methods=methods(versions),
+        before=before,
+        bill=tuple(sorted(bill, key=lambda b: (-b.silent_partition_ms, *_pair(b.key)))),
+        money=money,
+        stop_source=(PriceSource.STATED if is_stop_stated else PriceSource.ASSUMED).value,
     )
 
 
@@ -207,7 +208,7 @@ def _lost_per_watched_day(histories: Sequence[GroupHistory]) -> int | None:
     return round(sum(each.counts.lost_partition_ms * DAY_MS / each.covered_ms for each in watched))
 
 
-def _sum(all_counts: Sequence[Counts]) -> Counts:
+def sum_counts(all_counts: Sequence[Counts]) -> Counts:
     """Add up; what a fleet would do with dynamic members is known only when it is known of every group."""
     names = [name for name in Counts.__slots__ if name != "rebalances_if_dynamic"]
     dynamic = [c.rebalances_if_dynamic for c in all_counts]
@@ -229,7 +230,7 @@ def group_page(row: GroupRow, detail: GroupDetail, recommendation: Recommendatio
         waiting_partitions=detail.rates.member_partitions,
         eviction_partition_ms=round(detail.rates.eviction_partition_seconds * 1000),
         timeline=detail.timeline,
-        what_if=what_if(curve, detail.rates, recommendation),
+        what_if=what_if(curve, detail.rates, now_ms=recommendation.current_ms, advised_ms=row.advice.then_ms),
         samples=int(detail.gaps_ms.size),
         censored=int((~detail.is_returned).sum()),
         method=METHOD_NAMES[recommendation.evidence.method],
@@ -289,13 +290,14 @@ def hazard_points(curve: SurvivalCurve, points: int = 30) -> tuple[HazardPoint, 
     )
 
 
-def what_if(curve: SurvivalCurve, rates: CostRates, recommendation: Recommendation) -> tuple[WhatIf, ...]:
-    """Price the present timeout, the recommended one, some others and dynamic members side by side."""
-    now_ms, best_ms = recommendation.current_ms, recommendation.recommended_ms
-    timeouts = sorted({*WHAT_IF_MS, *(t for t in (now_ms, best_ms) if t)})
+def what_if(
+    curve: SurvivalCurve, rates: CostRates, *, now_ms: int | None, advised_ms: int | None
+) -> tuple[WhatIf, ...]:
+    """Price the present timeout, the advised one, some others and dynamic members side by side."""
+    timeouts = sorted({*WHAT_IF_MS, *(t for t in (now_ms, advised_ms) if t)})
     lines = []
     for point in cost_points(curve, rates, timeouts):
-        notes = [note for note, t in (("now", now_ms), ("recommended", best_ms)) if t == point.timeout_ms]
+        notes = [note for note, t in (("now", now_ms), ("advised", advised_ms)) if t == point.timeout_ms]
         lines.append(
             WhatIf(
                 label=", ".join([duration(point.timeout_ms), *notes]),

@@ -6,14 +6,15 @@ groups are 100 MB), and the single outages, rollouts and rebalances of the group
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner.facts import DAY_MS
 from staticgroup.api.journal import EndKind
 
-from .build import GroupHistory
-from .model import Counts, DayCost, GroupKey, Span, Timeline, Window
+from .build import GroupHistory, sum_counts
+from .curves import Span, Timeline, Window
+from .model import Before, BillRow, Counts, DayCost, GroupKey
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,10 +32,10 @@ _GHOSTS: Final = {"wanted": "ghost_wanted_ms", "late": "ghost_late_ms", "fault":
 
 
 def _partition_ms(member_ms: str) -> Column:
-    """Weigh members' time with the partitions of one member, as integers."""
+    """Weigh members' time with the partitions of one member, as integers; of an unknown size each has one at least."""
     from pyspark.sql import functions as F
 
-    return F.expr(f"{member_ms} * partitions div greatest(members, 1)")
+    return F.expr(f"{member_ms} * coalesce(partitions, members) div greatest(members, 1)")
 
 
 def _lost() -> Column:
@@ -51,7 +52,7 @@ def group_histories(group_day: DataFrame, window: Window) -> list[GroupHistory]:
 
     Parameters
     ----------
-    group_day: gold/group_day of the window.
+    group_day: gold/group_day; days outside the window are left out.
 
     Returns
     -------
@@ -68,7 +69,8 @@ def group_histories(group_day: DataFrame, window: Window) -> list[GroupHistory]:
     names = ("kafka_cluster_id", "group_id", "namespace", "static_group", "workload", "protocol")
     latest = {name: F.max_by(name, "day_ms").alias(name) for name in (*names, "members", "partitions")}
     rows = (
-        group_day.groupBy("group_key")
+        _of_window(group_day, window)
+        .groupBy("group_key")
         .agg(
             *latest.values(),
             *(F.sum(column).alias(name) for name, column in _SUMMED.items()),
@@ -114,13 +116,57 @@ def _history(row: dict[str, Any], window: Window) -> GroupHistory:
     )
 
 
-def day_costs(group_day: DataFrame) -> list[DayCost]:
-    """Sum up every day over the fleet; one row per day, in order."""
+def before(group_day: DataFrame, window: Window) -> Before | None:
+    """Sum up the window before, as long as this one in whole days; None when the table holds nothing of it."""
+    days = -(-(window.end_ms - window.start_ms) // DAY_MS)
+    earlier = Window(start_ms=window.start_ms - days * DAY_MS, end_ms=window.start_ms)
+    found = group_histories(group_day, earlier)
+    if not found:
+        return None
+    covered_ms, span_ms = sum(h.covered_ms for h in found), sum(h.span_ms for h in found)
+    return Before(
+        window=earlier,
+        counts=sum_counts([h.counts for h in found]),
+        coverage=covered_ms / span_ms if span_ms else 0.0,
+        covered_ms=covered_ms,
+    )
+
+
+def _of_window(group_day: DataFrame, window: Window) -> DataFrame:
+    return group_day.where(f"day_ms >= {window.start_ms // DAY_MS * DAY_MS} AND day_ms < {window.end_ms}")
+
+
+def bill_row(row: Mapping[str, Any], key: GroupKey | None, help_words: str) -> BillRow:
+    """Turn a row of gold/bill into one of the report.
+
+    Parameters
+    ----------
+    key: of the group, when somebody manages it; None: nobody does.
+    help_words: what would help.
+    """
+    by_restarts, silent, margin = row["restart_rebalances"], row["silent_partition_ms"], row["margin_partition_ms"]
+    return BillRow(
+        key=key or GroupKey(kafka_cluster_id=row["kafka_cluster_id"], group_id=row["group_id"]),
+        covered_days=row["covered_ms"] / DAY_MS,
+        rebalances={"by restarts": by_restarts, "otherwise": row["rebalances"] - by_restarts},
+        low_silent_partition_ms=max(0, silent - margin),
+        silent_partition_ms=silent,
+        high_silent_partition_ms=silent + margin,
+        is_measured=row["measured"] > 0,
+        interrupted_members=row["interrupted_members"],
+        delayed_records=row["records_delayed"],
+        help=help_words,
+    )
+
+
+def day_costs(group_day: DataFrame, window: Window) -> list[DayCost]:
+    """Sum up every day of the window over the fleet; one row per day, in order."""
     from pyspark.sql import functions as F
 
     waiting = _lost() - F.col("stopped_partition_ms")
     rows = (
-        group_day.groupBy("day_ms")
+        _of_window(group_day, window)
+        .groupBy("day_ms")
         .agg(F.sum("stopped_partition_ms").alias("rebalances"), F.sum(waiting).alias("waiting"))
         .orderBy("day_ms")
         .collect()

@@ -1,4 +1,4 @@
-"""Everything a report shows, as plain values: the page, the JSON and the Parquet files are three ways to write it down.
+"""Everything a report shows, as plain values: the pages, the JSON and the Parquet files are ways to write it down.
 
 The one idea: whoever builds a `Report` has decided and counted everything; whoever prints it only prints. All instants
 are Unix milliseconds in UTC, all costs are partition-milliseconds without consumption, as in the tables.
@@ -6,27 +6,13 @@ are Unix milliseconds in UTC, all costs are partition-milliseconds without consu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 
-MODEL_VERSION = 1
+from .curves import CostPoint, HazardPoint, SurvivalPoint, Timeline, WhatIf, Window
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """The time a report is about.
-
-    Parameters
-    ----------
-    start_ms, end_ms: the half-open interval, Unix milliseconds.
-    """
-
-    start_ms: int
-    end_ms: int
-
-    @property
-    def days(self) -> float:
-        """Length in days."""
-        return (self.end_ms - self.start_ms) / 86_400_000
+MODEL_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +24,13 @@ class GroupKey:
     namespace: str = ""
     static_group: str = ""
     workload: str = ""
+
+    @property
+    def owner(self) -> str:
+        """Name who has to act: namespace, StaticGroup and workload, as far as they are known."""
+        named = (self.namespace, f"StaticGroup {self.static_group}" if self.static_group else "",
+                 f"workload {self.workload}" if self.workload else "")  # fmt: skip
+        return " / ".join(each for each in named if each) or "owner unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +65,34 @@ class Counts:
         waiting = self.ghost_wanted_partition_ms + self.ghost_late_partition_ms + self.ghost_fault_partition_ms
         return self.rebalance_cost_partition_ms + waiting
 
+    @property
+    def absorbed_share(self) -> float | None:
+        """Share of the restarts that the group let pass; None without restarts."""
+        return self.absorbed_restarts / self.restarts if self.restarts else None
+
+
+class Verdict(StrEnum):
+    """Say what kind of answer an advice is.
+
+    CHANGE: set another timeout. WIDEN: no timeout satisfies the bounds. DYNAMIC: static membership costs more than it saves.
+    KEEP: leave it. NOT_KNOWN: too little is known to say, and what would tell is said instead.
+    """
+
+    CHANGE = "Change"
+    WIDEN = "Widen"
+    DYNAMIC = "Dynamic"
+    KEEP = "Keep"
+    NOT_KNOWN = "NotKnown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """What an advice saves per week, with its 90 % interval: 0 < low ≤ best ≤ high."""
+
+    low_partition_ms: int
+    best_partition_ms: int
+    high_partition_ms: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
@@ -79,16 +100,42 @@ class Advice:
 
     Parameters
     ----------
-    action: one sentence in the imperative, complete without the rest of the page.
-    why: one or two sentences with the figures behind it.
+    action: one sentence, complete without the rest of the page.
+    why: some sentences with the figures behind it.
     reasons: reason codes of the recommendation, in its own spelling.
-    is_action: false when the sentence says to leave things as they are.
+    setting: the setting that changes; "" without a change.
+    now_ms, then_ms: its values; `then_ms` only with a change, `now_ms` where it is known.
+    goal_ms: where `then_ms` is a step to, beyond it in the same direction; None: it is the goal.
+    goal_low_ms, goal_high_ms: between which the best one lies inside the bounds, with the goal between them.
+    saving: only of a change whose saving is surely one.
+    later_ms: how much later a member that died is noticed, below zero sooner; only where both values are known.
+    who: who carries it out, and when.
+    command: to type or to write into a configuration; "" when nothing is.
+    would_tell: what would have to be known, only of NOT_KNOWN.
+    price_source: measured, stated or assumed; "" when not told.
     """
 
+    verdict: Verdict
     action: str
     why: str
     reasons: tuple[str, ...] = ()
-    is_action: bool = True
+    setting: str = ""
+    now_ms: int | None = None
+    then_ms: int | None = None
+    goal_ms: int | None = None
+    goal_low_ms: int | None = None
+    goal_high_ms: int | None = None
+    saving: Saving | None = None
+    later_ms: int | None = None
+    who: str = ""
+    command: str = ""
+    would_tell: tuple[str, ...] = ()
+    price_source: str = ""
+
+    @property
+    def is_action(self) -> bool:
+        """Say whether there is something to do."""
+        return self.verdict in {Verdict.CHANGE, Verdict.WIDEN, Verdict.DYNAMIC}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +144,7 @@ class GroupRow:
 
     Parameters
     ----------
-    session_timeout_ms, recommended_timeout_ms: None when unknown, or when no timeout is recommended.
-    goal_timeout_ms: where the recommended one is a step to; the best one lies between low and high.
-    avoidable_partition_ms_per_day: expected cost now less expected cost after the advice; None when not estimated.
+    session_timeout_ms: in force; None when unknown.
     coverage: share of the window in which an operator watched the group, 0 to 1.
     lost_partition_ms_by_day: one value per day of the window, the first day first.
     """
@@ -107,13 +152,8 @@ class GroupRow:
     key: GroupKey
     protocol: str
     members: int
-    partitions: int
+    partitions: int | None
     session_timeout_ms: int | None
-    recommended_timeout_ms: int | None
-    goal_timeout_ms: int | None
-    timeout_low_ms: int | None
-    timeout_high_ms: int | None
-    avoidable_partition_ms_per_day: int | None
     coverage: float
     counts: Counts
     advice: Advice
@@ -121,82 +161,8 @@ class GroupRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SurvivalPoint:
-    """One step of a Kaplan-Meier curve: the share of stops that last longer than `gap_ms`, with its band."""
-
-    gap_ms: int
-    survival: float
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostPoint:
-    """What one session timeout costs per day, split into evictions that were not needed and waiting in vain."""
-
-    timeout_ms: int
-    eviction_partition_ms: int
-    waiting_partition_ms: int
-    evictions_per_day: float
-
-    @property
-    def total_partition_ms(self) -> int:
-        """Both kinds of cost."""
-        return self.eviction_partition_ms + self.waiting_partition_ms
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HazardPoint:
-    """The chance per second that a member returns, given that it is still away after `gap_ms`."""
-
-    gap_ms: int
-    per_second: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A rollout: from its start to its end, or to the end of the window."""
-
-    start_ms: int
-    end_ms: int
-    label: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
-    """Rollouts, restarts and generations of one group on one axis.
-
-    Parameters
-    ----------
-    generations: (instant, generation or group epoch) at each step.
-    absorbed_ms, evicted_ms, removed_ms: instants of restarts that were absorbed, that led to an eviction, and of
-        removals by the operator.
-    timeout_changes: (instant, new session timeout in milliseconds).
-    """
-
-    window: Window
-    rollouts: tuple[Span, ...] = ()
-    generations: tuple[tuple[int, int], ...] = ()
-    absorbed_ms: tuple[int, ...] = ()
-    evicted_ms: tuple[int, ...] = ()
-    removed_ms: tuple[int, ...] = ()
-    timeout_changes: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIf:
-    """One line of a what-if table: the same group under another timeout, or with dynamic members."""
-
-    label: str
-    timeout_ms: int | None
-    evictions_per_day: float
-    rebalances_per_day: float
-    lost_partition_ms_per_day: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPage:
-    """Everything about one group that is worth acting on.
+    """Everything about one group that is worth a look.
 
     Parameters
     ----------
@@ -242,6 +208,62 @@ class DayCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """The window before the report's, as long as it.
+
+    Parameters
+    ----------
+    coverage: share of group-time with a watching operator, 0 to 1; covered_ms: the same as group-time.
+    """
+
+    window: Window
+    counts: Counts
+    coverage: float
+    covered_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillRow:
+    """What rebalances cost one group by Kafka's own record, `__consumer_offsets`; also of groups that nobody manages.
+
+    Parameters
+    ----------
+    covered_days: of the topic's retention that tells of this group.
+    rebalances: by cause.
+    low_silent_partition_ms, silent_partition_ms, high_silent_partition_ms: partition time without progress, and its interval.
+    is_measured: whether any silence could be measured; else how long partitions stood still is not known.
+    interrupted_members: that stood still though they were not the cause.
+    delayed_records: None where end offsets were not sampled.
+    help: what would help, in words; "" when not told.
+    """
+
+    key: GroupKey
+    covered_days: float
+    rebalances: Mapping[str, int] = field(default_factory=dict)
+    low_silent_partition_ms: int = 0
+    silent_partition_ms: int = 0
+    high_silent_partition_ms: int = 0
+    interrupted_members: int = 0
+    is_measured: bool = True
+    delayed_records: int | None = None
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """What partition time and delayed messages are worth to whoever configured it; None: not told.
+
+    Parameters
+    ----------
+    currency: written after each sum, such as EUR.
+    """
+
+    currency: str
+    price_per_partition_hour: float | None = None
+    price_per_delayed_message: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImageDrift:
     """A workload whose restarts changed with an image."""
 
@@ -283,10 +305,14 @@ class Report:
     ----------
     created_ms: instant the report speaks about as "now" (`--as-of`), never the clock of the machine that printed it.
     run_id: name of the run whose tables it was made from.
-    rows: all groups, the greatest avoidable cost first.
-    pages: the groups worth acting on, in the order of `rows`.
-    coverage: share of group-time with a watching operator, 0 to 1.
+    rows: all groups, those with something to do and the greatest saving first.
+    pages: the groups worth a look, in the order of `rows`.
+    coverage: share of group-time with a watching operator, 0 to 1; covered_ms: the same as group-time.
     lost_partition_ms_per_day: of all groups, each over the days on which it was watched; None: none was.
+    before: the window before; None: no history yet.
+    bill: by Kafka's own record; empty when nobody asked for it.
+    money: None: nothing is written in money.
+    stop_source: who says how long a rebalance stops a partition, in all that is lost to rebalances: stated or assumed.
     """
 
     created_ms: int
@@ -297,8 +323,8 @@ class Report:
     kafka_clusters: int
     members: int
     coverage: float
+    covered_ms: int
     lost_partition_ms_per_day: int | None
-    avoidable_partition_ms_per_day: int
     days: tuple[DayCost, ...]
     clusters: tuple[ClusterAdvice, ...]
     rows: tuple[GroupRow, ...]
@@ -306,3 +332,7 @@ class Report:
     drift: tuple[ImageDrift, ...]
     quality: tuple[QualityCheck, ...]
     methods: tuple[Method, ...]
+    before: Before | None = None
+    bill: tuple[BillRow, ...] = ()
+    money: Money | None = None
+    stop_source: str = "assumed"

@@ -9,11 +9,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..lake.objects import draft_of
-from .html import to_html
-from .model import MODEL_VERSION, Report
+from .model import MODEL_VERSION, Report, Saving
+from .pages import draw, team_pages, to_html
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+TEAMS: Final = "teams"
+"""Folder of the teams' pages, beside that of the fleet."""
 
 
 def to_json(report: Report) -> str:
@@ -44,8 +51,21 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def group_rows(report: Report) -> list[dict[str, Any]]:
-    """Return one flat row per group, the greatest avoidable cost first."""
-    return [_flat(asdict(row)) for row in report.rows]
+    """Return one flat row per group, in the order of the report."""
+    return [_flat(_with_saving(asdict(row))) for row in report.rows]
+
+
+def _with_saving(row: dict[str, Any]) -> dict[str, Any]:
+    """Give every row the columns of a saving, also where there is none."""
+    row["advice"]["saving"] = row["advice"]["saving"] or dict.fromkeys(Saving.__slots__)
+    return row
+
+
+def bill_rows(report: Report) -> list[dict[str, Any]]:
+    """Return one flat row per group of the bill; causes are a list of names and numbers."""
+    rows = [asdict(row) for row in report.bill]
+    return [_flat({**row, "rebalances": [{"cause": c, "rebalances": n} for c, n in sorted(row["rebalances"].items())]})
+            for row in rows]  # fmt: skip
 
 
 def write_parquet(report: Report, directory: Path) -> tuple[Path, ...]:
@@ -69,6 +89,7 @@ def write_parquet(report: Report, directory: Path) -> tuple[Path, ...]:
         "groups": group_rows(report),
         "days": [asdict(d) for d in report.days],
         "quality": [asdict(check) for check in report.quality],
+        "bill": bill_rows(report),
         **{name: of_pages(name) for name in ("survival", "cost", "hazard", "what_if")},
     }
     written = []
@@ -76,7 +97,7 @@ def write_parquet(report: Report, directory: Path) -> tuple[Path, ...]:
         path = directory / f"{name}.parquet"
         if rows:
             draft = draft_of(path)
-            pq.write_table(pa.Table.from_pylist(rows), draft, compression="zstd")
+            pq.write_table(_typed(pa.Table.from_pylist(rows)), draft, compression="zstd")
             draft.replace(path)
             written.append(path)
         else:
@@ -84,19 +105,34 @@ def write_parquet(report: Report, directory: Path) -> tuple[Path, ...]:
     return tuple(written)
 
 
-def write_report(report: Report, directory: Path) -> tuple[Path, ...]:
-    """Write report.html, report.json and the Parquet tables into a directory, made if it is not there.
+def _typed(table: pa.Table) -> pa.Table:
+    """Give columns without a single value the type that they have elsewhere: all that may be missing are integers."""
+    import pyarrow as pa
 
-    Each file is replaced as a whole: who reads one while it is written, or after a crash, sees the former one.
+    fields = [f.with_type(pa.int64()) if pa.types.is_null(f.type) else f for f in table.schema]
+    empty = {pa.list_(pa.null()): pa.list_(pa.string())}
+    return table.cast(pa.schema([f.with_type(empty.get(f.type, f.type)) for f in fields]))
+
+
+def write_report(report: Report, directory: Path) -> tuple[Path, ...]:
+    """Write report.html, teams/*.html, report.json and the Parquet tables into a directory, made if it is not there.
+
+    Each file is replaced as a whole: who reads one while it is written, or after a crash, sees the former one. Pages of teams that
+    have no group any more are deleted.
 
     Returns
     -------
-    The files written, the page first.
+    The files written, the page of the fleet first.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    folder = directory / TEAMS
+    folder.mkdir(parents=True, exist_ok=True)
+    drawings = draw(report)
     page, document = directory / "report.html", directory / "report.json"
-    for path, text in ((page, to_html(report)), (document, to_json(report))):
+    by_team = {folder / name: text for name, text in team_pages(report, drawings)}
+    for path, text in {page: to_html(report, drawings), document: to_json(report), **by_team}.items():
         draft = draft_of(path)
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
-    return page, document, *write_parquet(report, directory)
+    for path in set(folder.glob("*.html")) - set(by_team):
+        path.unlink()
+    return page, document, *write_parquet(report, directory), *by_team

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import re
-from html import escape
+
+from markupsafe import Markup, escape
 
 _UNIT = re.compile(r"(?<=[\d>.]) (?=(?:%|ms|s|min|h|d|M|G|partition-[a-z]+)(?![\w-]))")
 _LONG_NAME = re.compile(r"[\w.-]{24,}")
 _JOINT = re.compile(r"(?<=\w)([.-])(?=\w)")
+_CODE_JOINT = re.compile(r"([=,:/{.])(?=\w|&#?\w)")
 _COUNTED = re.compile(r"(?<=[<>]) (?=\d)")
 
 
-def words(text: str) -> str:
+def words(text: str) -> Markup:
     """Return a text for HTML, with no-break spaces between numbers and their units, and places where a long name may break."""
-    whole = escape(_COUNTED.sub("\u00a0", _UNIT.sub("\u00a0", text)))
-    return _LONG_NAME.sub(lambda name: _JOINT.sub(r"\1<wbr>", name[0]), whole)
+    whole = str(escape(_COUNTED.sub("\u00a0", _UNIT.sub("\u00a0", text))))
+    return Markup(_LONG_NAME.sub(lambda name: _JOINT.sub(r"\1<wbr>", name[0]), whole))
 
 
-def quantity(text: str) -> str:
+def code(text: str) -> Markup:
+    """Return a command for HTML, with places where it may break on a phone; what is copied has none of them."""
+    return Markup(_CODE_JOINT.sub(r"\1<wbr>", str(escape(text))))
+
+
+def quantity(text: str) -> Markup:
     """Return `402 partition-h` for HTML with its unit in small letters."""
     number, _, unit = text.partition(" partition-")
-    return f"{words(number)} <small>partition-{escape(unit)}</small>" if unit else words(text)
+    return Markup("{} <small>partition-{}</small>").format(words(number), unit) if unit else words(text)

@@ -1,8 +1,10 @@
-"""Building a report: sentences that can be carried out, curves that agree with the estimators, the right groups first."""
+"""Building a report: curves that agree with the estimators, the right groups first, methods that say what was found."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,23 @@ import pytest
 
 from fleet_learner.estimates.cost import CostRates, cheapest, cost_per_day
 from fleet_learner.estimates.kaplan_meier import kaplan_meier
-from fleet_learner.report import build
-from fleet_learner.report.advice import advise, advise_clusters, avoidable_ms_per_day
-from fleet_learner.report.model import Counts, GroupKey, Timeline, Window
-from staticgroup.api.recommendation import Effects, Estimate, EstimateMethod, Evidence, Recommendation, Setting
+from fleet_learner.report import build, gather, views
+from fleet_learner.report.curves import Timeline, Window
+from fleet_learner.report.methods import methods
+from fleet_learner.report.model import BillRow, Counts, GroupKey
+from staticgroup.api.recommendation import (
+    Difference,
+    Effects,
+    Estimate,
+    EstimateMethod,
+    Evidence,
+    PriceSource,
+    Recommendation,
+    Setting,
+)
 from staticgroup.api.recommendation import RecommendationReason as Reason
 
+REPOSITORY = Path(__file__).parents[3]
 DAY_MS = 86_400_000
 WINDOW = Window(start_ms=0, end_ms=30 * DAY_MS)
 RATES = CostRates(stops_per_day=36, member_partitions=4, eviction_partition_seconds=384)
@@ -31,6 +44,10 @@ def effects(evictions: float, ghost_seconds: float, cost: float) -> Effects:
         ghost_seconds_per_day=exactly(ghost_seconds),
         cost_partition_seconds_per_day=exactly(cost),
     )
+
+
+def saved(value: float) -> Difference:
+    return Difference(value=value, lower=value / 2, upper=2 * value)
 
 
 def recommendation(**changes: Any) -> Recommendation:
@@ -51,6 +68,8 @@ def recommendation(**changes: Any) -> Recommendation:
         "after": effects(0.6, 1_600, 4_502),
         "bounds_minimum_ms": 9_000,
         "bounds_maximum_ms": 1_800_000,
+        "price_source": PriceSource.STATED,
+        "saved_partition_seconds_per_day": saved(1_275),
         "reasons": (Reason.COST_OPTIMUM,),
         "valid_until_ms": 40 * DAY_MS,
     }  # fmt: skip
@@ -71,100 +90,30 @@ def history(group_id: str = "orders", **changes: Any) -> build.GroupHistory:
     return build.GroupHistory(**(values | changes))
 
 
-def test_a_longer_timeout_is_a_sentence_with_both_numbers_and_what_they_do() -> None:
-    advice = advise(recommendation())
-    assert advice.action == "Raise session.timeout.ms of orders from 45000 to 90000 (1 min 30 s)."
-    assert advice.why == (
-        "4.9 evictions a day that were not needed become 0.6, 21 min 40 s a day of waiting become 26 min 40 s; "
-        "1,280 partition-s a day less is lost. From 1,080 stops, watched for 99.7 % of the time."
-    )
-    assert advice.is_action
-
-
-@pytest.mark.parametrize(
-    ("changes", "action"),
-    [
-        ({"recommended_ms": 30_000}, "Lower session.timeout.ms of orders from 45000 to 30000 (30 s)."),
-        ({"current_ms": None}, "Set session.timeout.ms of orders to 90000 (1 min 30 s)."),
-        (
-            {"setting": Setting.CONNECT_DELAY, "protocol": "Connect", "current_ms": 300_000},
-            "Lower scheduled.rebalance.max.delay.ms of orders from 300000 to 90000 (1 min 30 s).",
-        ),
-        (
-            {"recommended_ms": None, "reasons": (Reason.USE_DYNAMIC,)},
-            "Use dynamic members in orders: leave group.instance.id unset.",
-        ),
-        (
-            {"recommended_ms": None, "reasons": (Reason.INFEASIBLE,)},
-            "Widen the bounds of orders: no session.timeout.ms satisfies all of them.",
-        ),
-    ],
-)
-def test_each_kind_of_answer_is_an_action(changes: dict[str, Any], action: str) -> None:
-    advice = advise(recommendation(**changes))
-    assert advice.action == action
-    assert advice.is_action
-
-
-@pytest.mark.parametrize("reason", [Reason.TOO_FEW, Reason.SMALL_CHANGE, Reason.TOO_SOON, Reason.NEW_IMAGE_FREEZE])
-def test_a_value_that_stays_is_no_action_and_says_why(reason: Reason) -> None:
-    advice = advise(recommendation(recommended_ms=45_000, reasons=(reason,)))
-    assert advice.action == "Keep session.timeout.ms at 45 s."
-    assert not advice.is_action
-    assert advice.why != "It is the best one."
-
-
-def test_what_keeps_a_change_from_going_further_is_said() -> None:
-    why = advise(recommendation(reasons=(Reason.BROKER_CAP, Reason.STEP_LIMITED), uncapped_ms=120_000)).why
-    assert "one step on the way to 1 min 45 s" in why
-    assert "The broker allows no more; 2 min would be best." in why
-
-
-def test_a_brokers_cap_is_one_sentence_for_all_groups_of_its_cluster() -> None:
-    """GroupCoordinatorConfig: group.consumer.max.session.timeout.ms defaults to 60 s."""
-    capped = {
-        "setting": Setting.CONSUMER_SESSION_TIMEOUT, "protocol": "Consumer", "reasons": (Reason.BROKER_CAP,),
-        "bounds_maximum_ms": 60_000,
-    }  # fmt: skip
-    made = advise_clusters(
-        [
-            recommendation(group_id="a", uncapped_ms=90_000, **capped),
-            recommendation(group_id="b", uncapped_ms=120_000, **capped),
-            recommendation(group_id="c", uncapped_ms=300_000),
-            recommendation(group_id="d", uncapped_ms=75_000, **{**capped, "kafka_cluster_id": "kafka-2"}),
-        ]
-    )
-    assert [(c.kafka_cluster_id, c.groups) for c in made] == [("kafka-1", 2), ("kafka-2", 1)]
-    assert made[0].advice.action == "Raise group.consumer.max.session.timeout.ms to 120000 on cluster kafka-1."
-    assert "cap in force is 1 min" in made[0].advice.why
-
-
-def test_what_is_avoidable_is_never_negative_and_unknown_without_both_effects() -> None:
-    assert avoidable_ms_per_day(recommendation()) == 1_275_000
-    assert avoidable_ms_per_day(recommendation(after=effects(1, 1, 9_999))) == 0
-    assert avoidable_ms_per_day(recommendation(before=None)) is None
-
-
-def test_dynamic_members_save_what_they_would_not_lose() -> None:
-    advised = recommendation(reasons=(Reason.USE_DYNAMIC,))
-    assert avoidable_ms_per_day(advised, 777_000) == 5_000_000
-    assert advise(advised, 777_000).why == (
-        "Its rebalances cost less than waiting for members does, at every timeout that is allowed. 5,780 partition-s a "
-        "day are lost now, 777 partition-s would be. If it must stay static, take the shortest timeout, 9 s."
-    )
-
-
-def test_groups_with_an_action_and_the_greatest_gain_come_first() -> None:
-    names = ("small", "kept", "great", "silent")
+def test_what_there_is_to_do_comes_first_then_what_is_not_known_then_the_rest() -> None:
+    names = ("small", "kept", "great", "silent", "open")
     made = {
-        ("kafka-1", "small"): recommendation(group_id="small", after=effects(1, 1, 5_000)),
-        ("kafka-1", "kept"): recommendation(group_id="kept", recommended_ms=45_000),
-        ("kafka-1", "great"): recommendation(group_id="great", after=effects(1, 1, 10)),
+        ("kafka-1", "small"): recommendation(group_id="small", saved_partition_seconds_per_day=saved(10)),
+        ("kafka-1", "kept"): recommendation(group_id="kept", recommended_ms=45_000, goal_ms=45_000),
+        ("kafka-1", "great"): recommendation(group_id="great", saved_partition_seconds_per_day=saved(5_000)),
+        ("kafka-1", "open"): recommendation(group_id="open", price_source=PriceSource.ASSUMED),
     }
     rows = build.group_rows([history(name) for name in names], made)
-    assert [row.key.group_id for row in rows] == ["great", "small", "kept", "silent"]
-    assert [row.key.group_id for row in build.worth_acting_on(rows, limit=1)] == ["great"]
-    assert rows[3].advice.why == "No recommendation was made for this group."
+    assert [row.key.group_id for row in rows] == ["great", "small", "open", "kept", "silent"]
+    assert [row.key.group_id for row in build.worth_a_page(rows)] == ["great", "small", "open"]
+    assert [row.key.group_id for row in build.worth_a_page(rows, limit=1)] == ["great"]
+    assert rows[4].advice.why == "No recommendation was made for it."
+
+
+def test_a_group_that_lost_nothing_asks_no_question() -> None:
+    made = {("kafka-1", "idle"): recommendation(group_id="idle", price_source=PriceSource.ASSUMED)}
+    rows = build.group_rows([history("idle", counts=Counts())], made)
+    assert build.worth_a_page(rows) == ()
+
+
+def test_who_carries_it_out_depends_on_the_mode() -> None:
+    rows = build.group_rows([history()], {("kafka-1", "orders"): recommendation()}, {("kafka-1", "orders"): "Fleet"})
+    assert rows[0].advice.who.startswith("Nobody has to: in mode Auto")
 
 
 def detail() -> build.GroupDetail:
@@ -201,12 +150,12 @@ def test_the_curve_is_thinned_but_keeps_its_ends_and_its_band() -> None:
     assert all(0 <= p.lower <= p.survival <= p.upper <= 1 for p in points)
 
 
-def test_the_what_if_table_holds_now_the_recommended_and_dynamic_members() -> None:
+def test_the_what_if_table_holds_now_the_advised_and_dynamic_members() -> None:
     known = detail()
-    lines = build.what_if(kaplan_meier(known.gaps_ms, known.is_returned), RATES, recommendation())
+    lines = build.what_if(kaplan_meier(known.gaps_ms, known.is_returned), RATES, now_ms=45_000, advised_ms=90_000)
     labels = [line.label for line in lines]
     assert "45 s, now" in labels
-    assert "1 min 30 s, recommended" in labels
+    assert "1 min 30 s, advised" in labels
     assert lines[-1].timeout_ms is None
     assert lines[-1].rebalances_per_day == 72
     evictions = [line.evictions_per_day for line in lines[:-1]]
@@ -239,3 +188,59 @@ def test_dynamic_members_are_compared_only_when_every_group_was_replayed() -> No
         created_ms=1, run_id="1", window=WINDOW, histories=histories, recommendations={}, details={}, days=()
     )
     assert made.counts.rebalances_if_dynamic is None
+
+
+def test_the_dearest_group_of_a_bill_comes_first_also_one_that_nobody_manages() -> None:
+    bill = [
+        BillRow(key=GroupKey(kafka_cluster_id="k", group_id=name), covered_days=7, silent_partition_ms=ms)
+        for name, ms in (("b", 5), ("c", 9), ("a", 5))
+    ]
+    made = build.build_report(
+        created_ms=1, run_id="1", window=WINDOW, histories=[], recommendations={}, details={}, days=(), bill=bill
+    )
+    assert [row.key.group_id for row in made.bill] == ["c", "a", "b"]
+
+
+def test_a_bill_is_told_with_its_interval_and_by_what_made_the_rebalances() -> None:
+    row = {
+        "kafka_cluster_id": "k", "group_id": "g", "covered_ms": DAY_MS // 2, "rebalances": 9, "restart_rebalances": 7,
+        "silent_partition_ms": 1_000, "margin_partition_ms": 1_200, "measured": 3, "interrupted_members": 4, "records_delayed": None,
+    }  # fmt: skip
+    made = gather.bill_row(row, None, "nothing")
+    assert (made.covered_days, made.rebalances) == (0.5, {"by restarts": 7, "otherwise": 2})
+    assert views.silent(made) == "1 partition-s (0 to 2.2 partition-s)"
+    assert views.causes(made) == "7 by restarts, 2 otherwise"
+    assert views.silent(gather.bill_row({**row, "measured": 0}, None, "")) == "not known"
+
+
+def found_coverage() -> dict[str, list[int]]:
+    """Read the coverage of the bound that is chosen from the table of the validation, by truth."""
+    text = (REPOSITORY / "docs" / "reference" / "fleet-learner.md").read_text(encoding="utf-8")
+    table = text.split("<!-- validation: begin -->")[1].split("Regret:")[0]
+    found: dict[str, list[int]] = {}
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 8 and cells[1].isdigit():
+            found.setdefault(cells[0], []).append(int(cells[7].split(" %")[0]))
+    return found
+
+
+def test_the_methods_tell_the_coverage_that_was_found() -> None:
+    """The figures of the sentence are those of the validation's table, at 5 to 1,000 stops."""
+    found = found_coverage()
+    assert len(found) == 5
+    told = next(method.text for method in methods(()) if method.name == "Bounds")
+    ranges = [(int(low), int(high)) for low, high in re.findall(r"(\d+) to (\d+) %", told)]
+    tail, together = found.pop("1 % Pareto tail"), found.pop("tail, rollouts and censoring")
+    others = [value for values in found.values() for value in values]
+    # The rows of the tail up to 100 stops are the first four.
+    expected = [others, tail, tail[:4], together]
+    assert ranges == [(min(values), max(values)) for values in expected]
+
+
+def test_the_methods_tell_what_an_absence_is_and_what_the_figures_were_made_with() -> None:
+    told = {method.name: method.text for method in methods((("Delta Lake tables", "4.4.0"), ("Spark", "4.2.0")))}
+    assert told["Restarts"].startswith(
+        "An outage begins when a member's process ends and is over when the group has the member back"
+    )
+    assert told["Made with"] == "Delta Lake tables 4.4.0, Spark 4.2.0."

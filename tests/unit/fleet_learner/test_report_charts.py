@@ -1,210 +1,251 @@
-"""Axes and charts: nice ticks, honest numbers, nothing outside the paper, words for those who see no lines."""
+"""Charts of fleets of any age: axes that hold, nothing outside the paper, words that do not meet, words for those who see no lines."""
 
 from __future__ import annotations
 
-import math
+import re
+import subprocess
+import sys
+import warnings
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 
-import pytest
-from hypothesis import example, given
+import matplotlib
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextToPath
 
-from fleet_learner.report import axis, svg
-from fleet_learner.report.model import Span, Timeline, Window
+from fleet_learner.report import canvas, charts, scales
+from fleet_learner.report.curves import CostPoint, HazardPoint, Span, SurvivalPoint, Timeline, Window
+from fleet_learner.report.model import Advice, Counts, DayCost, GroupKey, GroupPage, GroupRow, Verdict
 
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def parsed(chart: str) -> ET.Element:
-    """Parse a chart as the XML it must be even inside HTML."""
-    return ET.fromstring(chart.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1))
-
-
-@given(st.floats(1e-6, 1e12), st.integers(2, 9))
-def test_a_step_is_one_two_or_five_times_a_power_of_ten_and_the_least_that_fits(length: float, count: int) -> None:
-    """Heckbert, Nice numbers for graph labels, Graphics Gems 1990."""
-    step = axis.nice_step(length, count)
-    mantissa = step / 10 ** math.floor(math.log10(step) + 1e-9)
-    assert min(abs(mantissa - m) for m in (1, 2, 5)) < 1e-6
-    assert length / step <= count * (1 + 1e-6)
-    assert length / step > count / 2.5 * (1 - 1e-6)
+DAY_MS = 86_400_000
+START_MS = 1_793_491_200_000  # 2026-11-01
+MONTH = Window(start_ms=START_MS, end_ms=START_MS + 30 * DAY_MS)
+FONT = FontProperties(family="DejaVu Sans", size=canvas.LETTER_PX)
+METRICS = TextToPath()
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
-@given(st.floats(0, 1e9), st.floats(0, 1e9))
-@example(1e9, 999999999.9999999)
-@example(1e15, 1e15)
-def test_a_linear_axis_holds_both_ends_and_few_ticks(one: float, other: float) -> None:
-    low, high = sorted((one, other))
-    made = axis.linear("", low, high, str)
-    assert made.low <= low
-    assert made.high >= high
-    assert 2 <= len(made.ticks) <= 6
-    assert list(made.ticks) == sorted(set(made.ticks))
+def page(
+    *,
+    gaps_ms: list[int],
+    now_ms: int | None = 45_000,
+    then_ms: int | None = 90_000,
+    timeline: Timeline | None = None,
+    cost_partition_ms: int = 1_000_000,
+    per_second: float = 0.05,
+) -> GroupPage:
+    """Make a page whose curves rest on these gaps."""
+    ordered = sorted(gaps_ms)
+    shares = [1 - (i + 1) / len(ordered) for i in range(len(ordered))]
+    row = GroupRow(
+        key=GroupKey(kafka_cluster_id="k", group_id="g"), protocol="Classic", members=3, partitions=12, session_timeout_ms=now_ms,
+        coverage=1.0, counts=Counts(restarts=len(gaps_ms)),
+        advice=Advice(verdict=Verdict.CHANGE, action="", why="", now_ms=now_ms, then_ms=then_ms),
+    )  # fmt: skip
+    return GroupPage(
+        row=row,
+        survival=tuple(SurvivalPoint(gap_ms=g, survival=s, lower=s / 2, upper=(1 + s) / 2) for g, s in zip(ordered, shares, strict=True)),
+        cost=tuple(
+            CostPoint(timeout_ms=t, eviction_partition_ms=cost_partition_ms, waiting_partition_ms=0, evictions_per_day=1.0)
+            for t in (6_000, 60_000, 1_800_000)
+        ),
+        hazard=tuple(HazardPoint(gap_ms=g, per_second=per_second) for g in ordered),
+        waiting_partitions=4,
+        eviction_partition_ms=384_000,
+        timeline=timeline or Timeline(window=MONTH),
+        what_if=(),
+        samples=len(gaps_ms),
+        censored=0,
+        method="",
+    )  # fmt: skip
 
 
-@given(st.integers(1, 10**10), st.integers(1, 10**10))
-def test_an_axis_of_durations_has_ticks_of_a_clock_within_its_ends(one: int, other: int) -> None:
-    low, high = sorted((one, other))
-    made = axis.durations("", low, high)
-    assert len(made.ticks) <= 6
-    assert all(made.low <= tick <= made.high for tick in made.ticks)
-    assert 0.0 <= made.share(low) <= made.share(high) <= 1.0
+def boxes(root: ET.Element) -> Iterator[tuple[str, float, float, float, float]]:
+    """Yield (words, left, right, top, bottom) of every text, measured by its font."""
+    for text in root.iter("text"):
+        words = text.text or ""
+        assert text.get("transform") is None
+        width, height, descent = METRICS.get_text_width_height_descent(words, FONT, ismath=False)
+        x, y = float(text.get("x", 0)), float(text.get("y", 0))
+        left = {"middle": x - width / 2, "end": x - width}.get(text.get("text-anchor", ""), x)
+        yield words, left, left + width, y - height + descent, y + descent
 
 
-def test_a_logarithmic_axis_gives_equal_room_to_equal_factors() -> None:
-    made = axis.durations("", 1_000, 100_000)
-    assert made.share(10_000) == pytest.approx(0.5)
-    assert made.share(1) == 0.0
-    assert made.share(10**9) == 1.0
-
-
-def test_an_axis_of_dates_has_its_ticks_at_midnight_utc() -> None:
-    made = axis.dates(1_793_491_200_000, 1_793_491_200_000 + 30 * 86_400_000)
-    assert {tick % 86_400_000 for tick in made.ticks} == {0}
-    assert 2 <= len(made.ticks) <= 6
-    assert made.written(made.low) == "1 Nov"
-
-
-def test_an_axis_of_half_a_day_has_its_ticks_at_full_hours() -> None:
-    made = axis.dates(1_793_491_200_000, 1_793_491_200_000 + 43_200_000)
-    assert made.written(made.ticks[1]) == "06:00"
-
-
-@pytest.mark.parametrize(
-    ("ms", "written"),
-    [
-        (0, "0 ms"),
-        (999.6, "1 s"),
-        (1_500, "1.5 s"),
-        (45_000, "45 s"),
-        (59_999, "60 s"),
-        (60_000, "1 min"),
-        (107_000, "1 min 47 s"),
-        (3_599_999, "60 min"),
-        (5_400_000, "1 h 30 min"),
-        (86_400_000, "1 d"),
-        (90_000_000, "1 d 1 h"),
-    ],
-)
-def test_a_duration_is_written_in_the_units_of_a_clock(ms: float, written: str) -> None:
-    assert axis.duration(ms) == written
-
-
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (0, "0"),
-        (0.0004, "0"),
-        (0.25, "0.25"),
-        (3.21, "3.21"),
-        (980, "980"),
-        (12_345, "12,300"),
-        (999_999, "1 M"),
-        (4.5e6, "4.5 M"),
-        (2e9, "2 G"),
-        (-12_345, "-12,300"),
-    ],
-)
-def test_an_amount_has_three_figures(value: float, written: str) -> None:
-    assert axis.amount(value) == written
-
-
-@pytest.mark.parametrize(
-    ("share", "written"),
-    [(0.0, "0 %"), (0.0001, "< 0.1 %"), (0.5, "50 %"), (0.9974, "99.7 %"), (0.9999, "> 99.9 %"), (1.0, "100 %")],
-)
-def test_a_share_is_never_rounded_to_all_or_nothing(share: float, written: str) -> None:
-    assert axis.percent(share) == written
-
-
-def test_partition_time_changes_its_unit_at_ten_hours() -> None:
-    assert axis.partition_time(35_999_000) == "36,000 partition-s"
-    assert axis.partition_time(36_000_000) == "10 partition-h"
-
-
-def chart(**changes: object) -> str:
-    values = {
-        "title": "Title <&>",
-        "description": "What it says",
-        "x": axis.durations("time away", 1_000, 600_000),
-        "y": axis.linear("share", 0, 1, axis.percent),
-        "lines": [svg.Line(name="one", points=[(1_000, 1.0), (10_000, 0.5), (600_000, 0.0)], is_step=True)],
-    } | changes
-    return svg.line_chart(**values)  # type: ignore[arg-type]
-
-
-def test_a_chart_has_words_for_those_who_do_not_see_it_and_no_width_of_its_own() -> None:
-    """WCAG 2.2, 1.1.1; SVG 2: title and desc."""
-    root = parsed(chart())
+def sound(chart: str | None) -> ET.Element:
+    """Hold a chart to what is true of every chart, and return it parsed."""
+    assert chart is not None
+    root = ET.fromstring(chart)
+    _, _, width, height = (float(part) for part in root.get("viewBox", "").split())
+    assert width == canvas.WIDTH_PX
     assert root.get("role") == "img"
-    assert root.get("aria-label") == "Title <&>. What it says"
-    assert root.findtext(f"{SVG}title") == "Title <&>"
-    assert root.findtext(f"{SVG}desc") == "What it says"
-    assert root.get("viewBox", "").split()[:3] == ["0", "0", "360"]
-    assert root.get("width") is None
+    assert root.findtext("title")
+    assert root.findtext("desc")
+    assert "nan" not in chart.lower()
+    assert "inf" not in re.sub(r"<(title|desc)>.*?</\1>|aria-label=\"[^\"]*\"", "", chart).lower()
+    for path in root.iter("path"):
+        if path.get("id") is None:
+            assert all(abs(float(n)) <= 2_000 for n in NUMBER.findall(path.get("d", "")))
+    found = list(boxes(root))
+    for words, left, right, top, bottom in found:
+        assert left >= -0.5, words
+        assert right <= width + 0.5, words
+        assert top >= -0.5, words
+        assert bottom <= height + 0.5, words
+    for i, (words, left, right, top, bottom) in enumerate(found):
+        for other, left2, right2, top2, bottom2 in found[i + 1 :]:
+            is_apart = min(right, right2) - max(left, left2) <= 0.5 or min(bottom, bottom2) - max(top, top2) <= 0.5
+            assert is_apart, f"{words!r} meets {other!r}"
+    return root
 
 
-def test_a_step_curve_holds_its_value_until_the_next_point() -> None:
-    drawn = parsed(chart()).find(f"{SVG}path[@class='line s0']")
-    assert drawn is not None
-    points = [tuple(map(float, pair.split())) for pair in drawn.get("d", "")[1:].split("L")]
-    assert len(points) == 5
-    assert points[0][1] == points[1][1]
-    assert points[1][0] == points[2][0]
+def drawn(draw: Callable[[], str | None]) -> ET.Element:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return sound(draw())
 
 
-@given(st.lists(st.tuples(st.floats(1, 1e9), st.text("abcdef ", min_size=1, max_size=24)), max_size=5))
-def test_the_words_of_marks_stay_on_the_paper_and_in_rows_of_their_own(marks: list[tuple[float, str]]) -> None:
-    root = parsed(chart(marks=[svg.Mark(at=at, text=text) for at, text in marks]))
-    height = float(root.get("viewBox", "").split()[3])
-    tops = []
-    for text in root.iter(f"{SVG}text"):
-        width, x, y = svg.text_width(text.text or ""), float(text.get("x", "0")), float(text.get("y", "0"))
-        if text.get("class") and text.text in {m for _, m in marks}:
-            tops.append(y)
-        left = {"start": x, "middle": x - width / 2, "end": x - width}[text.get("text-anchor", "start")]
-        assert left >= -0.1
-        assert left + width <= 360.1
-        assert 0 < y < height
-    assert len(tops) >= len(set(tops)) >= len(marks)
+GAP = st.integers(1, 10**11)
+GAPS = st.one_of(
+    st.lists(st.integers(1_000, 300_000), min_size=1, max_size=30),
+    st.lists(GAP, min_size=1, max_size=5),
+    st.builds(lambda gap, n: [gap] * n, GAP, st.integers(1, 40)),
+)
+TIMEOUT = st.one_of(st.none(), st.integers(1, 86_400_000))
 
 
-def test_the_parts_of_a_bar_lie_on_each_other_and_differ_in_more_than_colour() -> None:
-    root = parsed(
-        svg.stacked_days(
-            title="t", description="d", x=axis.dates(0, 3 * 86_400_000), y=axis.linear("", 0, 30, axis.amount),
-            names=("below", "above"), days=[(0, 10, 20), (86_400_000, 0, 5)],
-        )
-    )  # fmt: skip
-    bars = [r for r in root.findall(f"{SVG}rect") if r.get("x")]
-    assert [b.get("class") for b in bars] == ["bar", "bar hatch", "bar hatch"]
-    below, above = bars[0], bars[1]
-    assert float(above.get("y", "")) + float(above.get("height", "")) == pytest.approx(
-        float(below.get("y", "")), abs=0.2
-    )
-    assert float(above.get("height", "")) == pytest.approx(2 * float(below.get("height", "")), abs=0.2)
+@settings(max_examples=25, deadline=None)
+@given(GAPS, TIMEOUT, TIMEOUT)
+@example([45_000], 45_000, 45_001)
+@example([1], None, None)
+@example([20_000] * 50 + [10**10], 45_000, 105_000)
+def test_how_long_members_stay_away_holds_for_any_gaps(
+    gaps_ms: list[int], now_ms: int | None, then_ms: int | None
+) -> None:
+    """One stop, all of one length, one enormous: two labelled ticks at least, and every curve inside the paper."""
+    root = drawn(lambda: charts.survival(page(gaps_ms=gaps_ms, now_ms=now_ms, then_ms=then_ms), "s"))
+    ticks = [words for words, *_ in boxes(root) if re.fullmatch(r"[\d.,]+ (ms|s|min|h|d)( \d+ (s|min|h))?", words)]
+    assert len(ticks) >= 2
+    assert len(set(ticks)) == len(ticks)
 
 
-def test_a_sparkline_touches_the_top_with_its_greatest_value_and_the_bottom_with_zero() -> None:
-    drawn = parsed(svg.sparkline([0, 5, 10], "label")).find(f"{SVG}path")
-    assert drawn is not None
-    assert drawn.get("d") == "M0 17L40 9.5L80 2"
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**16), st.floats(0, 1e3), GAPS)
+@example(0, 0.0, [1_000])
+@example(1, 1e-12, [5_000, 5_000])
+def test_costs_and_chances_hold_for_nothing_and_for_the_enormous(
+    cost: int, per_second: float, gaps_ms: list[int]
+) -> None:
+    made = page(gaps_ms=gaps_ms, cost_partition_ms=cost, per_second=per_second)
+    for chart in (charts.cost, charts.hazard):
+        root = drawn(lambda chart=chart: chart(made, "c"))  # type: ignore[misc]
+        upright = [words for words, left, right, *_ in boxes(root) if right < canvas.LEFT_PX]
+        assert len(upright) >= 2
+        assert len(set(upright)) == len(upright)
 
 
-def test_a_timeline_draws_each_kind_in_a_shape_of_its_own_and_crowds_once() -> None:
-    window = Window(start_ms=0, end_ms=100_000_000)
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 400 * DAY_MS),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 10**13), st.integers(0, 10**13)), max_size=40),
+)
+@example(3_600_000, [])
+@example(DAY_MS, [(0, 0, 0)])
+@example(DAY_MS, [(0, 10**13, 1)])
+def test_what_the_fleet_lost_holds_from_the_first_hour_on(length_ms: int, days: list[tuple[int, int, int]]) -> None:
+    window = Window(start_ms=START_MS, end_ms=START_MS + length_ms)
+    shown = [DayCost(day_ms=START_MS + d * DAY_MS, rebalance_partition_ms=r, waiting_partition_ms=w)
+             for d, r, w in days if d * DAY_MS < max(length_ms, 1)]  # fmt: skip
+    root = drawn(lambda: charts.day_costs(shown, window))
+    dated = [words for words, *_ in boxes(root) if re.fullmatch(r"\d+ [A-Z][a-z]{2}|\d\d:\d\d", words)]
+    assert dated
+    assert len(set(dated)) == len(dated)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 400 * DAY_MS),
+    st.lists(st.integers(0, 400 * DAY_MS), max_size=300),
+    st.lists(st.integers(0, 400 * DAY_MS), max_size=20, unique=True),
+    st.integers(0, 10**9),
+)
+@example(DAY_MS, [5], [], 0)
+@example(DAY_MS, [], [10], 0)
+def test_a_timeline_holds_for_one_stop_or_none(length_ms: int, stops: list[int], steps: list[int], first: int) -> None:
+    window = Window(start_ms=START_MS, end_ms=START_MS + length_ms)
+    instants = tuple(sorted(START_MS + at for at in stops))
     timeline = Timeline(
-        window=window, rollouts=(Span(start_ms=0, end_ms=10_000_000, label="r"),), generations=((50_000_000, 8), (90_000_000, 9)),
-        absorbed_ms=(1, 2, 3, 50_000_000), evicted_ms=(50_000_000,), removed_ms=(60_000_000,), timeout_changes=((1, 45_000),),
-    )  # fmt: skip
-    root = parsed(svg.timeline_chart(timeline, title="t", description="d"))
-    lanes = [p.get("class", "").split()[1] for p in root.findall(f"{SVG}path") if "glyph" in p.get("class", "")]
-    assert sorted(lanes) == ["absorbed", "absorbed", "evicted", "removed", "timeout"]
-    texts = [t.text for t in root.findall(f"{SVG}text")]
-    assert "7" in texts
-    assert "9" in texts
+        window=window,
+        rollouts=tuple(Span(start_ms=at, end_ms=at + 900_000, label="r") for at in instants[::5]),
+        generations=tuple((START_MS + at, first + n) for n, at in enumerate(sorted(steps))),
+        absorbed_ms=instants,
+        evicted_ms=instants[::7],
+        removed_ms=instants[::11],
+        timeout_changes=tuple((at, 45_000) for at in instants[::50]),
+    )
+    root = drawn(lambda: charts.timeline(page(gaps_ms=[1_000], timeline=timeline), "t"))
+    is_seen = any(START_MS <= START_MS + at <= window.end_ms for at in steps)
+    assert ("no rebalance was seen" in [words for words, *_ in boxes(root)]) is not is_seen
 
 
-def test_a_timeline_without_rebalances_says_so() -> None:
-    window = Window(start_ms=0, end_ms=100_000_000)
-    assert "no rebalance was seen" in svg.timeline_chart(Timeline(window=window), title="t", description="d")
+def test_a_chart_without_data_is_none() -> None:
+    made = page(gaps_ms=[])
+    assert charts.survival(made, "s") is None
+    assert charts.hazard(made, "h") is None
+
+
+def test_the_same_drawing_makes_the_same_bytes_whatever_the_machine_prefers() -> None:
+    made = page(gaps_ms=[20_000, 30_000, 90_000])
+    first = charts.survival(made, "s")
+    with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "svg.fonttype": "path", "lines.linewidth": 9}):
+        assert charts.survival(made, "s") == first
+    assert matplotlib.rcParams["svg.fonttype"] == "path"
+
+
+def test_identifiers_of_two_drawings_of_a_page_differ() -> None:
+    made = page(gaps_ms=[20_000, 30_000, 90_000])
+    one, other = (re.findall(r'id="([^"]+)"', charts.survival(made, salt) or "") for salt in ("a", "b"))
+    assert one
+    assert not set(one) & set(other)
+
+
+def test_colours_are_the_pages_and_words_are_text() -> None:
+    """Matplotlib's own colours would be wrong in the dark, and glyphs as paths are no text to a screen reader."""
+    chart = charts.cost(page(gaps_ms=[20_000, 30_000]), "c") or ""
+    assert re.search(r"#[0-9a-f]{6}\b", chart) is None
+    assert {"--c0", "--c1", "--c2", "--edge"} <= set(re.findall(r"var\((--\w+)\)", chart))
+    assert "font-family" not in chart
+    assert "evictions" in [words for words, *_ in boxes(ET.fromstring(chart))]
+
+
+def test_hostile_words_stay_words() -> None:
+    figure_of = page(gaps_ms=[20_000])
+    with canvas.settings("x"):
+        figure, _ = canvas.sheet(100, top_px=10, foot_px=20)
+        chart = canvas.to_svg(figure, title="<script>", description='"&<b>')
+    assert "<script>" not in chart
+    assert ET.fromstring(chart).findtext("desc") == '"&<b>'
+    assert figure_of.samples == 1
+
+
+@given(st.lists(st.integers(-10, 1_100), max_size=200))
+def test_marks_that_would_lie_on_each_other_are_one(instants: list[int]) -> None:
+    kept = scales.thinned(instants, 0, 1_000, apart_px=4)
+    px = (canvas.WIDTH_PX - canvas.LEFT_PX - canvas.RIGHT_PX) / 1_000
+    assert all((b - a) * px >= 4 - 1e-6 for a, b in pairwise(kept))
+    assert set(kept) <= {at for at in instants if 0 <= at <= 1_000}
+    assert bool(kept) is any(0 <= at <= 1_000 for at in instants)
+
+
+def test_drawing_loads_no_pyplot_and_the_command_line_no_matplotlib() -> None:
+    """pyplot keeps figures and asks for a screen; and `fleet-learner --help` is to answer at once."""
+    window = "Window(start_ms=0, end_ms=1)"
+    code = (
+        "import sys; import fleet_learner.cli; from fleet_learner.report import charts, tables; "
+        "print('matplotlib' in sys.modules, 'jinja2' in sys.modules); from fleet_learner.report.curves import Window; "
+        f"charts.day_costs((), {window}); print('matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "False"]

@@ -21,6 +21,7 @@ from .manifest import (
 )
 from .records import (
     RECOMMENDATION_SCHEMA,
+    Difference,
     Effects,
     Estimate,
     EstimateMethod,
@@ -39,6 +40,7 @@ __all__ = [
     "MANIFEST_NAME",
     "RECOMMENDATION_SCHEMA",
     "SHARD_COUNT",
+    "Difference",
     "Effects",
     "Estimate",
     "EstimateMethod",

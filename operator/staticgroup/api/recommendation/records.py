@@ -101,6 +101,20 @@ class Estimate(RecordBase):
         return self
 
 
+class Difference(RecordBase):
+    """Give a difference with its interval, in the unit of its field; below zero it is a loss."""
+
+    value: float = Field(allow_inf_nan=False)
+    lower: float = Field(allow_inf_nan=False)
+    upper: float = Field(allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.lower <= self.value <= self.upper:
+            raise ValueError(f"a difference lies in its interval, {self.value} is not in {self.lower}..{self.upper}")
+        return self
+
+
 class Effects(RecordBase):
     """Say what one timeout is expected to cost a group per day."""
 
@@ -149,6 +163,9 @@ class Recommendation(RecordBase):
     evidence: Evidence
     before: Effects | None = Field(None, description="Expected at current_ms; null: not known.")
     after: Effects | None = Field(None, description="Expected at recommended_ms; null: not known.")
+    saved_partition_seconds_per_day: Difference | None = Field(
+        None, description="By what is advised, with the uncertainty of laws and price; null: no price is known."
+    )
     bounds_minimum_ms: DurationMs | None = Field(None, description="The lower bound that was applied.")
     bounds_maximum_ms: DurationMs | None = Field(None, description="The upper bound that was applied.")
     reasons: tuple[RecommendationReason, ...] = ()

@@ -1,0 +1,99 @@
+"""Who carries a change out, and what there is to type.
+
+The one idea: where a timeout lives depends on the protocol (docs/guide/timeouts.md). A classic group of mode Auto is the
+operator's: nothing is typed. The setting of a KIP-848 or Streams group is the broker's and no operator writes it; a
+Connect cluster has it in its workers' configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Final
+
+from staticgroup.api.recommendation import Recommendation, Setting
+
+from .model import GroupKey
+from .units import percent
+
+FOLLOWING_SOURCES: Final = frozenset({"Structural", "Fleet"})
+"""Sources of a timeout in mode Auto, the only one in which an operator acts on a recommendation."""
+FIXED_MS_MAX: Final = 1_800_000
+"""`spec.sessionTimeout.seconds` goes to 1800."""
+_BROKERS: Final = '"$BOOTSTRAP"'
+_AT_BROKER: Final = (Setting.CONSUMER_SESSION_TIMEOUT, Setting.STREAMS_SESSION_TIMEOUT)
+
+
+def carried_out(recommendation: Recommendation, key: GroupKey, source: str | None, then_ms: int) -> tuple[str, str]:
+    """Say who sets the timeout of a group, and how.
+
+    Parameters
+    ----------
+    source: of the timeout in force, as the operator tells it; None: not known.
+    then_ms: the timeout to set.
+
+    Returns
+    -------
+    tuple[str, str]
+        A sentence, and what to type; "" where nothing is.
+    """
+    setting, wave = recommendation.setting, wave_note(recommendation)
+    if setting is Setting.CONNECT_DELAY:
+        who = "Whoever deploys the Connect workers: write this into their configuration and roll them."
+        return _joined(who, wave), f"{setting.value}={then_ms}"
+    if setting in _AT_BROKER:
+        who = (
+            f"Whoever may alter the group's configuration on Kafka cluster {key.kafka_cluster_id}; it holds at once, "
+            "without a restart."
+        )
+        return _joined(who, wave), _group_config(key.group_id, setting.value, then_ms)
+    if source in FOLLOWING_SOURCES:
+        when = (
+            "the operator does it, and each pod gets it with its next restart."
+            if recommendation.released
+            else f"the operator does it when its wave is released (the first {_wave(recommendation)} of all groups)."
+        )
+        return f"Nobody has to: in mode Auto {when}", ""
+    if key.static_group and key.namespace and then_ms <= FIXED_MS_MAX:
+        who = "The owner of the StaticGroup; each pod gets it with its next restart."
+        return _joined(who, wave), _patch(key, then_ms, recommendation.bounds_maximum_ms)
+    who = "Whoever deploys the application: write this into its consumers' configuration and roll it."
+    return _joined(who, wave), f"{setting.value}={then_ms}"
+
+
+def wave_note(recommendation: Recommendation) -> str:
+    """Say that the fleet's canary has not come to a group that somebody changes by hand; "" when it has."""
+    if recommendation.released:
+        return ""
+    return f"The fleet's own canary is not there yet (wave of the first {_wave(recommendation)}): better one group at a time."
+
+
+def bill_command(group_id: str | None = None) -> str:
+    """Return the command that measures what rebalances cost, for one group or for all."""
+    return f"fleet-learner bill --bootstrap {_BROKERS}" + (f" --group {shlex.quote(group_id)}" if group_id else "")
+
+
+def _wave(recommendation: Recommendation) -> str:
+    return percent(recommendation.wave / 100)
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _group_config(group_id: str, setting: str, then_ms: int) -> str:
+    return (
+        f"kafka-configs.sh --bootstrap-server {_BROKERS} --alter --entity-type groups "
+        f"--entity-name {shlex.quote(group_id)} --add-config {setting}={then_ms}"
+    )
+
+
+def _patch(key: GroupKey, then_ms: int, maximum_ms: int | None) -> str:
+    """Write whole seconds, rounded up unless that leaves the bounds."""
+    up = -(-then_ms // 1000)
+    seconds = up if maximum_ms is None or up * 1000 <= maximum_ms else then_ms // 1000
+    patch = json.dumps({"spec": {"sessionTimeout": {"mode": "Fixed", "seconds": seconds}}}, separators=(",", ":"))
+    return (
+        f"kubectl -n {shlex.quote(key.namespace)} patch ksg {shlex.quote(key.static_group)} --type merge "
+        f"-p {shlex.quote(patch)}"
+    )

@@ -1,0 +1,72 @@
+"""What would have to be seen before an advice can be given, in words that say what to do and how much of it."""
+
+from __future__ import annotations
+
+import math
+
+from fleet_learner.policy import PROBABILITY_MIN
+from staticgroup.api.recommendation import Difference, PriceSource, Recommendation
+
+from .carrier import bill_command
+from .units import amount, count, percent
+
+COVERAGE_MIN = 0.5
+"""Of the window: with less nothing is recommended."""
+FEW_STOPS = 2
+"""Effective stops below which a group has nothing to say for itself."""
+_TIMES_MAX = 10
+"""Beyond so many times the stops seen, more of them are no way to find out."""
+
+
+def is_priced(recommendation: Recommendation) -> bool:
+    """Say whether costs may be compared: somebody measured or stated what a rebalance costs."""
+    return recommendation.price_source in {PriceSource.MEASURED, PriceSource.STATED}
+
+
+def price_is_missing(recommendation: Recommendation) -> str:
+    """Say how to learn what a rebalance costs."""
+    return (
+        "What one rebalance costs it. Measure it with the command below, as somebody with the right READ on the topic "
+        f"__consumer_offsets: {bill_command(recommendation.group_id)}"
+    )
+
+
+def watch_longer(coverage: float) -> str:
+    """Say that an operator has to be there."""
+    return (
+        f"A longer time with a running operator: it watched {percent(coverage)} of the window, and "
+        f"{percent(COVERAGE_MIN)} is the least."
+    )
+
+
+def more_restarts(recommendation: Recommendation) -> str:
+    """Say how many restarts are missing."""
+    missing = max(1, math.ceil(FEW_STOPS - recommendation.evidence.stops_effective))
+    return f"{count(missing, 'more restart')} that an operator sees from beginning to end; each deploy brings some."
+
+
+def narrower(saved: Difference, stops: int) -> str:
+    """Say about how many restarts would part the saving's interval from zero: it narrows with the root of their number."""
+    if saved.upper <= 0:
+        return "Nothing more: it is known that the change does not pay."
+    half = saved.value - saved.lower if saved.value > 0 else saved.upper - saved.value
+    wider = half / abs(saved.value) if abs(saved.value) * _TIMES_MAX > half else math.inf
+    if stops and wider * wider <= _TIMES_MAX:
+        more = max(1, math.ceil(stops * (wider * wider - 1)))
+        return f"About {count(more, 'more restart')}, if they are like those that were seen."
+    return f"More than {amount(_TIMES_MAX)} times the restarts that were seen: the difference is small either way."
+
+
+def more_agreement(recommendation: Recommendation) -> str:
+    """Say how sure a change has to be, and how sure it is."""
+    asked = f"More restarts: a change is made when {percent(PROBABILITY_MIN)} of the laws that they allow agree that it is better"
+    chance = recommendation.probability_cheaper
+    return f"{asked}; so far {percent(chance)} do." if chance is not None else f"{asked}."
+
+
+def present_timeout() -> str:
+    """Say how the timeout in force becomes known."""
+    return (
+        "The timeout in force: the operator reads it from the pods' environment, or from the annotation "
+        "staticgroup.io/session-timeout-ms."
+    )

@@ -1,0 +1,274 @@
+"""What templates ask for: figures as words, and rows as the cells that people read.
+
+The one idea: templates place words and decide nothing; whatever needs an `if` about the fleet is a function here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from .carrier import bill_command
+from .model import BillRow, Counts, GroupKey, GroupRow, Money, Report, Saving, Verdict
+from .units import (
+    HOUR_MS,
+    WEEK_DAYS,
+    amount,
+    count,
+    day,
+    duration,
+    minute,
+    partition_span,
+    partition_time,
+    percent,
+)
+
+FIRST: Final = 3
+"""Blocks on the first screen."""
+STEPS_MAX: Final = 24
+"""Blocks in all; the rest is in the teams' tables."""
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_BUCKETS: Final = 10
+_COVERAGE_FAIR: Final = 0.2
+
+
+def span(report: Report) -> str:
+    """Write the window with its first and its last day."""
+    window = report.window
+    return f"{day(window.start_ms)} to {day(window.end_ms - 1)} {minute(window.end_ms - 1)[:4]}"
+
+
+def saving(saved: Saving) -> str:
+    """Write a saving with its interval: `28 partition-h (19 to 35 partition-h)`."""
+    return (
+        f"{partition_time(saved.best_partition_ms)} ({partition_span(saved.low_partition_ms, saved.high_partition_ms)})"
+    )
+
+
+def money(told: Money | None, partition_ms: float) -> str:
+    """Write what partition time is worth; "" unless somebody configured it."""
+    if told is None or told.price_per_partition_hour is None:
+        return ""
+    return f"{amount(partition_ms / HOUR_MS * told.price_per_partition_hour)} {told.currency}"
+
+
+def money_saved(told: Money | None, saved: Saving) -> str:
+    """Write what a saving is worth, with its interval; "" unless somebody configured it."""
+    best = money(told, saved.best_partition_ms)
+    if not best or told is None:
+        return ""
+    low, high = (money(told, each).rsplit(" ", 1)[0] for each in (saved.low_partition_ms, saved.high_partition_ms))
+    return f"{best} ({low} to {high})"
+
+
+def money_delayed(told: Money | None, records: int | None) -> str:
+    """Write what delayed records are worth; "" unless they were counted and somebody configured it."""
+    if told is None or told.price_per_delayed_message is None or records is None:
+        return ""
+    return f"{amount(records * told.price_per_delayed_message)} {told.currency}"
+
+
+def timeouts(row: GroupRow) -> str:
+    """Write the timeout in force and the advised one: `45 s → 2 min`, or the one that stays."""
+    now = duration(row.session_timeout_ms) if row.session_timeout_ms is not None else "unknown"
+    then_ms = row.advice.then_ms
+    return now if then_ms is None else f"{now} → {duration(then_ms)}"
+
+
+def detection(row: GroupRow) -> str:
+    """Say what a change costs, or brings, in the time until a dead member is noticed."""
+    advice = row.advice
+    if advice.then_ms is None:
+        return ""
+    after = f"after {duration(advice.then_ms)} at the latest"
+    if advice.later_ms is None:
+        return f"A member that dies for good is noticed {after}."
+    side = "later" if advice.later_ms > 0 else "sooner"
+    return f"A member that dies for good is noticed {duration(abs(advice.later_ms))} {side}: {after}."
+
+
+def price(row: GroupRow) -> str:
+    """Say where the price behind a saving is from."""
+    return {
+        "measured": "by a price measured from its own offset commits",
+        "stated": "by the price stated in the configuration",
+    }.get(row.advice.price_source, "")
+
+
+def chosen_range(row: GroupRow) -> str:
+    """Say between which timeouts the best one lies."""
+    low_ms, high_ms = row.advice.goal_low_ms, row.advice.goal_high_ms
+    if low_ms is None or high_ms is None or low_ms == high_ms:
+        return ""
+    return f"the best one lies between {duration(low_ms)} and {duration(high_ms)}"
+
+
+def short_advice(row: GroupRow) -> str:
+    """Write the advice for a cell of a table."""
+    if row.advice.verdict is Verdict.NOT_KNOWN:
+        return "Not enough is known."
+    return row.advice.action if row.advice.is_action else row.advice.why
+
+
+def spark(values: Sequence[int]) -> str:
+    """Draw values as blocks of a height each, at most ten of them, each the sum of as many neighbours."""
+    every = -(-len(values) // _BUCKETS) or 1
+    sums = [sum(values[i : i + every]) for i in range(0, len(values), every)]
+    high = max(sums, default=0)
+    return "".join(_BLOCKS[min(7, value * 8 // high)] for value in sums) if high > 0 else ""
+
+
+def lost_words(counts: Counts) -> str:
+    """Write what was lost to what, without the kinds that lost nothing."""
+    kinds = (
+        (counts.rebalance_cost_partition_ms, "by rebalances"),
+        (counts.ghost_wanted_partition_ms, "waiting for members that were to return"),
+        (counts.ghost_late_partition_ms, "waiting past the timeout"),
+        (counts.ghost_fault_partition_ms, "waiting for members that never would"),
+    )
+    return ", ".join(f"{partition_time(lost)} {how}" for lost, how in kinds if lost) or "nothing"
+
+
+def unknown(rows: Sequence[GroupRow]) -> list[GroupRow]:
+    """Return the rows of which not enough is known, of groups that lost something."""
+    return [row for row in rows if row.advice.verdict is Verdict.NOT_KNOWN and row.counts.lost_partition_ms > 0]
+
+
+def steps(report: Report) -> list[tuple[str, object]]:
+    """Return (kind, what) of everything there is to do, the dearest first.
+
+    Two groups, then what stands in the way of many: a price that nobody knows ("measure", with the number of groups), brokers' caps
+    ("cluster"); then the other groups ("group").
+    """
+    acting: list[tuple[str, object]] = [("group", row) for row in report.rows if row.advice.is_action]
+    unpriced = sum(row.advice.price_source == "assumed" for row in unknown(report.rows))
+    clusters: list[tuple[str, object]] = [("cluster", each) for each in report.clusters]
+    return [*acting[:2], *([("measure", unpriced)] if unpriced else []), *clusters, *acting[2:]]
+
+
+def cards(report: Report) -> list[tuple[str, str, str]]:
+    """Return (name, value, note) of the figures about the whole fleet."""
+    counts, lost_ms = report.counts, report.lost_partition_ms_per_day
+    savings = [row.advice.saving for row in report.rows if row.advice.saving is not None]
+    acting = sum(row.advice.is_action for row in report.rows)
+    best_ms = sum(each.best_partition_ms for each in savings)
+    share = counts.absorbed_share
+    absorbed = "no restart was seen" if share is None else f"{percent(share)} absorbed without a rebalance"
+    worth = money(report.money, best_ms)
+    ends = partition_span(sum(s.low_partition_ms for s in savings), sum(s.high_partition_ms for s in savings))
+    note = f"in {count(acting, 'group')}" + (f", {ends}" if savings else "") + (f"; worth {worth}" if worth else "")
+    lost_week = None if lost_ms is None else lost_ms * WEEK_DAYS
+    return [
+        (
+            "Groups",
+            amount(report.groups),
+            f"{amount(report.members)} members, {count(report.kafka_clusters, 'Kafka cluster')}",
+        ),
+        ("Restarts", amount(counts.restarts), absorbed),
+        ("Rebalances", amount(counts.rebalances), _dynamic_note(counts)),
+        (
+            "Lost per week",
+            "not watched" if lost_week is None else partition_time(lost_week),
+            _lost_note(report, lost_week),
+        ),
+        ("Can be saved per week", partition_time(best_ms) if savings else "not known", note),
+        ("Watched", percent(report.coverage), _watched_note(report)),
+    ]
+
+
+def _dynamic_note(counts: Counts) -> str:
+    if counts.rebalances_if_dynamic is None:
+        return "not compared with dynamic members"
+    return f"with dynamic members: {amount(counts.rebalances_if_dynamic)}"
+
+
+def _watched_note(report: Report) -> str:
+    silent = sum(row.coverage == 0 for row in report.rows)
+    return (
+        f"of group-time; {count(silent, 'group')} not watched at all" if silent else "of group-time, by a live operator"
+    )
+
+
+def _lost_note(report: Report, lost_week_ms: int | None) -> str:
+    counts = report.counts
+    waiting = counts.lost_partition_ms - counts.rebalance_cost_partition_ms
+    whole = max(counts.lost_partition_ms, 1)
+    worth = money(report.money, lost_week_ms or 0)
+    parts = f"{percent(counts.rebalance_cost_partition_ms / whole)} rebalances, whose length is {report.stop_source}; "
+    return f"{parts}{percent(waiting / whole)} waiting" + (f"; worth {worth}" if worth and lost_week_ms else "")
+
+
+def trend(report: Report) -> list[tuple[str, str, str, str]]:
+    """Return (what, in this window, in the one before, change per watched time) of what both windows tell."""
+    before = report.before
+    if before is None:
+        return []
+    now, then = report.counts, before.counts
+    shares = [("none" if s is None else percent(s)) for s in (now.absorbed_share, then.absorbed_share)]
+    absorbed = "Restarts absorbed", shares[0], shares[1], _points(now.absorbed_share, then.absorbed_share)
+    return [
+        ("Rebalances", amount(now.rebalances), amount(then.rebalances), _change(report, now.rebalances, then.rebalances)),
+        absorbed,
+        ("Lost", partition_time(now.lost_partition_ms), partition_time(then.lost_partition_ms),
+         _change(report, now.lost_partition_ms, then.lost_partition_ms)),
+        ("Watched", percent(report.coverage), percent(before.coverage), _points(report.coverage, before.coverage)),
+    ]  # fmt: skip
+
+
+def _change(report: Report, now: int, then: int) -> str:
+    """Compare what happened per watched time: a fleet that is watched twice as long is no worse for it."""
+    before = report.before
+    if (
+        before is None
+        or min(report.coverage, before.coverage) < _COVERAGE_FAIR
+        or not report.covered_ms
+        or not before.covered_ms
+    ):
+        return "not comparable: hardly watched"
+    if not then:
+        return "the same" if not now else "none before"
+    ratio = (now / report.covered_ms) / (then / before.covered_ms)
+    if abs(ratio - 1) < 0.005:
+        return "the same"
+    return (
+        f"{percent(abs(ratio - 1))} {'more' if ratio > 1 else 'less'}"
+        if ratio < 10
+        else f"{amount(ratio)} times as much"
+    )
+
+
+def _points(now: float | None, then: float | None) -> str:
+    if now is None or then is None:
+        return "not comparable: no restarts"
+    points = (now - then) * 100
+    return "the same" if abs(points) < 0.05 else f"{points:+.1f} points".replace("-", "−")
+
+
+def causes(row: BillRow) -> str:
+    """Write a bill's rebalances by cause, the most frequent first."""
+    found = sorted(row.rebalances.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{amount(number)} {cause}" for cause, number in found if number) or "none"
+
+
+def silent(row: BillRow) -> str:
+    """Write how long a bill's partitions stood still, with its interval."""
+    if not row.is_measured:
+        return "not known"
+    ends = partition_span(row.low_silent_partition_ms, row.high_silent_partition_ms)
+    return f"{partition_time(row.silent_partition_ms)} ({ends})"
+
+
+def place(key: GroupKey) -> str:
+    """Write where a group is."""
+    return f"{key.owner}, Kafka cluster {key.kafka_cluster_id}"
+
+
+FUNCTIONS: Final = {
+    each.__name__: each
+    for each in (
+        amount, bill_command, cards, causes, chosen_range, count, day, detection, duration, lost_words, minute, money,
+        money_delayed, money_saved, partition_span, partition_time, percent, place, price, saving, short_advice, silent, span, spark,
+        timeouts, trend,
+    )
+}  # fmt: skip
+"""What templates may call, by name."""

@@ -1,0 +1,73 @@
+"""What a report takes from gold/group_day: its own window, the one before, and groups whose size nobody told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from fleet_learner import schemas
+from fleet_learner.report import gather
+from fleet_learner.report.curves import Window
+
+pytest.importorskip("pyspark")
+
+DAY_MS = 86_400_000
+WINDOW = Window(start_ms=100 * DAY_MS, end_ms=103 * DAY_MS + 7)
+"""Four days, of which the last one is not over: the window before has four, too."""
+
+
+def row(day: int, *, group: int = 1, partitions: int | None = 12, **changes: Any) -> dict[str, Any]:
+    counted = dict.fromkeys(
+        ("downs", "returned", "removed", "open", "blind", "absorbed", "fenced", "held", "rollouts", "rebalances",
+         "stopped_partition_ms", "ghost_wanted_ms", "ghost_late_ms", "ghost_operator_ms"), 0,
+    )  # fmt: skip
+    return {
+        "kafka_cluster_id": "k", "group_id": f"g{group}", "group_key": group, "namespace": "shop", "static_group": "s",
+        "workload": "w", "protocol": "Classic", "day_ms": day * DAY_MS, "members": 3, "partitions": partitions,
+        "rebalances_dynamic": None, "covered_ms": DAY_MS, **counted, **changes,
+    }  # fmt: skip
+
+
+def table(spark: Any, rows: Sequence[dict[str, Any]]) -> Any:
+    values = [tuple(each[name] for name in schemas.GROUP_DAY.names) for each in rows]
+    return spark.createDataFrame(values, schemas.GROUP_DAY.spark)
+
+
+def test_days_outside_the_window_are_of_the_one_before_or_of_nobody(spark: Any) -> None:
+    days = table(
+        spark,
+        [
+            row(95, rebalances=1_000), row(96, rebalances=7, downs=5, absorbed=2, stopped_partition_ms=70, covered_ms=DAY_MS // 2),
+            row(99, rebalances=8), row(99, group=2, rebalances=1, covered_ms=0),
+            row(100, rebalances=3, stopped_partition_ms=11), row(103, rebalances=2), row(104, rebalances=500),
+        ],
+    )  # fmt: skip
+    (now,) = gather.group_histories(days, WINDOW)
+    assert now.counts.rebalances == 5
+    assert now.lost_partition_ms_by_day == (11, 0, 0, 0)
+    assert [d.day_ms // DAY_MS for d in gather.day_costs(days, WINDOW)] == [100, 103]
+    before = gather.before(days, WINDOW)
+    assert before is not None
+    assert before.window == Window(start_ms=96 * DAY_MS, end_ms=100 * DAY_MS)
+    assert (before.counts.rebalances, before.counts.restarts, before.counts.absorbed_restarts) == (16, 5, 2)
+    assert before.counts.rebalance_cost_partition_ms == 70
+    assert before.covered_ms == DAY_MS // 2 + DAY_MS
+    # The first group is known for four days, the second for one.
+    assert before.coverage == pytest.approx(1.5 / 5)
+
+
+def test_a_table_that_begins_with_the_window_has_no_history(spark: Any) -> None:
+    assert gather.before(table(spark, [row(100), row(101)]), WINDOW) is None
+
+
+def test_a_group_whose_size_nobody_told_still_waits_for_its_members(spark: Any) -> None:
+    """Each member has one partition at least; a sum with an unknown in it would be none, and no page could be made."""
+    days = table(
+        spark, [row(100, partitions=None, ghost_wanted_ms=6_000), row(101, partitions=None, ghost_operator_ms=900)]
+    )
+    (found,) = gather.group_histories(days, WINDOW)
+    assert found.partitions is None
+    assert found.counts.ghost_wanted_partition_ms == 6_000
+    assert found.counts.lost_partition_ms == 6_900
