@@ -85,12 +85,36 @@ def restored(told: PodLines, since_ms: int, until_ms: int | None = None) -> list
     return [line for line in lines if line["records"] and since_ms <= line["at_ms"] <= ends_ms]
 
 
+def store_lines(told: PodLines) -> dict[int, list[Line]]:
+    """Return all that was told of each partition's store, in the order of time: when it was opened and while it was read."""
+    found: dict[int, list[Line]] = {}
+    for voice in told.voices():
+        for line in voice.of_kind("opened"):
+            found.setdefault(line["partition"], []).append({"pod_name": voice.pod_name, **line})
+        for line in voice.of_kind("counted"):
+            said = {"pod_name": voice.pod_name, "kind": "counted", "at_ms": line["at_ms"]}
+            for partition, (count, following) in line["partitions"].items():
+                found.setdefault(int(partition), []).append({**said, "count": count, "next": following})
+    return {partition: sorted(lines, key=lambda line: line["at_ms"]) for partition, lines in found.items()}
+
+
 def counts(told: PodLines) -> dict[int, tuple[int, int]]:
-    """Return count and next offset of each partition, as told last."""
-    found: dict[int, tuple[int, int]] = {}
-    for line in told.lines("counted"):
-        for partition, (count, following) in line["partitions"].items():
-            found[int(partition)] = (count, following)
+    """Return count and next offset of each partition's store, as told last."""
+    return {partition: (lines[-1]["count"], lines[-1]["next"]) for partition, lines in store_lines(told).items()}
+
+
+def told_late(told: PodLines) -> list[tuple[str, int, Line]]:
+    """Return pod, partition and line wherever a pod told the count of a partition that it had given up."""
+    found: list[tuple[str, int, Line]] = []
+    for voice in told.voices():
+        given_up: set[int] = set()
+        for line in list(voice.lines):
+            if line["kind"] in ("revoked", "lost"):
+                given_up |= set(line["partitions"])
+            elif line["kind"] == "opened":
+                given_up.discard(line["partition"])
+            elif line["kind"] == "counted":
+                found += [(voice.pod_name, n, line) for n in sorted(given_up & {int(each) for each in line["partitions"]})]
     return found
 
 

@@ -88,4 +88,10 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
         store.put(KEPT, count + " " + next);
         CHANGED.put(partition, List.of(count, next));
     }
+
+    /** Tells what is left to tell before somebody else is given the partition and tells more of it than this process knows. */
+    @Override
+    public void close() {
+        tellChanges();
+    }
 }

@@ -25,9 +25,9 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
  * assigned, revoked, lost   instance_id, member_id, generation, partitions (of one stream thread)
  * restored, restore_suspended   partition, from, to, records (of the changelog)
  * opened    partition, count, next (what its store held when it was opened)
- * counted   at most once per second: partitions {"3": [count, next]}
- * consumed  with REPORT_TIMES=true, at most once per second: partitions {"3": {offsets, received}} as ranges: which
- *           records came, and from when to when without a pause above 250 ms
+ * counted   once per second, and before a partition is given up: partitions {"3": [count, next]} of those that were read
+ * consumed  with REPORT_TIMES=true, as often: partitions {"3": {offsets, received}} as ranges: which records came, and
+ *           from when to when without a pause above 250 ms
  * closed    elapsed_ms, complete
  * </pre>
  *
