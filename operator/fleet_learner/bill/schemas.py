@@ -29,3 +29,72 @@ OFFSET_COMMITS = Table(
     ("log_partition", "log_offset"),
 )
 """One row per offset commit or its tombstone; `log_…` is its own place in `__consumer_offsets`. See commits.py."""
+
+CAUSES = Table(
+    "silver/causes",
+    1,
+    _columns(
+        """
+        log_partition int!
+        log_offset bigint!
+        index int!
+        at_ms bigint!
+        kind string!
+        group_id string!
+        group_type string!
+        rebalances bigint!
+        group_epoch bigint
+        protocol_name string
+        members bigint!
+        static_members bigint!
+        joined bigint!
+        departed bigint!
+        returned bigint!
+        departed_before bigint!
+        bystanders bigint!
+        clients array<string>!
+        hosts array<string>!
+        caused array<string>!
+        moved array<string>!
+        knows_owners boolean!
+        session_timeout_ms bigint
+        """
+    ),
+    ("log_partition", "log_offset", "index"),
+)
+"""One row per thing that a group's record proves, in the order of the log; see causes.py."""
+
+STANDSTILLS = Table(
+    "silver/standstills",
+    1,
+    _columns(
+        """
+        kafka_cluster_id string!
+        group_id string!
+        topic string!
+        partition int!
+        log_partition int!
+        from_offset bigint!
+        to_offset bigint
+        from_ms bigint!
+        to_ms bigint
+        cause_offset bigint!
+        causes array<string>!
+        rebalances bigint!
+        group_epoch bigint
+        group_type string!
+        role string!
+        evidence string!
+        silence_ms bigint
+        usual_ms bigint
+        longest_usual_ms bigint
+        standstill_ms bigint
+        margin_ms bigint
+        is_interrupted boolean!
+        advanced bigint
+        """
+    ),
+    ("kafka_cluster_id", "group_id", "topic", "partition", "from_offset"),
+)
+"""One row per partition and silence that has a cause in it; `standstill_ms` null: not known, `evidence` says why.
+`from_offset` and `to_offset` are places in the log; `to_offset` null: the silence had not ended. See standstills.py."""
