@@ -6,22 +6,18 @@ them knows the members before and after each generation (classic) or group epoch
 What the records prove: that a generation passed, who was a member before and after, whose partitions were whose, that a
 static member was replaced with or without a rebalance. What they never tell: when a rebalance began, whether a member left
 or its session expired, why the members stayed the same. A dynamic member that comes back has a new name; that it is the
-same one is a conclusion from client id, host, number of members and minutes (`RETURN_MAX_MS`).
+same one is a conclusion from client id, host, number of members and minutes (restarts.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 
 from fleet_learner.offsets_codec import LEFT_FOR_A_WHILE_EPOCH, GroupRecord, Member, RecordKind
 
-RETURN_MAX_MS: Final = 5 * 60_000
-"""A dynamic member that joins so soon after one departed, and looks like it, is taken for the same one."""
-STATIC_BACK_MAX_MS: Final = 30 * 60_000
-"""So long after it was gone an instance id counts as back: no session timeout that a broker allows by default is longer."""
+from .restarts import Half, Halves
 
 
 class CauseKind(StrEnum):
@@ -30,9 +26,9 @@ class CauseKind(StrEnum):
     FOUND: the first record of a group; of what was before nothing is known, and it is no cause.
     With a rebalance: STARTED (the group had no members), EMPTIED (it has none any more), STATIC_GONE (a static member is no
     longer there), STATIC_BACK (one that was gone is there again), STATIC_REPLACED (a static member restarted, and the group
-    rebalanced all the same), RESTART and RETURN (a dynamic member came back, in the same rebalance or in one after its
-    departure), DEPARTURE, JOIN, UNCHANGED (the same members: another subscription, more partitions, the second step of a
-    cooperative rebalance).
+    rebalanced all the same), RESTART (a dynamic member restarted within this rebalance, or it is the second of the two that
+    its restart made), DEPARTURE, JOIN, UNCHANGED (the same members: another subscription, more partitions, the second step of
+    a cooperative rebalance).
     Without one: ABSORBED (a static member restarted), LEFT_FOR_A_WHILE (a static member of KIP-848 closed, its place is kept),
     RECONCILED (a member of KIP-848 or KIP-1071 was given or gave up partitions), DELETED (the group).
     """
@@ -44,7 +40,6 @@ class CauseKind(StrEnum):
     STATIC_BACK = "StaticBack"
     STATIC_REPLACED = "StaticReplaced"
     RESTART = "Restart"
-    RETURN = "Return"
     DEPARTURE = "Departure"
     JOIN = "Join"
     UNCHANGED = "Unchanged"
@@ -62,9 +57,10 @@ class Cause:
     ----------
     rebalances: generations or group epochs since the record before; more than one when some were never written down.
     group_epoch: after it.
+    protocol_type: of a classic group, `consumer` or `connect`. protocol_name: its assignor.
     members, static_members: after it.
-    joined, departed, returned: members; `returned` are those of `joined` that are taken for one that departed.
-    departed_before: earlier departures that `returned` belong to, each a rebalance of its own.
+    joined, departed, returned: members; `returned` are those that are taken for restarted.
+    halves_before: earlier rebalances of which this one is the other half: departures, or, after a crash, joins.
     bystanders: members that were there before and are there still, and did nothing.
     clients, hosts: of the bystanders, sorted, each once.
     caused: partitions of members that departed or were replaced, as the assignment names them.
@@ -78,13 +74,14 @@ class Cause:
     group_type: str
     rebalances: int = 0
     group_epoch: int | None = None
+    protocol_type: str | None = None
     protocol_name: str | None = None
     members: int = 0
     static_members: int = 0
     joined: int = 0
     departed: int = 0
     returned: int = 0
-    departed_before: int = 0
+    halves_before: int = 0
     bystanders: int = 0
     clients: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -94,29 +91,17 @@ class Cause:
     session_timeout_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Departure:
-    """A member that is gone and may come back; `members` were there with it."""
-
-    member: Member
-    at_ms: int
-    members: int
-
-    @property
-    def kept_ms(self) -> int:
-        return RETURN_MAX_MS if self.member.instance_id is None else STATIC_BACK_MAX_MS
-
-
 @dataclass(slots=True)
 class _Group:
     epoch: int | None = None
+    protocol_type: str | None = None
     protocol_name: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
     joined: dict[str, Member] = field(default_factory=dict)
     """Members with a record and no epoch yet."""
     departed: dict[str, Member] = field(default_factory=dict)
     """Members with a tombstone, and neither a successor nor an epoch yet."""
-    memory: list[_Departure] = field(default_factory=list)
+    halves: Halves = field(default_factory=Halves)
 
 
 class Memberships:
@@ -158,7 +143,7 @@ def _classic(group: _Group, record: GroupRecord, at_ms: int) -> Iterator[Cause]:
     before, after = group.members, {member.member_id: member for member in record.members}
     epoch_before = group.epoch
     group.epoch, group.members = record.epoch, after
-    group.protocol_name = record.protocol_name or group.protocol_name
+    group.protocol_type, group.protocol_name = record.protocol_type, record.protocol_name or group.protocol_name
     if epoch_before is None:
         yield _cause(CauseKind.FOUND, group, record)
     elif record.epoch != epoch_before:
@@ -259,12 +244,7 @@ def _rebalanced(
     departed = [member for key, member in before.items() if key not in after]
     gone = [m for m in departed if m.instance_id is None or not any(_is_instance(m, j) for j in joined)]
     came = [m for m in joined if m.instance_id is None or not any(_is_instance(m, d) for d in departed)]
-    group.memory = [d for d in group.memory if at_ms - d.at_ms <= d.kept_ms]
-    of_now = [_Departure(member, at_ms, len(before)) for member in gone]
-    earlier = _returned(group.memory, came, len(after))
-    now = _returned(of_now, [m for m in came if m.member_id not in earlier], len(after))
-    taken = {id(d) for d in (*earlier.values(), *now.values())}
-    group.memory = [d for d in (*group.memory, *of_now) if id(d) not in taken]
+    earlier, now = group.halves.take(before, after, gone=gone, came=came, at_ms=at_ms)
     kind = _kind(before, after, departed=departed, gone=gone, came=came, earlier=earlier, now=now)
     assert record.epoch is not None
     return _cause(
@@ -277,38 +257,8 @@ def _rebalanced(
         before=before,
         rebalances=max(1, record.epoch - epoch_before),
         returned=len(earlier) + len(now),
-        departed_before=len({d.at_ms for d in earlier.values()}),
+        halves_before=len({half.at_ms for half in earlier.values()}),
     )
-
-
-def _returned(memory: Iterable[_Departure], came: Iterable[Member], members: int) -> dict[str, _Departure]:
-    """Match members that joined with those that departed, the likest first; by member.id."""
-    left, found = list(memory), {}
-    for is_like in (_is_same_place, _is_same_client, _is_other):
-        for member in came:
-            if member.member_id in found:
-                continue
-            match = next((d for d in left if is_like(d, member, members)), None)
-            if match is not None:
-                left.remove(match)
-                found[member.member_id] = match
-    return found
-
-
-def _is_same_place(departure: _Departure, member: Member, members: int) -> bool:
-    if departure.member.instance_id is not None or member.instance_id is not None:
-        return _is_instance(departure.member, member)
-    return _is_same_client(departure, member, members) and departure.member.client_host == member.client_host
-
-
-def _is_same_client(departure: _Departure, member: Member, members: int) -> bool:
-    return _is_other(departure, member, members) and departure.member.client_id == member.client_id
-
-
-def _is_other(departure: _Departure, member: Member, members: int) -> bool:
-    """A pod has another address after a restart, and some clients have another id: then the number must fit."""
-    is_static = departure.member.instance_id is not None or member.instance_id is not None
-    return not is_static and members <= departure.members
 
 
 def _kind(
@@ -318,8 +268,8 @@ def _kind(
     departed: Sequence[Member],
     gone: Sequence[Member],
     came: Sequence[Member],
-    earlier: Mapping[str, _Departure],
-    now: Mapping[str, _Departure],
+    earlier: Mapping[str, Half],
+    now: Mapping[str, Half],
 ) -> CauseKind:
     """Name a rebalance by the first that fits; one may be several things at once."""
     is_back = any(m.instance_id is not None for m in came if m.member_id in earlier)
@@ -329,8 +279,7 @@ def _kind(
         (any(m.instance_id is not None for m in gone), CauseKind.STATIC_GONE),
         (is_back, CauseKind.STATIC_BACK),
         (len(gone) < len(departed), CauseKind.STATIC_REPLACED),
-        (bool(now), CauseKind.RESTART),
-        (bool(earlier), CauseKind.RETURN),
+        (bool(now) or bool(earlier), CauseKind.RESTART),
         (bool(gone), CauseKind.DEPARTURE),
         (bool(came), CauseKind.JOIN),
     )
@@ -348,7 +297,7 @@ def _cause(
     before: Mapping[str, Member] | None = None,
     rebalances: int = 0,
     returned: int = 0,
-    departed_before: int = 0,
+    halves_before: int = 0,
 ) -> Cause:
     assert record.group_id is not None
     assert record.group_type is not None
@@ -362,13 +311,14 @@ def _cause(
         group_type=record.group_type.value,
         rebalances=rebalances,
         group_epoch=group.epoch,
+        protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
         members=len(group.members),
         static_members=sum(m.instance_id is not None for m in group.members.values()),
         joined=len(joined),
         departed=len(departed),
         returned=returned,
-        departed_before=departed_before,
+        halves_before=halves_before,
         bystanders=len(bystanders),
         clients=tuple(sorted({m.client_id for m in bystanders if m.client_id is not None})),
         hosts=tuple(sorted({m.client_host for m in bystanders if m.client_host is not None})),

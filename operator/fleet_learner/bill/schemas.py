@@ -44,13 +44,14 @@ CAUSES = Table(
         group_type string!
         rebalances bigint!
         group_epoch bigint
+        protocol_type string
         protocol_name string
         members bigint!
         static_members bigint!
         joined bigint!
         departed bigint!
         returned bigint!
-        departed_before bigint!
+        halves_before bigint!
         bystanders bigint!
         clients array<string>!
         hosts array<string>!

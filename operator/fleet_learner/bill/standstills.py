@@ -12,10 +12,12 @@ it makes progress regularly (evidence PROGRESS), or its consumer commits the sam
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from .causes import RETURN_MAX_MS, CauseKind
+from .causes import CauseKind
+from .restarts import RETURN_MAX_MS
 from .schemas import STANDSTILLS
 from .silences import GROUP, PARTITION, numbered, silences, steps
 from .usual import HOUR_MS, REGULAR, usual_silences
@@ -58,7 +60,14 @@ class Role(StrEnum):
     UNKNOWN = "Unknown"
 
 
-def standstills(commits: DataFrame, causes: DataFrame, kafka_cluster_id: str) -> DataFrame:
+def as_is(frame: DataFrame) -> DataFrame:
+    """Return a frame without keeping it."""
+    return frame
+
+
+def standstills(
+    commits: DataFrame, causes: DataFrame, kafka_cluster_id: str, *, keep: Callable[[DataFrame], DataFrame] = as_is
+) -> DataFrame:
     """Measure the standstills of all groups.
 
     Parameters
@@ -66,6 +75,7 @@ def standstills(commits: DataFrame, causes: DataFrame, kafka_cluster_id: str) ->
     commits: bronze/offset_commits. A run that goes on reads again from an hour before the earliest silence that was open.
     causes: silver/causes, from the beginning of each group.
     kafka_cluster_id: of the cluster whose topic it is; the records do not say it.
+    keep: is given each frame that is used several times, to persist it where that pays; results do not depend on it.
 
     Returns
     -------
@@ -74,13 +84,13 @@ def standstills(commits: DataFrame, causes: DataFrame, kafka_cluster_id: str) ->
     """
     from pyspark.sql import functions as F
 
-    in_order = numbered(causes)
-    every = steps(commits, in_order)
-    cut = silences(every)
+    in_order = keep(numbered(causes))
+    every = keep(steps(commits, in_order))
+    cut = keep(silences(every))
     hour = F.floor(F.col("from_ms") / HOUR_MS).cast("bigint")
     caused = cut.where("has_cause").withColumn("hour", hour)
     learned = caused.join(usual_silences(every, cut), [*PARTITION, "hour"], "left")
-    judged = _measured(_with_roles(_with_causes(learned, in_order), in_order, _topic_names(commits)))
+    judged = _measured(_with_roles(_with_causes(learned, in_order), in_order, keep(_topic_names(commits))))
     is_wanted = (F.col("rebalances") > 0) | F.col("is_interrupted") | (F.col("role") == Role.CAUSE.value)
     return (
         judged.where(is_wanted)
@@ -146,15 +156,9 @@ def _with_roles(silences: DataFrame, causes: DataFrame, topics: DataFrame) -> Da
     """Add whose partition it was."""
     from pyspark.sql import functions as F
 
-    at = [*GROUP, "topic", "partition"]
-    found = silences
-    for name in ("caused", "moved"):
-        found = found.join(_numbers_by_partition(causes, name, topics), at, "left").withColumn(
-            f"is_{name}",
-            F.coalesce(
-                F.exists(f"{name}_at", lambda n: n.between(F.col("first_number"), F.col("last_number"))), F.lit(False)
-            ),
-        )
+    found = silences.join(_named_by_causes(causes, topics), [*PARTITION], "left").withColumns(
+        {f"is_{name}": F.coalesce(F.exists(f"{name}_at", _is_in_silence), F.lit(False)) for name in _NAMED}
+    )
     has_names = (F.col("group_type") == "Classic") | F.col("is_named")
     ids = topics.select(F.col("named").alias("topic"), F.lit(True).alias("is_named")).distinct()
     role = (
@@ -166,20 +170,37 @@ def _with_roles(silences: DataFrame, causes: DataFrame, topics: DataFrame) -> Da
     return found.join(F.broadcast(ids), ["topic"], "left").withColumn("role", role)
 
 
-def _numbers_by_partition(causes: DataFrame, name: str, topics: DataFrame) -> DataFrame:
-    """Return for each partition that causes name the numbers of these causes: `<name>_at`."""
+_NAMED: Final = ("caused", "moved")
+_PARTITION: Final = "^(.*)-([0-9]{1,9})$"
+
+
+def _is_in_silence(number: Column) -> Column:
     from pyspark.sql import functions as F
 
-    each = causes.select(*GROUP, "number", F.explode(name).alias("text"))
-    split = each.select(
+    return number.between(F.col("first_number"), F.col("last_number"))
+
+
+def _named_by_causes(causes: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return for each partition that causes name the numbers of these causes: `caused_at`, `moved_at`."""
+    from pyspark.sql import functions as F
+
+    def tagged(name: str) -> Column:
+        return F.transform(name, lambda text: F.struct(F.lit(name).alias("how"), text.alias("text")))
+
+    each = causes.select(*GROUP, "number", F.explode(F.concat(*map(tagged, _NAMED))).alias("each"))
+    split = each.where(F.col("each.text").rlike(_PARTITION)).select(
         *GROUP,
         "number",
-        F.regexp_extract("text", "^(.*)-([0-9]+)$", 1).alias("topic_id"),
-        F.expr("try_cast(regexp_extract(text, '^(.*)-([0-9]+)$', 2) AS int)").alias("partition"),
+        "each.how",
+        F.regexp_extract("each.text", _PARTITION, 1).alias("topic_id"),
+        F.regexp_extract("each.text", _PARTITION, 2).cast("int").alias("partition"),
     )
-    named = split.join(F.broadcast(topics), ["topic_id"], "left")
     topic = F.coalesce("named", "topic_id").alias("topic")
-    return named.groupBy(*GROUP, topic, "partition").agg(F.collect_set("number").alias(f"{name}_at"))
+    return (
+        split.join(F.broadcast(topics), ["topic_id"], "left")
+        .groupBy(*GROUP, topic, "partition")
+        .agg(*(F.collect_set(F.when(F.col("how") == name, F.col("number"))).alias(f"{name}_at") for name in _NAMED))
+    )
 
 
 # measure -------------------------------------------------------------------------------------------------------------
