@@ -93,6 +93,8 @@ class Group:
         """Wait until every partition was worked on for so long, since the last change, without a pause worth the name."""
 
         def steady() -> bool:
+            for ordinal in [ordinal for ordinal, process in self.members.items() if process.poll() is not None]:
+                self.start(ordinal)  # as the kubelet does: a client that finds its instance id taken ends itself
             since = {p: [t for t in times if t > self._changed_ms] for p, times in self.worked().items()}
             return len(since) == PARTITIONS and all(times and _steady_ms(times) >= for_ms for times in since.values())
 

@@ -99,3 +99,49 @@ STANDSTILLS = Table(
 )
 """One row per partition and silence that has a cause in it; `standstill_ms` null: not known, `evidence` says why.
 `from_offset` and `to_offset` are places in the log; `to_offset` null: the silence had not ended. See standstills.py."""
+
+BILL = Table(
+    "gold/bill",
+    1,
+    _columns(
+        """
+        kafka_cluster_id string!
+        group_id string!
+        group_type string
+        protocol_type string
+        protocol_name string
+        members bigint!
+        static_members bigint!
+        partitions bigint!
+        commits bigint!
+        covered_from_ms bigint
+        covered_to_ms bigint
+        covered_ms bigint!
+        rebalances bigint!
+        restart_rebalances bigint!
+        restarts bigint!
+        departures bigint!
+        joins bigint!
+        started bigint!
+        emptied bigint!
+        unchanged bigint!
+        static_gone bigint!
+        static_back bigint!
+        static_replaced bigint!
+        absorbed bigint!
+        silent_partition_ms bigint!
+        margin_partition_ms bigint!
+        away_partition_ms bigint!
+        measured bigint!
+        not_known bigint!
+        interrupted_share double
+        interrupted_members bigint!
+        interrupted_clients array<string>!
+        interrupted_hosts array<string>!
+        records_delayed bigint
+        help string!
+        """
+    ),
+    ("kafka_cluster_id", "group_id"),
+)
+"""One row per group that has commits or members in the log; counts are of the covered time. See account.py."""
