@@ -7,17 +7,21 @@ and the first one after.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fleet_learner.bill.account import Help
 from fleet_learner.bill.cause_rows import causes
 from fleet_learner.bill.commits import offset_commits
 from fleet_learner.bill.standstills import KNOWN, standstills
+from fleet_learner.cli import main
 from fleet_learner.sources import kafka
 from fleet_learner.sources.offsets_topic import TOPIC as OFFSETS
 from pipeline.standstill_truth import PARTITIONS, SESSION_MS, TOPIC, Group, Kind, folder_of, stood_still_ms
@@ -37,7 +41,7 @@ SHORT = (
     Kind(name="consumer", client=CONSUMER),
 )
 LONG = (
-    *SHORT,
+    *(replace(kind, name=f"long-{kind.name}") for kind in SHORT),
     Kind(name="cooperative", client=COOPERATIVE, restore_ms=300),
     Kind(name="slow", client=EAGER, batch_ms=1_500, restore_ms=1_000),
     Kind(name="auto", client={**EAGER, "enable.auto.commit": True, "auto.commit.interval.ms": 5_000}),
@@ -67,7 +71,8 @@ def brokers() -> Iterator[Brokers]:
 
 def live(brokers: Brokers, kinds: Sequence[Kind], folder: Path, *, rounds: int, calm_ms: int) -> dict[str, Group]:
     """Let groups of two members live through rounds of a restart and a crash of one member."""
-    BrokerAdmin(brokers.bootstrap).create_topic(TOPIC, partitions=PARTITIONS)
+    if TOPIC not in BrokerAdmin(brokers.bootstrap).topics():
+        BrokerAdmin(brokers.bootstrap).create_topic(TOPIC, partitions=PARTITIONS)
     load = Program("producer", {"BOOTSTRAP": brokers.bootstrap, "TOPIC": TOPIC, "RATE_PER_S": str(20 * PARTITIONS)})
     groups = {kind.name: Group(brokers.bootstrap, kind, folder_of(folder, kind)) for kind in kinds}
     try:
@@ -104,6 +109,7 @@ def measured(brokers: Brokers, spark: Any) -> list[Any]:
 def held_against_the_truth(rows: Sequence[Any], groups: dict[str, Group]) -> None:
     """At least 95 % within one usual interval, and most of them measured at all."""
     worked = {name: group.worked() for name, group in groups.items()}
+    rows = [row for row in rows if row["group_id"] in groups]
     known = [row for row in rows if row["evidence"] in KNOWN]
     closed = [row for row in rows if row["evidence"] not in ("Open", "Compacted")]
     found = []
@@ -122,6 +128,56 @@ def held_against_the_truth(rows: Sequence[Any], groups: dict[str, Group]) -> Non
     assert {name for name, _, _, standstill_ms, *_ in found if standstill_ms > 1_000} == groups.keys()
 
 
-def test_standstills_are_what_the_consumers_say(brokers: Brokers, spark: Any, tmp_path: Path) -> None:
-    groups = live(brokers, SHORT, tmp_path, rounds=1, calm_ms=9_000)
+@pytest.fixture(scope="module")
+def lived(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Group]:
+    """Groups that have been through a restart and a crash."""
+    return live(brokers, SHORT, tmp_path_factory.mktemp("groups"), rounds=1, calm_ms=9_000)
+
+
+def test_standstills_are_what_the_consumers_say(brokers: Brokers, lived: dict[str, Group], spark: Any) -> None:
+    held_against_the_truth(measured(brokers, spark), lived)
+
+
+def test_the_command_bills_each_group(
+    brokers: Brokers, lived: dict[str, Group], spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The restarts of dynamic members are told from those that static membership absorbed."""
+    file = tmp_path / "bill.json"
+    assert main(["bill", "--bootstrap", brokers.bootstrap, "--json", str(file), "--sample-end-offsets"]) == 0
+    bills = {each["group_id"]: each for each in json.loads(file.read_text())["groups"]}
+    assert bills.keys() == lived.keys()
+    printed = capsys.readouterr().out
+    for name in ("eager", "consumer"):
+        log = brokers.group_log
+        seen = log.count_rebalances(name) if name == "eager" else log.count_epoch_bumps(name) - 1
+        assert bills[name]["rebalances"] == seen
+        assert bills[name]["help"] == Help.STATIC_MEMBERSHIP
+        assert bills[name]["restart_rebalances"] >= 2
+        assert bills[name]["records_delayed"] > 0
+        assert f"{bills[name]['restart_rebalances']} of {seen} rebalances are restarts" in printed
+    assert bills["static"]["absorbed"] == 2
+    assert bills["static"]["help"] == Help.NOT_ENOUGH_KNOWN
+    assert bills["static"]["away_partition_ms"] == bills["static"]["silent_partition_ms"] > 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "text"),
+    [
+        ("nowhere", "shows no topic nowhere: some managed services hide it"),
+        ("empty", "nothing is in empty"),
+        (TOPIC, "holds no commit and no member of such a group"),
+    ],
+)
+def test_what_cannot_be_billed_is_said_in_one_line(
+    brokers: Brokers, lived: dict[str, Group], capsys: pytest.CaptureFixture[str], topic: str, text: str
+) -> None:
+    if topic == "empty":
+        BrokerAdmin(brokers.bootstrap).create_topic(topic, partitions=1)
+    assert main(["bill", "--bootstrap", brokers.bootstrap, "--offsets-topic", topic]) == 1
+    assert text in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.long
+def test_groups_of_every_kind_over_many_rounds(brokers: Brokers, spark: Any, tmp_path: Path) -> None:
+    groups = live(brokers, LONG, tmp_path, rounds=6, calm_ms=15_000)
     held_against_the_truth(measured(brokers, spark), groups)

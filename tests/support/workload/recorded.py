@@ -65,6 +65,8 @@ class Recorded:
         try:
             self._consumer.commit(asynchronous=False)
         except KafkaException as failure:
+            if failure.args[0].fatal():
+                raise SystemExit(1) from failure  # such as an instance id that somebody else still has
             if failure.args[0].code() not in (KafkaError._NO_OFFSET, KafkaError.ILLEGAL_GENERATION,
                                               KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS,
                                               KafkaError.STALE_MEMBER_EPOCH):  # fmt: skip
