@@ -112,10 +112,14 @@ def _steady_ms(times: list[int]) -> int:
 
 
 def stood_still_ms(times: list[int], from_ms: int, to_ms: int) -> int:
-    """Return the longest time without work that lies at least partly in a window: last done before, first done after."""
+    """Return the longest time without work in a window, from the last record before it to the first one after it.
+
+    A commit may fall right before or after such a time; it belongs to the window that holds most of it.
+    """
     first = max(0, bisect_left(times, from_ms) - 1)
     last = min(len(times), bisect_left(times, to_ms) + 1)
-    return max((after - before for before, after in pairwise(times[first:last])), default=0)
+    pauses = list(pairwise(times[first:last]))
+    return max((b - a for a, b in pauses if 2 * (min(b, to_ms) - max(a, from_ms)) > b - a), default=0)
 
 
 def folder_of(base: Path, kind: Kind) -> Path:

@@ -68,7 +68,7 @@ class Halves:
         now = _matched(of_now, [m for m in came if m.member_id not in back], len(after))
         replaced = {half.member.member_id for half in now.values()}
         found_dead = _matched(joins, [m for m in gone if m.member_id not in replaced], len(after))
-        new = [m for m in came if m.member_id not in back | now and m.instance_id is None]
+        new = [m for m in came if before and m.member_id not in back | now and m.instance_id is None]
         fresh = [half for half in of_now if half.member.member_id not in found_dead]
         fresh += [Half(member, at_ms, len(before), has_joined=True) for member in new]
         taken = {id(half) for half in (*back.values(), *now.values(), *found_dead.values())}
@@ -102,6 +102,8 @@ def _is_same_client(half: Half, member: Member, count: int) -> bool:
 
 def _fits(half: Half, member: Member, count: int) -> bool:
     """A pod has another address after a restart, and some clients have another id: then the number must fit."""
-    is_static = half.member.instance_id is not None or member.instance_id is not None
-    is_number_back = count >= half.members if half.has_joined else count <= half.members
-    return not is_static and is_number_back
+    if half.member.instance_id is not None or member.instance_id is not None:
+        return False
+    if half.has_joined:  # anybody may have joined: it takes the same id, and the number as before
+        return count == half.members and half.member.client_id == member.client_id
+    return count <= half.members

@@ -58,13 +58,13 @@ def steps(commits: DataFrame, causes: DataFrame) -> DataFrame:
         .withColumns({f"{name}_before": F.lag(name).over(in_order) for name in _CARRIED})
         .withColumn("committed_before_that", F.lag("committed_offset", 2).over(in_order))
         .withColumn("commit_number", F.row_number().over(in_order))
-        .withColumn("is_start", F.coalesce(F.col("tombstone_before"), F.lit(True)) & ~F.col("tombstone"))
+        .withColumn("is_first", F.coalesce(F.col("tombstone_before"), F.lit(True)))
         .withColumn("is_progress", _is_progress())
-        .withColumn("is_boundary", F.col("is_start") | F.col("is_progress") | F.col("tombstone"))
+        .withColumn("is_boundary", F.col("is_first") | F.col("is_progress") | F.col("tombstone"))
         .withColumn("run", F.coalesce(F.count_if("is_boundary").over(before), F.lit(0)))
         .withColumn("is_last", F.lead("log_offset").over(in_order).isNull())
     )
-    return chained.where(~F.col("is_start")).select(*_STEP).unionByName(_ends(chained, causes).select(*_STEP))
+    return chained.where(~F.col("is_first")).select(*_STEP).unionByName(_ends(chained, causes).select(*_STEP))
 
 
 _CARRIED: Final = ("at_ms", "log_offset", "committed_offset", "tombstone", "number")
@@ -108,7 +108,7 @@ def _is_progress() -> Column:
     is_above = F.col("committed_offset") > F.col("committed_offset_before")
     was_lowered = F.col("committed_offset_before") < F.col("committed_before_that")
     is_restored = was_lowered & (F.col("committed_offset") == F.col("committed_before_that"))
-    return ~F.col("is_start") & ~F.col("tombstone") & is_above & ~F.coalesce(is_restored, F.lit(False))
+    return ~F.col("is_first") & ~F.col("tombstone") & is_above & ~F.coalesce(is_restored, F.lit(False))
 
 
 def _ends(chained: DataFrame, causes: DataFrame) -> DataFrame:

@@ -6,8 +6,8 @@ Several causes in one silence are one standstill: no second of a partition is bi
 
 A partition without records to read makes no progress either. So it is billed only where its commits tell idle from stopped:
 it makes progress regularly (evidence PROGRESS), or its consumer commits the same offset again and again while it lives
-(LIVE_COMMITS: billed is the time without any commit, at least so long was nobody there). Everything else is not known, and
-`evidence` says why.
+(LIVE_COMMITS: billed is the time without any commit, at least so long was nobody there), or the silence is more than twice as
+long as any of the many nearby (LONG_SILENCE, less the longest of them). Everything else is not known, and `evidence` says why.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 class Evidence(StrEnum):
     """Say by what a standstill is known, or why it is not.
 
-    PROGRESS, LIVE_COMMITS: known. The others: IDLE_OR_STOPPED (commits come irregularly, with progress only), TOO_FEW (commits
+    PROGRESS, LIVE_COMMITS, LONG_SILENCE: known. The others: IDLE_OR_STOPPED (commits come irregularly, with progress only), TOO_FEW (commits
     nearby), COMPACTED (commits may be missing), OFFSET_DELETED (it was deleted meanwhile), OPEN (the log ends before the first
     progress), GROUP_EMPTY (nobody was a member for so long that it may have been meant).
     """
 
     PROGRESS = "Progress"
     LIVE_COMMITS = "LiveCommits"
+    LONG_SILENCE = "LongSilence"
     IDLE_OR_STOPPED = "IdleOrStopped"
     TOO_FEW = "TooFew"
     COMPACTED = "Compacted"
@@ -44,7 +45,7 @@ class Evidence(StrEnum):
     GROUP_EMPTY = "GroupEmpty"
 
 
-KNOWN: Final = (Evidence.PROGRESS.value, Evidence.LIVE_COMMITS.value)
+KNOWN: Final = (Evidence.PROGRESS.value, Evidence.LIVE_COMMITS.value, Evidence.LONG_SILENCE.value)
 
 
 class Role(StrEnum):
@@ -212,7 +213,8 @@ def _measured(silences: DataFrame) -> DataFrame:
 
     is_regular = F.col("longest_usual_ms") <= REGULAR * F.col("usual_ms")
     is_live = F.col("live_longest_ms") <= REGULAR * F.col("live_usual_ms")
-    is_soon = (F.col("to_ms") - F.col("heard_ms")) <= F.col("longest_usual_ms")
+    tail_ms = F.col("to_ms") - F.col("heard_ms")
+    is_soon = tail_ms <= F.col("longest_usual_ms")
     silence_ms = F.greatest(F.col("to_ms") - F.col("from_ms"), F.lit(0))
     is_empty_long = F.array_contains("causes", CauseKind.EMPTIED.value) & (
         F.coalesce(silence_ms, F.lit(RETURN_MAX_MS + 1)) > RETURN_MAX_MS
@@ -226,6 +228,7 @@ def _measured(silences: DataFrame) -> DataFrame:
         (is_regular & is_soon, Evidence.PROGRESS),
         (is_live, Evidence.LIVE_COMMITS),
         (F.col("to_ms").isNull(), Evidence.OPEN),
+        ((silence_ms > REGULAR * F.col("record_ms")) & (tail_ms <= F.col("record_ms")), Evidence.LONG_SILENCE),
         (has_few, Evidence.TOO_FEW),
         default=Evidence.IDLE_OR_STOPPED,
     )
@@ -235,13 +238,18 @@ def _measured(silences: DataFrame) -> DataFrame:
         F.lit(0).cast("bigint"),
         lambda total, pause: total + pause - F.col("live_usual_ms"),
     )
-    is_progress = F.col("evidence") == Evidence.PROGRESS.value
-    is_known = F.col("evidence").isin(*KNOWN)
-    standstill_ms = F.when(is_progress, by_progress).when(is_known, by_commits)
-    margin_ms = F.when(is_progress, F.col("usual_ms")).when(is_known, F.col("live_usual_ms"))
+    found = {
+        Evidence.PROGRESS: (by_progress, F.col("usual_ms")),
+        Evidence.LIVE_COMMITS: (by_commits, F.col("live_usual_ms")),
+        Evidence.LONG_SILENCE: (silence_ms - F.col("record_ms"), F.col("record_ms")),
+    }
+
+    def chosen(which: int) -> Column:
+        return F.coalesce(*(F.when(F.col("evidence") == name.value, pair[which]) for name, pair in found.items()))
+
     return (
         silences.withColumn("evidence", evidence)
-        .withColumns({"standstill_ms": standstill_ms.cast("bigint"), "margin_ms": margin_ms})
+        .withColumns({"standstill_ms": chosen(0).cast("bigint"), "margin_ms": chosen(1)})
         .withColumn("is_interrupted", F.coalesce(F.col("standstill_ms") > 0, F.lit(False)))
     )
 

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 LEAST_GAPS: Final = 8
 """With fewer usual gaps nearby nothing is usual."""
+LEAST_GAPS_OF_MANY: Final = 20
+"""So many are needed to say that a silence is longer than any."""
 REGULAR: Final = 2
 """A partition is regular when 95 % of the time is in gaps of at most so many times the usual one."""
 HOUR_MS: Final = 3_600_000
-_SHARES: Final = (0.5, 0.95)
+_SHARES: Final = (0.5, 0.95, 1.0)
 
 
 def usual_silences(steps: DataFrame, silences: DataFrame) -> DataFrame:
@@ -32,7 +34,8 @@ def usual_silences(steps: DataFrame, silences: DataFrame) -> DataFrame:
     Returns
     -------
     One row per partition and `hour`: `usual_ms` and `longest_usual_ms` between commits with progress, `live_usual_ms` and
-    `live_longest_ms` between any commits, null where too few are known.
+    `live_longest_ms` between any commits, null where too few are known; `record_ms` is the longest that was ever seen there
+    between commits with progress, null unless many were.
     """
     from pyspark.sql import functions as F
 
@@ -60,20 +63,25 @@ def usual_silences(steps: DataFrame, silences: DataFrame) -> DataFrame:
     found = (
         gaps.join(wanted, [*PARTITION, "near"], "inner")
         .groupBy(*PARTITION, "hour")
-        .agg(_quantiles(F.col("progress")).alias("progress"), _quantiles(~F.col("progress")).alias("live"))
+        .agg(
+            _quantiles(F.col("progress")).alias("progress"),
+            _quantiles(~F.col("progress")).alias("live"),
+            (F.count_if("progress") >= LEAST_GAPS_OF_MANY).alias("are_many"),
+        )
     )
     return found.select(
         *PARTITION,
         "hour",
         F.col("progress")[0].alias("usual_ms"),
         F.col("progress")[1].alias("longest_usual_ms"),
+        F.when(F.col("are_many"), F.col("progress")[2]).alias("record_ms"),
         F.col("live")[0].alias("live_usual_ms"),
         F.col("live")[1].alias("live_longest_ms"),
     )
 
 
 def _quantiles(which: Column) -> Column:
-    """Return the median and the 95 % quantile of gaps by the time that they take; null of too few."""
+    """Return the median, the 95 % quantile and the maximum of gaps by the time that they take; null of too few."""
     from pyspark.sql import functions as F
 
     gap_ms, weight = F.when(which, F.col("gap_ms")), F.when(which, F.greatest(F.col("gap_ms"), F.lit(1)))

@@ -22,7 +22,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 POLL_S = 0.1
-BATCH = 100
+BATCH = 500
 
 
 def now_ms() -> int:

@@ -64,6 +64,13 @@ def test_a_member_that_joined_and_left_did_not_restart_itself() -> None:
     assert kinds(found) == [CauseKind.FOUND, CauseKind.JOIN, CauseKind.DEPARTURE]
 
 
+def test_a_group_that_starts_and_loses_a_member_is_not_a_restart() -> None:
+    found = told((0, classic(1)), (10, classic(2, A, B)), (20, classic(3, A)))
+    assert kinds(found)[1:] == [CauseKind.STARTED, CauseKind.DEPARTURE]
+    other = told((0, classic(1, A)), (10, classic(2, A, B)), (20, classic(3, B)))
+    assert kinds(other)[1:] == [CauseKind.JOIN, CauseKind.DEPARTURE]
+
+
 def test_a_restart_within_one_rebalance() -> None:
     found = told((0, classic(1, A, B)), (10, classic(2, A, B2)))
     assert (found[1].kind, found[1].returned, found[1].halves_before) == (CauseKind.RESTART, 1, 0)
