@@ -170,7 +170,7 @@ def measured(spark: Any, log: Log) -> set[Found]:
                             None, None))  # fmt: skip
         else:
             causes.append((7, n, 0, e.at_ms, e.kind.value, e.group, "Classic", 1, n, "consumer", "range", 2, 0, 0, 0, 0, 0,
-                           1, [], [], [], [], False, None))  # fmt: skip
+                           1, [], [], [], [], False))  # fmt: skip
     frames = [
         spark.createDataFrame(rows, table.spark_nullable)
         for rows, table in ((commits, OFFSET_COMMITS), (causes, CAUSES))

@@ -82,16 +82,25 @@ def bills(
     joined = groups.join(covered, ["log_partition"], "left")
     for frame in (cost, interrupted, *([] if delayed is None else [delayed])):
         joined = joined.join(frame, [*GROUP], "left")
-    counts = [c.name for c in BILL.columns if c.type == "bigint" and not c.nullable and c.name not in {"covered_ms"}]
-    filled = (
-        joined.withColumn("covered_ms", F.coalesce(F.greatest(F.col("covered_to_ms") - F.col("covered_from_ms"), F.lit(0)), F.lit(0)))
-        .withColumns({name: F.coalesce(F.col(name).cast("bigint"), F.lit(0)) for name in counts})
-        .withColumns({name: F.coalesce(name, F.array().cast("array<string>")) for name in _NAMES})
-    )  # fmt: skip
     if delayed is None:
-        filled = filled.withColumn("records_delayed", F.lit(None).cast("bigint"))
+        joined = joined.withColumn("records_delayed", F.lit(None).cast("bigint"))
     return (
-        filled.withColumn("kafka_cluster_id", F.lit(kafka_cluster_id)).withColumn("help", _help()).select(*BILL.names)
+        _filled(joined.withColumn("kafka_cluster_id", F.lit(kafka_cluster_id)))
+        .withColumn("help", _help())
+        .select(*BILL.names)
+    )
+
+
+def _filled(groups: DataFrame) -> DataFrame:
+    """Write 0 and no name where nothing was counted."""
+    from pyspark.sql import functions as F
+
+    counts = [c.name for c in BILL.columns if c.type == "bigint" and not c.nullable and c.name != "covered_ms"]
+    covered_ms = F.coalesce(F.greatest(F.col("covered_to_ms") - F.col("covered_from_ms"), F.lit(0)), F.lit(0))
+    return groups.withColumns(
+        {name: F.coalesce(F.col(name).cast("bigint"), F.lit(0)) for name in counts}
+        | {name: F.coalesce(name, F.array().cast("array<string>")) for name in _NAMES}
+        | {"covered_ms": covered_ms}
     )
 
 

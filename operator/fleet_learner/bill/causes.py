@@ -66,7 +66,6 @@ class Cause:
     caused: partitions of members that departed or were replaced, as the assignment names them.
     moved: partitions that a bystander had to give to another member.
     knows_owners: whether the assignment before is known.
-    session_timeout_ms: the shortest of those that departed; None when nobody did or the protocol keeps it elsewhere.
     """
 
     kind: CauseKind
@@ -88,7 +87,6 @@ class Cause:
     caused: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     knows_owners: bool = False
-    session_timeout_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -303,7 +301,6 @@ def _cause(
     assert record.group_type is not None
     new = {m.member_id for m in joined}
     bystanders = [m for key, m in group.members.items() if key not in new and (before is None or key in before)]
-    timeouts = [m.session_timeout_ms for m in departed if m.session_timeout_ms is not None]
     owners = before.values() if before is not None else departed
     return Cause(
         kind=kind,
@@ -325,5 +322,4 @@ def _cause(
         caused=tuple(sorted({partition for m in departed for partition in _owned(m)})),
         moved=tuple(moved),
         knows_owners=any(_owned(m) for m in owners),
-        session_timeout_ms=min(timeouts, default=None),
     )

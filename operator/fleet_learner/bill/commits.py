@@ -88,55 +88,56 @@ def _with_key(commits: DataFrame) -> DataFrame:
     )
 
 
+def _with_places(commits: DataFrame) -> DataFrame:
+    """Add the value's version, where its parts begin and how long its metadata is."""
+    from pyspark.sql import functions as F
+
+    version = F.col("value_version")
+    is_flexible = version == HIGHEST_VERSION
+    fixed = _unsigned("value", F.col("length_at"), 2)
+    after = F.col("metadata_at") + F.col("metadata_length")
+    return (
+        commits.withColumn("value_version", _signed("value", F.lit(1), 2).cast("int"))
+        .withColumn("length_at", F.when(version < 3, 11).otherwise(15))
+        .withColumn("varint", F.when(is_flexible, _varint("value", F.col("length_at"))))
+        .withColumn("metadata_at", F.col("length_at") + F.coalesce(F.col("varint.size"), F.lit(2)))
+        .withColumn("metadata_length", F.when(is_flexible, F.col("varint.number") - 1).otherwise(fixed))
+        .withColumn("stamp_at", after)
+        .withColumn("end", (after + F.when(version == 1, 16).otherwise(8)).cast("int"))
+        .withColumn("has_topic_id", is_flexible & (F.hex(F.substring("value", F.col("end"), F.lit(3))) == "010010"))
+    )
+
+
 def _with_value(commits: DataFrame) -> DataFrame:
     """Add the fields of the value and whether it keeps to its layout; null of a tombstone or an unknown version."""
     from pyspark.sql import functions as F
 
     version = F.col("value_version")
     is_known = version.between(0, HIGHEST_VERSION)
-    length_at = F.when(version < 3, 11).otherwise(15)
-    after = F.col("metadata_at") + F.col("metadata_length")
-    end = after + F.when(version == 1, 16).otherwise(8)
-    laid = (
-        commits.withColumn("value_version", _signed("value", F.lit(1), 2).cast("int"))
-        .withColumn("length_at", length_at)
-        .withColumn("varint", F.when(version == HIGHEST_VERSION, _varint("value", F.col("length_at"))))
-        .withColumn("metadata_at", F.col("length_at") + F.coalesce(F.col("varint.size"), F.lit(2)))
-        .withColumn(
-            "metadata_length",
-            F.when(version == HIGHEST_VERSION, F.col("varint.number") - 1).otherwise(
-                _unsigned("value", F.col("length_at"), 2)
-            ),
-        )
-        .withColumn("end", end.cast("int"))
-    )
-    has_topic_id = (version == HIGHEST_VERSION) & (F.hex(F.substring("value", F.col("end"), F.lit(3))) == "010010")
     size = F.length("value") - F.col("end") + 1
     is_size_good = (
         F.when(version < HIGHEST_VERSION, size == 0)
         .when(_unsigned("value", F.col("end"), 1) == 0, size == 1)
-        .when(has_topic_id, size == 19)
+        .when(F.col("has_topic_id"), size == 19)
         .otherwise(size > 1)
     )
     is_text_good = F.col("metadata_length").between(0, _STRING_MAX) & F.col("metadata").isNotNull()
-    return laid.withColumns(
-        {
-            "committed_offset": F.when(is_known, _signed("value", F.lit(3), 8)),
-            "leader_epoch": F.when(is_known & (version >= 3), _signed("value", F.lit(11), 4).cast("int")),
-            "metadata": F.when(is_known, _text("value", F.col("metadata_at"), F.col("metadata_length"))),
-            "commit_ms": F.when(is_known, _signed("value", after, 8)),
-            "expire_ms": F.when(version == 1, _signed("value", after + 8, 8)),
-            "topic_id": F.when(
-                has_topic_id, F.translate(F.base64(F.substring("value", F.col("end") + 3, F.lit(16))), "+/=", "-_")
-            ),
-        }
-    ).withColumn(
-        "is_value_good",
+    topic_id = F.translate(F.base64(F.substring("value", F.col("end") + 3, F.lit(16))), "+/=", "-_")
+    is_good = (
         F.when(F.col("value").isNull(), True)
         .when(version.isNull() | (F.length("value") < 2), False)
         .when(~is_known, True)
-        .otherwise(F.coalesce(is_size_good & is_text_good, F.lit(False))),
+        .otherwise(F.coalesce(is_size_good & is_text_good, F.lit(False)))
     )
+    fields = {
+        "committed_offset": F.when(is_known, _signed("value", F.lit(3), 8)),
+        "leader_epoch": F.when(is_known & (version >= 3), _signed("value", F.lit(11), 4).cast("int")),
+        "metadata": F.when(is_known, _text("value", F.col("metadata_at"), F.col("metadata_length"))),
+        "commit_ms": F.when(is_known, _signed("value", F.col("stamp_at"), 8)),
+        "expire_ms": F.when(version == 1, _signed("value", F.col("stamp_at") + 8, 8)),
+        "topic_id": F.when(F.col("has_topic_id"), topic_id),
+    }
+    return _with_places(commits).withColumns(fields).withColumn("is_value_good", is_good)
 
 
 def _unsigned(name: str, at: Column, size: int) -> Column:

@@ -58,7 +58,6 @@ CAUSES = Table(
         caused array<string>!
         moved array<string>!
         knows_owners boolean!
-        session_timeout_ms bigint
         """
     ),
     ("log_partition", "log_offset", "index"),

@@ -96,7 +96,6 @@ def standstills(
     return (
         judged.where(is_wanted)
         .withColumn("kafka_cluster_id", F.lit(kafka_cluster_id))
-        .withColumn("silence_ms", F.greatest(F.col("to_ms") - F.col("from_ms"), F.lit(0)))
         .withColumn("advanced", F.col("committed_offset") - F.col("committed_offset_before"))
         .select(*STANDSTILLS.names)
     )
@@ -211,27 +210,7 @@ def _measured(silences: DataFrame) -> DataFrame:
     """Add evidence, standstill and margin."""
     from pyspark.sql import functions as F
 
-    is_regular = F.col("longest_usual_ms") <= REGULAR * F.col("usual_ms")
-    is_live = F.col("live_longest_ms") <= REGULAR * F.col("live_usual_ms")
-    tail_ms = F.col("to_ms") - F.col("heard_ms")
-    is_soon = tail_ms <= F.col("longest_usual_ms")
     silence_ms = F.greatest(F.col("to_ms") - F.col("from_ms"), F.lit(0))
-    is_empty_long = F.array_contains("causes", CauseKind.EMPTIED.value) & (
-        F.coalesce(silence_ms, F.lit(RETURN_MAX_MS + 1)) > RETURN_MAX_MS
-    )
-    has_few = F.col("usual_ms").isNull() & F.col("live_usual_ms").isNull()
-    evidence = _first(
-        (~F.col("is_whole"), Evidence.COMPACTED),
-        (F.col("is_deleted"), Evidence.OFFSET_DELETED),
-        (F.col("heard_ms").isNull(), Evidence.OPEN),
-        (is_empty_long, Evidence.GROUP_EMPTY),
-        (is_regular & is_soon, Evidence.PROGRESS),
-        (is_live, Evidence.LIVE_COMMITS),
-        (F.col("to_ms").isNull(), Evidence.OPEN),
-        ((silence_ms > REGULAR * F.col("record_ms")) & (tail_ms <= F.col("record_ms")), Evidence.LONG_SILENCE),
-        (has_few, Evidence.TOO_FEW),
-        default=Evidence.IDLE_OR_STOPPED,
-    )
     by_progress = F.when(silence_ms > F.col("longest_usual_ms"), silence_ms - F.col("usual_ms")).otherwise(0)
     by_commits = F.aggregate(
         F.filter("pauses", lambda pause: pause > F.col("live_longest_ms")),
@@ -248,9 +227,31 @@ def _measured(silences: DataFrame) -> DataFrame:
         return F.coalesce(*(F.when(F.col("evidence") == name.value, pair[which]) for name, pair in found.items()))
 
     return (
-        silences.withColumn("evidence", evidence)
+        silences.withColumn("silence_ms", silence_ms)
+        .withColumn("evidence", _evidence())
         .withColumns({"standstill_ms": chosen(0).cast("bigint"), "margin_ms": chosen(1)})
         .withColumn("is_interrupted", F.coalesce(F.col("standstill_ms") > 0, F.lit(False)))
+    )
+
+
+def _evidence() -> Column:
+    from pyspark.sql import functions as F
+
+    is_regular = F.col("longest_usual_ms") <= REGULAR * F.col("usual_ms")
+    tail_ms = F.col("to_ms") - F.col("heard_ms")
+    is_long = F.coalesce(F.col("silence_ms") > RETURN_MAX_MS, F.lit(True))
+    is_longer = F.col("silence_ms") > REGULAR * F.col("record_ms")
+    return _first(
+        (~F.col("is_whole"), Evidence.COMPACTED),
+        (F.col("is_deleted"), Evidence.OFFSET_DELETED),
+        (F.col("heard_ms").isNull(), Evidence.OPEN),
+        (F.array_contains("causes", CauseKind.EMPTIED.value) & is_long, Evidence.GROUP_EMPTY),
+        (is_regular & (tail_ms <= F.col("longest_usual_ms")), Evidence.PROGRESS),
+        (F.col("live_longest_ms") <= REGULAR * F.col("live_usual_ms"), Evidence.LIVE_COMMITS),
+        (F.col("to_ms").isNull(), Evidence.OPEN),
+        (is_longer & (tail_ms <= F.col("record_ms")), Evidence.LONG_SILENCE),
+        (F.col("usual_ms").isNull() & F.col("live_usual_ms").isNull(), Evidence.TOO_FEW),
+        default=Evidence.IDLE_OR_STOPPED,
     )
 
 

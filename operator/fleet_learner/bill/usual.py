@@ -39,27 +39,13 @@ def usual_silences(steps: DataFrame, silences: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    hour = F.floor(F.col("from_ms") / HOUR_MS).cast("bigint")
     wanted = (
         silences.where("has_cause")
-        .select(*PARTITION, hour.alias("hour"))
+        .select(*PARTITION, F.floor(F.col("from_ms") / HOUR_MS).cast("bigint").alias("hour"))
         .distinct()
         .withColumn("near", F.explode(F.array(*(F.col("hour") + n for n in (-1, 0, 1)))))
     )
-    of_progress = silences.where("is_whole AND NOT has_cause AND NOT is_deleted AND to_ms IS NOT NULL").select(
-        *PARTITION,
-        F.col("begin_ms").alias("since_ms"),
-        F.col("whole_ms").alias("gap_ms"),
-        F.lit(True).alias("progress"),
-    )
-    is_usual = (F.col("commit_number") > 2) & (F.col("number") == F.col("number_before")) & ~F.col("tombstone")
-    of_any = steps.where(is_usual & F.col("at_ms").isNotNull()).select(
-        *PARTITION,
-        F.col("at_ms_before").alias("since_ms"),
-        F.greatest(F.col("at_ms") - F.col("at_ms_before"), F.lit(0)).alias("gap_ms"),
-        F.lit(False).alias("progress"),
-    )
-    gaps = of_progress.unionByName(of_any).withColumn("near", F.floor(F.col("since_ms") / HOUR_MS).cast("bigint"))
+    gaps = _usual_gaps(steps, silences).withColumn("near", F.floor(F.col("since_ms") / HOUR_MS).cast("bigint"))
     found = (
         gaps.join(wanted, [*PARTITION, "near"], "inner")
         .groupBy(*PARTITION, "hour")
@@ -78,6 +64,26 @@ def usual_silences(steps: DataFrame, silences: DataFrame) -> DataFrame:
         F.col("live")[0].alias("live_usual_ms"),
         F.col("live")[1].alias("live_longest_ms"),
     )
+
+
+def _usual_gaps(steps: DataFrame, silences: DataFrame) -> DataFrame:
+    """Return the times between commits in which nothing happened: those with progress, and those of any (`progress` false)."""
+    from pyspark.sql import functions as F
+
+    of_progress = silences.where("is_whole AND NOT has_cause AND NOT is_deleted AND to_ms IS NOT NULL").select(
+        *PARTITION,
+        F.col("begin_ms").alias("since_ms"),
+        F.col("whole_ms").alias("gap_ms"),
+        F.lit(True).alias("progress"),
+    )
+    is_usual = (F.col("commit_number") > 2) & (F.col("number") == F.col("number_before")) & ~F.col("tombstone")
+    of_any = steps.where(is_usual & F.col("at_ms").isNotNull()).select(
+        *PARTITION,
+        F.col("at_ms_before").alias("since_ms"),
+        F.greatest(F.col("at_ms") - F.col("at_ms_before"), F.lit(0)).alias("gap_ms"),
+        F.lit(False).alias("progress"),
+    )
+    return of_progress.unionByName(of_any)
 
 
 def _quantiles(which: Column) -> Column:
