@@ -35,6 +35,8 @@ examples:
       Compare the journal with Kafka's own log of groups, rebalance by rebalance and removal by removal.
   fleet-learner erase --config fleet.toml --namespace team-07
       Delete all that is known of a namespace, rows and bytes, and learn again without it.
+  fleet-learner bill --bootstrap kafka:9092 --json bill.json
+      What rebalances cost every group of a cluster, and what would help, from that log alone.
 
 exit status: 0 good, 1 a finding or failure, 2 wrong usage, 3 another run was faster, 4 done without a source that could not be read
 """
@@ -121,6 +123,20 @@ def group_name(text: str) -> tuple[str, str]:
     return cluster, group
 
 
+def source_option(text: str) -> tuple[str, str]:
+    """Read `<name>=<value>`, one of the client's settings, as an option of the Kafka source.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        When there is no name or no equals sign.
+    """
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return f"kafka.{name.removeprefix('kafka.')}", value
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fleet-learner",
@@ -137,6 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _as_of(backfill)
     _audit(commands)
+    _bill(commands)
     what_if = _command(commands, "what-if", "price other timeouts for one group", "what_if", "group")
     what_if.add_argument("--group", type=group_name, required=True, metavar="CLUSTER/GROUP")
     _command(commands, "tidy", "compact the tables and delete what no kept run needs", "tidy")
@@ -173,6 +190,29 @@ def _audit(commands: Any) -> None:
         help="how far the clocks of brokers and operators may be apart; default: %(default)s",
     )  # fmt: skip
     audit.add_argument("--json", dest="json_file", type=Path, metavar="FILE", help="write the same for programs")
+
+
+def _bill(commands: Any) -> None:
+    own = ("offsets_topic", "groups", "from_ms", "options", "is_sampled", "json_file")
+    bill = _command(commands, "bill", "say what rebalances cost each group of a Kafka cluster", "bill", *own)
+    bill.set_defaults(root=Path())  # it has no tables
+    bill.add_argument("--offsets-topic", default="__consumer_offsets", help="default: %(default)s")
+    bill.add_argument(
+        "--group", dest="groups", action="append", default=[], metavar="ID", help="only this group; may be given again"
+    )
+    bill.add_argument(
+        "--from", dest="from_ms", type=instant_ms, default=0, metavar="INSTANT",
+        help="what happened before does not count (UTC); default: all that the log holds",
+    )  # fmt: skip
+    bill.add_argument(
+        "--options", action="append", type=source_option, default=[], metavar="KEY=VALUE",
+        help="of the client, such as security.protocol=SSL; may be given again; secrets belong into the file of --config",
+    )  # fmt: skip
+    bill.add_argument(
+        "--sample-end-offsets", dest="is_sampled", action="store_true",
+        help="ask where each topic ends, to estimate the records delayed; needs Describe on the topics",
+    )  # fmt: skip
+    bill.add_argument("--json", dest="json_file", type=Path, metavar="FILE", help="write the same for programs")
 
 
 def _command(commands: Any, name: str, text: str, job: str, *own: str) -> argparse.ArgumentParser:

@@ -264,6 +264,42 @@ def audit(
     return 1 if differing else 0
 
 
+def bill(
+    configuration: Configuration,
+    *,
+    offsets_topic: str,
+    groups: Sequence[str],
+    from_ms: int,
+    options: Sequence[tuple[str, str]],
+    is_sampled: bool,
+    json_file: Path | None,
+) -> int:
+    """Print what rebalances cost each group of a Kafka cluster, by its `__consumer_offsets`; returns the exit status."""
+    from .bill import page
+    from .bill.job import draw_up
+    from .bill.log import OffsetsLog
+
+    if configuration.kafka is None:
+        raise JobError("name the brokers whose log is to be read: --bootstrap")
+    told = {**configuration.kafka.options, **dict(options)}
+    log = OffsetsLog({**told, "kafka.bootstrap.servers": configuration.kafka.bootstrap_servers}, offsets_topic)
+    with opened(configuration, "bill") as job:
+        job.progress.begin("bill", log.records_max)
+        now_ms = int(time.time() * 1000)
+        sampled_at_ms = now_ms if is_sampled else None
+        made = draw_up(job.spark, log, groups=groups, from_ms=from_ms, sampled_at_ms=sampled_at_ms)
+    if not made.rows:
+        raise JobError(f"{offsets_topic} holds no commit and no member of such a group")
+    for line in page.lines(made.rows, made.prices):
+        say(line)
+    if made.bad_record is not None:
+        say(f"passed over: {count(made.bad_records, 'broken record')}, the first at {made.bad_record}")
+    if json_file is not None:
+        document = page.document(made.rows, made.prices, from_ms=from_ms, bad_records=made.bad_records)
+        json_file.write_text(json.dumps(document, indent=1))
+    return 0
+
+
 def demo(configuration: Configuration, *, groups: int, days: int, seed: int) -> int:
     """Simulate a fleet, write its journal, and run everything on it; returns the exit status."""
     from .fleet_truth import FleetSettings

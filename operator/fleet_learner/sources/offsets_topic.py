@@ -55,7 +55,7 @@ def offsets_members(records: DataFrame) -> DataFrame:
     bronze/offsets_members. A type or version that nobody knows has the kind UNKNOWN, a broken record the kind BAD:
     both are rows to be counted.
     """
-    return _mapped(records, _decoded_rows, schemas.OFFSETS_MEMBERS)
+    return in_log_order(records, _decoded_rows, schemas.OFFSETS_MEMBERS)
 
 
 def group_changes(records: DataFrame) -> DataFrame:
@@ -70,7 +70,7 @@ def group_changes(records: DataFrame) -> DataFrame:
     -------
     silver/group_changes.
     """
-    return _mapped(records, _changed_rows, schemas.GROUP_CHANGES)
+    return in_log_order(records, _changed_rows, schemas.GROUP_CHANGES)
 
 
 def assignment_intervals(members: DataFrame, kafka_cluster_id: str) -> DataFrame:
@@ -116,13 +116,21 @@ def assignment_intervals(members: DataFrame, kafka_cluster_id: str) -> DataFrame
     )
 
 
-def _mapped(records: DataFrame, rows: Any, table: schemas.Table) -> DataFrame:
+def in_log_order(records: DataFrame, rows: Any, table: schemas.Table) -> DataFrame:
+    """Make rows of the records of groups, each partition of the log in its order.
+
+    Parameters
+    ----------
+    records: with the columns of a Kafka source, of this topic.
+    rows: takes a record and a dictionary, which lives as long as the task, and yields rows by column name.
+    table: of the rows.
+    """
     from pyspark.sql import functions as F
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        state: dict[tuple[str, int], Fold] = {}
+        state: dict[tuple[str, int], Any] = {}
         for batch in batches:
             found = [row for record in batch.to_pylist() for row in rows(record, state)]
             columns = [pa.array([row.get(f.name) for row in found], f.type) for f in table.arrow]

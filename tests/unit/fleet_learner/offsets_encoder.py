@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from fleet_learner.offsets_codec import GroupRecord, GroupType, Member, RecordKind
 
@@ -185,3 +186,28 @@ _BODIES: Mapping[tuple[RecordKind, GroupType | None], Callable[[GroupRecord, Tag
     (RecordKind.TARGET_MEMBER, GroupType.STREAMS): _streams_target,
     (RecordKind.CURRENT_MEMBER, GroupType.STREAMS): _streams_current,
 }
+
+
+def commit_key(key_type: int, group_id: str, topic: str, partition: int) -> bytes:
+    """Write the key of an offset commit."""
+    return struct.pack(">h", key_type) + string(group_id) + string(topic) + i32(partition)
+
+
+def commit_value(
+    version: int,
+    committed_offset: int,
+    commit_ms: int,
+    *,
+    leader_epoch: int = -1,
+    metadata: str = "",
+    expire_ms: int = -1,
+    topic_id: bytes | None = None,
+    tags: Tags = MappingProxyType({}),
+) -> bytes:
+    """Write an OffsetCommitValue; what the version does not have is left out, as Kafka does with ignorable fields."""
+    head = struct.pack(">hq", version, committed_offset) + (i32(leader_epoch) if version >= 3 else b"")
+    stamp = struct.pack(">q", commit_ms)
+    if version >= 4:
+        all_tags = {**tags, **({} if topic_id is None else {0: topic_id})}
+        return head + compact(metadata) + stamp + tagged(all_tags)
+    return head + string(metadata) + stamp + (struct.pack(">q", expire_ms) if version == 1 else b"")

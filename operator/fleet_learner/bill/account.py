@@ -1,0 +1,229 @@
+"""Draw up the bill of each group: what the covered time held, what it cost, who paid, what would help. gold/bill.
+
+Covered is the time from which on nothing can be missing. Compaction leaves the last record of each key, and always works on
+the beginning of a partition, so where the second record of any key stands the log is whole, and from there on. What was
+before is not counted: generations that passed then have left no time behind.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from .causes import CauseKind
+from .schemas import BILL
+from .silences import GROUP, PARTITION
+from .standstills import Role
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+LEAST_COVERED_MS: Final = 3_600_000
+"""With less time covered, that nothing happened says nothing."""
+LEAST_RESTARTS: Final = 2
+NAMED_MAX: Final = 20
+"""So many client ids and hosts are named."""
+_COUNTED: Final = {
+    "restarts": CauseKind.RESTART,
+    "departures": CauseKind.DEPARTURE,
+    "joins": CauseKind.JOIN,
+    "started": CauseKind.STARTED,
+    "emptied": CauseKind.EMPTIED,
+    "unchanged": CauseKind.UNCHANGED,
+    "static_gone": CauseKind.STATIC_GONE,
+    "static_back": CauseKind.STATIC_BACK,
+    "static_replaced": CauseKind.STATIC_REPLACED,
+    "absorbed": CauseKind.ABSORBED,
+}
+
+
+class Help(StrEnum):
+    """Say what would help a group.
+
+    LONGER_TIMEOUT: static members were gone and came back. STATIC_MEMBERSHIP: rebalances are made by restarts of dynamic
+    members. NOTHING: neither. NOT_ENOUGH_KNOWN: the log covers too little. NO_MEMBERS: somebody commits offsets for the group and
+    nobody joins it, so it never rebalances.
+    """
+
+    LONGER_TIMEOUT = "LongerTimeout"
+    STATIC_MEMBERSHIP = "StaticMembership"
+    NOTHING = "Nothing"
+    NOT_ENOUGH_KNOWN = "NotEnoughKnown"
+    NO_MEMBERS = "NoMembers"
+
+
+def bills(
+    commits: DataFrame,
+    causes: DataFrame,
+    standstills: DataFrame,
+    kafka_cluster_id: str,
+    *,
+    end_offsets: DataFrame | None = None,
+) -> DataFrame:
+    """Draw up the bill of every group of a cluster.
+
+    Parameters
+    ----------
+    commits, causes, standstills: of the same time, as the tables of this package.
+    end_offsets: `topic`, `partition`, `end_offset`, `sampled_ms`: where each topic ended at one moment; None leaves
+        `records_delayed` null.
+
+    Returns
+    -------
+    gold/bill.
+    """
+    from pyspark.sql import functions as F
+
+    covered = _covered(commits, causes)
+    delayed = None if end_offsets is None else _delayed(commits, standstills, end_offsets)
+    groups = _of_commits(commits).join(_of_causes(causes, covered), [*GROUP], "full")
+    cost = _of_standstills(standstills, covered)
+    interrupted = _interrupted(causes, standstills)
+    joined = groups.join(covered, ["log_partition"], "left")
+    for frame in (cost, interrupted, *([] if delayed is None else [delayed])):
+        joined = joined.join(frame, [*GROUP], "left")
+    if delayed is None:
+        joined = joined.withColumn("records_delayed", F.lit(None).cast("bigint"))
+    return (
+        _filled(joined.withColumn("kafka_cluster_id", F.lit(kafka_cluster_id)))
+        .withColumn("help", _help())
+        .select(*BILL.names)
+    )
+
+
+def _filled(groups: DataFrame) -> DataFrame:
+    """Write 0 and no name where nothing was counted."""
+    from pyspark.sql import functions as F
+
+    counts = [c.name for c in BILL.columns if c.type == "bigint" and not c.nullable and c.name != "covered_ms"]
+    covered_ms = F.coalesce(F.greatest(F.col("covered_to_ms") - F.col("covered_from_ms"), F.lit(0)), F.lit(0))
+    return groups.withColumns(
+        {name: F.coalesce(F.col(name).cast("bigint"), F.lit(0)) for name in counts}
+        | {name: F.coalesce(name, F.array().cast("array<string>")) for name in _NAMES}
+        | {"covered_ms": covered_ms}
+    )
+
+
+_NAMES: Final = ("interrupted_clients", "interrupted_hosts")
+
+
+def _covered(commits: DataFrame, causes: DataFrame) -> DataFrame:
+    """Return from when to when each partition of the log is whole: `covered_offset` and its times."""
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    of_commits = commits.where(F.col("group_id").isNotNull()).select(
+        "log_partition", F.xxhash64(*PARTITION[1:]).alias("key"), "log_offset", F.col("timestamp_ms").alias("at_ms")
+    )
+    # Every record of a classic group has the same key; the other groups have a key for each member.
+    of_groups = causes.where(F.col("group_type") == "Classic").select(
+        "log_partition", F.xxhash64("group_id", F.lit("")).alias("key"), "log_offset", "at_ms"
+    )
+    in_order = W.partitionBy("log_partition", "key").orderBy("log_offset")
+    records = of_commits.unionByName(of_groups.distinct())
+    second = records.withColumn("place", F.row_number().over(in_order)).where("place = 2")
+    begin = second.groupBy("log_partition").agg(
+        F.min("log_offset").alias("covered_offset"), F.min_by("at_ms", "log_offset").alias("covered_from_ms")
+    )
+    end = records.groupBy("log_partition").agg(F.max("at_ms").alias("covered_to_ms"))
+    return begin.join(end, ["log_partition"], "inner")
+
+
+def _of_commits(commits: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    named = commits.where(F.col("group_id").isNotNull() & ~F.col("tombstone"))
+    each = named.groupBy(*PARTITION).agg(F.count("*").alias("commits"))
+    return each.groupBy(*GROUP).agg(F.count("*").alias("partitions"), F.sum("commits").alias("commits"))
+
+
+def _of_causes(causes: DataFrame, covered: DataFrame) -> DataFrame:
+    """Count what happened in the covered time, and say what each group is by its last record."""
+    from pyspark.sql import functions as F
+
+    last = ("group_type", "protocol_type", "protocol_name", "members", "static_members")
+    in_time = F.col("log_offset") >= F.col("covered_offset")
+    of_kind = {name: F.count_if(in_time & (F.col("kind") == kind.value)).alias(name) for name, kind in _COUNTED.items()}
+    is_restart = F.col("kind").isin(CauseKind.RESTART.value, CauseKind.STARTED.value) & (F.col("returned") > 0)
+    halves = F.when(is_restart, F.col("rebalances") + F.col("halves_before"))
+    return (
+        causes.join(covered, ["log_partition"], "left")
+        .groupBy(*GROUP)
+        .agg(
+            *(F.max_by(name, F.struct("log_offset", "index")).alias(name) for name in last),
+            F.sum(F.when(in_time, F.col("rebalances"))).alias("rebalances"),
+            F.least(F.coalesce(F.sum(F.when(in_time, halves)), F.lit(0)), F.sum(F.when(in_time, F.col("rebalances")))).alias(
+                "restart_rebalances"
+            ),
+            *of_kind.values(),
+        )
+    )  # fmt: skip
+
+
+def _of_standstills(standstills: DataFrame, covered: DataFrame) -> DataFrame:
+    """Sum up what is known; a margin counts where a partition was interrupted, and is a bound for each."""
+    from pyspark.sql import functions as F
+
+    is_known = F.col("standstill_ms").isNotNull()
+    is_others = F.col("role") != Role.CAUSE.value
+    in_time = standstills.join(covered, ["log_partition"], "inner").where(
+        F.col("from_offset") >= F.col("covered_offset")
+    )
+    return in_time.groupBy(*GROUP).agg(
+        F.sum("standstill_ms").alias("silent_partition_ms"),
+        F.sum(F.when(F.col("is_interrupted"), F.col("margin_ms"))).alias("margin_partition_ms"),
+        F.sum(F.when(~is_others, F.col("standstill_ms"))).alias("away_partition_ms"),
+        F.count_if(is_known).alias("measured"),
+        F.count_if(~is_known).alias("not_known"),
+        (F.count_if(F.col("is_interrupted") & is_others) / F.nullif(F.count_if(is_known & is_others), F.lit(0))).alias(
+            "interrupted_share"
+        ),
+    )
+
+
+def _interrupted(causes: DataFrame, standstills: DataFrame) -> DataFrame:
+    """Say who was interrupted and had done nothing: the other members at causes that stopped a partition of theirs."""
+    from pyspark.sql import functions as F
+
+    hit = (
+        standstills.where(F.col("is_interrupted") & (F.col("role") != Role.CAUSE.value))
+        .select(*GROUP, F.col("cause_offset").alias("log_offset"))
+        .distinct()
+    )
+    named = {
+        alias: F.slice(F.array_sort(F.array_distinct(F.flatten(F.collect_list(name)))), 1, NAMED_MAX).alias(alias)
+        for alias, name in zip(_NAMES, ("clients", "hosts"), strict=True)
+    }
+    return (
+        causes.where("index = 0")
+        .join(hit, [*GROUP, "log_offset"], "inner")
+        .groupBy(*GROUP)
+        .agg(F.sum("bystanders").alias("interrupted_members"), *named.values())
+    )
+
+
+def _delayed(commits: DataFrame, standstills: DataFrame, end_offsets: DataFrame) -> DataFrame:
+    """Estimate the records that came while nobody read: standstill times the records per second since the first commit."""
+    from pyspark.sql import functions as F
+
+    first = commits.where(F.col("committed_offset").isNotNull()).groupBy(*PARTITION).agg(
+        F.min_by("committed_offset", "log_offset").alias("first_offset"), F.min("timestamp_ms").alias("first_ms")
+    )  # fmt: skip
+    rate = (F.col("end_offset") - F.col("first_offset")) / F.greatest(F.col("sampled_ms") - F.col("first_ms"), F.lit(1))
+    paced = first.join(end_offsets, ["topic", "partition"], "inner").withColumn("rate", F.greatest(rate, F.lit(0.0)))
+    stopped = standstills.groupBy(*PARTITION).agg(F.sum("standstill_ms").alias("standstill_ms"))
+    records = F.round(F.col("standstill_ms") * F.col("rate")).cast("bigint")
+    return stopped.join(paced, [*PARTITION], "inner").groupBy(*GROUP).agg(F.sum(records).alias("records_delayed"))
+
+
+def _help() -> Column:
+    from pyspark.sql import functions as F
+
+    can_be_static = F.coalesce(F.col("protocol_type"), F.lit("consumer")) == "consumer"
+    return (
+        F.when(F.col("group_type").isNull(), Help.NO_MEMBERS.value)
+        .when(F.col("static_back") > 0, Help.LONGER_TIMEOUT.value)
+        .when((F.col("restart_rebalances") >= LEAST_RESTARTS) & can_be_static, Help.STATIC_MEMBERSHIP.value)
+        .when(F.col("covered_ms") < LEAST_COVERED_MS, Help.NOT_ENOUGH_KNOWN.value)
+        .otherwise(Help.NOTHING.value)
+    )

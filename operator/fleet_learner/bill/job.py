@@ -1,0 +1,121 @@
+"""Read a log once and draw up the bill of all its groups.
+
+The one idea: what is used several times is persisted for the length of the run and let go at its end. A daily run does the same
+with what is new: records of groups are kept, they are few; commits are read again from an hour before the earliest silence
+that was open, and a standstill replaces the row of its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from fleet_learner.estimates.price import Price
+
+from .account import bills
+from .cause_rows import causes
+from .commit import decode_commit
+from .commits import BAD, COMMIT, offset_commits
+from .page import dearest_first
+from .prices import measured_prices
+from .standstills import standstills
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from .log import OffsetsLog
+
+CONTEXT_MS: Final = 3_600_000
+"""Commits of so long before `from_ms` say what was usual."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """The bills of a cluster's groups, the dearest first.
+
+    Parameters
+    ----------
+    bad_records: offset commits that break their layout. bad_record: why the first of them does.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    prices: Mapping[tuple[str, str], Price]
+    bad_records: int
+    bad_record: str | None
+
+
+def draw_up(
+    spark: SparkSession,
+    log: OffsetsLog,
+    *,
+    groups: Sequence[str] = (),
+    from_ms: int = 0,
+    sampled_at_ms: int | None = None,
+) -> Bill:
+    """Draw up the bills.
+
+    Parameters
+    ----------
+    groups: ids of interest; empty means all.
+    from_ms: what happened before does not count.
+    sampled_at_ms: now, to sample where topics end; None: they are not asked.
+    """
+    from pyspark.sql import functions as F
+
+    with keeping() as keep:
+        records = keep(log.records(spark))
+        every = keep(offset_commits(records))
+        is_wanted = F.col("group_id").isin(list(groups)) if groups else F.lit(True)
+        commits = every.where(is_wanted & (F.col("kind") == COMMIT) & (F.col("timestamp_ms") >= from_ms - CONTEXT_MS))
+        caused = keep(causes(records).where(is_wanted & (F.col("at_ms") >= from_ms)))
+        stood = keep(standstills(commits, caused, log.kafka_cluster_id, keep=keep))
+        ends = None
+        if sampled_at_ms is not None:
+            topics = [row["topic"] for row in commits.select("topic").distinct().toLocalIterator()]
+            ends = log.end_offsets(spark, topics, sampled_at_ms)
+        found = bills(commits, caused, stood, log.kafka_cluster_id, end_offsets=ends).collect()
+        bad = every.where(F.col("kind") == BAD)
+        number = bad.count()
+        return Bill(
+            rows=dearest_first([row.asDict() for row in found]),
+            prices=measured_prices(stood),
+            bad_records=number,
+            bad_record=_why(records, bad) if number else None,
+        )
+
+
+@contextmanager
+def keeping() -> Iterator[Callable[[DataFrame], DataFrame]]:
+    """Persist frames, and let them go at the end."""
+    kept: list[DataFrame] = []
+
+    def keep(frame: DataFrame) -> DataFrame:
+        kept.append(frame.persist())
+        return kept[-1]
+
+    try:
+        yield keep
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def _why(records: DataFrame, bad: DataFrame) -> str:
+    """Say what is wrong with the first bad record, by the decoder that can tell."""
+    from pyspark.sql import functions as F
+
+    place = bad.orderBy("log_partition", "log_offset").first()
+    assert place is not None
+    at = (F.col("partition") == place["log_partition"]) & (F.col("offset") == place["log_offset"])
+    row = records.where(at).first()
+    assert row is not None
+    name = f"partition {place['log_partition']}, offset {place['log_offset']}"
+    try:
+        decode_commit(bytes(row["key"]), None if row["value"] is None else bytes(row["value"]))
+    except ValueError as error:
+        return f"{name}: {error}"
+    return name

@@ -1,0 +1,119 @@
+"""Open the log of a cluster for a bill, or say in one line what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from fleet_learner.errors import JobError, UnreachableError
+from fleet_learner.sources import kafka
+from fleet_learner.sources.topic import EARLIEST, LATEST, Range, TopicReader, ranges, resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TIMEOUT_S: Final = 30.0
+END_OFFSETS: Final = "topic string, partition int, end_offset bigint, sampled_ms bigint"
+
+
+class OffsetsLog:
+    """The `__consumer_offsets` of one Kafka cluster.
+
+    Parameters
+    ----------
+    options: of the Kafka source, with `kafka.bootstrap.servers`.
+    topic: its name.
+
+    Raises
+    ------
+    UnreachableError: no broker answers.
+    JobError: the topic cannot be read, or nothing is in it.
+    """
+
+    def __init__(self, options: Mapping[str, str], topic: str) -> None:
+        self._topic = topic
+        self._options = {**options, "subscribe": topic}
+        self._settings: dict[str, Any] = {
+            name.removeprefix("kafka."): v for name, v in options.items() if name.startswith("kafka.")
+        }
+        self.kafka_cluster_id = self._looked_up()
+        self._ranges = self._readable()
+
+    def _looked_up(self) -> str:
+        """Return the cluster's id; the topic is there and may be described."""
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        servers = self._settings["bootstrap.servers"]
+        try:
+            found = AdminClient(dict(self._settings)).list_topics(self._topic, timeout=_TIMEOUT_S)
+        except KafkaException as error:
+            raise UnreachableError(f"{servers} does not answer: {error.args[0].str()}") from error
+        trouble = found.topics[self._topic].error
+        if trouble is not None and trouble.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise self._refused()
+        if trouble is not None:
+            raise JobError(
+                f"{servers} shows no topic {self._topic}: some managed services hide it, and a cluster in which nothing was "
+                "committed yet has none"
+            )
+        return str(found.cluster_id)
+
+    def _refused(self) -> JobError:
+        return JobError(
+            f"no right to read {self._topic}: kafka-acls --add --allow-principal User:<name> --operation Read "
+            f"--topic {self._topic}"
+        )
+
+    def _readable(self) -> list[Range]:
+        """Return what there is, fixed now; a look at the first records shows whether they may be read."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        reader = TopicReader(self._settings)
+        try:
+            logs = reader.watermarks((self._topic,))
+            found = ranges(resolve(EARLIEST, logs), resolve(LATEST, logs))
+            if not found:
+                raise JobError(f"nothing is in {self._topic}")
+            first = found[0]
+            for _ in reader.read(Range(first.topic, first.partition, first.start, first.start + 1)):
+                break
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise self._refused() from error
+            raise UnreachableError(f"{self._topic} cannot be read: {error.args[0].str()}") from error
+        finally:
+            reader.close()
+        return found
+
+    @property
+    def records_max(self) -> int:
+        """A bound on the number of records, holes included."""
+        return sum(each.end - each.start for each in self._ranges)
+
+    def records(self, spark: SparkSession) -> DataFrame:
+        """Return the records that were there when the log was opened."""
+        kafka.register(spark)
+        start: dict[str, dict[int, int]] = {}
+        end: dict[str, dict[int, int]] = {}
+        for each in self._ranges:
+            start.setdefault(each.topic, {})[each.partition] = each.start
+            end.setdefault(each.topic, {})[each.partition] = each.end
+        offsets = {
+            "startingOffsets": json.dumps(kafka.to_json(start)),
+            "endingOffsets": json.dumps(kafka.to_json(end)),
+            # Only the beginning of the log can go meanwhile, and what is left says itself from where on it is whole.
+            "failOnDataLoss": "false",
+        }
+        return spark.read.format(kafka.FORMAT).options(**self._options, **offsets).load()
+
+    def end_offsets(self, spark: SparkSession, topics: Iterable[str], now_ms: int) -> DataFrame:
+        """Sample where topics end; one that may not be described, or is gone, is left out."""
+        reader = TopicReader(self._settings)
+        try:
+            logs = reader.watermarks(tuple(topics))
+        finally:
+            reader.close()
+        rows: list[Any] = [(t, p, log.high, now_ms) for t, parts in logs.items() for p, log in parts.items()]
+        return spark.createDataFrame(rows, END_OFFSETS)

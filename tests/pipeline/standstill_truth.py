@@ -1,0 +1,127 @@
+"""Real groups that are restarted, killed and scaled while every consumer keeps its own record, and what that record says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from support.waiting import until
+from support.workload import recorded
+
+PARTITIONS = 6
+TOPIC = "orders"
+SESSION_MS = 6_000
+EVENTUALLY_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """How the consumers of a group are made.
+
+    Parameters
+    ----------
+    client: more of librdkafka's settings.
+    commit_ms, batch_ms, restore_ms: as recorded.py has them.
+    """
+
+    name: str
+    client: Mapping[str, Any] = field(default_factory=dict)
+    is_static: bool = False
+    commit_ms: int = 1_000
+    batch_ms: int = 0
+    restore_ms: int = 0
+
+
+class Group:
+    """A group of recorded consumers."""
+
+    def __init__(self, bootstrap: str, kind: Kind, folder: Path) -> None:
+        self.kind, self._bootstrap, self._folder = kind, bootstrap, folder
+        self.members: dict[int, subprocess.Popen[bytes]] = {}
+        self._changed_ms = 0
+        folder.mkdir()
+
+    def start(self, ordinal: int) -> None:
+        """Start a member."""
+        client = {"bootstrap.servers": self._bootstrap, "group.id": self.kind.name, **self.kind.client}
+        client["client.id"] = f"{self.kind.name}-{ordinal}"
+        if self.kind.client.get("group.protocol") != "consumer":
+            client |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500}
+        if self.kind.is_static:
+            client["group.instance.id"] = f"{self.kind.name}-{ordinal}"
+        told = {
+            "client": client, "topic": TOPIC, "file": str(self._folder / str(ordinal)), "commit_ms": self.kind.commit_ms,
+            "batch_ms": self.kind.batch_ms, "restore_ms": self.kind.restore_ms,
+        }  # fmt: skip
+        self._changed_ms = recorded.now_ms()
+        command = [sys.executable, recorded.__file__, json.dumps(told)]
+        self.members[ordinal] = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def end(self, ordinal: int, *, is_killed: bool = False) -> None:
+        """End a member as the kubelet does, or as a crash does."""
+        process = self.members.pop(ordinal)
+        if is_killed:
+            process.kill()
+        else:
+            process.terminate()
+        process.wait(30)
+
+    def close(self) -> None:
+        """End all that is left."""
+        for ordinal in list(self.members):
+            self.end(ordinal, is_killed=True)
+
+    def worked(self) -> dict[int, list[int]]:
+        """Return when a record of each partition was done with, in order."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for file in self._folder.iterdir():
+            for line in file.read_text().splitlines():
+                partition, _, at_ms = map(int, line.split())
+                found[partition].append(at_ms)
+        return {partition: sorted(times) for partition, times in found.items()}
+
+    def lives_on(self, for_ms: int) -> None:
+        """Wait until every partition was worked on for so long, since the last change, without a pause worth the name."""
+
+        def steady() -> bool:
+            for ordinal in [ordinal for ordinal, process in self.members.items() if process.poll() is not None]:
+                self.start(ordinal)  # as the kubelet does: a client that finds its instance id taken ends itself
+            since = {p: [t for t in times if t > self._changed_ms] for p, times in self.worked().items()}
+            return len(since) == PARTITIONS and all(times and _steady_ms(times) >= for_ms for times in since.values())
+
+        until(steady, deadline_s=EVENTUALLY_S, what=f"{self.kind.name} works on all partitions for {for_ms} ms")
+
+
+def _steady_ms(times: list[int]) -> int:
+    """Return for how long a partition was worked on at last."""
+    since = times[-1]
+    for before, after in reversed(list(pairwise(times))):
+        if after - before > 2_500:
+            break
+        since = before
+    return times[-1] - since
+
+
+def stood_still_ms(times: list[int], from_ms: int, to_ms: int) -> int:
+    """Return the longest time without work in a window, from the last record before it to the first one after it.
+
+    A commit may fall right before or after such a time; it belongs to the window that holds most of it.
+    """
+    first = max(0, bisect_left(times, from_ms) - 1)
+    last = min(len(times), bisect_left(times, to_ms) + 1)
+    pauses = list(pairwise(times[first:last]))
+    return max((b - a for a, b in pauses if 2 * (min(b, to_ms) - max(a, from_ms)) > b - a), default=0)
+
+
+def folder_of(base: Path, kind: Kind) -> Path:
+    """Return where a group's records lie."""
+    return base / f"{kind.name}-{os.getpid()}"
