@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ def assemble(
     advised: Sequence[Advised],
     *,
     earlier_days: DataFrame | None = None,
-    bill: Sequence[BillRow] = (),
+    bill: Sequence[Mapping[str, Any]] = (),
     money: Money | None = None,
 ) -> Report:
     """Make the report of published facts.
@@ -55,7 +55,7 @@ def assemble(
     tables, days: silver and gold/group_day of its window.
     earlier_days: gold/group_day with days of the window before, such as of an earlier run; None: what `days` holds of it.
     advised: the recommendations of the same facts.
-    bill: what rebalances cost by Kafka's own record; empty: nobody asked.
+    bill: rows of gold/bill, what rebalances cost by Kafka's own record; empty: nobody asked.
     money: what that is worth; None: not told.
     """
     terms = Terms.of_settings(manifest.plan.settings)
@@ -96,11 +96,21 @@ def assemble(
         drift=_drift(histories, advised),
         quality=_quality(journal, manifest, tables, days),
         before=gather.before(days if earlier_days is None else earlier_days, window),
-        bill=bill,
+        bill=_bill(bill, histories),
         money=money,
         is_stop_stated=terms.durations.is_stated,
         versions=_versions(),
     )
+
+
+def _bill(rows: Sequence[Mapping[str, Any]], histories: Sequence[build.GroupHistory]) -> list[BillRow]:
+    """Say whose each group is, where somebody manages it, and what would help in words."""
+    from .bill.page import help_words
+
+    keys = {(each.key.kafka_cluster_id, each.key.group_id): each.key for each in histories}
+    return [
+        gather.bill_row(row, keys.get((row["kafka_cluster_id"], row["group_id"])), help_words(row)) for row in rows
+    ]
 
 
 def _versions() -> list[tuple[str, str]]:

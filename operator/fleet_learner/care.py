@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from .configuration import Configuration
-from .erasure import Subject, erase_facts
+from .erasure import Subject, erase_bill, erase_facts, groups_of
 from .errors import JobError
-from .gold import TABLES as FACTS
-from .ingest import TABLES, Horizon, ingest
+from .ingest import Horizon, ingest
 from .jobs import SNAPSHOTS, Job, learn_and_tell, opened, say, tidy_up
 from .lake.upkeep import present, vacuum
 from .report.units import count
@@ -35,7 +34,10 @@ def erase(configuration: Configuration, *, group: tuple[str, str] | None, namesp
         if before is None:
             raise JobError(f"nothing was ingested into {configuration.root} yet")
         job.progress.begin("erase")
+        groups = groups_of(job.journal, subject)
         gone = erase_facts(job.journal, job.learned, subject)
+        for lake in job.logs:
+            gone |= {f"{name} ({lake.root})": rows for name, rows in erase_bill(lake, groups, subject).items()}
         horizon = Horizon(rewrite_days=configuration.rewrite_days)
         ingest(job.journal, [], as_of_ms=before.plan.as_of_ms, horizon=horizon, erased=subject.digest, on_step=job.step)
         learn_and_tell(job)
@@ -47,15 +49,15 @@ def erase(configuration: Configuration, *, group: tuple[str, str] | None, namesp
 
 def _assert_finished(job: Job, subject: Subject) -> None:
     plan = job.journal.runs.unfinished()
-    if (
-        plan is not None and plan.settings.get("erased") != subject.digest
-    ) or job.learned.runs.unfinished() is not None:
+    others = [job.learned, *job.logs]
+    is_begun = plan is not None and plan.settings.get("erased") != subject.digest
+    if is_begun or any(lake.runs.unfinished() is not None for lake in others):
         raise JobError("a run is unfinished: fleet-learner run finishes it, then erase again")
 
 
 def _forget_all_but_the_last(job: Job) -> None:
     """Delete old runs, their snapshots and their files at once, whatever retention says."""
-    for lake, tables in ((job.journal, TABLES), (job.learned, FACTS)):
+    for lake, tables in job.lakes:
         lake.runs.forget(1)
         for table in present(lake, tables):
             vacuum(lake, table, hours=0)

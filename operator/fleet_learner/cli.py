@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from .errors import EXIT_LEFT_OUT
+
+if TYPE_CHECKING:
+    from .configuration import Configuration, MetricsSettings
+    from .metrics import RunMetrics
 
 EXIT_FINDING = 1
 EXIT_USAGE = 2
 EXIT_CONFLICT = 3
 _CARE = ("tidy", "erase")
+_MEASURED = ("run", "backfill")
 _EXTRA = ("pyspark", "pyarrow", "numpy", "scipy", "confluent_kafka")
 _EXAMPLES = """\
 examples:
@@ -53,16 +60,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from . import care, jobs
     from .configuration import ConfigurationError, read_configuration
-    from .errors import ConflictError, JobError
-    from .gold import NothingIngestedError
 
     try:
         configuration = read_configuration(options.config, _flags(options))
-        status: int = getattr(care if options.job in _CARE else jobs, options.job)(
-            configuration, **_job_options(options)
-        )
+    except ConfigurationError as error:
+        return _failed(str(error), EXIT_USAGE)
+    if options.job not in _MEASURED:
+        return _ended(options, configuration)
+    from .metrics import RunMetrics
+
+    metrics, status = RunMetrics(), EXIT_FINDING
+    try:
+        status = _ended(options, configuration, metrics=metrics)
+    finally:
+        metrics.end(status, is_good=status in {0, EXIT_LEFT_OUT})
+        _leave(metrics, configuration.metrics)
+    return status
+
+
+def _ended(options: argparse.Namespace, configuration: Configuration, **more: Any) -> int:
+    """Run the job of a command and return how it ended."""
+    from . import care, jobs
+    from .configuration import ConfigurationError
+    from .errors import ConflictError, JobError
+    from .gold import NothingIngestedError
+
+    job = getattr(care if options.job in _CARE else jobs, options.job)
+    try:
+        status: int = job(configuration, **_job_options(options), **more)
     except ConfigurationError as error:
         return _failed(str(error), EXIT_USAGE)
     except ConflictError as error:
@@ -70,6 +96,23 @@ def _run(options: argparse.Namespace) -> int:
     except (NothingIngestedError, JobError) as error:
         return _failed(str(error), EXIT_FINDING)
     return status
+
+
+def _leave(metrics: RunMetrics, where: MetricsSettings) -> None:
+    """Leave the figures where the configuration says; what fails there is said, and changes no exit status."""
+    from .metrics import MetricsError
+
+    def tried(leave: Callable[[], None]) -> None:
+        try:
+            leave()
+        except MetricsError as error:
+            sys.stderr.write(f"fleet-learner: {error}\n")
+
+    file, gateway = where.file, where.pushgateway
+    if file is not None:
+        tried(lambda: metrics.write(file))
+    if gateway is not None:
+        tried(lambda: metrics.push(gateway))
 
 
 def _failed(text: str, status: int) -> int:

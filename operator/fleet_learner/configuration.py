@@ -44,6 +44,24 @@ class NamedJournal(KafkaJournal):
     )
 
 
+class OffsetsLogSettings(_Section):
+    """The `__consumer_offsets` of a Kafka cluster, which needs READ on that topic and no right on any group."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9._-]+$", description="Keeps the positions; a new name is read from the beginning."
+    )
+    bootstrap_servers: str = Field(min_length=1)
+    topic: str = Field("__consumer_offsets", min_length=1)
+    options: dict[str, str] = Field({}, description="More options of the source, such as kafka.security.protocol.")
+
+
+class MetricsSettings(_Section):
+    """Where a run leaves its figures for an alert; nowhere by default."""
+
+    file: Path | None = None
+    pushgateway: str | None = Field(None, pattern=r"^https?://[^@]+$", description="Without a user or a password.")
+
+
 class Stops(_Section):
     """How long a stopped partition is without a consumer in one rebalance."""
 
@@ -108,6 +126,8 @@ class Configuration(_Section):
     journal_files: folder with journal files; searched with all folders below it.
     kafka: the journal's topic.
     kafka_clusters: more of them, each with a name of its own. One that cannot be read is left out and the run ends with status 4.
+    offsets_logs: Kafka's own record of the groups of a cluster, for the bill and for measured prices; one that cannot be read is left out.
+    metrics: where a run leaves its figures.
     output: folder for reports and recommendations; default: below the root, if that is a folder.
     window_days: how far back facts are counted and estimates look.
     rewrite_days: outages are made again at least so far back, for late records, and copies are looked for so far around a fact.
@@ -125,6 +145,8 @@ class Configuration(_Section):
     journal_files: Path | None = None
     kafka: KafkaJournal | None = None
     kafka_clusters: tuple[NamedJournal, ...] = ()
+    offsets_logs: tuple[OffsetsLogSettings, ...] = ()
+    metrics: MetricsSettings = MetricsSettings()
     output: Path | None = None
     window_days: PositiveInt = 30
     rewrite_days: PositiveInt = 3
@@ -144,10 +166,11 @@ class Configuration(_Section):
 
     @model_validator(mode="after")
     def _are_distinct(self) -> Self:
-        names = [each.name for each in self.kafka_clusters]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"kafka_clusters: two have the name {twice[0]}")
+        for key, named in (("kafka_clusters", self.kafka_clusters), ("offsets_logs", self.offsets_logs)):
+            names = [each.name for each in named]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{key}: two have the name {twice[0]}")
         return self
 
     @property

@@ -9,13 +9,14 @@ owner's to clear. Every step may be done twice, so an erasure that was killed is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from . import schemas, silver
-from .lake import Lake
+from .bill.schemas import BILL_SLICES, GROUP_RECORDS, STANDSTILLS
+from .lake import Lake, Published
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -73,6 +74,40 @@ def erase_facts(journal: Lake, learned: Lake, subject: Subject) -> dict[str, int
     gone[schemas.BEATS.name] = _mend_beats(journal, named)
     recommended = schemas.RECOMMENDATION
     gone[recommended.name] = _remove(learned, recommended, lambda rows: rows.where(subject.is_it()))
+    return gone
+
+
+def groups_of(journal: Lake, subject: Subject) -> list[tuple[str, str]]:
+    """Return (Kafka cluster id, group id) of the subject's groups, as the journal knows them, in order."""
+    if subject.group is not None:
+        return [subject.group]
+    found: set[tuple[str, str]] = set()
+    for table in _FACTS:
+        version = journal.log(table).latest()
+        if version is not None:
+            rows = journal.read(table, version).where(subject.is_it())
+            found |= {(r[0], r[1]) for r in rows.select("kafka_cluster_id", "group_id").distinct().collect()}
+    return sorted(found)
+
+
+def erase_bill(lake: Lake, groups: Sequence[tuple[str, str]], subject: Subject) -> dict[str, int]:
+    """Delete what the log of a Kafka cluster told of groups, and publish the rest; returns how many rows, by table."""
+    from pyspark.sql import functions as F
+
+    before = lake.runs.latest()
+    if before is None:
+        return {}
+    ids = [group for cluster, group in groups if cluster == before.plan.settings["kafka_cluster_id"]]
+    tables = (GROUP_RECORDS, STANDSTILLS, BILL_SLICES)
+    gone = {table.name: _remove(lake, table, lambda rows: rows.where(F.col("group_id").isin(ids))) for table in tables}
+    if any(gone.values()):
+        sources = {name: {"start": each["end"], "end": each["end"]} for name, each in before.plan.sources.items()}
+        settings = {**before.plan.settings, "erased": subject.digest}
+        plan = replace(before.plan, number=before.number + 1, sources=sources, settings=settings)
+        lake.runs.begin(plan)
+        versions = {table: lake.log(table).latest() for table in tables}
+        left = {table.name: lake.state(table, version) for table, version in versions.items() if version is not None}
+        lake.runs.publish(Published(plan=plan, tables=left, counts=before.counts))
     return gone
 
 

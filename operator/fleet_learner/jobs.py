@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from . import gold, schemas
 from .assembly import assemble, feature_rows
 from .configuration import Configuration
 from .errors import EXIT_LEFT_OUT, JobError
 from .estimates.kaplan_meier import kaplan_meier
+from .estimates.price import Price
 from .facts import DAY_MS, StopDurations
 from .gold import Silver
 from .histories import Advised, Bounds, Terms, history, recommendations, set_aside
@@ -29,6 +30,7 @@ from .lake import Lake, Published
 from .lake.lock import only_writer
 from .lake.unreadable import unreadable
 from .lake.upkeep import tidy as tidy_tables
+from .metrics import RunMetrics
 from .progress import Progress
 from .recommend import MODEL_VERSION
 from .report import build
@@ -64,6 +66,7 @@ class Job:
     progress: Progress
     left_out: list[str] = field(default_factory=list)
     """Sources that could not be read in this run."""
+    metrics: RunMetrics = field(default_factory=RunMetrics)
 
     @property
     def status(self) -> int:
@@ -85,6 +88,21 @@ class Job:
     def learned(self) -> Lake:
         """Return the facts' tables."""
         return gold.learned_lake(self.journal)
+
+    @property
+    def logs(self) -> list[Lake]:
+        """Return the tables of each log of offsets."""
+        from .bill.daily import bill_lake
+
+        return [bill_lake(self.journal, each.name) for each in self.configuration.offsets_logs]
+
+    @property
+    def lakes(self) -> list[tuple[Lake, tuple[schemas.Table, ...]]]:
+        """Return every root with its tables."""
+        from .bill.daily import TABLES as OF_LOG
+
+        own = [(self.journal, TABLES), (self.learned, gold.TABLES)]
+        return [*own, *((lake, OF_LOG) for lake in self.logs)]
 
     @property
     def terms(self) -> Terms:
@@ -156,21 +174,38 @@ def opened(configuration: Configuration, name: str, *, writes: bool = False) -> 
 # jobs ----------------------------------------------------------------------------------------------------------------
 
 
-def run(configuration: Configuration, *, as_of_ms: int | None = None) -> int:
-    """Take in what is new, learn from it, and write recommendations and the report; returns the exit status."""
-    with opened(configuration, "run", writes=True) as job:
-        _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days))
-        learn_and_tell(job)
-        tidy_up(job)
-        return job.status
+def run(configuration: Configuration, *, as_of_ms: int | None = None, metrics: RunMetrics | None = None) -> int:
+    """Take in what is new, learn from it, and write recommendations and the report; returns the exit status.
+
+    Parameters
+    ----------
+    metrics: is told the run's figures.
+    """
+    return _whole_run(configuration, "run", as_of_ms, Horizon(rewrite_days=configuration.rewrite_days), metrics)
 
 
-def backfill(configuration: Configuration, *, from_ms: int, as_of_ms: int | None = None) -> int:
+def backfill(
+    configuration: Configuration, *, from_ms: int, as_of_ms: int | None = None, metrics: RunMetrics | None = None
+) -> int:
     """Make all outages from a day on again, then the same as `run`; returns the exit status."""
-    with opened(configuration, "backfill", writes=True) as job:
-        _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days, backfill_from_ms=from_ms))
-        learn_and_tell(job)
-        tidy_up(job)
+    horizon = Horizon(rewrite_days=configuration.rewrite_days, backfill_from_ms=from_ms)
+    return _whole_run(configuration, "backfill", as_of_ms, horizon, metrics)
+
+
+def _whole_run(
+    configuration: Configuration, name: str, as_of_ms: int | None, horizon: Horizon, metrics: RunMetrics | None
+) -> int:
+    with opened(configuration, name, writes=True) as job:
+        job.metrics = metrics or job.metrics
+        with job.metrics.stage("ingest"):
+            _take_in(job, as_of_ms, horizon)
+        with job.metrics.stage("offsets"):
+            _read_logs(job)
+        with job.metrics.stage("learn"):
+            learn_and_tell(job)
+        with job.metrics.stage("tidy"):
+            tidy_up(job)
+        job.metrics.tell("fleet_learner_sources_left_out", len(job.left_out))
         return job.status
 
 
@@ -339,7 +374,30 @@ def _take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
     )
     for text in job.left_out:
         say(f"left out, and read again from where it was: {text}")
+    fates = {"quarantine": "bronze/quarantine_rows", "copy": "duplicates", "late": "late_rows"}
+    for fate, name in fates.items():
+        job.metrics.tell("fleet_learner_records", counts.get(name, 0), fate)
+    good = sum(n for name, n in counts.items() if name.startswith("silver/") and name.endswith("_rows"))
+    job.metrics.tell("fleet_learner_records", good, "silver")
     return state
+
+
+def _read_logs(job: Job) -> None:
+    """Take in what is new in Kafka's own record of the groups, where the configuration names it."""
+    from .bill.stage import read_logs
+
+    job.progress.begin("offsets")
+    logs = job.configuration.offsets_logs
+    keep_days, now_ms = job.configuration.window_days, int(time.time() * 1000)
+    before = len(job.left_out)
+    read = read_logs(job.journal, logs, now_ms=now_ms, keep_days=keep_days, on_step=job.step)
+    for name, state in read.items():
+        stood = state.rows("silver/standstills")
+        say(f"offsets of {name}: {count(stood, 'standstill')} known (run {state.number})")
+        if state.counts["bad_records"]:
+            say(f"offsets of {name}: passed over {count(state.counts['bad_records'], 'broken record')}")
+    for text in job.left_out[before:]:
+        say(f"left out, and read again from where it was: {text}")
 
 
 def learn_and_tell(job: Job) -> Report:
@@ -347,15 +405,31 @@ def learn_and_tell(job: Job) -> Report:
     source = job.journal.runs.latest()
     events = sum(t.rows for name, t in source.tables.items() if name.startswith("silver/")) if source else None
     job.progress.begin("learn", events)
+    terms = job.terms if source is None else replace(job.terms, prices=_measured_prices(job, source.plan.as_of_ms))
     state, advised = gold.learn(
         job.journal,
         job.learned,
         window_days=job.configuration.window_days,
-        terms=job.terms,
+        terms=terms,
         is_replayed=job.configuration.is_replayed,
         on_step=job.progress.done,
     )
     return _tell(job, state, advised)
+
+
+def _measured_prices(job: Job, as_of_ms: int) -> Mapping[tuple[str, str], Price]:
+    from .bill import window
+
+    since_ms = gold.window_start_ms(as_of_ms, job.configuration.window_days)
+    return window.prices(job.journal, (each.name for each in job.configuration.offsets_logs), since_ms=since_ms)
+
+
+def _bill_rows(job: Job, since_ms: int) -> list[dict[str, Any]]:
+    """Return gold/bill of every group in the logs of the configuration, also of those that nobody manages."""
+    from .bill import window
+
+    rows = window.bill(job.journal, (each.name for each in job.configuration.offsets_logs), since_ms=since_ms)
+    return [] if rows is None else [row.asDict() for row in rows.toLocalIterator()]
 
 
 def _tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -> Report:
@@ -386,10 +460,33 @@ def _tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) 
         named = ", ".join(f"{cluster}/{group} ({protocol})" for cluster, group, protocol in aside[:NAMED_MAX])
         say(f"set aside, of a protocol that this version does not know: {count(len(aside), 'group')}: {named}")
     job.progress.begin("report")
-    made = assemble(job.journal, job.learned, state, tables, days, advised, money=job.configuration.report.money)
+    made = assemble(
+        job.journal,
+        job.learned,
+        state,
+        tables,
+        days,
+        advised,
+        bill=_bill_rows(job, tables.start_ms),
+        money=job.configuration.report.money,
+    )
     written = write_report(made, job.configuration.output_folder / REPORTS)
     _say_report(made, written)
+    _measure(job.metrics, made, aside=len(aside), expires_ms=tables.as_of_ms + terms.valid_ms)
     return made
+
+
+def _measure(metrics: RunMetrics, made: Report, *, aside: int, expires_ms: int) -> None:
+    """Tell what an alert may ask of what was learned."""
+    acting, not_known = sum(row.advice.is_action for row in made.rows), len(unknown(made.rows))
+    by_advice = {"act": acting, "unknown": not_known, "keep": made.groups - acting - not_known, "set_aside": aside}
+    for advice, groups in by_advice.items():
+        metrics.tell("fleet_learner_groups", groups, advice)
+    for verdict in ("good", "warning", "bad"):
+        checks = sum(check.verdict == verdict for check in made.quality)
+        metrics.tell("fleet_learner_data_checks", checks, verdict)
+    metrics.tell("fleet_learner_coverage_ratio", made.coverage)
+    metrics.tell("fleet_learner_recommendations_expiry_timestamp_seconds", expires_ms / 1000)
 
 
 def _silver_of(job: Job, state: Published) -> Silver:
@@ -402,8 +499,8 @@ def tidy_up(job: Job, *, is_thorough: bool = False) -> None:
     keep = job.configuration.keep_runs
     job.progress.begin("tidy")
     forgotten = []
-    for lake, tables in ((job.journal, TABLES), (job.learned, gold.TABLES)):
-        now_ms = int(time.time() * 1000)
+    now_ms = int(time.time() * 1000)
+    for lake, tables in job.lakes:
         forgotten += tidy_tables(lake, tables, keep=keep, now_ms=now_ms, is_thorough=is_thorough)
     snapshots = delete_old_snapshots(job.configuration.output_folder / SNAPSHOTS, keep=keep)
     if forgotten or snapshots:

@@ -59,12 +59,15 @@ def bills(
     kafka_cluster_id: str,
     *,
     end_offsets: DataFrame | None = None,
+    from_ms: int = 0,
 ) -> DataFrame:
     """Draw up the bill of every group of a cluster.
 
     Parameters
     ----------
-    commits, causes, standstills: of the same time, as the tables of this package.
+    commits, standstills: of the time that counts, as the tables of this package.
+    causes: of that time and all before it: a group that rests is what its last record says, however long ago.
+    from_ms: when that time begins.
     end_offsets: `topic`, `partition`, `end_offset`, `sampled_ms`: where each topic ended at one moment; None leaves
         `records_delayed` null.
 
@@ -74,7 +77,7 @@ def bills(
     """
     from pyspark.sql import functions as F
 
-    covered = _covered(commits, causes)
+    covered = _covered(commits, causes.where(F.col("at_ms") >= from_ms))
     delayed = None if end_offsets is None else _delayed(commits, standstills, end_offsets)
     groups = _of_commits(commits).join(_of_causes(causes, covered), [*GROUP], "full")
     cost = _of_standstills(standstills, covered)
@@ -86,7 +89,7 @@ def bills(
         joined = joined.withColumn("records_delayed", F.lit(None).cast("bigint"))
     return (
         _filled(joined.withColumn("kafka_cluster_id", F.lit(kafka_cluster_id)))
-        .withColumn("help", _help())
+        .withColumn("help", help_of())
         .select(*BILL.names)
     )
 
@@ -216,7 +219,8 @@ def _delayed(commits: DataFrame, standstills: DataFrame, end_offsets: DataFrame)
     return stopped.join(paced, [*PARTITION], "inner").groupBy(*GROUP).agg(F.sum(records).alias("records_delayed"))
 
 
-def _help() -> Column:
+def help_of() -> Column:
+    """Return what would help a group, by its counts."""
     from pyspark.sql import functions as F
 
     can_be_static = F.coalesce(F.col("protocol_type"), F.lit("consumer")) == "consumer"

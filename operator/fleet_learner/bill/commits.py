@@ -62,6 +62,13 @@ def offset_commits(records: DataFrame) -> DataFrame:
 _PLACE: Final = frozenset({"log_partition", "log_offset", "timestamp_ms", "kind", "tombstone"})
 
 
+def group_of_key(name: str) -> Column:
+    """Return the group id of a key: after its type it is the first field of every type; null where it is not UTF-8."""
+    from pyspark.sql import functions as F
+
+    return _text(name, F.lit(5), _unsigned(name, F.lit(3), 2))
+
+
 def _with_key(commits: DataFrame) -> DataFrame:
     """Add group_id, topic, partition and whether the key keeps to its layout."""
     from pyspark.sql import functions as F

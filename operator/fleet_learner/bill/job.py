@@ -71,13 +71,14 @@ def draw_up(
         every = keep(offset_commits(records))
         is_wanted = F.col("group_id").isin(list(groups)) if groups else F.lit(True)
         commits = every.where(is_wanted & (F.col("kind") == COMMIT) & (F.col("timestamp_ms") >= from_ms - CONTEXT_MS))
-        caused = keep(causes(records).where(is_wanted & (F.col("at_ms") >= from_ms)))
-        stood = keep(standstills(commits, caused, log.kafka_cluster_id, keep=keep))
+        caused = keep(causes(records).where(is_wanted))
+        recent = caused.where(F.col("at_ms") >= from_ms)
+        stood = keep(standstills(commits, recent, log.kafka_cluster_id, keep=keep))
         ends = None
         if sampled_at_ms is not None:
             topics = [row["topic"] for row in commits.select("topic").distinct().toLocalIterator()]
             ends = log.end_offsets(spark, topics, sampled_at_ms)
-        found = bills(commits, caused, stood, log.kafka_cluster_id, end_offsets=ends).collect()
+        found = bills(commits, caused, stood, log.kafka_cluster_id, end_offsets=ends, from_ms=from_ms).collect()
         bad = every.where(F.col("kind") == BAD)
         number = bad.count()
         return Bill(

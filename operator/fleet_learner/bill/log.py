@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner.errors import JobError, UnreachableError
 from fleet_learner.sources import kafka
-from fleet_learner.sources.topic import EARLIEST, LATEST, Range, TopicReader, ranges, resolve
+from fleet_learner.sources.topic import EARLIEST, LATEST, Range, TopicReader, Watermarks, ranges, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ class OffsetsLog:
             name.removeprefix("kafka."): v for name, v in options.items() if name.startswith("kafka.")
         }
         self.kafka_cluster_id = self._looked_up()
-        self._ranges = self._readable()
+        self._logs = self._readable()
 
     def _looked_up(self) -> str:
         """Return the cluster's id; the topic is there and may be described."""
@@ -66,7 +66,7 @@ class OffsetsLog:
             f"--topic {self._topic}"
         )
 
-    def _readable(self) -> list[Range]:
+    def _readable(self) -> dict[int, Watermarks]:
         """Return what there is, fixed now; a look at the first records shows whether they may be read."""
         from confluent_kafka import KafkaError, KafkaException
 
@@ -85,24 +85,49 @@ class OffsetsLog:
             raise UnreachableError(f"{self._topic} cannot be read: {error.args[0].str()}") from error
         finally:
             reader.close()
-        return found
+        return logs[self._topic]
 
     @property
     def records_max(self) -> int:
         """A bound on the number of records, holes included."""
-        return sum(each.end - each.start for each in self._ranges)
+        return sum(each.high - each.low for each in self._logs.values())
 
-    def records(self, spark: SparkSession) -> DataFrame:
-        """Return the records that were there when the log was opened."""
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return self._topic
+
+    @property
+    def starts(self) -> dict[int, int]:
+        """Where each partition began when the log was opened."""
+        return {partition: each.low for partition, each in self._logs.items()}
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """Where each partition ended when the log was opened."""
+        return {partition: each.high for partition, each in self._logs.items()}
+
+    def offsets_at(self, at_ms: int) -> dict[int, int]:
+        """Return by partition the first offset that is not older than an instant; the end where all are."""
+        reader = TopicReader(self._settings)
+        try:
+            return {p: min(o, self.ends[p]) for p, o in reader.offsets_at(self._topic, self.ends, at_ms).items()}
+        finally:
+            reader.close()
+
+    def records(
+        self, spark: SparkSession, start: Mapping[int, int] | None = None, end: Mapping[int, int] | None = None
+    ) -> DataFrame:
+        """Return records, by default all that were there when the log was opened.
+
+        Parameters
+        ----------
+        start, end: offsets by partition; the partitions of `end` are read.
+        """
         kafka.register(spark)
-        start: dict[str, dict[int, int]] = {}
-        end: dict[str, dict[int, int]] = {}
-        for each in self._ranges:
-            start.setdefault(each.topic, {})[each.partition] = each.start
-            end.setdefault(each.topic, {})[each.partition] = each.end
         offsets = {
-            "startingOffsets": json.dumps(kafka.to_json(start)),
-            "endingOffsets": json.dumps(kafka.to_json(end)),
+            "startingOffsets": json.dumps(kafka.to_json({self._topic: self.starts if start is None else start})),
+            "endingOffsets": json.dumps(kafka.to_json({self._topic: self.ends if end is None else end})),
             # Only the beginning of the log can go meanwhile, and what is left says itself from where on it is whole.
             "failOnDataLoss": "false",
         }

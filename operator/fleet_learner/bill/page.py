@@ -45,7 +45,7 @@ def lines(rows: Sequence[Row], prices: Prices) -> Iterator[str]:
         price = prices.get((row["kafka_cluster_id"], row["group_id"]))
         yield (
             f"{row['group_id']:<{_NAME_WIDTH - 1}} {duration(row['covered_ms']):>10}{row['rebalances']:>11,}{_silent(row):>26}"
-            f"{_known(row):>7}{_share(row['interrupted_share']):>6}{_priced(price):>24}  {_HELP[row['help']].format(**row)}"
+            f"{_known(row):>7}{_share(row['interrupted_share']):>6}{_priced(price):>24}  {help_words(row)}"
         )
     if len(rows) > LINES_MAX:
         yield f"and {count(len(rows) - LINES_MAX, 'group')} that cost less: --json has them all"
@@ -54,6 +54,11 @@ def lines(rows: Sequence[Row], prices: Prices) -> Iterator[str]:
     yield "stood still: of all partitions, each time known to ± the partition's usual commit interval; known: of the silences around"
     yield "causes, how many could be measured; hit: partitions of members that did nothing, and were interrupted; a rebalance: for"
     yield "how long it stops a partition, with a 90 % interval, once ten were measured"
+
+
+def help_words(row: Row) -> str:
+    """Say what would help a group of gold/bill."""
+    return _HELP[row["help"]].format(**row)
 
 
 def _silent(row: Row) -> str:

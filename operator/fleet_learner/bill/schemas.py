@@ -95,6 +95,7 @@ STANDSTILLS = Table(
         """
     ),
     ("kafka_cluster_id", "group_id", "topic", "partition", "from_offset"),
+    day_of="from_ms",
 )
 """One row per partition and silence that has a cause in it; `standstill_ms` null: not known, `evidence` says why.
 `from_offset` and `to_offset` are places in the log; `to_offset` null: the silence had not ended. See standstills.py."""
@@ -144,3 +145,29 @@ BILL = Table(
     ("kafka_cluster_id", "group_id"),
 )
 """One row per group that has commits or members in the log; counts are of the covered time. See account.py."""
+
+GROUP_RECORDS = Table(
+    "bronze/group_records",
+    1,
+    _columns(
+        """
+        log_partition int!
+        log_offset bigint!
+        timestamp_ms bigint!
+        group_id string
+        key binary
+        value binary
+        """
+    ),
+    ("log_partition", "log_offset"),
+)
+"""One row per record of a group (no offset commit), as it was: of the window all, of older ones the last of each key."""
+
+BILL_SLICES = Table(
+    "gold/bill_slices",
+    1,
+    (*BILL.columns, *_columns("slice_from_ms bigint!\nslice_to_ms bigint!")),
+    ("kafka_cluster_id", "group_id", "slice_from_ms"),
+    day_of="slice_from_ms",
+)
+"""One row per group and slice of time, which begins at a midnight (UTC): gold/bill of that time. Slices never overlap."""

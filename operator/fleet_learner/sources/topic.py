@@ -104,6 +104,23 @@ class TopicReader:
                 found[topic][partition] = Watermarks(low, high)
         return found
 
+    def offsets_at(self, topic: str, ends: Mapping[int, int], at_ms: int) -> dict[int, int]:
+        """Return by partition the first offset whose record is not older than an instant, Unix milliseconds.
+
+        Parameters
+        ----------
+        ends: the partitions of interest, and what is returned for one without such a record.
+
+        Raises
+        ------
+        confluent_kafka.KafkaException: no broker answered in time.
+        """
+        from confluent_kafka import TopicPartition
+
+        asked = [TopicPartition(topic, partition, at_ms) for partition in sorted(ends)]
+        found = self._consumer.offsets_for_times(asked, timeout=_REQUEST_TIMEOUT_S)
+        return {each.partition: each.offset if each.offset >= 0 else ends[each.partition] for each in found}
+
     def read(self, wanted: Range) -> Iterator[list[Any]]:
         """Yield the messages of a range in the order of their offsets, in lists.
 

@@ -1,0 +1,257 @@
+"""Keep the bill of a Kafka cluster from day to day: each run reads what is new in its `__consumer_offsets`.
+
+Why: the topic is compacted, so what a standstill can be measured by is gone after a while; a bill of a month has to be drawn
+up while the month lasts. The one idea: records of groups are few and are kept, for who was a member is known only from all of
+them; commits are many and are read again from the last midnight on, or from that before the earliest silence that was open.
+All rows of a day are replaced by what a later run knows of that day.
+
+Each log has a lake of its own, with numbered runs as those of the journal's tables: killed at any moment, a run is done again
+from its plan, and a log that cannot be read holds up nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from fleet_learner.errors import SourceError
+from fleet_learner.facts import DAY_MS
+from fleet_learner.lake import Lake, Plan, Published, Written
+
+from .account import bills
+from .cause_rows import causes
+from .commits import COMMIT, group_of_key, offset_commits
+from .job import CONTEXT_MS, keeping
+from .schemas import BILL_SLICES, GROUP_RECORDS, STANDSTILLS
+from .standstills import standstills
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from fleet_learner.schemas import Table
+
+    from .log import OffsetsLog
+
+FOLDER: Final = "offsets"
+TABLES: Final = (GROUP_RECORDS, STANDSTILLS, BILL_SLICES)
+OPEN_DAYS_MAX: Final = 3
+"""A silence that has not ended for so long is not waited for: nobody may ever commit there again."""
+_LOG: Final = "log"
+_NEXT: Final = "next_from_ms"
+OnStep = Callable[[str], None]
+
+
+def bill_lake(journal: Lake, name: str) -> Lake:
+    """Return the tables of one log, below those of the journal.
+
+    Parameters
+    ----------
+    name: of the log in the configuration.
+    """
+    return Lake(journal.spark, f"{journal.root}/{FOLDER}/{name}")
+
+
+def take_in(
+    lake: Lake, log: OffsetsLog, *, now_ms: int, keep_days: int, on_step: OnStep = lambda _: None
+) -> Published:
+    """Measure what is new in a log, and publish it.
+
+    Parameters
+    ----------
+    now_ms: when this run is made; one that goes on from an unfinished plan keeps that one's.
+    keep_days: for how long records of groups are kept that a newer one of the same key has replaced.
+
+    Returns
+    -------
+    The run that holds it; the last one when there is nothing new.
+
+    Raises
+    ------
+    ConflictError: another writer published this number.
+    SourceError: the log is another one than that of the runs before.
+    """
+    before = lake.runs.latest()
+    plan = lake.runs.unfinished()
+    if plan is None:
+        plan = _new_plan(before, log, now_ms)
+        if before is not None and plan.sources[_LOG]["start"] == plan.sources[_LOG]["end"]:
+            return before
+        lake.runs.begin(plan)
+    with keeping() as keep:
+        written, counts = _write(lake, log, plan, before, keep_days, keep, on_step)
+    tables = {
+        table.name: lake.state(table, each.version) for table, each in written.items() if each.version is not None
+    }
+    published = Published(plan=plan, tables=tables, counts=counts)
+    lake.runs.publish(published)
+    return published
+
+
+def _new_plan(before: Published | None, log: OffsetsLog, now_ms: int) -> Plan:
+    ends = _texts(log.ends)
+    if before is None:
+        start, since_ms, read = {}, 0, _texts(log.starts)
+    else:
+        start, since_ms = before.plan.sources[_LOG]["end"], before.counts[_NEXT]
+        _assert_same_log(before, log)
+        again = log.offsets_at(max(0, since_ms - CONTEXT_MS))
+        read = {p: min(start.get(p, log.starts[int(p)]), again[int(p)]) for p in ends}
+    settings = {"kafka_cluster_id": log.kafka_cluster_id, "since_ms": since_ms, "read": read}
+    number = 0 if before is None else before.number + 1
+    return Plan(number=number, as_of_ms=now_ms, sources={_LOG: {"start": start, "end": ends}}, settings=settings)
+
+
+def _assert_same_log(before: Published, log: OffsetsLog) -> None:
+    known = before.plan.settings["kafka_cluster_id"]
+    if known != log.kafka_cluster_id:
+        raise SourceError(
+            f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: give it another name"
+        )
+    shorter = [p for p, end in before.plan.sources[_LOG]["end"].items() if log.ends.get(int(p), 0) < end]
+    if shorter:
+        raise SourceError(
+            f"{log.topic} ends before what was read of partition {shorter[0]}: it was made again, give it another name"
+        )
+
+
+def _write(
+    lake: Lake,
+    log: OffsetsLog,
+    plan: Plan,
+    before: Published | None,
+    keep_days: int,
+    keep: Callable[[DataFrame], DataFrame],
+    on_step: OnStep,
+) -> tuple[dict[Table, Written], dict[str, int]]:
+    """Write the tables of a run; each is a function of the plan, of the tables before it and of the log."""
+    from pyspark.sql import functions as F
+
+    since_ms, number, cluster = plan.settings["since_ms"], plan.number, plan.settings["kafka_cluster_id"]
+    records = keep(log.records(lake.spark, _numbers(plan.settings["read"]), _numbers(plan.sources[_LOG]["end"])))
+    new = _group_rows(records).where(_is_after(plan.sources[_LOG]["start"]))
+    old = lake.published(GROUP_RECORDS, before)
+    kept = _worth_keeping(old.unionByName(new), plan.as_of_ms - keep_days * DAY_MS)
+    written = {GROUP_RECORDS: lake.overwrite(GROUP_RECORDS, kept, run=number)}
+    on_step(f"{GROUP_RECORDS.name}: {written[GROUP_RECORDS].rows} rows")
+
+    every = keep(offset_commits(records))
+    commits = every.where((F.col("kind") == COMMIT) & (F.col("timestamp_ms") >= since_ms - CONTEXT_MS))
+    caused = keep(causes(_as_records(lake.read(GROUP_RECORDS, written[GROUP_RECORDS].version), log.topic)))
+    stood = standstills(commits, caused, cluster, keep=keep).where(F.col("from_ms") >= since_ms)
+    written[STANDSTILLS] = lake.replace_since(STANDSTILLS, stood, since_ms=since_ms, run=number)
+    on_step(f"{STANDSTILLS.name}: {written[STANDSTILLS].rows} rows")
+
+    measured = keep(lake.read(STANDSTILLS, written[STANDSTILLS].version, since_ms=since_ms))
+    slices = _slices(commits, caused, measured, plan)
+    written[BILL_SLICES] = lake.replace_since(BILL_SLICES, slices, since_ms=since_ms, run=number)
+    on_step(f"{BILL_SLICES.name}: {written[BILL_SLICES].rows} rows")
+    bad = every.where(F.col("kind") != COMMIT).count()
+    return written, {_NEXT: _next_from_ms(measured, plan.as_of_ms), "bad_records": bad}
+
+
+def _group_rows(records: DataFrame) -> DataFrame:
+    """Return bronze/group_records of what was read."""
+    from pyspark.sql import functions as F
+
+    from fleet_learner.sources.offsets_topic import group_records
+
+    return group_records(records).select(
+        F.col("partition").alias("log_partition"),
+        F.col("offset").alias("log_offset"),
+        F.unix_millis("timestamp").alias("timestamp_ms"),
+        group_of_key("key").alias("group_id"),
+        "key",
+        "value",
+    )
+
+
+def _is_after(start: Mapping[str, int]) -> Any:
+    """Return whether a row lies at or behind where the run before ended."""
+    from pyspark.sql import functions as F
+
+    if not start:
+        return F.lit(True)
+    pairs = [part for p, offset in sorted(start.items()) for part in (F.lit(int(p)), F.lit(offset))]
+    return F.col("log_offset") >= F.coalesce(F.create_map(*pairs)[F.col("log_partition")], F.lit(0))
+
+
+def _worth_keeping(rows: DataFrame, oldest_ms: int) -> DataFrame:
+    """Leave out what Kafka's own compaction would: records that are old and not the last of their key, old tombstones."""
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    of_key = W.partitionBy("log_partition", "key").orderBy(F.col("log_offset").desc())
+    is_last = (F.row_number().over(of_key) == 1) & F.col("value").isNotNull()
+    return (
+        rows.withColumn("is_last", is_last)
+        .where(F.col("is_last") | (F.col("timestamp_ms") >= oldest_ms))
+        .select(*GROUP_RECORDS.names)
+    )
+
+
+def _as_records(rows: DataFrame, topic: str) -> DataFrame:
+    """Give kept records the columns of a Kafka source again."""
+    from pyspark.sql import functions as F
+
+    return rows.select(
+        "key",
+        "value",
+        F.lit(topic).alias("topic"),
+        F.col("log_partition").alias("partition"),
+        F.col("log_offset").alias("offset"),
+        F.timestamp_millis("timestamp_ms").alias("timestamp"),
+    )
+
+
+def _slices(commits: DataFrame, caused: DataFrame, stood: DataFrame, plan: Plan) -> DataFrame:
+    """Draw up a bill for the days that are over, and one for the day that is not."""
+    from pyspark.sql import functions as F
+
+    cluster = plan.settings["kafka_cluster_id"]
+    made = None
+    for from_ms, to_ms in _bounds(commits, plan):
+        each = bills(
+            commits.where(F.col("timestamp_ms").between(from_ms, to_ms - 1)),
+            caused.where(F.col("at_ms") < to_ms),
+            stood.where(F.col("from_ms").between(from_ms, to_ms - 1)),
+            cluster,
+            from_ms=from_ms,
+        )
+        slice_ = each.withColumn("slice_from_ms", F.lit(from_ms).cast("bigint")).withColumn(
+            "slice_to_ms", F.lit(to_ms).cast("bigint")
+        )
+        made = slice_ if made is None else made.unionByName(slice_)
+    assert made is not None
+    return made.select(*BILL_SLICES.names)
+
+
+def _bounds(commits: DataFrame, plan: Plan) -> Iterator[tuple[int, int]]:
+    from pyspark.sql import functions as F
+
+    since_ms, today_ms = plan.settings["since_ms"], plan.as_of_ms // DAY_MS * DAY_MS
+    if since_ms == 0:
+        first_ms = commits.agg(F.min("timestamp_ms")).collect()[0][0]
+        since_ms = today_ms if first_ms is None else min(first_ms // DAY_MS * DAY_MS, today_ms)
+    if since_ms < today_ms:
+        yield since_ms, today_ms
+    yield max(since_ms, today_ms), max(since_ms, today_ms) + DAY_MS
+
+
+def _next_from_ms(measured: DataFrame, as_of_ms: int) -> int:
+    """Return the midnight from which on the next run has to look again."""
+    from pyspark.sql import functions as F
+
+    oldest_ms = as_of_ms - OPEN_DAYS_MAX * DAY_MS
+    is_waited_for = F.col("to_offset").isNull() & (F.col("from_ms") >= oldest_ms)
+    earliest_ms = measured.where(is_waited_for).agg(F.min("from_ms")).collect()[0][0]
+    return min(as_of_ms, as_of_ms if earliest_ms is None else earliest_ms) // DAY_MS * DAY_MS
+
+
+def _texts(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in sorted(offsets.items())}
+
+
+def _numbers(offsets: Mapping[str, int]) -> dict[int, int]:
+    return {int(partition): offset for partition, offset in offsets.items()}
+
+
