@@ -150,7 +150,8 @@ def _advice(rng: random.Random, key: GroupKey, index: int, groups: int, now_ms: 
             verdict=Verdict.NOT_KNOWN, action=f"Not enough is known of {name}: leave it.", now_ms=now_ms,
             why="1 min 15 s may be better than the 45 s in force, or not. 34 times a week a member that would have come back "
             "loses its place; it would be 4 times.",
-            would_tell=("What one rebalance costs it. Measure it with the command below: fleet-learner bill --group " + name,
+            would_tell=(f"What one rebalance costs it: fleet-learner bill --bootstrap \"$BOOTSTRAP\" --group {name}, by somebody with the right "
+                        "READ on the topic __consumer_offsets.",
                         "About 120 more restarts, if they are like those that were seen."),
             price_source="assumed",
         )  # fmt: skip

@@ -39,11 +39,14 @@ def day_costs(days: Sequence[DayCost], window: Window) -> str:
         figure, axes = _sheet(unit + " per day", plot_px=110, legend_rows=1)
         scales.dates(axes, window.start_ms, window.end_ms)
         scales.linear(axes, top / unit_ms)
-        starts = [d.day_ms for d in days]
+        starts = [max(d.day_ms, window.start_ms) for d in days]
         below = [d.rebalance_partition_ms / unit_ms for d in days]
         above = [d.waiting_partition_ms / unit_ms for d in days]
-        width = max(0.86 * DAY_MS, 0.004 * (window.end_ms - window.start_ms))
-        common: dict[str, Any] = {"width": width, "align": "edge", "clip_on": False}
+        # A day that is not over is as wide as it is long.
+        widths = [
+            max(min(d.day_ms + 0.86 * DAY_MS, window.end_ms) - start, 1) for d, start in zip(days, starts, strict=True)
+        ]
+        common: dict[str, Any] = {"width": widths, "align": "edge", "clip_on": False}
         axes.bar(starts, below, color=COLOURS["c0"], label="rebalances", **common)
         axes.bar(starts, above, bottom=below, color=COLOURS["ground"], edgecolor=COLOURS["c1"], hatch="////", linewidth=0.8,
                  label="waiting for members", **common)  # fmt: skip

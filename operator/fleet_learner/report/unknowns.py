@@ -26,8 +26,8 @@ def is_priced(recommendation: Recommendation) -> bool:
 def price_is_missing(recommendation: Recommendation) -> str:
     """Say how to learn what a rebalance costs."""
     return (
-        "What one rebalance costs it. Measure it with the command below, as somebody with the right READ on the topic "
-        f"__consumer_offsets: {bill_command(recommendation.group_id)}"
+        f"What one rebalance costs it: {bill_command(recommendation.group_id)}, by somebody with the right READ on the topic "
+        "__consumer_offsets."
     )
 
 

@@ -149,14 +149,8 @@ def steps(report: Report) -> list[tuple[str, object]]:
 def cards(report: Report) -> list[tuple[str, str, str]]:
     """Return (name, value, note) of the figures about the whole fleet."""
     counts, lost_ms = report.counts, report.lost_partition_ms_per_day
-    savings = [row.advice.saving for row in report.rows if row.advice.saving is not None]
-    acting = sum(row.advice.is_action for row in report.rows)
-    best_ms = sum(each.best_partition_ms for each in savings)
     share = counts.absorbed_share
     absorbed = "no restart was seen" if share is None else f"{percent(share)} absorbed without a rebalance"
-    worth = money(report.money, best_ms)
-    ends = partition_span(sum(s.low_partition_ms for s in savings), sum(s.high_partition_ms for s in savings))
-    note = f"in {count(acting, 'group')}" + (f", {ends}" if savings else "") + (f"; worth {worth}" if worth else "")
     lost_week = None if lost_ms is None else lost_ms * WEEK_DAYS
     return [
         (
@@ -171,9 +165,21 @@ def cards(report: Report) -> list[tuple[str, str, str]]:
             "not watched" if lost_week is None else partition_time(lost_week),
             _lost_note(report, lost_week),
         ),
-        ("Can be saved per week", partition_time(best_ms) if savings else "not known", note),
+        ("Can be saved per week", *_saved(report)),
         ("Watched", percent(report.coverage), _watched_note(report)),
     ]
+
+
+def _saved(report: Report) -> tuple[str, str]:
+    """Return what all advice together saves, and how well that is known."""
+    savings = [row.advice.saving for row in report.rows if row.advice.saving is not None]
+    if not savings:
+        open_ = len(unknown(report.rows))
+        return ("not known", f"in {count(open_, 'group')}") if open_ else ("nothing", "no change would surely save")
+    best_ms = sum(each.best_partition_ms for each in savings)
+    ends = partition_span(sum(s.low_partition_ms for s in savings), sum(s.high_partition_ms for s in savings))
+    worth = money(report.money, best_ms)
+    return partition_time(best_ms), f"in {count(len(savings), 'group')}, {ends}" + (f"; worth {worth}" if worth else "")
 
 
 def _dynamic_note(counts: Counts) -> str:

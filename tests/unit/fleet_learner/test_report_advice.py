@@ -254,6 +254,14 @@ def test_what_keeps_a_change_from_going_further_is_said() -> None:
     assert advice.goal_ms == 105_000
 
 
+@pytest.mark.parametrize("after", [effects(5.1, 1_600, 4_502), effects(0.6, 1_200, 4_502)])
+def test_effects_that_go_the_other_way_than_the_change_are_not_told(after: Effects) -> None:
+    """A longer timeout loses no more members and keeps no place for less long, whatever a record says."""
+    advice = told(after=after)
+    assert advice.verdict is Verdict.CHANGE
+    assert "a week" not in advice.why
+
+
 CAPPED: dict[str, Any] = {
     "setting": Setting.CONSUMER_SESSION_TIMEOUT, "protocol": "Consumer", "reasons": (Reason.BROKER_CAP,),
     "bounds_maximum_ms": 60_000, "lower_ms": 70_000,
