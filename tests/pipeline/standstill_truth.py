@@ -21,6 +21,8 @@ PARTITIONS = 6
 TOPIC = "orders"
 SESSION_MS = 6_000
 EVENTUALLY_S = 60.0
+Span = tuple[int, int]
+"""From when to when a record was worked on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +82,14 @@ class Group:
         for ordinal in list(self.members):
             self.end(ordinal, is_killed=True)
 
-    def worked(self) -> dict[int, list[int]]:
-        """Return when a record of each partition was done with, in order."""
-        found: dict[int, list[int]] = defaultdict(list)
+    def worked(self) -> dict[int, list[Span]]:
+        """Return from when to when each partition was worked on, in order."""
+        found: dict[int, list[Span]] = defaultdict(list)
         for file in self._folder.iterdir():
             for line in file.read_text().splitlines():
-                partition, _, at_ms = map(int, line.split())
-                found[partition].append(at_ms)
-        return {partition: sorted(times) for partition, times in found.items()}
+                partition, _, taken_ms, done_ms = map(int, line.split())
+                found[partition].append((taken_ms, done_ms))
+        return {partition: sorted(spans) for partition, spans in found.items()}
 
     def lives_on(self, for_ms: int) -> None:
         """Wait until every partition was worked on for so long, since the last change, without a pause worth the name."""
@@ -95,30 +97,30 @@ class Group:
         def steady() -> bool:
             for ordinal in [ordinal for ordinal, process in self.members.items() if process.poll() is not None]:
                 self.start(ordinal)  # as the kubelet does: a client that finds its instance id taken ends itself
-            since = {p: [t for t in times if t > self._changed_ms] for p, times in self.worked().items()}
-            return len(since) == PARTITIONS and all(times and _steady_ms(times) >= for_ms for times in since.values())
+            since = {p: [s for s in spans if s[0] > self._changed_ms] for p, spans in self.worked().items()}
+            return len(since) == PARTITIONS and all(spans and _steady_ms(spans) >= for_ms for spans in since.values())
 
         until(steady, deadline_s=EVENTUALLY_S, what=f"{self.kind.name} works on all partitions for {for_ms} ms")
 
 
-def _steady_ms(times: list[int]) -> int:
+def _steady_ms(spans: list[Span]) -> int:
     """Return for how long a partition was worked on at last."""
-    since = times[-1]
-    for before, after in reversed(list(pairwise(times))):
-        if after - before > 2_500:
+    since = spans[-1][0]
+    for (before, done_ms), (taken_ms, _) in reversed(list(pairwise(spans))):
+        if taken_ms - done_ms > 2_500:
             break
         since = before
-    return times[-1] - since
+    return spans[-1][1] - since
 
 
-def stood_still_ms(times: list[int], from_ms: int, to_ms: int) -> int:
-    """Return the longest time without work in a window, from the last record before it to the first one after it.
+def stood_still_ms(spans: list[Span], from_ms: int, to_ms: int) -> int:
+    """Return the longest time without work in a window: from the last record done before it to the first one taken up after.
 
     A commit may fall right before or after such a time; it belongs to the window that holds most of it.
     """
-    first = max(0, bisect_left(times, from_ms) - 1)
-    last = min(len(times), bisect_left(times, to_ms) + 1)
-    pauses = list(pairwise(times[first:last]))
+    first = max(0, bisect_left(spans, (from_ms, 0)) - 1)
+    last = min(len(spans), bisect_left(spans, (to_ms, 0)) + 1)
+    pauses = [(one[1], other[0]) for one, other in pairwise(spans[first:last]) if other[0] > one[1]]
     return max((b - a for a, b in pauses if 2 * (min(b, to_ms) - max(a, from_ms)) > b - a), default=0)
 
 

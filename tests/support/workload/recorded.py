@@ -1,4 +1,4 @@
-"""A real consumer that keeps its own record of each record it was done with, and when: the truth of a standstill.
+"""A real consumer that writes down when it took up each record and was done with it: the truth of a standstill.
 
 Run by itself: `python recorded.py '{"client": {…}, "topic": …, "file": …, "commit_ms": 1000, "batch_ms": 0, "restore_ms": 0}'`.
 
@@ -6,7 +6,7 @@ client      librdkafka's settings; with `enable.auto.commit` it commits by itsel
 commit_ms   how often it commits what it is done with
 batch_ms    how long it works on each batch before it polls again
 restore_ms  how long it takes in the state of each partition that it is given, before it goes on
-file        gets a line `<partition> <offset> <Unix milliseconds>` for each record, written before the next is begun
+file        gets a line `<partition> <offset> <taken up, Unix milliseconds> <done>` for each record, as soon as it is done
 
 It ends at SIGTERM, as the kubelet sends it; a record that was begun is ended. Standard output has a line for each assignment.
 """
@@ -46,10 +46,11 @@ class Recorded:
         due_s = time.monotonic()
         while not self.is_stopping.is_set():
             messages = [m for m in self._consumer.consume(BATCH, POLL_S) if m.error() is None]
+            taken_ms = now_ms()
             if messages:
                 time.sleep(self._told["batch_ms"] / 1000)
             for message in messages:
-                os.write(self._file, f"{message.partition()} {message.offset()} {now_ms()}\n".encode())
+                os.write(self._file, f"{message.partition()} {message.offset()} {taken_ms} {now_ms()}\n".encode())
             if not self._commits_itself and time.monotonic() >= due_s:
                 self._commit()
                 due_s = time.monotonic() + self._told["commit_ms"] / 1000
