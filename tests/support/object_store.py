@@ -29,7 +29,7 @@ MODULE = "github.com/versity/versitygw"
 REGION = "us-east-1"
 START_DEADLINE_S = 30.0
 _HEALTH = "/health"
-_REQUEST = re.compile(r'"(?P<method>[A-Z]+) (?P<path>\S+) HTTP/1\.1" (?P<status>\d{3})')
+_REQUEST = re.compile(r" s3_(?P<operation>\w+) \S+ (?P<path>/\S*) (?P<status>\d{3}) ")
 
 
 def gateway_program() -> Path:
@@ -87,9 +87,9 @@ class ObjectStore:
         )
 
     def requests(self) -> list[tuple[str, str, int]]:
-        """Return what was asked of it so far: method, path and status, in the order of the answers."""
+        """Return what was asked of it so far: operation (`PutObject`), path and status, in the order of the answers."""
         text = (self.folder / "access.log").read_text()
-        return [(each["method"], each["path"], int(each["status"])) for each in _REQUEST.finditer(text)]
+        return [(each["operation"], each["path"], int(each["status"])) for each in _REQUEST.finditer(text)]
 
     def _is_healthy(self) -> bool:
         try:
@@ -101,10 +101,16 @@ class ObjectStore:
             return False
 
     def _start(self, environment: Mapping[str, str]) -> None:
-        (self.folder / "objects").mkdir()
+        objects = self.folder / "objects"
+        objects.mkdir()
+        options = {
+            "--port": f"127.0.0.1:{self.port}",
+            "--region": REGION,
+            "--health": _HEALTH,
+            "--access-log": str(self.folder / "access.log"),
+        }
         self.process.start(
-            [gateway_program(), "--port", f"127.0.0.1:{self.port}", "--region", REGION, "--health", _HEALTH]
-            + ["--access-log", str(self.folder / "access.log"), "--quiet", "posix", str(self.folder / "objects")],
+            [gateway_program(), *(word for option in options.items() for word in option), "--quiet", "posix", objects],
             environment=environment,
         )
         until(self._is_healthy, deadline_s=START_DEADLINE_S, what="versitygw answers", poll_s=0.05)

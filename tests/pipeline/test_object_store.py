@@ -1,0 +1,158 @@
+"""Tables on a real S3 server: what Delta and Hadoop do there, held against another client, the files and the server's own log."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.object_store_session import DAY_MS, VERSIONS, WRITERS
+from support.object_store import ObjectStore, object_store
+
+pytestmark = pytest.mark.long
+BUCKET = "fleet"
+ROOT = f"s3a://{BUCKET}/lake"
+DEADLINE_S = 900
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    """Return the server, with one empty bucket."""
+    with object_store() as server:
+        server.bucket(BUCKET)
+        yield server
+
+
+@pytest.fixture
+def credentials(store: ObjectStore, tmp_path: Path) -> Path:
+    """Return a file with the right keys."""
+    return store.credentials_file(tmp_path / "credentials")
+
+
+def started(scene: str, root: str, endpoint: str, credentials: Path | None, *more: str) -> subprocess.Popen[str]:
+    """Start a scene in a JVM of its own; it finds the keys as any user of the AWS SDK does."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    keys = {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(Path.home())}
+    if credentials is not None:
+        keys["AWS_SHARED_CREDENTIALS_FILE"] = str(credentials)
+    command = [sys.executable, "-m", "pipeline.object_store_session", scene, root, endpoint, *more]
+    return subprocess.Popen(
+        command, env={**clean, **keys}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+
+
+def heard(process: subprocess.Popen[str], secrets: tuple[str, ...]) -> dict[str, Any]:
+    """Return what a scene told; no secret may be in what it or Spark said."""
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert out, err[-3000:]
+    for secret in secrets:
+        assert secret not in out + err
+    answer: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return answer
+
+
+def played(store: ObjectStore, credentials: Path, scene: str, root: str, *more: str) -> dict[str, Any]:
+    """Play a scene that must go well."""
+    answer = heard(started(scene, root, store.endpoint, credentials, *more), (store.secret_key,))
+    assert "error" not in answer, answer["text"]
+    return answer
+
+
+def active_rows(store: ObjectStore, table: str) -> list[list[Any]]:
+    """Return a table's rows by Delta's protocol and Arrow's own client of S3: the files that its commits added and did not remove."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import fs
+
+    system = store.filesystem()
+    files: set[str] = set()
+    names = sorted(f.path for f in system.get_file_info(fs.FileSelector(f"{BUCKET}/{table}/_delta_log")))
+    for name in (name for name in names if name.endswith(".json")):
+        actions = [json.loads(line) for line in system.open_input_stream(name).read().splitlines()]
+        files |= {action["add"]["path"] for action in actions if "add" in action}
+        files -= {action["remove"]["path"] for action in actions if "remove" in action}
+    read = [pq.ParquetFile(system.open_input_file(f"{BUCKET}/{table}/{name}")).read() for name in sorted(files)]
+    rows = pa.concat_tables(read).select(["id", "at_ms", "said"]).to_pylist()
+    return sorted([row["id"], row["at_ms"], row["said"]] for row in rows)
+
+
+def test_a_table_lives_in_s3_as_on_a_disk(store: ObjectStore, credentials: Path) -> None:
+    """Written, merged, replaced, optimized, vacuumed and read as it was; another client and another reader see the same rows."""
+    seen = played(store, credentials, "life", f"{ROOT}/life")
+
+    def row(each: int, said: str) -> list[Any]:
+        return [each, each % 4 * DAY_MS, said]
+
+    first = [row(each, "first") for each in range(40)]
+    expected = [
+        row(each, "replaced" if each % 4 >= 2 else "first" if each < 40 else "merged") for each in range(60)
+    ]  # fmt: skip
+    assert (seen["first"], seen["merged"], seen["before"], seen["now"]) == (first, 20, expected, expected)
+    assert seen["again"] == 1, "a run that is done again finds its own commit"
+    assert active_rows(store, "lake/life/silver/facts") == expected
+    there = list((store.folder / "objects" / BUCKET / "lake/life/silver/facts").rglob("day=*/*.parquet"))
+    assert len(there) == 4, "after OPTIMIZE and VACUUM each day is one file"
+
+
+def test_of_writers_at_one_version_exactly_one_commits(store: ObjectStore, credentials: Path) -> None:
+    """The log store tells all others that the file is there, takes its own file for its own, and Hadoop alone would overwrite."""
+    seen = played(store, credentials, "commits", f"{ROOT}/commits")
+    lost = "java.nio.file.FileAlreadyExistsException"
+    assert [sorted(each) for each in seen["outcomes"]] == [[lost] * (WRITERS - 1) + ["written"]] * VERSIONS
+    folder = store.folder / "objects" / BUCKET / "lake/commits/raced"
+    said = [path.read_text() for path in sorted(folder.glob("*.json"))]
+    assert said == [f"writer {each.index('written')}\n" for each in seen["outcomes"]]
+    assert seen["lost_answer"] == ["written", "written", lost]
+    refused = [path for operation, path, status in store.requests() if (operation, status) == ("PutObject", 412)]
+    assert len(refused) >= VERSIONS * (WRITERS - 1), "the store refused them, not a look before"
+
+
+def test_of_two_drivers_with_one_run_one_commits_it(store: ObjectStore, credentials: Path, tmp_path: Path) -> None:
+    """Two JVMs append as the same runs at the same time: rows of a run are those of one, and the other one is told."""
+    turns = 4
+    root = f"{ROOT}/drivers"
+    both = [started("writer", root, store.endpoint, credentials, name, str(tmp_path / "meeting"), str(turns)) for name in "ab"]  # fmt: skip
+    seen = [heard(each, (store.secret_key,)) for each in both]
+    assert [each.get("text") for each in seen] == [None, None]
+    rows = active_rows(store, "lake/drivers/silver/facts")
+    by_run = [{said for each, _, said in rows if each // 10 == run} for run in range(turns)]
+    assert (len(rows), [len(names) for names in by_run]) == (turns * 10, [1] * turns)
+    for run, (winner,) in enumerate(by_run):
+        assert seen["ab".index(winner)]["outcomes"][run] == "done"
+
+
+CANNOT = {
+    "wrong secret": (ROOT, "the store refuses the credentials that were found"),
+    "no credentials": (ROOT, "no credentials were found"),
+    "no such bucket": ("s3a://nowhere/lake", "the bucket nowhere is not there"),
+    "nobody there": (ROOT, "nobody answers at http://127.0.0.1:9"),
+}
+
+
+@pytest.mark.parametrize("case", CANNOT)
+def test_a_store_that_cannot_be_used_is_told_in_one_line_without_a_secret(
+    case: str, store: ObjectStore, credentials: Path, tmp_path: Path
+) -> None:
+    root, said = CANNOT[case]
+    wrong = "not-the-secret-of-this-server"
+    if case == "wrong secret":
+        credentials = store.credentials_file(tmp_path / "wrong", secret_key=wrong)
+    keys = None if case == "no credentials" else credentials
+    endpoint = "http://127.0.0.1:9" if case == "nobody there" else store.endpoint
+    answer = heard(started("probed", root, endpoint, keys), (store.secret_key, wrong, store.access_key))
+    assert answer["error"] == "ObjectStoreError"
+    assert said in answer["text"]
+    assert "\n" not in answer["text"]
+
+
+def test_a_store_that_can_be_used_is_left_as_it_was(store: ObjectStore, credentials: Path) -> None:
+    assert played(store, credentials, "probed", f"{ROOT}/probed") == {}
+    assert not list((store.folder / "objects" / BUCKET).glob("lake/probed/**/*.probe*"))
+    answered = [(operation, status) for operation, path, status in store.requests() if "probe-1" in path]
+    assert ("PutObject", 412) in answered, "the store was seen to refuse"
