@@ -123,10 +123,12 @@ def writer(spark: Any, root: str, name: str, meeting: str, turns: str) -> dict[s
             outcomes.append("done")
         except ConflictError:
             outcomes.append("conflict")
+        except Exception as error:
+            outcomes.append(f"{type(error).__name__}: {error}"[:2000])
     return {"outcomes": outcomes}
 
 
-def meet(folder: Path, name: str, deadline_s: float = 300.0) -> None:
+def meet(folder: Path, name: str, deadline_s: float = 120.0) -> None:
     """Wait until the other one is there too."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).touch()
