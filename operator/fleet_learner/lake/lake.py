@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
 
     from ..schemas import Table
 
@@ -119,9 +120,9 @@ class Lake:
         """Return a table as a published run left it; the same parameters as `read`."""
         return self.read(table, state.version(table.name) if state is not None else None, **more)
 
-    def state(self, table: Table, version: int | None) -> TableState | None:
+    def state(self, table: Table, version: int) -> TableState:
         """Return a version with its number of rows, which Delta takes from its log."""
-        return None if version is None else TableState(version, self.stored(table, version).count())
+        return TableState(version, self.stored(table, version).count())
 
     def changed_days(self, table: Table, state: Published, *, after_run: int) -> list[date]:
         """Return the days of a table, ascending, of which runs after this one wrote rows."""
@@ -213,7 +214,7 @@ class Lake:
         if self.log(table).latest() is not None:
             return False
         maker = DeltaTable.createIfNotExists(self.spark).location(self.uri(table))
-        maker = maker.addColumns(table.spark).addColumn(RUN, T.LongType(), nullable=False)
+        maker = maker.addColumns(_stored(table)).addColumn(RUN, T.LongType(), nullable=False)
         if table.day_of is not None:
             maker = maker.addColumn(DAY, T.DateType(), nullable=False).partitionedBy(DAY)
         elif table.is_kept_by_run:
@@ -279,6 +280,16 @@ def day_column(time: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.date_from_unix_date(F.floor(F.col(time) / F.lit(DAY_MS)).cast("int"))
+
+
+def _stored(table: Table) -> StructType:
+    """Return the columns as they are stored: a merge does not believe that an array has no null in it."""
+    from pyspark.sql import types as T
+
+    def wide(kind: DataType) -> DataType:
+        return T.ArrayType(kind.elementType, containsNull=True) if isinstance(kind, T.ArrayType) else kind
+
+    return T.StructType([T.StructField(f.name, wide(f.dataType), f.nullable) for f in table.spark.fields])
 
 
 def _counted(table: Table) -> tuple[str, ...]:
