@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from .histories import Advised, Bounds, Terms, history, recommendations, set_asi
 from .ingest import LEFT_OUT, TABLES, Horizon, Source, ingest
 from .lake import Lake, Published
 from .lake.lock import only_writer
+from .lake.object_store import PROBE, is_in_object_store, probe, settings_for
 from .lake.unreadable import unreadable
 from .lake.upkeep import tidy as tidy_tables
 from .progress import Progress
@@ -134,14 +136,19 @@ def opened(configuration: Configuration, name: str, *, writes: bool = False) -> 
         When the job writes and another one does at this moment.
     CorruptError
         When a file of a table cannot be read; names it.
+    ObjectStoreError
+        When the root lies in an object store that cannot be used.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     with only_writer(configuration.root) if writes else nullcontext():
         mine = SparkSession.getActiveSession() is None
-        spark = new_session(name, master=configuration.master, settings=configuration.spark)
+        settings = settings_for(configuration.root, configuration.spark)
+        spark = new_session(name, master=configuration.master, settings=settings)
         try:
+            if is_in_object_store(configuration.root):
+                probe(spark, configuration.root, f"{PROBE}{uuid.uuid4().hex}" if writes else None)
             with Progress(spark) as progress:
                 yield Job(configuration=configuration, spark=spark, progress=progress)
         except PySparkException as error:

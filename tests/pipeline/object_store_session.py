@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import time
@@ -13,9 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from fleet_learner import gold, ingest
 from fleet_learner.errors import ConflictError
 from fleet_learner.lake import Lake
-from fleet_learner.lake.object_store import probe, settings_for
+from fleet_learner.lake.object_store import PROBE, probe, settings_for
 from fleet_learner.lake.s3_jars import LOG_STORE
 from fleet_learner.schemas import Column, Table
 from fleet_learner.session import new_session
@@ -28,16 +30,20 @@ VERSIONS = 8
 REGION = "us-east-1"
 
 
-def session(root: str, endpoint: str, **more: str) -> Any:
-    """Return a small session with what the root's scheme needs."""
-    given = {
+def small(endpoint: str) -> dict[str, str]:
+    """Return the settings of a small session that knows the store."""
+    return {
         "spark.hadoop.fs.s3a.endpoint": endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": REGION,
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    return new_session("object store", master="local[2]", settings=settings_for(root, given | more))
+
+
+def session(root: str, endpoint: str) -> Any:
+    """Return a small session with what the root's scheme needs."""
+    return new_session("object store", master="local[2]", settings=settings_for(root, small(endpoint)))
 
 
 def rows(spark: Any, first: int, end: int, said: str) -> Any:
@@ -138,9 +144,21 @@ def meet(folder: Path, name: str, deadline_s: float = 120.0) -> None:
         time.sleep(0.005)
 
 
+def tables(spark: Any, root: str) -> dict[str, Any]:
+    """Return the rows of every published table as their number and one digest, whatever run or day they are kept by."""
+    told = {}
+    for lake, names in ((Lake(spark, root), ingest.TABLES), (gold.learned_lake(Lake(spark, root)), gold.TABLES)):
+        state = lake.runs.latest()
+        assert state is not None, root
+        for table in names:
+            rows = sorted(str(row) for row in lake.published(table, state).collect())
+            told[table.name] = [len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]]
+    return told
+
+
 def probed(spark: Any, root: str) -> dict[str, Any]:
     """See that the store can be used."""
-    probe(spark, root, "_runs/.probe-1")
+    probe(spark, root, f"{PROBE}1")
     return {}
 
 

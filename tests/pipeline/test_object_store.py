@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,13 +13,15 @@ from typing import Any
 
 import pytest
 
-from pipeline.object_store_session import DAY_MS, VERSIONS, WRITERS
+from pipeline.object_store_session import DAY_MS, VERSIONS, WRITERS, small
 from support.object_store import ObjectStore, object_store
+from support.waiting import until
 
 pytestmark = pytest.mark.long
 BUCKET = "fleet"
 ROOT = f"s3a://{BUCKET}/lake"
 DEADLINE_S = 900
+FLEET = ("--groups", "4", "--days", "3", "--seed", "3", "--window-days", "3")
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +130,60 @@ def test_of_two_drivers_with_one_run_one_commits_it(store: ObjectStore, credenti
     assert {outcome for each in outcomes for outcome in each} <= {"done", "conflict"}
     for run, (winner,) in enumerate(by_run):
         assert outcomes["ab".index(winner)][run] == "done"
+
+
+def learning(store: ObjectStore, credentials: Path, root: str, folder: Path) -> subprocess.Popen[str]:
+    """Start the command line on a small simulated fleet, in a group of processes that can be killed as one."""
+    folder.mkdir(exist_ok=True)
+    configuration = folder / "fleet.yaml"
+    configuration.write_text(json.dumps({"master": "local[2]", "spark": small(store.endpoint)}))
+    command = [sys.executable, "-m", "fleet_learner", "demo", "--config", str(configuration), "--root", root, *FLEET]
+    command += ["--output", str(folder / "output"), "--journal-files", str(folder / "journal")]
+    keys = {"AWS_SHARED_CREDENTIALS_FILE": str(credentials)}
+    return subprocess.Popen(
+        command,
+        env={**os.environ, **keys},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finished(process: subprocess.Popen[str], store: ObjectStore) -> None:
+    """Wait for a run that must go well and may not say a secret."""
+    out, _ = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0, out[-3000:]
+    assert store.secret_key not in out
+
+
+def given_away(folder: Path) -> dict[str, bytes]:
+    """Return the recommendations as other programs read them."""
+    files = sorted((folder / "output" / "recommendations").rglob("*"))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.is_file()}
+
+
+def test_a_run_that_was_killed_and_done_again_in_s3_comes_to_the_rows_of_one_on_a_disk(
+    store: ObjectStore, credentials: Path, tmp_path: Path
+) -> None:
+    root, local = f"s3a://{BUCKET}/whole", str(tmp_path / "disk" / "lake")
+    objects = store.folder / "objects" / BUCKET / "whole"
+    killed = learning(store, credentials, root, tmp_path / "s3")
+    until(
+        lambda: killed.poll() is not None or any(objects.glob("silver/*/_delta_log/*1.json")),
+        deadline_s=DEADLINE_S,
+        what="a table of facts has rows",
+    )
+    os.killpg(killed.pid, signal.SIGKILL)
+    said = killed.communicate()[0]
+    assert killed.returncode == -signal.SIGKILL, said[-3000:]
+    assert not (objects / "_runs" / f"{0:012d}.json").exists(), "killed in the middle"
+    finished(learning(store, credentials, root, tmp_path / "s3"), store)
+    finished(learning(store, credentials, local, tmp_path / "disk"), store)
+    rows = played(store, credentials, "tables", root)
+    assert rows == played(store, credentials, "tables", local)
+    assert all(rows[name][0] for name in ("silver/outages", "gold/group_day", "gold/recommendation")), rows
+    assert given_away(tmp_path / "s3") == given_away(tmp_path / "disk") != {}
 
 
 CANNOT = {

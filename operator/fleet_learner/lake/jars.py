@@ -48,10 +48,10 @@ JARS: Final = (
 )
 
 
-def cache_root() -> Path:
-    """Return where jars are kept once they were fetched, in a folder for each kind."""
+def cache_folder(kind: str = DELTA) -> Path:
+    """Return where jars of a kind are kept once they were fetched."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "staticgroup" / "jars"
+    return Path(base) / "staticgroup" / "jars" / kind
 
 
 def jar_paths(jars: Sequence[Jar] = JARS, kind: str = DELTA) -> list[Path]:
@@ -68,7 +68,7 @@ def jar_paths(jars: Sequence[Jar] = JARS, kind: str = DELTA) -> list[Path]:
     if all((spark_folder() / jar.name).is_file() for jar in jars):
         return []
     named = os.environ.get(VARIABLE)
-    folder = Path(named) if named else cache_root() / kind
+    folder = Path(named) if named else cache_folder(kind)
     missing = [jar for jar in jars if not (folder / jar.name).is_file()]
     if missing and named:
         raise JobError(f"{VARIABLE}: {folder} lacks {', '.join(jar.name for jar in missing)}")

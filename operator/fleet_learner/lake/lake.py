@@ -36,6 +36,7 @@ DAY: Final = "day"
 RUN: Final = "run"
 DAY_MS: Final = 86_400_000
 SCHEMA: Final = "staticgroup.schemaId"
+_MADE_MEANWHILE: Final = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 _DAYS_LISTED: Final = 400
 """A merge names the days of its target up to so many; beyond that it reads all."""
 
@@ -254,12 +255,18 @@ class Lake:
     @contextmanager
     def _writing(self, table: Table) -> Iterator[None]:
         """Turn Delta's word for a faster writer into ours."""
-        from delta.exceptions import DeltaConcurrentModificationException
+        from delta import exceptions
+        from pyspark.errors import AnalysisException
 
+        conflicts = tuple(getattr(exceptions, name) for name in exceptions.__all__)  # they have no base of their own
         try:
             yield
-        except DeltaConcurrentModificationException as error:
+        except conflicts as error:
             raise ConflictError(f"{self.uri(table)}: {str(error).splitlines()[0]}") from None
+        except AnalysisException as error:
+            if error.getCondition() == _MADE_MEANWHILE and self.log(table).latest() is not None:
+                raise ConflictError(f"{self.uri(table)} was made at this moment") from None
+            raise
 
     def _refuse_own_format(self) -> None:
         folder = local_path(self.root)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEME: Final = "s3a"
+PROBE: Final = "_runs/.probe-"
+"""How objects begin that a run makes to try the store."""
 _ENDPOINT: Final = "spark.hadoop.fs.s3a.endpoint"
 _CONDITIONAL: Final = "spark.hadoop.fs.s3a.create.conditional.enabled"
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -114,37 +116,51 @@ def s3_settings(given: Mapping[str, str]) -> dict[str, str]:
     return settings | dict(given)
 
 
-def probe(spark: SparkSession, root: str, name: str) -> None:
-    """See that the store answers, lets this run write, and refuses an object that is there already.
+def probe(spark: SparkSession, root: str, name: str | None) -> None:
+    """See that the store answers, and lets this run write and refuses an object that is there already.
 
     Parameters
     ----------
-    name: of an object below the root that nobody else makes; it is gone afterwards.
+    name: of an object below the root that nobody else makes; it is gone afterwards. None: nothing is to be written.
 
     Raises
     ------
     ObjectStoreError: it does not; says what to do.
     """
-    jvm: Any = spark._jvm
-    jsc: Any = spark.sparkContext._jsc
-    hadoop = jsc.hadoopConfiguration()
-    path = jvm.org.apache.hadoop.fs.Path(f"{root.rstrip('/')}/{name}")
+    hadoop = _java(spark)._jsc.hadoopConfiguration()
     try:
-        store = path.getFileSystem(hadoop)
-        store.create(path, True).close()
-        try:
-            is_exclusive = hadoop.get(_CONDITIONAL.removeprefix("spark.hadoop."), "true") == "false" or _is_refused(
-                store, path
-            )
-        finally:
-            store.delete(path, False)
+        is_fit = _is_exclusive(spark, f"{root.rstrip('/')}/{name}") if name is not None else _is_there(spark, root)
     except Exception as error:
         raise ObjectStoreError(explanation(error, root, hadoop.get("fs.s3a.endpoint") or "AWS")) from None
-    if not is_exclusive:
+    if not is_fit:
         raise ObjectStoreError(
             f"{root}: the store overwrites an object that must not be there yet (it ignores If-None-Match), so nothing keeps two runs"
             f' apart. Say {_CONDITIONAL}: "false" below `spark`, and see to it that one run writes at a time'
         )
+
+
+def _java(spark: SparkSession) -> Any:
+    return spark.sparkContext
+
+
+def _is_there(spark: SparkSession, root: str) -> bool:
+    """Look at the root; that nothing is there is well."""
+    path = _java(spark)._jvm.org.apache.hadoop.fs.Path(root)
+    path.getFileSystem(_java(spark)._jsc.hadoopConfiguration()).exists(path)
+    return True
+
+
+def _is_exclusive(spark: SparkSession, uri: str) -> bool:
+    """Write an object and tell whether the store then refuses a second one of its name, where it is to be asked for that."""
+    hadoop = _java(spark)._jsc.hadoopConfiguration()
+    path = _java(spark)._jvm.org.apache.hadoop.fs.Path(uri)
+    store = path.getFileSystem(hadoop)
+    store.create(path, True).close()
+    try:
+        is_asked = hadoop.get(_CONDITIONAL.removeprefix("spark.hadoop."), "true") != "false"
+        return not is_asked or _is_refused(store, path)
+    finally:
+        store.delete(path, False)
 
 
 def explanation(error: BaseException, root: str, endpoint: str) -> str:

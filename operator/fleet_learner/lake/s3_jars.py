@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import JobError
-from .jars import VARIABLE, Jar, cache_root, fetch, jar_paths, spark_folder
+from .jars import VARIABLE, Jar, cache_folder, fetch, jar_paths, spark_folder
 
 HADOOP: Final = "3.5.0"
 """As old as the Hadoop of PySpark 4.2.0."""
@@ -113,7 +113,7 @@ def log_store_paths() -> list[Path]:
     named = os.environ.get(VARIABLE)
     if named and (Path(named) / name).is_file():
         return [Path(named) / name]
-    path = cache_root() / KIND / name
+    path = cache_folder(KIND) / name
     if not path.is_file():
         _compile(path)
     return [path]
