@@ -166,6 +166,7 @@ SCENES: dict[str, Callable[..., dict[str, Any]]] = {
     "life": life,
     "commits": commits,
     "writer": writer,
+    "tables": tables,
     "probed": probed,
 }
 

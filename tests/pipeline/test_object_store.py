@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 BUCKET = "fleet"
 ROOT = f"s3a://{BUCKET}/lake"
 DEADLINE_S = 900
-FLEET = ("--groups", "4", "--days", "3", "--seed", "3", "--window-days", "3")
+FLEET = ("--groups", "2", "--days", "2", "--seed", "3", "--window-days", "2")
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def learning(store: ObjectStore, credentials: Path, root: str, folder: Path) -> 
     """Start the command line on a small simulated fleet, in a group of processes that can be killed as one."""
     folder.mkdir(exist_ok=True)
     configuration = folder / "fleet.yaml"
-    configuration.write_text(json.dumps({"master": "local[2]", "spark": small(store.endpoint)}))
+    configuration.write_text(json.dumps({"master": "local[2]", "is_replayed": False, "spark": small(store.endpoint)}))
     command = [sys.executable, "-m", "fleet_learner", "demo", "--config", str(configuration), "--root", root, *FLEET]
     command += ["--output", str(folder / "output"), "--journal-files", str(folder / "journal")]
     keys = {"AWS_SHARED_CREDENTIALS_FILE": str(credentials)}

@@ -121,8 +121,8 @@ def log_store_paths() -> list[Path]:
 
 def _compile(target: Path) -> None:
     """Compile the log store against Spark's Hadoop and Delta's jar, and make the jar whole or not at all."""
-    javac = Path(os.environ["JAVA_HOME"]) / "bin" / "javac" if "JAVA_HOME" in os.environ else shutil.which("javac")
-    if javac is None or not Path(javac).is_file():
+    javac = shutil.which("javac", path=f"{os.environ.get('JAVA_HOME', '')}/bin") or shutil.which("javac")
+    if javac is None:
         raise JobError(
             "tables in S3 need javac once, of a JDK 17 or newer (Debian: openjdk-17-jdk-headless), or an image that was built for them"
         )
@@ -134,7 +134,7 @@ def _compile(target: Path) -> None:
     ]
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         command = [
-            str(javac),
+            javac,
             "--release",
             "17",
             "-cp",
