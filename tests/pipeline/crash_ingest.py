@@ -21,7 +21,12 @@ QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+Us
 
 def main(journal: str, lake: str, as_of_ms: str) -> None:
     """Run once."""
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "512m", "spark.databricks.delta.snapshotPartitions": "1", **QUICK_START}
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "512m",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        **QUICK_START,
+    }
     spark = new_session("crash", master="local[1]", settings=settings)
 
     def tell(step: str) -> None:
