@@ -64,13 +64,13 @@ class Subject:
 
 def erase_facts(journal: Lake, learned: Lake, subject: Subject) -> dict[str, int]:
     """Delete a subject's rows at the head of all tables that no run makes anew; returns how many, by table."""
-    named = _static_groups(journal, subject)
+    is_named = _named_by(subject, _static_groups(journal, subject) if subject.group is not None else [])
     gone = {}
     for table in (schemas.EVENTS, schemas.QUARANTINE):
-        gone[table.name] = _remove(journal, table, lambda rows: _raw(rows, subject, named))
+        gone[table.name] = _remove(journal, table, lambda rows: _raw(rows, subject, is_named))
     for table in _FACTS:
         gone[table.name] = _remove(journal, table, lambda rows: rows.where(subject.is_it()))
-    gone[schemas.BEATS.name] = _mend_beats(journal, named)
+    gone[schemas.BEATS.name] = _mend_beats(journal, is_named)
     recommended = schemas.RECOMMENDATION
     gone[recommended.name] = _remove(learned, recommended, lambda rows: rows.where(subject.is_it()))
     return gone
@@ -90,12 +90,18 @@ def _static_groups(journal: Lake, subject: Subject) -> list[str]:
     return sorted(found)
 
 
-def _raw(rows: DataFrame, subject: Subject, static_groups: list[str]) -> DataFrame:
+def _named_by(subject: Subject, static_groups: list[str]) -> Callable[[Column], Column]:
+    """Return what tells whether the name of a StaticGroup, as beats write it, is the subject's."""
+    if subject.namespace is not None:
+        return lambda name: name.startswith(f"{subject.namespace}/")
+    return lambda name: name.isin(static_groups)
+
+
+def _raw(rows: DataFrame, subject: Subject, is_named: Callable[[Column], Column]) -> DataFrame:
     """Return those raw records that speak of the subject."""
     from pyspark.sql import functions as F
 
-    names = F.col("event.data.unreachable_groups")
-    in_beat = F.arrays_overlap(names, F.array(*map(F.lit, static_groups))) if static_groups else F.lit(False)
+    in_beat = F.exists("event.data.unreachable_groups", is_named)
     in_text = F.col("reason").isNotNull() & subject.is_written_in(F.col("raw").cast("string"))
     told = subject.is_it("event.data.") | in_beat | in_text
     plain = rows.drop("reason", "detail")
@@ -113,17 +119,16 @@ def _remove(lake: Lake, table: schemas.Table, chosen: Callable[[DataFrame], Data
         keys.unpersist()
 
 
-def _mend_beats(journal: Lake, static_groups: list[str]) -> int:
+def _mend_beats(journal: Lake, is_named: Callable[[Column], Column]) -> int:
     """Take StaticGroups out of the beats that name them as not readable; a beat that is gone would be a blind window for all."""
     from pyspark.sql import functions as F
 
     table = schemas.BEATS
     version = journal.log(table).latest()
-    if version is None or not static_groups:
+    if version is None:
         return 0
-    gone = F.array(*map(F.lit, static_groups))
-    rows = journal.read(table, version).where(F.arrays_overlap("unreachable_groups", gone))
-    kept = F.array_except("unreachable_groups", gone)
+    rows = journal.read(table, version).where(F.exists("unreachable_groups", is_named))
+    kept = F.filter("unreachable_groups", lambda name: ~is_named(name))
     fewer = F.col("unreachable_total") - (F.size("unreachable_groups") - F.size(kept))
     mended = rows.select(*table.key, kept.alias("unreachable_groups"), fewer.alias("unreachable_total")).persist()
     try:

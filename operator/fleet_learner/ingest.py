@@ -356,6 +356,8 @@ def _published(run: _Run) -> Published:
         version, count = run.version(table), run.count(table)
         if version is not None and table in _EVENT_TABLES and count:
             tables[table.name] = TableState(version, count + (old[table.name].rows if table.name in old else 0))
+        elif version is not None and table is schemas.BLIND_WINDOWS and count:
+            tables[table.name] = TableState(version, count)
         elif version is not None:
             tables[table.name] = old[table.name] if _is_same(old, table, version) else run.lake.state(table, version)
     counts = {**run.counts, **{f"{table.name}_rows": run.count(table) for table in _EVENT_TABLES}}

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +86,11 @@ def test_a_run_and_its_days_can_be_told_apart(grown: tuple[Lake, list[Published]
     per_run = [lake.published(events, states[-1], run=n).count() for n in range(3)]
     assert per_run == [state.counts["silver/member_events_rows"] for state in states]
     assert lake.published(events, states[-1], after_run=0).count() == sum(per_run[1:])
-    assert lake.changed_days(events, states[-1], after_run=1) == [day_of(T0_MS)]
+    assert lake.changed_days(events, states[-1], after_run=1) == [day_of(T0_MS), day_of(T0_MS + DAY_MS)]
     assert lake.changed_days(events, states[-1], after_run=2) == []
-    assert lake.published(events, states[-1], since_ms=T0_MS + DAY_MS).count() == 0
+    whole, late = (lake.published(events, states[-1], since_ms=T0_MS + n * DAY_MS).count() for n in (0, 1))
+    assert whole == states[-1].rows(events.name) > late > 0
+    assert lake.published(events, states[-1], since_ms=T0_MS + 2 * DAY_MS).count() == 0
     scan = lake.published(events, states[-1], since_ms=T0_MS)._jdf.queryExecution().executedPlan().toString()
     assert re.search(r"PartitionFilters: \[[^]]*day#\d+ >= 2023-11-14", scan), scan
 
@@ -167,6 +168,5 @@ def test_upkeep_changes_files_and_no_rows_and_keeps_what_kept_runs_need(grown: t
     vacuum(lake, events, hours=0)
     live = {Path(uri).name for uri in DeltaTable(folder_of(lake, events)).file_uris()}
     assert parquet_files(lake, events) == live
-    assert len(live) == 1
+    assert len(live) == 2, "a file for each day"
     assert content(lake, newest, events) == before[events.name]
-    assert date(2023, 11, 14) == day_of(T0_MS)
