@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from .histories import Advised, Bounds, Terms, history, recommendations, set_asi
 from .ingest import LEFT_OUT, TABLES, Horizon, Source, ingest
 from .lake import Lake, Published
 from .lake.lock import only_writer
+from .lake.object_store import PROBE, is_in_object_store, probe, settings_for
 from .lake.unreadable import unreadable
 from .lake.upkeep import tidy as tidy_tables
 from .metrics import RunMetrics
@@ -153,6 +155,8 @@ def opened(configuration: Configuration, name: str, *, writes: bool = False) -> 
         When the job writes and another one does at this moment.
     CorruptError
         When a file of a table cannot be read; names it.
+    ObjectStoreError
+        When the root lies in an object store that cannot be used.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -160,8 +164,11 @@ def opened(configuration: Configuration, name: str, *, writes: bool = False) -> 
 
     with only_writer(configuration.root) if writes else nullcontext():
         mine = SparkSession.getActiveSession() is None
-        spark = new_session(name, master=configuration.master, settings=configuration.spark)
+        settings = settings_for(configuration.root, configuration.spark)
+        spark = new_session(name, master=configuration.master, settings=settings)
         try:
+            if is_in_object_store(configuration.root):
+                probe(spark, configuration.root, f"{PROBE}{uuid.uuid4().hex}" if writes else None)
             with Progress(spark) as progress:
                 yield Job(configuration=configuration, spark=spark, progress=progress)
         except (PySparkException, Py4JJavaError) as error:

@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,28 +48,33 @@ JARS: Final = (
 )
 
 
-def cache_folder() -> Path:
-    """Return where jars are kept once they were fetched."""
+def cache_folder(kind: str = DELTA) -> Path:
+    """Return where jars of a kind are kept once they were fetched."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "staticgroup" / "jars" / DELTA
+    return Path(base) / "staticgroup" / "jars" / kind
 
 
-def jar_paths() -> list[Path]:
+def jar_paths(jars: Sequence[Jar] = JARS, kind: str = DELTA) -> list[Path]:
     """Return the jars that Spark must be given; none when its own folder has them.
+
+    Parameters
+    ----------
+    kind: names the folder of the cache.
 
     Raises
     ------
     JobError: they are not there and cannot be fetched, or one is another file than it should be.
     """
-    if all((spark_folder() / jar.name).is_file() for jar in JARS):
+    if all((spark_folder() / jar.name).is_file() for jar in jars):
         return []
     named = os.environ.get(VARIABLE)
-    folder = Path(named) if named else cache_folder()
-    if not all((folder / jar.name).is_file() for jar in JARS):
-        if named:
-            raise JobError(f"{VARIABLE}: {folder} lacks one of {', '.join(jar.name for jar in JARS)}")
-        fetch(folder)
-    return [_checked(folder / jar.name, jar) for jar in JARS]
+    folder = Path(named) if named else cache_folder(kind)
+    missing = [jar for jar in jars if not (folder / jar.name).is_file()]
+    if missing and named:
+        raise JobError(f"{VARIABLE}: {folder} lacks {', '.join(jar.name for jar in missing)}")
+    if missing:
+        fetch(folder, missing)
+    return [_checked(folder / jar.name, jar) for jar in jars]
 
 
 def spark_folder() -> Path:
@@ -80,7 +86,7 @@ def spark_folder() -> Path:
     return (Path(home) if home else Path(spec.origin).parent) / "jars"
 
 
-def fetch(folder: Path) -> None:
+def fetch(folder: Path, jars: Sequence[Jar] = JARS) -> None:
     """Fetch the jars into a folder, each whole or not at all.
 
     Raises
@@ -95,12 +101,12 @@ def fetch(folder: Path) -> None:
     try:
         with tempfile.TemporaryDirectory() as scratch:
             gateway.jvm.java.lang.System.setProperty("spark.jars.ivy", scratch)
-            for jar in JARS:
+            for jar in jars:
                 uri = gateway.jvm.java.net.URI(f"ivy://{jar.group}:{jar.artifact}:{jar.version}?transitive=false")
                 found = gateway.jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(uri)
                 _keep(Path(found.apply(0)), folder / jar.name, jar)
     except Py4JError:
-        coordinates = " and ".join(f"{jar.group}:{jar.artifact}:{jar.version}" for jar in JARS)
+        coordinates = " and ".join(f"{jar.group}:{jar.artifact}:{jar.version}" for jar in jars)
         raise JobError(f"cannot fetch {coordinates}: bring them into a folder and name it in {VARIABLE}") from None
     finally:
         gateway.shutdown()

@@ -50,7 +50,7 @@ def test_a_jar_that_is_another_one_is_refused(elsewhere: Path, where: str, monke
 def test_a_folder_that_lacks_one_is_named(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (false_jars(elsewhere / "mine") / JARS[1].name).unlink()
     monkeypatch.setenv(VARIABLE, str(elsewhere / "mine"))
-    with pytest.raises(JobError, match=f"{VARIABLE}: {elsewhere / 'mine'} lacks one of .*{JARS[1].name}"):
+    with pytest.raises(JobError, match=f"{VARIABLE}: {elsewhere / 'mine'} lacks .*{JARS[1].name}"):
         jar_paths()
 
 
