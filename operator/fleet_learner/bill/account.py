@@ -18,6 +18,8 @@ from .standstills import Role
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+CONTEXT_MS: Final = 3_600_000
+"""Commits of so long before say what was usual, and from when on the log is whole."""
 LEAST_COVERED_MS: Final = 3_600_000
 """With less time covered, that nothing happened says nothing."""
 LEAST_RESTARTS: Final = 2
@@ -65,8 +67,9 @@ def bills(
 
     Parameters
     ----------
-    commits, standstills: of the time that counts, as the tables of this package.
+    commits: of the time that counts and of `CONTEXT_MS` before it, by which it is known that the log is whole from its beginning.
     causes: of that time and all before it: a group that rests is what its last record says, however long ago.
+    standstills: of the time that counts.
     from_ms: when that time begins.
     end_offsets: `topic`, `partition`, `end_offset`, `sampled_ms`: where each topic ended at one moment; None leaves
         `records_delayed` null.
@@ -77,9 +80,12 @@ def bills(
     """
     from pyspark.sql import functions as F
 
-    covered = _covered(commits, causes.where(F.col("at_ms") >= from_ms))
+    covered = _covered(commits, causes.where(F.col("at_ms") >= from_ms - CONTEXT_MS)).withColumn(
+        "covered_from_ms", F.greatest("covered_from_ms", F.lit(from_ms))
+    )
+    commits = commits.where(F.col("timestamp_ms") >= from_ms)
     delayed = None if end_offsets is None else _delayed(commits, standstills, end_offsets)
-    groups = _of_commits(commits).join(_of_causes(causes, covered), [*GROUP], "full")
+    groups = _of_commits(commits).join(_of_causes(causes, covered, from_ms), [*GROUP], "full")
     cost = _of_standstills(standstills, covered)
     interrupted = _interrupted(causes, standstills)
     joined = groups.join(covered, ["log_partition"], "left")
@@ -140,12 +146,12 @@ def _of_commits(commits: DataFrame) -> DataFrame:
     return each.groupBy(*GROUP).agg(F.count("*").alias("partitions"), F.sum("commits").alias("commits"))
 
 
-def _of_causes(causes: DataFrame, covered: DataFrame) -> DataFrame:
+def _of_causes(causes: DataFrame, covered: DataFrame, from_ms: int) -> DataFrame:
     """Count what happened in the covered time, and say what each group is by its last record."""
     from pyspark.sql import functions as F
 
     last = ("group_type", "protocol_type", "protocol_name", "members", "static_members")
-    in_time = F.col("log_offset") >= F.col("covered_offset")
+    in_time = (F.col("log_offset") >= F.col("covered_offset")) & (F.col("at_ms") >= from_ms)
     of_kind = {name: F.count_if(in_time & (F.col("kind") == kind.value)).alias(name) for name, kind in _COUNTED.items()}
     is_restart = F.col("kind").isin(CauseKind.RESTART.value, CauseKind.STARTED.value) & (F.col("returned") > 0)
     halves = F.when(is_restart, F.col("rebalances") + F.col("halves_before"))

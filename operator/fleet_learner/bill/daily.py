@@ -18,10 +18,10 @@ from fleet_learner.errors import SourceError
 from fleet_learner.facts import DAY_MS
 from fleet_learner.lake import Lake, Plan, Published, Written
 
-from .account import bills
+from .account import CONTEXT_MS, bills
 from .cause_rows import causes
 from .commits import COMMIT, group_of_key, offset_commits
-from .job import CONTEXT_MS, keeping
+from .job import keeping
 from .schemas import BILL_SLICES, GROUP_RECORDS, STANDSTILLS
 from .standstills import standstills
 
@@ -51,9 +51,7 @@ def bill_lake(journal: Lake, name: str) -> Lake:
     return Lake(journal.spark, f"{journal.root}/{FOLDER}/{name}")
 
 
-def take_in(
-    lake: Lake, log: OffsetsLog, *, now_ms: int, keep_days: int, on_step: OnStep = lambda _: None
-) -> Published:
+def take_in(lake: Lake, log: OffsetsLog, *, now_ms: int, keep_days: int, on_step: OnStep = lambda _: None) -> Published:
     """Measure what is new in a log, and publish it.
 
     Parameters
@@ -211,7 +209,7 @@ def _slices(commits: DataFrame, caused: DataFrame, stood: DataFrame, plan: Plan)
     made = None
     for from_ms, to_ms in _bounds(commits, plan):
         each = bills(
-            commits.where(F.col("timestamp_ms").between(from_ms, to_ms - 1)),
+            commits.where(F.col("timestamp_ms").between(from_ms - CONTEXT_MS, to_ms - 1)),
             caused.where(F.col("at_ms") < to_ms),
             stood.where(F.col("from_ms").between(from_ms, to_ms - 1)),
             cluster,
@@ -253,5 +251,3 @@ def _texts(offsets: Mapping[int, int]) -> dict[str, int]:
 
 def _numbers(offsets: Mapping[str, int]) -> dict[int, int]:
     return {int(partition): offset for partition, offset in offsets.items()}
-
-

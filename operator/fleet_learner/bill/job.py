@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from fleet_learner.estimates.price import Price
 
-from .account import bills
+from .account import CONTEXT_MS, bills
 from .cause_rows import causes
 from .commit import decode_commit
 from .commits import BAD, COMMIT, offset_commits
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from .log import OffsetsLog
-
-CONTEXT_MS: Final = 3_600_000
-"""Commits of so long before `from_ms` say what was usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,210 @@
+"""The bill from day to day: many runs come to what one comes to, and a log that goes wrong costs itself only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet_learner import schemas
+from fleet_learner.bill import daily, window
+from fleet_learner.bill.schemas import BILL_SLICES, GROUP_RECORDS, STANDSTILLS
+from fleet_learner.configuration import OffsetsLogSettings
+from fleet_learner.erasure import Subject, erase_bill
+from fleet_learner.errors import SourceError
+from fleet_learner.lake import Lake
+from fleet_learner.offsets_codec import GroupRecord, GroupType, Member, RecordKind
+from unit.fleet_learner.offsets_encoder import commit_key, commit_value, key_of, value_of
+
+MINUTE_MS, DAY_MS = 60_000, 86_400_000
+T0_MS = 1_760_054_400_000  # a midnight
+DAYS = 3
+END_MS = T0_MS + DAYS * DAY_MS
+REBALANCES = 4 * DAYS - 1
+STOOD_MS = 600_000
+EVERY_MS = 60_000
+
+
+@dataclass
+class Log:
+    """A log of one partition that a test fills; what was compacted away is no longer read."""
+
+    records_: list[tuple[int, int, bytes, bytes | None]] = field(default_factory=list)
+    kafka_cluster_id: str = "kafka-1"
+    topic: str = "__consumer_offsets"
+    until_ms: int = T0_MS + 30 * DAY_MS
+
+    def add(self, at_ms: int, key: bytes, value: bytes | None) -> None:
+        self.records_.append((len(self.records_), at_ms, key, value))
+
+    @property
+    def seen(self) -> list[tuple[int, int, bytes, bytes | None]]:
+        return [each for each in self.records_ if each[1] < self.until_ms]
+
+    @property
+    def starts(self) -> dict[int, int]:
+        return {0: self.seen[0][0]}
+
+    @property
+    def ends(self) -> dict[int, int]:
+        return {0: self.seen[-1][0] + 1}
+
+    def offsets_at(self, at_ms: int) -> dict[int, int]:
+        return {0: next((offset for offset, t, _, _ in self.seen if t >= at_ms), self.ends[0])}
+
+    def records(self, spark: Any, start: Mapping[int, int], end: Mapping[int, int]) -> Any:
+        rows = [
+            (bytearray(k), None if v is None else bytearray(v), self.topic, 0, n, datetime.fromtimestamp(t / 1000, UTC), 0)
+            for n, t, k, v in self.records_
+            if start[0] <= n < end[0]
+        ]
+        return spark.createDataFrame(rows, schemas.KAFKA.spark_nullable)
+
+    def compact(self, before_ms: int) -> None:
+        """Leave of what is older only the last record of each key, as Kafka's cleaner does."""
+        last = {key: n for n, _, key, _ in self.records_}
+        self.records_ = [each for each in self.records_ if each[1] >= before_ms or last[each[2]] == each[0]]
+
+
+def generation(group: str, epoch: int, *members: str) -> tuple[bytes, bytes | None]:
+    record = GroupRecord(
+        kind=RecordKind.GROUP_METADATA, key_type=2, group_id=group, group_type=GroupType.CLASSIC, value_version=3, epoch=epoch,
+        protocol_type="consumer", protocol_name="range", leader_id=members[0],
+        members=tuple(Member(member_id=m, client_id="c", client_host="/10.0.0.1", session_timeout_ms=45_000, assignment=(f"orders-{n}",))
+                      for n, m in enumerate(members)),
+    )  # fmt: skip
+    return key_of(record), value_of(record, {})
+
+
+def lived() -> Log:
+    """Two groups that commit every minute for three days; `busy` rebalances every six hours and then stands still, `calm` never."""
+    entries: list[tuple[int, bytes, bytes | None]] = []
+    entries += [(T0_MS, *generation("busy", 1, "a", "b")), (T0_MS, *generation("calm", 1, "a", "b"))]
+    rebalances = range(T0_MS + 6 * 60 * MINUTE_MS + 5_000, T0_MS + DAYS * DAY_MS, 6 * 60 * MINUTE_MS)
+    for number, at_ms in enumerate(rebalances):
+        entries.append((at_ms, *generation("busy", 2 + number, "a", f"b{number}")))
+    for group, stops in (("busy", [*rebalances]), ("calm", [])):
+        for partition in range(2):
+            for at_ms in range(T0_MS + 1_000 + partition, T0_MS + DAYS * DAY_MS, EVERY_MS):
+                if not any(0 < at_ms - stop + 5_000 <= STOOD_MS for stop in stops):
+                    value = commit_value(3, (at_ms - T0_MS) // 100, at_ms)
+                    entries.append((at_ms, commit_key(1, group, "orders", partition), value))
+    log = Log()
+    for at_ms, key, value in sorted(entries, key=lambda each: each[0]):
+        log.add(at_ms, key, value)
+    return log
+
+
+def lake(spark: Any, folder: Path) -> Lake:
+    return daily.bill_lake(Lake(spark, folder), "kafka-1")
+
+
+def run(into: Lake, log: Log, now_ms: int, **more: Any) -> Any:
+    log.until_ms = now_ms
+    return daily.take_in(into, log, now_ms=now_ms, keep_days=30, **more)  # type: ignore[arg-type]
+
+
+def rows(into: Lake, table: schemas.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(map(str, row)) for row in into.published(table, into.runs.latest()).collect())
+
+
+class Killed(BaseException):
+    """What ends a process between two tables."""
+
+
+def killed_after(table: schemas.Table) -> Callable[[str], None]:
+    def die(text: str) -> None:
+        if text.startswith(table.name):
+            raise Killed
+
+    return die
+
+
+@dataclass
+class Lakes:
+    """The same log, read at once and from day to day."""
+
+    root: Path
+    once: Lake
+    days: Lake
+    log: Log
+
+
+@pytest.fixture(scope="module")
+def lakes(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Lakes:
+    """Read three days at once, and day by day: compacted after each, the second day's run killed after each table."""
+    root = tmp_path_factory.mktemp("bills")
+    once, by_day, log = lake(spark, root / "once"), lake(spark, root / "days"), lived()
+    run(once, lived(), END_MS)
+    assert run(by_day, log, T0_MS + DAY_MS + 7 * MINUTE_MS).number == 0
+    log.compact(T0_MS - DAY_MS)
+    for table in daily.TABLES:
+        with pytest.raises(Killed):
+            run(by_day, log, T0_MS + 2 * DAY_MS - 1, on_step=killed_after(table))
+    assert run(by_day, log, END_MS).number == 1  # goes on with its own plan, though the log has grown
+    log.compact(T0_MS)
+    assert run(by_day, log, END_MS).number == 2
+    return Lakes(root=root / "days", once=once, days=by_day, log=log)
+
+
+def test_days_come_to_what_all_at_once_comes_to_though_runs_died_and_the_log_was_compacted(lakes: Lakes) -> None:
+    assert rows(lakes.days, STANDSTILLS) == rows(lakes.once, STANDSTILLS)
+    stood = lakes.days.published(STANDSTILLS, lakes.days.runs.latest()).where("is_interrupted").collect()
+    assert {row["group_id"] for row in stood} == {"busy"}
+    assert len(stood) == 2 * REBALANCES
+    assert all(abs(row["standstill_ms"] - STOOD_MS) <= EVERY_MS for row in stood)
+
+
+def test_slices_add_up_to_the_bill_of_the_whole_time(lakes: Lakes) -> None:
+    bills = [
+        {r["group_id"]: r.asDict() for r in window.summed(into.published(BILL_SLICES, into.runs.latest())).collect()}
+        for into in (lakes.once, lakes.days)
+    ]
+    assert bills[0] == bills[1]
+    assert bills[1]["busy"]["rebalances"] == REBALANCES
+    assert bills[1]["calm"]["members"] == 2  # nothing happened for days: it is what its last record says
+    assert bills[1]["calm"]["covered_ms"] > (DAYS - 0.1) * DAY_MS
+
+
+def test_a_price_is_measured_once_ten_rebalances_were(lakes: Lakes, spark: Any) -> None:
+    journal = Lake(spark, lakes.root)
+    assert window.prices(journal, ["kafka-1"], since_ms=T0_MS + DAY_MS) == {}
+    (price,) = window.prices(journal, ["kafka-1", "never-read"], since_ms=T0_MS).values()
+    assert price.rebalances == REBALANCES
+    assert price.lower_seconds <= STOOD_MS / 1000 <= price.upper_seconds
+
+
+def test_nothing_new_is_no_run(lakes: Lakes) -> None:
+    assert run(lakes.days, lakes.log, END_MS) == lakes.days.runs.latest()
+
+
+def test_another_log_under_the_same_name_is_refused_and_keeps_what_is_known(lakes: Lakes) -> None:
+    before = lakes.days.runs.latest()
+    other, shorter = lived(), lived()
+    other.kafka_cluster_id = "kafka-2"
+    shorter.records_ = shorter.records_[:100]
+    for log, word in ((other, "was of kafka-1"), (shorter, "made again")):
+        with pytest.raises(SourceError, match=word):
+            run(lakes.days, log, END_MS + DAY_MS)
+    assert lakes.days.runs.latest() == before
+    assert lakes.days.runs.unfinished() is None
+
+
+def test_an_erased_group_is_gone_from_the_bill_and_the_others_stay(lakes: Lakes) -> None:
+    subject = Subject(group=("kafka-1", "busy"))
+    gone = erase_bill(lakes.once, [("kafka-1", "busy"), ("kafka-2", "calm")], subject)
+    assert gone[STANDSTILLS.name] >= 2 * REBALANCES
+    assert gone[GROUP_RECORDS.name] == REBALANCES + 1
+    assert {row[1] for row in rows(lakes.once, BILL_SLICES)} == {"calm"}
+    assert {row[3] for row in rows(lakes.once, GROUP_RECORDS)} == {"calm"}
+    assert erase_bill(lakes.once, [("kafka-1", "busy")], subject) == dict.fromkeys(gone, 0)
+    assert lakes.once.runs.latest().number == 1  # type: ignore[union-attr]
+
+
+def test_names_of_logs_are_folders() -> None:
+    with pytest.raises(ValueError, match="pattern"):
+        OffsetsLogSettings(name="../x", bootstrap_servers="one.example:9092")
