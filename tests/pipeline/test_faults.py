@@ -37,9 +37,7 @@ def living(name: str, days: range, **more: Any) -> list[str]:
             is_absorbed = number % 4 != 0
             pod = f"{name}-{ordinal}-{number}"
             lines.append(timelines.change("down", name, ordinal, 0, down_ms, pod=pod, rollout_id=f"r{number}", **more))
-            lines.append(
-                timelines.change("up", name, ordinal, 0, down_ms + 5_000, pod=f"{name}-{ordinal}-{number + 1}", **more)
-            )
+            lines.append(timelines.change("up", name, ordinal, 0, down_ms + 5_000, pod=f"{name}-{ordinal}-{number + 1}", **more))
             lines.append(timelines.back(name, ordinal, number, back_ms, absorbed=is_absorbed, **more))
             if not is_absorbed:
                 lines.append(timelines.rebalanced(name, 2 * number + ordinal, back_ms + 1_000, **more))
@@ -54,9 +52,7 @@ def watched(days: range, interval_ms: int = 600_000) -> list[str]:
 
 def of_cluster(uid: str, lines: list[str]) -> list[str]:
     """Return the same lines as another Kubernetes cluster's operator tells them."""
-    return [
-        line.replace(f"/k8s/{timelines.CLUSTER}/", f"/k8s/{uid}/").replace('"op-1"', f'"op-{uid}"') for line in lines
-    ]
+    return [line.replace(f"/k8s/{timelines.CLUSTER}/", f"/k8s/{uid}/").replace('"op-1"', f'"op-{uid}"') for line in lines]
 
 
 OTHERS: Final = tuple(f"service-{number}" for number in range(8))
@@ -108,7 +104,9 @@ class World:
 
     def learn(self) -> None:
         learned = gold.learned_warehouse(self.journal)
-        self.facts, _ = gold.learn(self.spark, self.journal, learned, window_days=30, terms=TERMS, is_replayed=False)
+        self.facts, _ = gold.learn(
+            self.spark, self.journal, learned, window_days=30, terms=TERMS, is_replayed=False
+        )
 
     def rows(self, table: schemas.Table) -> list[dict[str, Any]]:
         assert self.facts is not None
