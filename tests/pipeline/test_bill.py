@@ -143,17 +143,17 @@ def test_the_command_bills_each_group(
     assert bills.keys() == lived.keys()
     printed = capsys.readouterr().out
     for name in ("eager", "consumer"):
-        log = brokers.group_log
-        seen = log.count_rebalances(name) if name == "eager" else log.count_epoch_bumps(name) - 1
-        # A member of KIP-848 that joins before anything was written twice lies before the covered time.
-        assert seen - 1 <= bills[name]["rebalances"] <= seen
+        log, since_ms = brokers.group_log, bills[name]["covered_from_ms"]
+        counted = log.count_rebalances if name == "eager" else log.count_epoch_bumps
+        # The first one in the covered time may have been prepared before it.
+        assert 0 <= bills[name]["rebalances"] - counted(name, since_ms=since_ms) <= 1
         assert bills[name]["help"] == Help.STATIC_MEMBERSHIP
         assert bills[name]["restart_rebalances"] >= 2
         assert bills[name]["records_delayed"] > 0
         assert "{restart_rebalances} of {rebalances} rebalances are restarts".format(**bills[name]) in printed
     assert bills["static"]["absorbed"] == 2
     assert bills["static"]["help"] == Help.NOT_ENOUGH_KNOWN
-    assert bills["static"]["away_partition_ms"] == bills["static"]["silent_partition_ms"] > 0
+    assert 0 < bills["static"]["away_partition_ms"] <= bills["static"]["silent_partition_ms"]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_the_command_bills_each_group(
     [
         ("nowhere", "shows no topic nowhere: some managed services hide it"),
         ("empty", "nothing is in empty"),
-        (TOPIC, "holds no commit and no member of such a group"),
+        pytest.param(TOPIC, "holds no commit and no member of such a group", marks=pytest.mark.long),
     ],
 )
 def test_what_cannot_be_billed_is_said_in_one_line(
