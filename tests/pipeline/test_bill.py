@@ -20,6 +20,7 @@ import pytest
 from fleet_learner.bill.account import Help
 from fleet_learner.bill.cause_rows import causes
 from fleet_learner.bill.commits import offset_commits
+from fleet_learner.bill.job import keeping
 from fleet_learner.bill.standstills import KNOWN, standstills
 from fleet_learner.cli import main
 from fleet_learner.sources import kafka
@@ -99,11 +100,10 @@ def live(brokers: Brokers, kinds: Sequence[Kind], folder: Path, *, rounds: int, 
 def measured(brokers: Brokers, spark: Any) -> list[Any]:
     kafka.register(spark)
     options = {"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": OFFSETS}
-    records = spark.read.format(kafka.FORMAT).options(**options).load().persist()
-    try:
-        return list(standstills(offset_commits(records), causes(records), "kafka-1").collect())
-    finally:
-        records.unpersist()
+    with keeping() as keep:
+        records = keep(spark.read.format(kafka.FORMAT).options(**options).load())
+        commits, caused = keep(offset_commits(records)), keep(causes(records))
+        return list(standstills(commits, caused, "kafka-1", keep=keep).collect())
 
 
 def held_against_the_truth(rows: Sequence[Any], groups: dict[str, Group]) -> None:
@@ -118,11 +118,6 @@ def held_against_the_truth(rows: Sequence[Any], groups: dict[str, Group]) -> Non
         error_ms = row["standstill_ms"] - truth_ms
         found.append((row["group_id"], error_ms, row["margin_ms"], row["standstill_ms"], truth_ms, row["causes"]))
     within = sum(abs(error_ms) <= margin_ms for _, error_ms, margin_ms, *_ in found)
-    for name in groups:
-        mine = [each for each in found if each[0] == name]
-        print(name, len(mine), "within", sum(abs(e) <= m for _, e, m, *_ in mine), "interrupted",
-              sum(s > 0 for _, _, _, s, *_ in mine), "errors", sorted(e for _, e, *_ in mine), mine[:2])  # fmt: skip
-    print(Counter((row["group_id"], row["evidence"]) for row in rows))
     assert within >= 0.95 * len(found), sorted(found, key=lambda each: -abs(each[1]))[:10]
     assert len(known) >= 0.8 * len(closed), Counter(row["evidence"] for row in rows)
     assert {name for name, _, _, standstill_ms, *_ in found if standstill_ms > 1_000} == groups.keys()
@@ -148,16 +143,17 @@ def test_the_command_bills_each_group(
     assert bills.keys() == lived.keys()
     printed = capsys.readouterr().out
     for name in ("eager", "consumer"):
-        log = brokers.group_log
-        seen = log.count_rebalances(name) if name == "eager" else log.count_epoch_bumps(name) - 1
-        assert bills[name]["rebalances"] == seen
+        log, since_ms = brokers.group_log, bills[name]["covered_from_ms"]
+        counted = log.count_rebalances if name == "eager" else log.count_epoch_bumps
+        # The first one in the covered time may have been prepared before it.
+        assert 0 <= bills[name]["rebalances"] - counted(name, since_ms=since_ms) <= 1
         assert bills[name]["help"] == Help.STATIC_MEMBERSHIP
         assert bills[name]["restart_rebalances"] >= 2
         assert bills[name]["records_delayed"] > 0
-        assert f"{bills[name]['restart_rebalances']} of {seen} rebalances are restarts" in printed
+        assert "{restart_rebalances} of {rebalances} rebalances are restarts".format(**bills[name]) in printed
     assert bills["static"]["absorbed"] == 2
     assert bills["static"]["help"] == Help.NOT_ENOUGH_KNOWN
-    assert bills["static"]["away_partition_ms"] == bills["static"]["silent_partition_ms"] > 0
+    assert 0 < bills["static"]["away_partition_ms"] <= bills["static"]["silent_partition_ms"]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +161,7 @@ def test_the_command_bills_each_group(
     [
         ("nowhere", "shows no topic nowhere: some managed services hide it"),
         ("empty", "nothing is in empty"),
-        (TOPIC, "holds no commit and no member of such a group"),
+        pytest.param(TOPIC, "holds no commit and no member of such a group", marks=pytest.mark.long),
     ],
 )
 def test_what_cannot_be_billed_is_said_in_one_line(

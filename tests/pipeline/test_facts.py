@@ -152,18 +152,11 @@ def test_a_rebalance_without_bounds_began_when_it_was_seen_and_two_groups_do_not
 
 def test_a_group_seen_from_two_kubernetes_clusters_rebalances_once(spark: Any) -> None:
     """Epochs by their number, whoever is late; classic ones where the bounds of two tellers meet, and only then."""
-
     def told(uid: str, lo: int, hi: int, epoch: int | None = None, key: int = 1) -> Row:
         more: Row = {"time_lo_ms": lo, "time_hi_ms": hi, "group_epoch": epoch, "group_key": key, "k8s_cluster_uid": uid}
         return event("group.rebalanced", hi, **more) | {"event_id": f"{uid}/{hi}/{epoch}"}
 
-    epochs = [
-        told("a", 0, 10, 5),
-        told("a", 10, 20, 6),
-        told("b", 0, 25, 5),
-        told("b", 25, 31, 6),
-        told("a", 30, 40, 7),
-    ]
+    epochs = [told("a", 0, 10, 5), told("a", 10, 20, 6), told("b", 0, 25, 5), told("b", 25, 31, 6), told("a", 30, 40, 7)]
     classic = [told("a", 50, 100, key=2), told("b", 60, 110, key=2), told("b", 111, 120, key=2), told("b", 119, 130, key=2),
                told("a", 131, 140, key=2)]  # fmt: skip
     made = rebalances(

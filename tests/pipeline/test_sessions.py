@@ -31,17 +31,8 @@ def frame(spark: Any, fleet: Fleet, partitions: int = 2, clusters: Mapping[int, 
             row = dict.fromkeys(schemas.MEMBER_EVENTS.names) | {
                 name: value for name, value in fact.model_dump().items() if name in schemas.MEMBER_EVENTS.names
             }
-            row |= {
-                "event_id": f"{member}/{number}",
-                "source": "s",
-                "kind": fact.noun,
-                "event_ms": journal.event_ms(fact),
-            }
-            row |= {
-                "k8s_cluster_uid": (clusters or {}).get(member, "c"),
-                "group_key": member // 3,
-                "member_key": member,
-            }
+            row |= {"event_id": f"{member}/{number}", "source": "s", "kind": fact.noun, "event_ms": journal.event_ms(fact)}
+            row |= {"k8s_cluster_uid": (clusters or {}).get(member, "c"), "group_key": member // 3, "member_key": member}
             rows.append(row)
     return spark.createDataFrame(rows, schemas.MEMBER_EVENTS.spark_nullable).repartition(partitions)
 
@@ -66,8 +57,7 @@ def expected(fleet: Fleet, windows: Sequence[tuple[int, int]], as_of_ms: int) ->
     for member, facts in fleet.items():
         ids = {id(fact): f"{member}/{number}" for number, fact in enumerate(facts)}
         rows = [
-            {name: value for name, value in told.as_row(each).items() if name != "down"}
-            | {"event_id": ids[id(each.down)]}
+            {name: value for name, value in told.as_row(each).items() if name != "down"} | {"event_id": ids[id(each.down)]}
             for each in journal.absences(facts, as_of_ms=as_of_ms, blind=windows)
         ]
         if rows:
