@@ -180,6 +180,7 @@ def test_a_run_that_was_killed_and_done_again_in_s3_comes_to_the_rows_of_one_on_
     assert killed.returncode == -signal.SIGKILL, said[-3000:]
     assert not (objects / "_runs" / f"{0:012d}.json").exists(), "killed in the middle"
     finished(learning(store.endpoint, credentials, root, tmp_path / "s3", *FLEET), store)
+    finished(learning(store.endpoint, credentials, root, tmp_path / "s3", "tidy"), store)
     finished(learning(store.endpoint, credentials, local, tmp_path / "disk", *FLEET), store)
     rows = played(store, credentials, "tables", root)
     assert rows == played(store, credentials, "tables", local)
