@@ -66,7 +66,7 @@ def to_html(report: Report, drawings: Drawings | None = None) -> str:
 
     Returns
     -------
-    A complete HTML document; about 0.7 KB per group and 40 KB per group page.
+    A complete HTML document; about 0.7 KB per group and 25 KB per group page.
     """
     return _templates().get_template("report.html").render(
         report=report,
