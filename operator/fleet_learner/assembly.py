@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import files, gold, quality, schemas
+from .features import group_features, set_aside
 from .gold import Silver
-from .histories import Advised, Terms, group_features, history, set_aside
+from .histories import Advised, Terms, history
 from .manifest import Manifest, Warehouse
 from .report import build, gather
 from .report.axis import amount, count, percent

@@ -131,7 +131,8 @@ def covered_days(beats: DataFrame, blind_windows: DataFrame, days: DataFrame) ->
     )
 
 
-def _day(column: str) -> Column:
+def day_of(column: str) -> Column:
+    """Return the midnight (UTC) before a time."""
     from pyspark.sql import functions as F
 
     return (F.floor(F.col(column) / DAY_MS) * DAY_MS).cast("bigint")
@@ -250,7 +251,7 @@ def _busy_days(facts: DataFrame) -> DataFrame:
     latest = F.struct("at_ms", "event_id")
     sizes = ("members", "partitions")
     return (
-        facts.withColumn("day_ms", _day("at_ms"))
+        facts.withColumn("day_ms", day_of("at_ms"))
         .groupBy("group_key", "day_ms")
         .agg(
             *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _ZERO),

@@ -7,17 +7,18 @@ ingest; and because the facts have manifests of their own, ingest and learning n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from . import facts, files, schemas
+from .advised import advice, collected
 from .canary import CanaryHistory, CanaryState, canary_state
 from .facts import DAY_MS
-from .histories import Advised, Standing, Terms, recommendations
+from .histories import Advised, Standing, Terms
 from .manifest import Manifest, Plan, TableFiles, Warehouse
 from .rebalances import rebalances
-from .recommend import MODEL_VERSION, gold_row
+from .recommend import MODEL_VERSION
 from .waves import canary_history, canary_row, state_of, trial_begin_ms, with_waves
 
 if TYPE_CHECKING:
@@ -190,8 +191,11 @@ def _publish(
     days = write(days, schemas.GROUP_DAY, _GROUP, "day_ms")
     write(facts.gap_stats(tables.outages), schemas.GAP_STATS, schemas.GAP_STATS.key[:3], "week_ms")
     standing = _next_standing(spark, journal, learned, plan, source, days, write)
-    advised = recommendations(tables, days, terms, standing)
-    write(_recommendation_rows(spark, days, advised), schemas.RECOMMENDATION, _GROUP, None)
+    # Once for the table and once for the report.
+    rows = advice(tables, days, terms, standing).persist()
+    write(rows, schemas.RECOMMENDATION, _GROUP, None)
+    advised = collected(rows)
+    rows.unpersist()
     counts = {f"{name}_rows": table.rows for name, table in sorted(written.items())}
     manifest = Manifest(plan=plan, tables=written, counts=counts)
     learned.publish(manifest)
@@ -255,27 +259,6 @@ def standing(spark: SparkSession, learned: Warehouse, manifest: Manifest) -> Sta
     _, earlier = _earlier(spark, learned, manifest.plan)
     first = canary_state(CanaryHistory(before=None, now_ms=manifest.plan.as_of_ms))
     return Standing(canary=_canary_of(spark, learned, manifest) or first, earlier=earlier)
-
-
-def _recommendation_rows(spark: SparkSession, group_day: DataFrame, advised: Sequence[Advised]) -> DataFrame:
-    """Return gold/recommendation: the records, with the columns that name a group."""
-    from pyspark.sql import functions as F
-
-    named = ("group_key", "namespace", "static_group", "workload")
-    pair = ("kafka_cluster_id", "group_id")
-    names = group_day.groupBy(*pair).agg(*(F.max_by(name, "day_ms").alias(name) for name in named))
-    columns = [c for c in schemas.RECOMMENDATION.spark_nullable if c.name not in named]
-    rows = [
-        {
-            **dict(zip(pair, each.record.key, strict=True)),
-            "protocol": each.record.protocol,
-            **gold_row(each.record, each.state),
-        }
-        for each in advised
-    ]
-    values = [tuple(row[c.name] for c in columns) for row in rows]
-    records = spark.createDataFrame(values, type(schemas.RECOMMENDATION.spark)(columns))
-    return records.join(names, on=list(pair), how="inner").select(*schemas.RECOMMENDATION.names)
 
 
 def read_learned(spark: SparkSession, learned: Warehouse, manifest: Manifest, table: schemas.Table) -> DataFrame:

@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from . import files, gold, schemas
+from .advised import recommendations
 from .assembly import assemble, feature_rows
 from .configuration import Configuration
 from .errors import EXIT_LEFT_OUT, JobError
 from .estimates.kaplan_meier import kaplan_meier
 from .facts import DAY_MS, StopDurations
+from .features import set_aside
 from .gold import Silver
-from .histories import Advised, Bounds, Terms, history, recommendations, set_aside
+from .histories import Advised, Bounds, Terms, history
 from .ingest import LEFT_OUT, Horizon, Source, ingest
 from .manifest import Manifest, Warehouse
 from .progress import Progress

@@ -460,6 +460,31 @@ GROUP_DAY = Table(
 )
 """One row per group and UTC day (`day_ms` its midnight); `rebalances_dynamic` is the counterfactual."""
 
+GROUP_STATE = Table(
+    "gold/group_state",
+    1,
+    _columns(
+        """
+        group_key bigint!
+        day_ms bigint!
+        set_timeout_ms bigint
+        timeout_source string
+        set_ms bigint
+        changed_ms bigint
+        moved bigint
+        of_partitions bigint
+        image_digest string
+        up_ms bigint
+        seen_timeout_ms bigint
+        """
+    ),
+    ("group_key", "day_ms"),
+)
+"""One row per group and UTC day that told something: the last timeout set (`set_ms`: when; `changed_ms`: the last that replaced
+another), the last image started (`up_ms`: when), the last timeout that a stop was seen with, and the sums of partitions that
+moved. Each is null where the day told nothing of it.
+"""
+
 RECOMMENDATION = Table(
     "gold/recommendation",
     2,
@@ -543,6 +568,7 @@ TABLES: tuple[Table, ...] = (
     GROUP_CHANGES,
     GAP_STATS,
     GROUP_DAY,
+    GROUP_STATE,
     RECOMMENDATION,
     CANARY,
 )

@@ -19,6 +19,8 @@ _FIXED: Final[Mapping[str, str]] = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Rows of groups are as large as the groups: Python gets some of them at a time, however many there are.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
 }
 _USUAL: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",

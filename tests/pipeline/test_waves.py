@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from fleet_learner import files, gold, schemas
+from fleet_learner.advised import recommendations
 from fleet_learner.canary import CanaryState, waves_of
 from fleet_learner.facts import DAY_MS, StopDurations
-from fleet_learner.histories import Advised, Terms, recommendations
+from fleet_learner.histories import Advised, Terms
 from fleet_learner.manifest import Manifest, Plan, TableFiles, Warehouse
 from fleet_learner.recommend import MODEL_VERSION
 from fleet_learner.waves import with_waves
