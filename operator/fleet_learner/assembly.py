@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import files, gold, quality, schemas
+from . import gold, quality, schemas
 from .features import group_features, set_aside
 from .gold import Silver
 from .histories import Advised, Terms, history
-from .manifest import Manifest, Warehouse
+from .lake import Lake, Published
 from .report import build, gather
 from .report.axis import amount, count, percent
 from .report.model import GroupKey, ImageDrift, QualityCheck, Report, Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 def feature_rows(tables: Silver, days: DataFrame, groups: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -34,10 +34,9 @@ def feature_rows(tables: Silver, days: DataFrame, groups: Sequence[tuple[str, st
 
 
 def assemble(
-    spark: SparkSession,
-    journal: Warehouse,
-    learned: Warehouse,
-    manifest: Manifest,
+    journal: Lake,
+    learned: Lake,
+    manifest: Published,
     tables: Silver,
     days: DataFrame,
     advised: Sequence[Advised],
@@ -46,7 +45,7 @@ def assemble(
 
     Parameters
     ----------
-    manifest: of the facts.
+    manifest: the run of the facts.
     tables, days: silver and gold/group_day of its window.
     advised: the recommendations of the same facts.
     """
@@ -56,7 +55,7 @@ def assemble(
     records = {each.record.key: each.record for each in advised}
     dynamic = {each.record.key: each.dynamic_ms_per_day for each in advised}
     keys = [row.key for row in build.worth_acting_on(build.group_rows(histories, records, dynamic))]
-    seen = gold.read_learned(spark, learned, manifest, schemas.REBALANCES)
+    seen = gold.read_learned(learned, manifest, schemas.REBALANCES)
     timelines = gather.timelines(
         keys,
         window,
@@ -86,7 +85,7 @@ def assemble(
         dynamic_ms_per_day=dynamic,
         days=gather.day_costs(days),
         drift=_drift(histories, advised),
-        quality=_quality(spark, journal, manifest, tables, days),
+        quality=_quality(journal, manifest, tables, days),
     )
 
 
@@ -112,13 +111,11 @@ def _named(groups: Sequence[tuple[Any, ...]]) -> str:
     return ", ".join(pairs[:3]) + (f" and {len(pairs) - 3} more" if len(pairs) > 3 else "")
 
 
-def _quality(
-    spark: SparkSession, journal: Warehouse, manifest: Manifest, tables: Silver, days: DataFrame
-) -> list[QualityCheck]:
-    source = journal.read(manifest.plan.sources[gold.SOURCE]["end"])
+def _quality(journal: Lake, manifest: Published, tables: Silver, days: DataFrame) -> list[QualityCheck]:
+    source = journal.runs.read(manifest.plan.sources[gold.SOURCE]["end"])
     rows = {name: table.rows for name, table in source.tables.items()}
     lost = quality.lost_records(
-        *(files.read(spark, t, journal.paths(source, t.name))
+        *(journal.published(t, source)
           for t in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS))
     ).agg({"missing": "sum"}).collect()[0][0] or 0  # fmt: skip
     odd = quality.member_event_findings(tables.member_events)

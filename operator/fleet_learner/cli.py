@@ -50,9 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     from . import jobs
     from .configuration import ConfigurationError, read_configuration
-    from .errors import JobError
+    from .errors import ConflictError, JobError
     from .gold import NothingIngestedError
-    from .manifest import ConflictError
 
     try:
         configuration = read_configuration(options.config, _flags(options))
@@ -169,7 +168,7 @@ def _command(commands: Any, name: str, text: str, job: str, *own: str) -> argpar
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.set_defaults(job=job, own=own)
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML or YAML; flags win over it")
-    parser.add_argument("--root", type=Path, metavar="FOLDER", help="folder of the tables")
+    parser.add_argument("--root", metavar="PLACE", help="of the tables: a folder, or a URI such as s3a://bucket/fleet")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="for report and recommendations")
     parser.add_argument("--journal-files", type=Path, metavar="FOLDER", help="folder with journal files")
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka bootstrap servers of the journal's topic")

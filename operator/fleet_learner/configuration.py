@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from .lake import local_path, uri_of
 
 PositiveInt = Annotated[int, Field(gt=0)]
 
@@ -68,23 +70,23 @@ class Configuration(_Section):
 
     Parameters
     ----------
-    root: folder of the tables; every process of the run must see it.
+    root: of the tables, a folder or a URI that Hadoop knows (`s3a://bucket/fleet`); every process of the run must see it.
     journal_files: folder with journal files; searched with all folders below it.
     kafka: the journal's topic.
     kafka_clusters: more of them, each with a name of its own. One that cannot be read is left out and the run ends with status 4.
-    output: folder for reports and recommendations; default: below the root.
+    output: folder for reports and recommendations; default: below the root, if that is a folder.
     window_days: how far back facts are counted and estimates look.
-    rewrite_days: outages are made again at least so far back, for late records.
+    rewrite_days: outages are made again at least so far back, for late records, and copies are looked for so far around a fact.
     valid_days: how long a recommendation may be used.
-    keep_manifests: so many states of the tables are kept, at least the last and the one it goes on from; files that none
-        of them lists are deleted after a run.
+    keep_runs: so many states of the tables can be read, at least the last and the one it goes on from; files that none
+        of them needs are deleted after a run, a day after they were replaced at the soonest.
     brokers: bounds by Kafka cluster id; `default` is for all that are not named.
     is_replayed: compare with dynamic members by replaying the timeline, the dearest part of a run.
     master: Spark's master; None leaves it to spark-submit.
     spark: more of Spark's settings.
     """
 
-    root: Path
+    root: str
     journal_files: Path | None = None
     kafka: KafkaJournal | None = None
     kafka_clusters: tuple[NamedJournal, ...] = ()
@@ -92,12 +94,17 @@ class Configuration(_Section):
     window_days: PositiveInt = 30
     rewrite_days: PositiveInt = 3
     valid_days: PositiveInt = 7
-    keep_manifests: Annotated[int, Field(ge=2)] = 30
+    keep_runs: Annotated[int, Field(ge=2)] = 30
     stops: Stops = Stops()
     brokers: dict[str, BrokerBounds] = {}
     is_replayed: bool = True
     master: str | None = "local[*]"
     spark: dict[str, str] = {}
+
+    @field_validator("root", mode="before")
+    @classmethod
+    def _is_uri(cls, root: Any) -> Any:
+        return uri_of(root) if isinstance(root, str | Path) and str(root) else root
 
     @model_validator(mode="after")
     def _are_distinct(self) -> Self:
@@ -109,8 +116,19 @@ class Configuration(_Section):
 
     @property
     def output_folder(self) -> Path:
-        """Return where reports and recommendations go."""
-        return self.output or self.root / "output"
+        """Return where reports and recommendations go.
+
+        Raises
+        ------
+        ConfigurationError
+            When that is not said and the root is no folder.
+        """
+        folder = local_path(self.root)
+        if self.output is not None:
+            return self.output
+        if folder is None:
+            raise ConfigurationError(f"output: name a folder for reports and recommendations, {self.root} is none")
+        return folder / "output"
 
 
 def read_configuration(path: Path | None, flags: Mapping[str, Any]) -> Configuration:

@@ -18,3 +18,11 @@ class SourceError(JobError):
 
 class UnreachableError(SourceError):
     """No broker of a source answered."""
+
+
+class ConflictError(RuntimeError):
+    """Another writer was faster: what this one wanted to write is there already."""
+
+
+class CorruptError(JobError):
+    """A file is not what it should be; the text names it."""

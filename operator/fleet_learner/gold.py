@@ -1,8 +1,8 @@
-"""From silver to gold: one run over a published state of the journal's tables, published in a warehouse of its own.
+"""From silver to gold: one run over a published state of the journal's tables, published in a lake of its own.
 
-The one idea: facts are a function of a manifest of the journal's tables, of the window and of the assumptions, and all
-three are in the run's plan. So a run that was killed is done again from its plan and leaves the same bytes, as in
-ingest; and because the facts have manifests of their own, ingest and learning never wait for each other.
+The one idea: facts are a function of a published run of the journal's tables, of the window and of the assumptions, and all
+three are in the run's plan. So a run that was killed is done again from its plan and comes to the same rows, as in
+ingest; and because the facts have runs of their own, ingest and learning never wait for each other.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from . import facts, files, schemas
+from . import facts, schemas
 from .advised import advice, collected
 from .canary import CanaryHistory, CanaryState, canary_state
 from .facts import DAY_MS
 from .histories import Advised, Standing, Terms
-from .manifest import Manifest, Plan, TableFiles, Warehouse
+from .lake import Lake, Plan, Published, TableState, Written
 from .rebalances import rebalances
 from .recommend import MODEL_VERSION
 from .waves import canary_history, canary_row, state_of, trial_begin_ms, with_waves
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 SOURCE: Final = "journal"
 EARLIER: Final = "learned"
 """Under this name a plan has the number of the facts that it goes on from; null: of none."""
 FOLDER: Final = "learned"
-_GROUP: Final = ("group_key",)
+TABLES: Final = (schemas.REBALANCES, schemas.GROUP_DAY, schemas.GAP_STATS, schemas.CANARY, schemas.RECOMMENDATION)
 OnStep = Callable[[str], None]
 
 
@@ -38,7 +38,7 @@ class NothingIngestedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silver:
-    """The journal's tables of one manifest, cut to a window.
+    """The journal's tables of one published run, cut to a window.
 
     Parameters
     ----------
@@ -59,44 +59,46 @@ def window_start_ms(as_of_ms: int, window_days: int) -> int:
     return (-(-as_of_ms // DAY_MS) - window_days) * DAY_MS
 
 
-def silver(spark: SparkSession, journal: Warehouse, manifest: Manifest, *, window_days: int) -> Silver:
-    """Return the tables of a manifest, cut to the window that ends where the manifest does."""
+def silver(journal: Lake, state: Published, *, window_days: int) -> Silver:
+    """Return the tables of a published run, cut to the window that ends where the run does."""
     from pyspark.sql import functions as F
 
-    as_of_ms = manifest.plan.as_of_ms
+    as_of_ms = state.plan.as_of_ms
     start_ms = window_start_ms(as_of_ms, window_days)
 
-    def rows(table: schemas.Table, at_ms: str | None = None) -> DataFrame:
-        since_ms = start_ms if at_ms is not None else None
-        frame = files.read(spark, table, journal.paths(manifest, table.name, since_ms=since_ms))
-        return frame if at_ms is None else frame.where(F.col(at_ms).between(start_ms, as_of_ms - 1))
+    def rows(table: schemas.Table) -> DataFrame:
+        return journal.published(table, state)
+
+    def inside(table: schemas.Table) -> DataFrame:
+        at_ms = str(table.day_of)
+        frame = journal.published(table, state, since_ms=start_ms)
+        return frame.where(F.col(at_ms).between(start_ms, as_of_ms - 1))
 
     return Silver(
         start_ms=start_ms,
         as_of_ms=as_of_ms,
-        member_events=rows(schemas.MEMBER_EVENTS, "event_ms"),
-        group_events=rows(schemas.GROUP_EVENTS, "event_ms"),
-        outages=rows(schemas.OUTAGES, "down_ms"),
+        member_events=inside(schemas.MEMBER_EVENTS),
+        group_events=inside(schemas.GROUP_EVENTS),
+        outages=inside(schemas.OUTAGES),
         beats=rows(schemas.BEATS),
         blind_windows=rows(schemas.BLIND_WINDOWS),
     )
 
 
-def learned_warehouse(journal: Warehouse) -> Warehouse:
-    """Return the warehouse of the facts, below that of the journal's tables."""
-    return Warehouse(journal.root / FOLDER)
+def learned_lake(journal: Lake) -> Lake:
+    """Return the lake of the facts, below that of the journal's tables."""
+    return Lake(journal.spark, f"{journal.root}/{FOLDER}")
 
 
 def learn(
-    spark: SparkSession,
-    journal: Warehouse,
-    learned: Warehouse,
+    journal: Lake,
+    learned: Lake,
     *,
     window_days: int,
     terms: Terms,
     is_replayed: bool = True,
     on_step: OnStep = lambda _: None,
-) -> tuple[Manifest, list[Advised] | None]:
+) -> tuple[Published, list[Advised] | None]:
     """Compute rebalances, group days, gap statistics and recommendations of the latest published state, and publish them.
 
     Parameters
@@ -107,20 +109,20 @@ def learn(
 
     Returns
     -------
-    The manifest of the facts, and the recommendations; when nothing changed the present one, and None.
+    The run of the facts, and the recommendations; when nothing changed the last one, and None.
 
     Raises
     ------
     NothingIngestedError
         When there is nothing to learn from.
     ConflictError
-        When another writer published this number.
+        When another writer published this number, or wrote a table at the same moment.
     """
-    source = journal.latest()
+    source = journal.runs.latest()
     if source is None:
         raise NothingIngestedError(f"nothing was ingested into {journal.root} yet")
-    before = learned.latest()
-    plan = learned.unfinished()
+    before = learned.runs.latest()
+    plan = learned.runs.unfinished()
     if plan is None:
         settings = {
             "window_days": window_days,
@@ -131,13 +133,11 @@ def learn(
         plan = _plan(before, source, settings)
         if before is not None and _same(before.plan, plan):
             return before, None
-        learned.begin(plan)
-    source = journal.read(plan.sources[SOURCE]["end"])
-    tables = silver(spark, journal, source, window_days=plan.settings["window_days"])
-    return _publish(spark, journal, learned, plan, tables, source, on_step)
+        learned.runs.begin(plan)
+    return _publish(journal, learned, plan, before, on_step)
 
 
-def _plan(before: Manifest | None, source: Manifest, settings: Mapping[str, Any]) -> Plan:
+def _plan(before: Published | None, source: Published, settings: Mapping[str, Any]) -> Plan:
     start = before.plan.sources[SOURCE]["end"] if before is not None else None
     earlier = {"end": None if before is None else before.number}
     return Plan(
@@ -154,29 +154,22 @@ def _same(old: Plan, new: Plan) -> bool:
 
 
 def _publish(
-    spark: SparkSession,
-    journal: Warehouse,
-    learned: Warehouse,
-    plan: Plan,
-    tables: Silver,
-    source: Manifest,
-    on_step: OnStep,
-) -> tuple[Manifest, list[Advised]]:
+    journal: Lake, learned: Lake, plan: Plan, before: Published | None, on_step: OnStep
+) -> tuple[Published, list[Advised]]:
     from .replay import dynamic_rebalances
 
+    source = journal.runs.read(plan.sources[SOURCE]["end"])
+    tables = silver(journal, source, window_days=plan.settings["window_days"])
     terms = Terms.of_settings(plan.settings)
-    written: dict[str, TableFiles] = {}
-    event_rows = sum(t.rows for name, t in source.tables.items() if name.startswith("silver/"))
+    written: dict[str, Written] = {}
 
-    def write(frame: DataFrame, table: schemas.Table, by: tuple[str, ...], time: str | None) -> DataFrame:
-        count = files.file_count(event_rows)
-        made = files.write(frame, table, root=learned.root, run=plan.run, files=count, by=by, time=time)
-        written[table.name] = TableFiles(table.schema_id, tuple(made))
-        on_step(f"{table.name}: {written[table.name].rows} rows")
-        return files.read(spark, table, [str(learned.root / file.path) for file in made])
+    def write(frame: DataFrame, table: schemas.Table) -> DataFrame:
+        made = learned.overwrite(table, frame, run=plan.number)
+        written[table.name] = made
+        on_step(f"{table.name}: {made.rows} rows")
+        return learned.read(table, made.version, run=plan.number)
 
-    seen = rebalances(tables.group_events, tables.member_events, tables.outages)
-    seen = write(seen, schemas.REBALANCES, _GROUP, "start_hi_ms")
+    seen = write(rebalances(tables.group_events, tables.member_events, tables.outages), schemas.REBALANCES)
     days = facts.group_day(
         facts.ghost_times(tables.outages),
         tables.member_events,
@@ -188,45 +181,46 @@ def _publish(
         as_of_ms=tables.as_of_ms,
         dynamic=dynamic_rebalances(tables, terms.durations) if plan.settings["is_replayed"] else None,
     )
-    days = write(days, schemas.GROUP_DAY, _GROUP, "day_ms")
-    write(facts.gap_stats(tables.outages), schemas.GAP_STATS, schemas.GAP_STATS.key[:3], "week_ms")
-    standing = _next_standing(spark, journal, learned, plan, source, days, write)
+    days = write(days, schemas.GROUP_DAY)
+    write(facts.gap_stats(tables.outages), schemas.GAP_STATS)
+    standing = _next_standing(journal, learned, plan, before, days, write)
     # Once for the table and once for the report.
     rows = advice(tables, days, terms, standing).persist()
-    write(rows, schemas.RECOMMENDATION, _GROUP, None)
+    write(rows, schemas.RECOMMENDATION)
     advised = collected(rows)
     rows.unpersist()
-    counts = {f"{name}_rows": table.rows for name, table in sorted(written.items())}
-    manifest = Manifest(plan=plan, tables=written, counts=counts)
-    learned.publish(manifest)
+    states = {name: TableState(made.version, made.rows) for name, made in written.items() if made.version is not None}
+    counts = {f"{name}_rows": made.rows for name, made in sorted(written.items())}
+    published = Published(plan=plan, tables=states, counts=counts)
+    learned.runs.publish(published)
     on_step("published")
-    return manifest, advised
+    return published, advised
 
 
 def _next_standing(
-    spark: SparkSession,
-    journal: Warehouse,
-    learned: Warehouse,
+    journal: Lake,
+    learned: Lake,
     plan: Plan,
-    source: Manifest,
+    last: Published | None,
     days: DataFrame,
-    write: Callable[..., DataFrame],
+    write: Callable[[DataFrame, schemas.Table], DataFrame],
 ) -> Standing:
     """Decide which waves may act, from what the run before published and what came of it, and write it down."""
     from pyspark.sql import functions as F
 
-    before, earlier = _earlier(spark, learned, plan)
+    source = journal.runs.read(plan.sources[SOURCE]["end"])
+    before, earlier = _earlier(learned, plan, last)
     # A promise rests on as much history before the campaign as recommendations rest on.
     since_ms = trial_begin_ms(before, as_of_ms=plan.as_of_ms) - plan.settings["window_days"] * DAY_MS
 
-    def rows(table: schemas.Table, at_ms: str) -> DataFrame:
-        frame = files.read(spark, table, journal.paths(source, table.name, since_ms=since_ms))
-        return frame.where(F.col(at_ms).between(since_ms, plan.as_of_ms - 1))
+    def rows(table: schemas.Table) -> DataFrame:
+        frame = journal.published(table, source, since_ms=max(0, since_ms))
+        return frame.where(F.col(str(table.day_of)).between(since_ms, plan.as_of_ms - 1))
 
     history = canary_history(
         with_waves(days.select("group_key", "kafka_cluster_id", "group_id").distinct(), MODEL_VERSION),
-        rows(schemas.GROUP_EVENTS, "event_ms"),
-        rows(schemas.OUTAGES, "down_ms"),
+        rows(schemas.GROUP_EVENTS),
+        rows(schemas.OUTAGES),
         earlier,
         before,
         as_of_ms=plan.as_of_ms,
@@ -234,33 +228,36 @@ def _next_standing(
     )
     row = canary_row(history, MODEL_VERSION)
     values = [tuple(row[name] for name in schemas.CANARY.names)]
-    write(spark.createDataFrame(values, schemas.CANARY.spark), schemas.CANARY, ("model_version",), None)
+    write(learned.spark.createDataFrame(values, schemas.CANARY.spark), schemas.CANARY)
     return Standing(canary=canary_state(history), earlier=earlier)
 
 
-def _earlier(spark: SparkSession, learned: Warehouse, plan: Plan) -> tuple[CanaryState | None, DataFrame | None]:
-    """Return the canary of the run that a plan goes on from, if that had the same policy, and its recommendations."""
+def _earlier(learned: Lake, plan: Plan, state: Published | None) -> tuple[CanaryState | None, DataFrame | None]:
+    """Return the canary of the run that a plan goes on from, if that had the same policy, and its recommendations.
+
+    Parameters
+    ----------
+    state: a published run that still has those of the one before.
+    """
     number = plan.sources.get(EARLIER, {}).get("end")
-    if number is None:
+    if number is None or state is None:
         return None, None
-    manifest = learned.read(number)
-    return _canary_of(spark, learned, manifest), read_learned(spark, learned, manifest, schemas.RECOMMENDATION)
+    recommended = learned.published(schemas.RECOMMENDATION, state, run=number)
+    return _canary_of(learned, state, number), recommended
 
 
-def _canary_of(spark: SparkSession, learned: Warehouse, manifest: Manifest) -> CanaryState | None:
-    if schemas.CANARY.name not in manifest.tables:
-        return None
-    rows = read_learned(spark, learned, manifest, schemas.CANARY).collect()
+def _canary_of(learned: Lake, state: Published, number: int) -> CanaryState | None:
+    rows = learned.published(schemas.CANARY, state, run=number).collect()
     return next((state_of(row.asDict()) for row in rows if row["model_version"] == MODEL_VERSION), None)
 
 
-def standing(spark: SparkSession, learned: Warehouse, manifest: Manifest) -> Standing:
+def standing(learned: Lake, state: Published) -> Standing:
     """Return where the fleet stood when published facts were made, so that the same is recommended again."""
-    _, earlier = _earlier(spark, learned, manifest.plan)
-    first = canary_state(CanaryHistory(before=None, now_ms=manifest.plan.as_of_ms))
-    return Standing(canary=_canary_of(spark, learned, manifest) or first, earlier=earlier)
+    _, earlier = _earlier(learned, state.plan, state)
+    first = canary_state(CanaryHistory(before=None, now_ms=state.plan.as_of_ms))
+    return Standing(canary=_canary_of(learned, state, state.number) or first, earlier=earlier)
 
 
-def read_learned(spark: SparkSession, learned: Warehouse, manifest: Manifest, table: schemas.Table) -> DataFrame:
-    """Return a table of the facts."""
-    return files.read(spark, table, learned.paths(manifest, table.name))
+def read_learned(learned: Lake, state: Published, table: schemas.Table) -> DataFrame:
+    """Return a table of the facts as a run left it."""
+    return learned.published(table, state, run=state.number)

@@ -11,12 +11,12 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from . import files, gold, schemas
+from . import gold, schemas
 from .advised import recommendations
 from .assembly import assemble, feature_rows
 from .configuration import Configuration
@@ -26,8 +26,11 @@ from .facts import DAY_MS, StopDurations
 from .features import set_aside
 from .gold import Silver
 from .histories import Advised, Bounds, Terms, history
-from .ingest import LEFT_OUT, Horizon, Source, ingest
-from .manifest import Manifest, Warehouse
+from .ingest import LEFT_OUT, TABLES, Horizon, Source, ingest
+from .lake import Lake, Published
+from .lake.lock import only_writer
+from .lake.unreadable import unreadable
+from .lake.upkeep import tidy as tidy_tables
 from .progress import Progress
 from .recommend import MODEL_VERSION
 from .report import build
@@ -75,14 +78,14 @@ class Job:
             self.left_out.append(text.removeprefix(LEFT_OUT))
 
     @property
-    def journal(self) -> Warehouse:
+    def journal(self) -> Lake:
         """Return the journal's tables."""
-        return Warehouse(self.configuration.root)
+        return Lake(self.spark, self.configuration.root)
 
     @property
-    def learned(self) -> Warehouse:
+    def learned(self) -> Lake:
         """Return the facts' tables."""
-        return gold.learned_warehouse(self.journal)
+        return gold.learned_lake(self.journal)
 
     @property
     def terms(self) -> Terms:
@@ -124,18 +127,30 @@ class Job:
 
 
 @contextmanager
-def opened(configuration: Configuration, name: str) -> Iterator[Job]:
-    """Open a session for a job and close it afterwards; one that is open already is used and left open."""
+def opened(configuration: Configuration, name: str, *, writes: bool = False) -> Iterator[Job]:
+    """Open a session for a job and close it afterwards; one that is open already is used and left open.
+
+    Raises
+    ------
+    ConflictError
+        When the job writes and another one does at this moment.
+    CorruptError
+        When a file of a table cannot be read; names it.
+    """
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    mine = SparkSession.getActiveSession() is None
-    spark = new_session(name, master=configuration.master, settings=configuration.spark)
-    try:
-        with Progress(spark) as progress:
-            yield Job(configuration=configuration, spark=spark, progress=progress)
-    finally:
-        if mine:
-            spark.stop()
+    with only_writer(configuration.root) if writes else nullcontext():
+        mine = SparkSession.getActiveSession() is None
+        spark = new_session(name, master=configuration.master, settings=configuration.spark)
+        try:
+            with Progress(spark) as progress:
+                yield Job(configuration=configuration, spark=spark, progress=progress)
+        except PySparkException as error:
+            raise unreadable(error) or error from None
+        finally:
+            if mine:
+                spark.stop()
 
 
 # jobs ----------------------------------------------------------------------------------------------------------------
@@ -143,7 +158,7 @@ def opened(configuration: Configuration, name: str) -> Iterator[Job]:
 
 def run(configuration: Configuration, *, as_of_ms: int | None = None) -> int:
     """Take in what is new, learn from it, and write recommendations and the report; returns the exit status."""
-    with opened(configuration, "run") as job:
+    with opened(configuration, "run", writes=True) as job:
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days))
         _learn_and_tell(job)
         _tidy(job)
@@ -152,7 +167,7 @@ def run(configuration: Configuration, *, as_of_ms: int | None = None) -> int:
 
 def backfill(configuration: Configuration, *, from_ms: int, as_of_ms: int | None = None) -> int:
     """Make all outages from a day on again, then the same as `run`; returns the exit status."""
-    with opened(configuration, "backfill") as job:
+    with opened(configuration, "backfill", writes=True) as job:
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days, backfill_from_ms=from_ms))
         _learn_and_tell(job)
         _tidy(job)
@@ -162,7 +177,7 @@ def backfill(configuration: Configuration, *, from_ms: int, as_of_ms: int | None
 def report(configuration: Configuration) -> int:
     """Write the report from the facts that are published; returns the exit status."""
     with opened(configuration, "report") as job:
-        manifest = job.learned.latest()
+        manifest = job.learned.runs.latest()
         if manifest is None:
             raise JobError(f"nothing was learned in {configuration.root} yet: fleet-learner run")
         _tell(job, manifest)
@@ -174,16 +189,16 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
     from pyspark.sql import functions as F
 
     with opened(configuration, "what-if") as job:
-        manifest = job.learned.latest()
+        manifest = job.learned.runs.latest()
         if manifest is None:
             raise JobError(f"nothing was learned in {configuration.root} yet: fleet-learner run")
         tables = _silver_of(job, manifest)
-        days = gold.read_learned(job.spark, job.learned, manifest, schemas.GROUP_DAY)
+        days = gold.read_learned(job.learned, manifest, schemas.GROUP_DAY)
         rows = feature_rows(tables, days, [group])
         if not rows:
             raise JobError(f"no group {group[1]} in Kafka cluster {group[0]} within the window")
         found = [e for e in recommendations(tables, days.where(F.col("protocol").eqNullSafe(rows[0]["protocol"])), job.terms,
-                                             gold.standing(job.spark, job.learned, manifest))
+                                             gold.standing(job.learned, manifest))
                  if e.record.key == group]  # fmt: skip
         known, _ = history(rows[0], job.terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
         curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
@@ -221,11 +236,11 @@ def audit(
         raise JobError("name the brokers whose log is to be read: --bootstrap")
     options = {"kafka.bootstrap.servers": configuration.kafka.bootstrap_servers, "subscribe": offsets_topic}
     with opened(configuration, "audit") as job:
-        source = job.journal.latest()
+        source = job.journal.runs.latest()
         if source is None:
             raise JobError(f"nothing was ingested into {configuration.root} yet: fleet-learner run")
         tables = (schemas.GROUP_EVENTS, schemas.MEMBER_EVENTS, schemas.BEATS)
-        silver = [files.read(job.spark, table, job.journal.paths(source, table.name)) for table in tables]
+        silver = [job.journal.published(table, source) for table in tables]
         job.progress.begin("journal")
         told = journal_accounts(*silver, kafka_cluster_id=kafka_cluster_id, groups=groups)
         if not told:
@@ -256,14 +271,14 @@ def demo(configuration: Configuration, *, groups: int, days: int, seed: int) -> 
     if configuration.kafka is not None:
         records = produce(configuration.kafka, settings, progress)
     else:
-        folder = configuration.journal_files or configuration.root / "simulated"
+        folder = configuration.journal_files or configuration.output_folder.parent / "simulated"
         configuration = configuration.model_copy(update={"journal_files": folder})
         records = write_files(folder, settings, progress)
     say(f"{records:,} records of {groups} groups over {days} days, {time.monotonic() - began_s:.1f} s")
-    with opened(configuration, "demo") as job:
+    with opened(configuration, "demo", writes=True) as job:
         manifest = _take_in(job, settings.end_ms, Horizon(rewrite_days=configuration.rewrite_days))
         made = _learn_and_tell(job)
-        say(f"{manifest.tables[schemas.OUTAGES.name].rows:,} outages, {made.counts.rebalances:,} rebalances")
+        say(f"{manifest.rows(schemas.OUTAGES.name):,} outages, {made.counts.rebalances:,} rebalances")
     say(f"{time.monotonic() - began_s:.1f} s in all")
     return 0
 
@@ -271,16 +286,16 @@ def demo(configuration: Configuration, *, groups: int, days: int, seed: int) -> 
 # stages --------------------------------------------------------------------------------------------------------------
 
 
-def _take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Manifest:
+def _take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
     sources = job.sources()
     end_ms = as_of_ms if as_of_ms is not None else int(time.time() * 1000)
     job.progress.begin("ingest")
-    manifest = ingest(job.spark, job.journal, sources, as_of_ms=end_ms, horizon=horizon, on_step=job.step)
+    manifest = ingest(job.journal, sources, as_of_ms=end_ms, horizon=horizon, on_step=job.step)
     counts = manifest.counts
     say(
         f"ingested: {counts.get('bronze/events_rows', 0):,} records, "
         f"{counts.get('bronze/quarantine_rows', 0):,} in quarantine, {counts.get('duplicates', 0):,} copies, "
-        f"{counts.get('late_rows', 0):,} too late (manifest {manifest.number})"
+        f"{counts.get('late_rows', 0):,} too late (run {manifest.number})"
     )
     for text in job.left_out:
         say(f"left out, and read again from where it was: {text}")
@@ -288,11 +303,10 @@ def _take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Manifest:
 
 
 def _learn_and_tell(job: Job) -> Report:
-    source = job.journal.latest()
+    source = job.journal.runs.latest()
     events = sum(t.rows for name, t in source.tables.items() if name.startswith("silver/")) if source else None
     job.progress.begin("learn", events)
     manifest, advised = gold.learn(
-        job.spark,
         job.journal,
         job.learned,
         window_days=job.configuration.window_days,
@@ -303,7 +317,7 @@ def _learn_and_tell(job: Job) -> Report:
     return _tell(job, manifest, advised)
 
 
-def _tell(job: Job, manifest: Manifest, advised: Sequence[Advised] | None = None) -> Report:
+def _tell(job: Job, manifest: Published, advised: Sequence[Advised] | None = None) -> Report:
     """Write recommendations and the report of published facts; both are the same again when they are there already.
 
     Parameters
@@ -312,10 +326,10 @@ def _tell(job: Job, manifest: Manifest, advised: Sequence[Advised] | None = None
     """
     job.progress.begin("recommend")
     tables = _silver_of(job, manifest)
-    days = gold.read_learned(job.spark, job.learned, manifest, schemas.GROUP_DAY)
+    days = gold.read_learned(job.learned, manifest, schemas.GROUP_DAY)
     terms = Terms.of_settings(manifest.plan.settings)
     if advised is None:
-        advised = recommendations(tables, days, terms, gold.standing(job.spark, job.learned, manifest))
+        advised = recommendations(tables, days, terms, gold.standing(job.learned, manifest))
     snapshot = write_snapshot(
         (each.record for each in advised),
         job.configuration.output_folder / SNAPSHOTS,
@@ -331,25 +345,29 @@ def _tell(job: Job, manifest: Manifest, advised: Sequence[Advised] | None = None
         named = ", ".join(f"{cluster}/{group} ({protocol})" for cluster, group, protocol in aside[:NAMED_MAX])
         say(f"set aside, of a protocol that this version does not know: {count(len(aside), 'group')}: {named}")
     job.progress.begin("report")
-    made = assemble(job.spark, job.journal, job.learned, manifest, tables, days, advised)
+    made = assemble(job.journal, job.learned, manifest, tables, days, advised)
     written = write_report(made, job.configuration.output_folder / REPORTS)
     _say_report(made, written)
     return made
 
 
-def _silver_of(job: Job, manifest: Manifest) -> Silver:
-    source = job.journal.read(manifest.plan.sources[gold.SOURCE]["end"])
-    return gold.silver(job.spark, job.journal, source, window_days=manifest.plan.settings["window_days"])
+def _silver_of(job: Job, manifest: Published) -> Silver:
+    source = job.journal.runs.read(manifest.plan.sources[gold.SOURCE]["end"])
+    return gold.silver(job.journal, source, window_days=manifest.plan.settings["window_days"])
 
 
-def _tidy(job: Job) -> None:
+def _tidy(job: Job, *, is_thorough: bool = False) -> None:
     """Delete old states of the tables and old snapshots; what was published last goes on from states that are kept."""
-    keep = job.configuration.keep_manifests
-    deleted = job.journal.collect_garbage(keep) + job.learned.collect_garbage(keep)
+    keep = job.configuration.keep_runs
+    job.progress.begin("tidy")
+    forgotten = []
+    for lake, tables in ((job.journal, TABLES), (job.learned, gold.TABLES)):
+        now_ms = int(time.time() * 1000)
+        forgotten += tidy_tables(lake, tables, keep=keep, now_ms=now_ms, is_thorough=is_thorough)
     snapshots = delete_old_snapshots(job.configuration.output_folder / SNAPSHOTS, keep=keep)
-    if deleted or snapshots:
+    if forgotten or snapshots:
         say(
-            f"deleted: {count(len(deleted), 'file')} and {count(len(snapshots), 'snapshot')} older than the last {keep}"
+            f"deleted: {count(len(forgotten), 'run')} and {count(len(snapshots), 'snapshot')} older than the last {keep}"
         )
 
 

@@ -1,7 +1,7 @@
 """The tables of the pipeline: every column with its type and its null rule, written once, for Spark and for Arrow.
 
 The one idea: a table is a constant. Transforms end in a `select` of these columns, files are written with these types,
-and a changed column means a new schema id in the manifest. Neither Spark nor Arrow is imported before it is asked for,
+and a changed column means a new schema id of the table. Neither Spark nor Arrow is imported before it is asked for,
 so that plain code (the simulated fleet, the decoder, the command line's help) can use the names.
 
 Units: every time is Unix milliseconds in UTC as a bigint (`_ms`); a sum of doubles differs in its last digit with the
@@ -58,16 +58,20 @@ class Table:
     version: counts incompatible changes; part of `schema_id`.
     columns: in the order of the files.
     key: the columns that name one row (the grain), and by which rows are sorted in every file.
+    day_of: the time whose UTC day partitions the table, as the column `day`; None: it is not partitioned by day.
+    is_kept_by_run: partitioned by the run that wrote the rows, and a run replaces its own only.
     """
 
     name: str
     version: int
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    day_of: str | None = None
+    is_kept_by_run: bool = False
 
     @property
     def schema_id(self) -> str:
-        """Return the name of this table's schema, as manifests carry it."""
+        """Return the name of this table's schema, as the table itself carries it."""
         return f"urn:staticgroup:table:{self.name.replace('/', '.')}:{self.version}"
 
     @property
@@ -169,7 +173,13 @@ _RECORD = """
 """
 """`kind` is the record's type without `io.staticgroup.` and `.v1`; `event_ms` the best single time (see silver.py)."""
 
-EVENTS = Table("bronze/events", 1, _columns(f"raw binary\n{_ORIGIN}"), ("topic", "partition", "file", "offset"))
+EVENTS = Table(
+    "bronze/events",
+    1,
+    _columns(f"raw binary\n{_ORIGIN}"),
+    ("topic", "partition", "file", "offset"),
+    is_kept_by_run=True,
+)
 """One row per record read, exactly as it was (null: a Kafka record without a value)."""
 
 QUARANTINE = Table(
@@ -177,6 +187,7 @@ QUARANTINE = Table(
     1,
     _columns(f"raw binary\n{_ORIGIN}\nreason string!\ndetail string"),
     ("topic", "partition", "file", "offset"),
+    is_kept_by_run=True,
 )
 """One row per record that silver refuses, with a `QuarantineReason` and the field at fault."""
 
@@ -207,6 +218,7 @@ MEMBER_EVENTS = Table(
         """
     ),
     ("group_key", "member_key", "event_ms", "event_id", "source"),
+    day_of="event_ms",
 )
 """One row per fact about a member, once per `source` and `event_id`; `kind` is `member.down`, `member.up`, …
 
@@ -238,6 +250,7 @@ GROUP_EVENTS = Table(
         """
     ),
     ("group_key", "event_ms", "event_id", "source"),
+    day_of="event_ms",
 )
 """One row per fact about a group: `group.rebalanced`, `rollout.started`, …, `removal.held` (which has an instance)."""
 
@@ -260,6 +273,7 @@ BEATS = Table(
         """
     ),
     ("k8s_cluster_uid", "observed_at_ms", "event_id", "source"),
+    day_of="observed_at_ms",
 )
 """One row per coverage beat: at `observed_at_ms` this operator was alive and its watches were in sync."""
 
@@ -298,6 +312,7 @@ OUTAGES = Table(
         """
     ),
     ("group_key", "member_key", "down_ms", "event_id", "source"),
+    day_of="down_ms",
 )
 """One row per absence (`event_id` of the `member.down` that began it), as `staticgroup.api.journal.absences` defines it.
 
@@ -323,6 +338,7 @@ REBALANCES = Table(
         """
     ),
     ("group_key", "start_hi_ms", "event_id"),
+    day_of="start_hi_ms",
 )
 """One row per rebalance of a group; its start lies in [start_lo_ms, start_hi_ms]."""
 
@@ -457,6 +473,7 @@ GROUP_DAY = Table(
         """
     ),
     ("group_key", "day_ms"),
+    day_of="day_ms",
 )
 """One row per group and UTC day (`day_ms` its midnight); `rebalances_dynamic` is the counterfactual."""
 
@@ -516,6 +533,7 @@ RECOMMENDATION = Table(
         """
     ),
     ("group_key",),
+    is_kept_by_run=True,
 )
 """One row per group: the timeout that is advised, its interval and the evidence; null: none can be.
 
@@ -551,6 +569,7 @@ CANARY = Table(
         """
     ),
     ("model_version", "as_of_ms"),
+    is_kept_by_run=True,
 )
 """One row: which wave may act from this run on, and what the verdict on the one before rests on."""
 

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from .lake.jars import jar_paths
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -21,6 +23,10 @@ _FIXED: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Rows of groups are as large as the groups: Python gets some of them at a time, however many there are.
     "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # What is deleted is deleted when no kept run needs it: upkeep knows which, Delta knows only days.
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }
 _USUAL: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
@@ -31,6 +37,9 @@ _USUAL: Final[Mapping[str, str]] = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # asks the JVM for its session once for each column
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Both are sized for clusters: a task each for what is a few kilobytes here.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
 """For one machine; `spark-submit` on a cluster brings its own."""
 
@@ -51,9 +60,16 @@ def new_session(name: str, *, master: str | None = None, settings: Mapping[str, 
         builder = builder.master(master)
     if local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark would take the first python3 of the PATH
-    for key, value in {**(_USUAL if local else {}), **(settings or {}), **_FIXED}.items():
+    for key, value in {**(_USUAL if local else {}), **(settings or {}), **_FIXED, **_jars(settings or {})}.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
     # On a cluster a warning may be all that is said about executors that do not come.
     session.sparkContext.setLogLevel("ERROR" if local else "WARN")
     return session
+
+
+def _jars(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting that brings Delta's jars, beside those that the user brings."""
+    named = [name for name in settings.get("spark.jars", "").split(",") if name]
+    paths = [*named, *(str(path) for path in jar_paths())]
+    return {"spark.jars": ",".join(paths)} if paths else {}

@@ -192,36 +192,26 @@ def quarantine(rows: DataFrame) -> DataFrame:
     return rows.where(F.col("reason").isNotNull()).select(*QUARANTINE.names)
 
 
-def unique(rows: DataFrame, known: DataFrame | None) -> DataFrame:
-    """Tell copies from originals.
+def unique(rows: DataFrame) -> DataFrame:
+    """Tell copies from originals, among records of one run.
 
     Parameters
     ----------
     rows: of `parsed`.
-    known: (source, event_id) of everything that silver has already, unique; None when it has nothing.
 
     Returns
     -------
-    The good rows with `is_copy`; of rows with the same source and id at most one is no copy, whatever their order.
+    The good rows with `is_copy`; of rows with the same source and id exactly one is no copy, whatever their order.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
     origin = ("topic", "partition", "file", "offset")
-    good = rows.where(F.col("reason").isNull())
     first = W.partitionBy("event.source", "event.id").orderBy(
         "event.data.observed_at_ms", "event.data.operator_id", "event.data.seq", *origin
     )
-    ranked = good.withColumn("rank", F.row_number().over(first))
-    if known is None:
-        return ranked.withColumn("is_copy", F.col("rank") > 1).drop("rank")
-    seen = known.select("source", "event_id", F.lit(True).alias("is_known"))
-    is_same = (F.col("event.source") == F.col("source")) & (F.col("event.id") == F.col("event_id"))
-    return (
-        ranked.join(seen, on=is_same, how="left")
-        .withColumn("is_copy", (F.col("rank") > 1) | F.col("is_known").isNotNull())
-        .drop("source", "event_id", "is_known", "rank")
-    )
+    ranked = rows.where(F.col("reason").isNull()).withColumn("rank", F.row_number().over(first))
+    return ranked.withColumn("is_copy", F.col("rank") > 1).drop("rank")
 
 
 def member_events(originals: DataFrame) -> DataFrame:

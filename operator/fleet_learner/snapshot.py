@@ -18,7 +18,7 @@ from typing import Any
 
 from staticgroup.api import recommendation as api
 
-from .manifest import draft_of
+from .lake.objects import draft_of
 
 
 class SnapshotConflictError(RuntimeError):

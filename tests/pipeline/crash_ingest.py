@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from fleet_learner.ingest import ingest
-from fleet_learner.manifest import Warehouse
+from fleet_learner.lake import Lake
 from fleet_learner.session import new_session
 from fleet_learner.sources.files import JournalFiles
 
@@ -21,16 +21,16 @@ QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+Us
 
 def main(journal: str, lake: str, as_of_ms: str) -> None:
     """Run once."""
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "512m", **QUICK_START}
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "512m", "spark.databricks.delta.snapshotPartitions": "1", **QUICK_START}
     spark = new_session("crash", master="local[1]", settings=settings)
 
     def tell(step: str) -> None:
         print(step, flush=True)
-        if step == "manifest":
+        if step == "written":
             signal.pause()
 
     tell("session")
-    ingest(spark, Warehouse(Path(lake)), [JournalFiles(Path(journal))], as_of_ms=int(as_of_ms), on_step=tell)
+    ingest(Lake(spark, lake), [JournalFiles(Path(journal))], as_of_ms=int(as_of_ms), on_step=tell)
 
 
 if __name__ == "__main__":

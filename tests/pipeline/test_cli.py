@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import secrets
@@ -13,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
-from fleet_learner import cli
+from fleet_learner import cli, gold, schemas
 from fleet_learner.configuration import KafkaJournal
 from fleet_learner.fleet_truth import FleetSettings, draw_groups, draw_stops
+from fleet_learner.lake import RunLog
+from fleet_learner.lake.objects import LocalObjects
+from fleet_learner.lake.runs import FOLDER
 from fleet_learner.offsets_codec import GroupRecord, GroupType, Member, RecordKind
 from fleet_learner.progress import Progress
 from fleet_learner.simulated_journal import produce
@@ -40,40 +43,43 @@ def root(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def digests(root: Path) -> dict[str, str]:
-    files = sorted(p for p in root.rglob("*") if p.is_file())
-    return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+def rows(root: Path, table: schemas.Table) -> list[dict[str, Any]]:
+    """Return the rows of a table of the facts as they were published last, read by another implementation of Delta's protocol."""
+    state = RunLog(LocalObjects(root / "learned" / FOLDER)).latest()
+    assert state is not None
+    found = DeltaTable(root / "learned" / table.name, version=state.version(table.name)).to_pyarrow_table()
+    return [row for row in found.to_pylist() if not table.is_kept_by_run or row["run"] == state.number]
 
 
-def rows(root: Path, table: str) -> list[dict[str, Any]]:
-    """Return the rows of a table of the facts, by plain Arrow."""
-    import pyarrow.parquet as pq
-
-    files = sorted((root / "learned" / table).glob("run=*/*.parquet"))
-    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+def content(root: Path) -> dict[str, Any]:
+    """Return what is published and all rows of the facts, and the bytes of what is given to others."""
+    outputs = {str(p.relative_to(root)): p.read_bytes() for p in sorted((root / "output").rglob("*")) if p.is_file()}
+    logs = {str(p.relative_to(root)): p.read_text() for p in root.rglob(f"{FOLDER}/*")}
+    facts = {table.name: sorted(str(row) for row in rows(root, table)) for table in gold.TABLES}
+    return {**outputs, **logs, **facts}
 
 
 def test_every_stop_of_the_simulated_fleet_that_somebody_saw_is_counted(root: Path) -> None:
     """The journal tells no more stops than there were, and misses only those in times without an operator."""
     true = {g.group_id: draw_stops(SETTINGS, g)[0].down_ms.size for g in draw_groups(SETTINGS)}
     seen: dict[str, int] = {}
-    for day in rows(root, "gold/group_day"):
+    for day in rows(root, schemas.GROUP_DAY):
         seen[day["group_id"]] = seen.get(day["group_id"], 0) + day["downs"]
     assert all(seen.get(group, 0) <= number for group, number in true.items())
     assert sum(seen.values()) >= 0.9 * sum(true.values())
 
 
 def test_days_and_recommendations_cover_every_group(root: Path) -> None:
-    days = rows(root, "gold/group_day")
+    days = rows(root, schemas.GROUP_DAY)
     named = {g.group_id for g in draw_groups(SETTINGS)}
     assert {day["group_id"] for day in days} == named
-    assert {row["group_id"] for row in rows(root, "gold/recommendation")} == named
+    assert {row["group_id"] for row in rows(root, schemas.RECOMMENDATION)} == named
     assert all(0.8 * 86_400_000 <= day["covered_ms"] <= 86_400_000 for day in days)
     assert any(day["rebalances_dynamic"] for day in days)
 
 
 def test_static_members_had_fewer_rebalances_than_dynamic_ones_would_have(root: Path) -> None:
-    days = rows(root, "gold/group_day")
+    days = rows(root, schemas.GROUP_DAY)
     assert 0 < sum(d["rebalances"] for d in days) < sum(d["rebalances_dynamic"] for d in days)
 
 
@@ -97,24 +103,22 @@ def test_the_page_and_its_json_speak_of_the_same_groups(root: Path) -> None:
 
 
 def test_running_again_with_nothing_new_changes_nothing(root: Path) -> None:
-    before = digests(root)
+    before = content(root)
     again = ["run", "--root", str(root), "--journal-files", str(root / "simulated"), "--window-days", str(DAYS)]
     assert cli.main([*again, "--as-of", "2026-10-07"]) == 0
-    assert digests(root) == before
+    assert content(root) == before
 
 
-def test_a_run_that_died_before_it_was_published_is_done_again_with_the_same_bytes(root: Path) -> None:
-    before = digests(root)
-    (root / "learned" / "_manifest" / "000000000000.json").unlink()
-    for file in (root / "learned").glob("gold/*/run=*/*.parquet"):
-        file.unlink()
+def test_a_run_that_died_before_it_was_published_is_done_again_and_says_the_same(root: Path) -> None:
+    before = content(root)
+    (root / "learned" / FOLDER / "000000000000.json").unlink()
     again = ["run", "--root", str(root), "--journal-files", str(root / "simulated"), "--window-days", str(DAYS)]
     assert cli.main([*again, "--as-of", "2026-10-07"]) == 0
-    assert digests(root) == before
+    assert content(root) == before
 
 
 def test_what_if_prints_a_line_per_timeout_and_dynamic_members(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    row = rows(root, "gold/recommendation")[0]
+    row = rows(root, schemas.RECOMMENDATION)[0]
     name = f"{row['kafka_cluster_id']}/{row['group_id']}"
     assert cli.main(["what-if", "--root", str(root), "--group", name]) == 0
     text = capsys.readouterr().out
@@ -207,16 +211,13 @@ class Kip848Coordinator:
 @pytest.fixture(scope="module")
 def audited(root: Path) -> tuple[str, str, list[dict[str, Any]]]:
     """Return the Kafka cluster and the group of which most absorbed restarts are told, and what can be audited of it."""
-    import pyarrow.parquet as pq
-
     told: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for table in ("group_events", "member_events"):
-        for file in sorted((root / "silver" / table).glob("run=*/*.parquet")):
-            for row in pq.ParquetFile(file).read().to_pylist():
-                if row["kind"] in {"group.rebalanced", "member.removed"} or row.get("absorbed"):
-                    told.setdefault((row["kafka_cluster_id"], row["group_id"]), []).append(row)
-    (cluster, group), rows = max(told.items(), key=lambda item: sum(bool(row.get("absorbed")) for row in item[1]))
-    return cluster, group, rows
+    for table in (schemas.GROUP_EVENTS, schemas.MEMBER_EVENTS):
+        for row in DeltaTable(root / table.name).to_pyarrow_table().to_pylist():
+            if row["kind"] in {"group.rebalanced", "member.removed"} or row.get("absorbed"):
+                told.setdefault((row["kafka_cluster_id"], row["group_id"]), []).append(row)
+    (cluster, group), found = max(told.items(), key=lambda item: sum(bool(row.get("absorbed")) for row in item[1]))
+    return cluster, group, found
 
 
 def audit(

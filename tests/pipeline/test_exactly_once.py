@@ -1,4 +1,4 @@
-"""Ingest that is killed at any moment and done again leaves the same bytes as one that was not.
+"""Ingest that is killed at any moment and done again comes to the same rows as one that was not.
 
 In process: an error after every single step. From outside: SIGKILL of the whole process group, driver, JVM and workers,
 at moments drawn at random, while the journal grows between the runs.
@@ -6,14 +6,15 @@ at moments drawn at random, while the journal grows between the runs.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -21,13 +22,14 @@ from typing import Any
 
 import pytest
 
-from fleet_learner.ingest import ingest
-from fleet_learner.manifest import ConflictError, Warehouse
+from fleet_learner.errors import ConflictError
+from fleet_learner.ingest import TABLES, ingest
+from fleet_learner.lake import Lake
 from fleet_learner.sources.files import JournalFiles
 from pipeline import crash_ingest, timelines
-from pipeline.test_ingest import AS_OF_MS, history
+from pipeline.test_ingest import AS_OF_MS, content, history
 
-KILLS = int(os.environ.get("PIPELINE_KILLS", "2"))
+KILLS = int(os.environ.get("PIPELINE_KILLS", "3"))
 """Each costs the start of a JVM."""
 PIECES = 2
 SEED = 20_261_121
@@ -37,19 +39,21 @@ class Killed(Exception):
     """Stands for the end of the process."""
 
 
-def content(lake: Path) -> dict[str, str]:
-    """Return the digest of every file that a manifest lists, and of the manifests and plans themselves."""
-    warehouse = Warehouse(lake)
-    names = {p.relative_to(lake).as_posix() for p in (lake / "_manifest").glob("*.json")}
-    number = 0
-    while (lake / "_manifest" / f"{number:012d}.json").exists():
-        names |= {f.path for table in warehouse.read(number).tables.values() for f in table.files}
-        number += 1
-    return {name: hashlib.sha256((lake / name).read_bytes()).hexdigest() for name in sorted(names)}
+def left(lake: Lake) -> list[tuple[Any, ...]]:
+    """Return what every published run says of itself, and all rows of all tables as it left them."""
+    states = [lake.runs.read(number) for number in lake.runs.numbers()]
+    return [
+        (
+            state.counts,
+            {name: table.rows for name, table in state.tables.items()},
+            {table.name: content(lake, state, table) for table in TABLES},
+        )
+        for state in states
+    ]
 
 
-def test_an_error_after_every_step_and_another_run_leave_the_same_bytes(spark: Any, tmp_path: Path) -> None:
-    """One warehouse whose runs die after their first step, their second, and so on, until one is left alone.
+def test_an_error_after_every_step_and_another_run_come_to_the_same_rows(spark: Any, tmp_path: Path) -> None:
+    """One lake whose runs die after their first step, their second, and so on, until one is left alone.
 
     The journal grows after the first crash and the next runs are told a later time: they keep to the plan.
     """
@@ -58,43 +62,65 @@ def test_an_error_after_every_step_and_another_run_leave_the_same_bytes(spark: A
     sources = [JournalFiles(tmp_path / "journal")]
     timelines.write_file(path, lines[:60])
     steps: list[str] = []
-    ingest(spark, Warehouse(tmp_path / "whole"), sources, as_of_ms=AS_OF_MS, on_step=steps.append)
-    expected = content(tmp_path / "whole")
-    assert (steps[0], steps[-2:], len(steps) >= 10) == ("plan", ["manifest", "published"], True)
+    whole, lake = Lake(spark, tmp_path / "whole"), Lake(spark, tmp_path / "lake")
+    ingest(whole, sources, as_of_ms=AS_OF_MS, on_step=steps.append)
+    assert (steps[0], steps[-2:], len(steps) >= 9) == ("plan", ["written", "published"], True)
 
-    lake = Warehouse(tmp_path / "lake")
     for survived in range(1, len(steps)):
-        left = iter(range(survived))
+        remaining = iter(range(survived))
 
-        def die(step: str, left: Iterator[int] = left) -> None:
-            if next(left, None) is None:
+        def die(step: str, remaining: Iterator[int] = remaining) -> None:
+            if next(remaining, None) is None:
                 raise Killed(step)
 
         with pytest.raises(Killed, match=re.escape(steps[survived])):
-            ingest(spark, lake, sources, as_of_ms=AS_OF_MS + survived - 1, on_step=die)
+            ingest(lake, sources, as_of_ms=AS_OF_MS + survived - 1, on_step=die)
         if survived == 1:
             timelines.write_file(path, lines[60:])
-    assert content(lake.root) == expected, "the last one died after it had published"
-    following = ingest(spark, lake, sources, as_of_ms=AS_OF_MS)
+    assert left(lake) == left(whole), "the last one died after it had published"
+    following = ingest(lake, sources, as_of_ms=AS_OF_MS)
     assert (following.number, following.counts["bronze/events_rows"]) == (1, len(lines) - 60)
 
 
 def test_a_second_writer_fails_and_harms_nothing(spark: Any, tmp_path: Path) -> None:
-    """Both carry out the same plan; one publishes it."""
+    """Both carry out the same plan; one publishes it, and tables are written once."""
     timelines.write_file(tmp_path / "journal" / "journal-a-00000000.jsonl", history(groups=1, stops=1))
     sources = [JournalFiles(tmp_path / "journal")]
-    lake = tmp_path / "lake"
+    whole = Lake(spark, tmp_path / "whole")
+    ingest(whole, sources, as_of_ms=AS_OF_MS)
+    for moment in ("plan", "written"):
+        lake, other = (Lake(spark, tmp_path / moment) for _ in range(2))
 
-    def other_writer(step: str) -> None:
-        if step == "manifest":
-            ingest(spark, Warehouse(lake), sources, as_of_ms=AS_OF_MS)
+        def other_writer(step: str, moment: str = moment, other: Lake = other) -> None:
+            if step == moment:
+                ingest(other, sources, as_of_ms=AS_OF_MS)
 
-    with pytest.raises(ConflictError):
-        ingest(spark, Warehouse(lake), sources, as_of_ms=AS_OF_MS, on_step=other_writer)
-    latest = Warehouse(lake).latest()
-    assert latest is not None
-    assert latest.number == 0
-    Warehouse(lake).verify(latest)
+        with pytest.raises(ConflictError):
+            ingest(lake, sources, as_of_ms=AS_OF_MS, on_step=other_writer)
+        assert left(lake) == left(whole)
+
+
+def test_two_writers_at_the_same_moment_come_to_one_run(spark: Any, tmp_path: Path) -> None:
+    """Two threads with everything in common but their plans' names; whoever is late says so, or finds what is there."""
+    timelines.write_file(tmp_path / "journal" / "journal-a-00000000.jsonl", history(groups=1, stops=1))
+    sources = [JournalFiles(tmp_path / "journal")]
+    whole = Lake(spark, tmp_path / "whole")
+    ingest(whole, sources, as_of_ms=AS_OF_MS)
+    together = threading.Barrier(2)
+
+    def write(_: int) -> str:
+        together.wait(timeout=60)
+        try:
+            return str(ingest(Lake(spark, tmp_path / "lake"), sources, as_of_ms=AS_OF_MS).number)
+        except ConflictError as error:
+            return type(error).__name__
+
+    with ThreadPoolExecutor(2) as pool:
+        ends = sorted(pool.map(write, range(2)))
+    lake = Lake(spark, tmp_path / "lake")
+    ingest(lake, sources, as_of_ms=AS_OF_MS)
+    assert "0" in ends or ends == ["ConflictError"] * 2, ends
+    assert left(lake) == left(whole)
 
 
 def run_and_kill(journal: Path, lake: Path, after_steps: int, delay_s: float) -> None:
@@ -117,27 +143,23 @@ def run_and_kill(journal: Path, lake: Path, after_steps: int, delay_s: float) ->
 
 
 def test_killed_at_random_moments(spark: Any, tmp_path: Path) -> None:
-    """SIGKILL leaves no time to clean up; what was half written is not in any manifest, and what is done again is equal.
+    """SIGKILL leaves no time to clean up; what was half written is in no version, and what is done again is equal.
 
     The runs that are killed are small and have a core; the one that was left alone has other settings altogether.
     """
     rng = random.Random(SEED)
     lines = history(groups=2, stops=4)
     pieces = [lines[n::PIECES] for n in range(PIECES)]
-    whole, lake = Warehouse(tmp_path / "whole"), Warehouse(tmp_path / "lake")
+    whole, lake = Lake(spark, tmp_path / "whole"), Lake(spark, tmp_path / "lake")
     kills = 0
     for n, piece in enumerate(pieces):
         for name in ("journal", "journal-again"):
             timelines.write_file(tmp_path / name / f"journal-a-{n:08d}.jsonl", piece)
-        ingest(spark, whole, [JournalFiles(tmp_path / "journal")], as_of_ms=AS_OF_MS)
+        ingest(whole, [JournalFiles(tmp_path / "journal")], as_of_ms=AS_OF_MS)
         while kills < KILLS * (n + 1) // PIECES:
-            # After a step from the session to the manifest that is not published, and up to two seconds more.
-            run_and_kill(tmp_path / "journal-again", lake.root, rng.randrange(1, 11), rng.random() * 2)
+            # After a step from the session to the end that is not published, and up to two seconds more.
+            run_and_kill(tmp_path / "journal-again", tmp_path / "lake", rng.randrange(1, 9), rng.random() * 2)
             kills += 1
-        ingest(spark, lake, [JournalFiles(tmp_path / "journal-again")], as_of_ms=AS_OF_MS)
+        ingest(lake, [JournalFiles(tmp_path / "journal-again")], as_of_ms=AS_OF_MS)
     assert kills == KILLS
-    for n in range(PIECES):
-        one, other = whole.read(n), lake.read(n)
-        assert (one.tables, one.counts) == (other.tables, other.counts)
-    data = {name: digest for name, digest in content(lake.root).items() if "_manifest" not in name}
-    assert data == {name: digest for name, digest in content(whole.root).items() if "_manifest" not in name}
+    assert left(lake) == left(whole)

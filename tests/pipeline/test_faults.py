@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from fleet_learner import cli, files, gold, quality, schemas
+from fleet_learner import cli, gold, quality, schemas
 from fleet_learner.facts import DAY_MS, StopDurations
 from fleet_learner.histories import Terms, set_aside
 from fleet_learner.ingest import ingest
-from fleet_learner.manifest import Manifest, Warehouse
+from fleet_learner.lake import Lake, Published
 from fleet_learner.sources.files import JournalFiles
 from pipeline import timelines
 from pipeline.timelines import T0_MS
@@ -93,29 +93,26 @@ class World:
     def __init__(self, spark: Any, folder: Path) -> None:
         self.spark = spark
         self.folder = folder
-        self.journal = Warehouse(folder / "lake")
-        self.manifest: Manifest | None = None
-        self.facts: Manifest | None = None
+        self.journal = Lake(spark, folder / "lake")
+        self.learned = gold.learned_lake(self.journal)
+        self.state: Published | None = None
+        self.facts: Published | None = None
 
     def take_in(self, name: str, lines: list[str]) -> None:
         timelines.write_file(self.folder / "journal" / f"journal-{name}-00000000.jsonl", lines)
         sources = [JournalFiles(self.folder / "journal")]
-        self.manifest = ingest(self.spark, self.journal, sources, as_of_ms=AS_OF_MS)
+        self.state = ingest(self.journal, sources, as_of_ms=AS_OF_MS)
 
     def learn(self) -> None:
-        learned = gold.learned_warehouse(self.journal)
-        self.facts, _ = gold.learn(
-            self.spark, self.journal, learned, window_days=30, terms=TERMS, is_replayed=False
-        )
+        self.facts, _ = gold.learn(self.journal, self.learned, window_days=30, terms=TERMS, is_replayed=False)
 
     def rows(self, table: schemas.Table) -> list[dict[str, Any]]:
         assert self.facts is not None
-        frame = gold.read_learned(self.spark, gold.learned_warehouse(self.journal), self.facts, table)
-        return [row.asDict() for row in frame.collect()]
+        return [row.asDict() for row in gold.read_learned(self.learned, self.facts, table).collect()]
 
     def outages(self, group_id: str) -> list[dict[str, Any]]:
-        assert self.manifest is not None
-        frame = files.read(self.spark, schemas.OUTAGES, self.journal.paths(self.manifest, schemas.OUTAGES.name))
+        assert self.state is not None
+        frame = self.journal.published(schemas.OUTAGES, self.state)
         return [row.asDict() for row in frame.where(f"group_id = '{group_id}'").collect()]
 
 
@@ -157,8 +154,8 @@ def test_healthy_groups_are_recommended_and_counted_as_without_any_fault(
 
 
 def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> None:
-    assert faulty.manifest is not None
-    assert faulty.manifest.counts["window_end_ms"] == AS_OF_MS
+    assert faulty.state is not None
+    assert faulty.state.counts["window_end_ms"] == AS_OF_MS
     near, far = sorted(faulty.outages("skewed"), key=lambda row: row["down_ms"])[-1:], faulty.outages("skewed")
     assert [row["down_ms"] for row in near] == [BEGIN_MS + DAY_MS + 100]
     assert {row["end_kind"] for row in far} <= {"open", "blind"}
@@ -167,7 +164,7 @@ def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> 
 
 def test_an_unknown_protocol_is_set_aside_and_named(faulty: World, spark: Any) -> None:
     assert faulty.facts is not None
-    days = gold.read_learned(spark, gold.learned_warehouse(faulty.journal), faulty.facts, schemas.GROUP_DAY)
+    days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)
     assert set_aside(days) == [("kafka-1", "shares", "Share")]
     assert not named(faulty, schemas.RECOMMENDATION, "shares")
     assert len(named(faulty, schemas.GROUP_DAY, "shares")) == DAYS, "counted all the same"
@@ -198,8 +195,8 @@ def test_silence_without_beats_is_not_watched(faulty: World) -> None:
 
 
 def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
-    assert faulty.manifest is not None
-    assert faulty.manifest.counts["late_rows"] == 0
+    assert faulty.state is not None
+    assert faulty.state.counts["late_rows"] == 0
     found = faulty.outages("newcomer")
     assert len(found) == 10 * 2 * 2
     assert {row["end_kind"] for row in found} == {"returned"}
@@ -207,7 +204,7 @@ def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
 
 def test_totals_that_cannot_be_are_named(spark: Any, faulty: World) -> None:
     assert faulty.facts is not None
-    days = gold.read_learned(spark, gold.learned_warehouse(faulty.journal), faulty.facts, schemas.GROUP_DAY)
+    days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)
     assert quality.impossible_days(days) == []
     odd = days.where("group_id = 'billing'").withColumn("stopped_partition_ms", days["partitions"] * DAY_MS + 1)
     assert {each[:2] for each in quality.impossible_days(odd)} == {("kafka-1", "billing")}
@@ -240,8 +237,8 @@ def test_a_cluster_that_does_not_answer_holds_up_no_other(
 def test_a_file_that_became_shorter_is_named_with_a_way_out(spark: Any, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "journal" / "journal-a-00000000.jsonl"
     timelines.write_file(path, watched(range(1)))
-    warehouse = Warehouse(tmp_path / "lake")
-    ingest(spark, warehouse, [JournalFiles(path.parent)], as_of_ms=AS_OF_MS)
+    lake = Lake(spark, tmp_path / "lake")
+    ingest(lake, [JournalFiles(path.parent)], as_of_ms=AS_OF_MS)
     path.write_text(path.read_text()[:200] + "\n")
     assert run(tmp_path / "lake", path.parent) == cli.EXIT_FINDING
     said = capsys.readouterr().err
@@ -249,17 +246,41 @@ def test_a_file_that_became_shorter_is_named_with_a_way_out(spark: Any, tmp_path
     assert "move it out of the folder" in said
     path.unlink()
     timelines.write_file(path.with_name("journal-b-00000000.jsonl"), watched(range(2)))
-    again = ingest(spark, warehouse, [JournalFiles(path.parent)], as_of_ms=AS_OF_MS)
+    again = ingest(lake, [JournalFiles(path.parent)], as_of_ms=AS_OF_MS)
     assert again.counts["bronze/events_rows"] == len(watched(range(2)))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"plan": 1}', '{"plan": {}, "tables": {}, "counts": {}}'])
-def test_a_manifest_that_cannot_be_read_is_named(spark: Any, tmp_path: Path, capsys: Any, text: str) -> None:
+def test_a_run_in_the_log_that_cannot_be_read_is_named(spark: Any, tmp_path: Path, capsys: Any, text: str) -> None:
     (tmp_path / "journal").mkdir()
-    Warehouse(tmp_path / "lake")
-    broken = tmp_path / "lake" / "_manifest" / "000000000000.json"
+    broken = tmp_path / "lake" / "_runs" / "000000000000.json"
+    broken.parent.mkdir(parents=True)
     broken.write_text(text)
     assert run(tmp_path / "lake", tmp_path / "journal") == cli.EXIT_FINDING
     said = capsys.readouterr().err
     assert str(broken) in said
-    assert "is no manifest" in said
+    assert "is no run" in said
+
+
+def test_a_truncated_file_of_a_table_is_named(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    """A data file and a commit that end in their middle, as a full disk leaves them."""
+    journal = tmp_path / "journal"
+    timelines.write_file(journal / "journal-a-00000000.jsonl", watched(range(1)))
+    for table, pattern in (("silver/beats", "day=*/*.parquet"), ("silver/beats", "_delta_log/*1.json")):
+        root = tmp_path / Path(pattern).suffix
+        ingest(Lake(spark, root), [JournalFiles(journal)], as_of_ms=AS_OF_MS)
+        (path,) = (root / table).glob(pattern)
+        path.write_bytes(path.read_bytes()[:100])
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        spark.catalog.clearCache()
+        assert run(root, journal) == cli.EXIT_FINDING
+        said = capsys.readouterr().err
+        assert path.name in said
+        assert "bring it back" in said
+        assert said.count("\n") == 1
+
+
+def test_tables_in_the_format_of_an_earlier_version_are_refused_with_a_way_out(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "lake" / "_manifest").mkdir(parents=True)
+    assert run(tmp_path / "lake", tmp_path / "journal") == cli.EXIT_FINDING
+    assert f"{tmp_path / 'lake'} holds tables of an earlier version" in capsys.readouterr().err

@@ -156,21 +156,14 @@ def test_the_time_that_counts_is_the_sources_or_the_bound_of_the_longer_absence(
 def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark: Any) -> None:
     early, late = DOWN, with_data(DOWN, observed_at_ms=T0_MS + 999, operator_id="op-2", seq=4)
     other_source = with_envelope(DOWN, source="/k8s/k8s-2/ns/shop/staticgroup/g")
-    known = None
     for lines in ([early, late, late, other_source], [other_source, late, early, late]):
-        rows = silver.unique(silver.parsed(timelines.events_frame(spark, lines, partitions=3)), known)
+        rows = silver.unique(silver.parsed(timelines.events_frame(spark, lines, partitions=3)))
         kept = silver.member_events(rows.where("NOT is_copy")).select("source", "operator_id", "event_id").collect()
         assert rows.count() == 4
         assert sorted(map(tuple, kept)) == [
             ("/k8s/k8s-1/ns/shop/staticgroup/g", "op-1", "g-0/0/down"),
             ("/k8s/k8s-2/ns/shop/staticgroup/g", "op-1", "g-0/0/down"),
         ]
-
-
-def test_a_record_that_silver_has_already_is_a_copy(spark: Any) -> None:
-    known = spark.createDataFrame([(json.loads(DOWN)["source"], "g-0/0/down")], "source string, event_id string")
-    rows = silver.unique(silver.parsed(timelines.events_frame(spark, [DOWN, GOOD[1]])), known)
-    assert {r["event"]["id"]: r["is_copy"] for r in rows.collect()} == {"g-0/0/down": True, "g-0/1/up": False}
 
 
 def test_copies_that_tell_different_facts_are_counted(spark: Any) -> None:

@@ -1,20 +1,20 @@
-"""What a run publishes is what the next one goes on from: waves, the state of groups, and the same bytes when done again."""
+"""What a run publishes is what the next one goes on from: waves, the state of groups, and the same rows when done again."""
 
 from __future__ import annotations
 
-import hashlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fleet_learner import files, gold, schemas
+from fleet_learner import gold, schemas
 from fleet_learner.advised import recommendations
 from fleet_learner.canary import CanaryState, waves_of
 from fleet_learner.facts import DAY_MS, StopDurations
 from fleet_learner.histories import Advised, Terms
-from fleet_learner.manifest import Manifest, Plan, TableFiles, Warehouse
+from fleet_learner.lake import Lake, Plan, Published, TableState, local_path
 from fleet_learner.recommend import MODEL_VERSION
 from fleet_learner.waves import with_waves
 from pipeline.test_facts import frame
@@ -75,28 +75,36 @@ def beats(last_day: int) -> list[Row]:
     ]
 
 
-def publish(spark: Any, journal: Warehouse, number: int, day: int, tables: dict[schemas.Table, list[Row]]) -> None:
+def publish(journal: Lake, number: int, day: int, tables: dict[schemas.Table, list[Row]]) -> None:
     """Publish silver as ingest would, all rows again."""
     written = {}
     for table in (schemas.GROUP_EVENTS, schemas.MEMBER_EVENTS, schemas.OUTAGES, schemas.BEATS, schemas.BLIND_WINDOWS):
-        rows = frame(spark, table, tables.get(table, []))
-        made = files.write(rows, table, root=journal.root, run=f"{number:012d}", files=1, by=table.key[:1])
-        written[table.name] = TableFiles(table.schema_id, tuple(made))
-    journal.publish(Manifest(plan=Plan(number=number, as_of_ms=day * DAY_MS), tables=written))
+        made = journal.overwrite(table, frame(journal.spark, table, tables.get(table, [])), run=number)
+        assert made.version is not None
+        written[table.name] = TableState(made.version, made.rows)
+    journal.runs.publish(Published(plan=Plan(number=number, as_of_ms=day * DAY_MS), tables=written))
 
 
-def learned(spark: Any, journal: Warehouse) -> tuple[Manifest, list[Advised]]:
-    manifest, advised = gold.learn(
-        spark, journal, gold.learned_warehouse(journal), window_days=22, terms=TERMS, is_replayed=False
-    )
+def learned(journal: Lake) -> list[Advised]:
+    facts = gold.learned_lake(journal)
+    _, advised = gold.learn(journal, facts, window_days=22, terms=TERMS, is_replayed=False)
     assert advised is not None
-    return manifest, advised
+    return advised
 
 
-def digests(root: Path) -> dict[str, str]:
-    return {
-        str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in root.rglob("*") if p.is_file()
-    }
+def content(lake: Lake, number: int) -> dict[str, list[tuple[str, ...]]]:
+    """Return the rows of every table as a run left it."""
+    state = lake.runs.read(number)
+    tables = {table.name: gold.read_learned(lake, state, table).collect() for table in gold.TABLES}
+    return {name: sorted(tuple(str(v) for v in row) for row in rows) for name, rows in tables.items()}
+
+
+def lose_commits(table: Path, *, after: int) -> None:
+    """Take the last commits out of a table's log, as if their writer had died before them; their data files stay."""
+    for path in (table / "_delta_log").iterdir():
+        number = path.name.lstrip(".").split(".")[0]
+        if number.isdigit() and int(number) > after:
+            path.unlink()
 
 
 def by_group(advised: list[Advised]) -> dict[str, Advised]:
@@ -104,27 +112,27 @@ def by_group(advised: list[Advised]) -> dict[str, Advised]:
 
 
 @pytest.fixture(scope="module")
-def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, list[Advised], list[Advised]]:
-    """Return a warehouse after two runs: the group of the first wave took what the first run recommended."""
-    journal = Warehouse(tmp_path_factory.mktemp("journal"))
+def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Advised], list[Advised]]:
+    """Return a lake after two runs: the group of the first wave took what the first run recommended."""
+    journal = Lake(spark, tmp_path_factory.mktemp("journal"))
     begin, later = RUN_DAYS
     set_first = [change(name, START_DAY * DAY_MS, 30_000, "Structural") for name in KEYS]
     set_first += [size(name) for name in KEYS]
     old = [row for name in KEYS for row in stops(name, range(START_DAY, begin), 30_000)]
     publish(
-        spark, journal, 0, begin,
+        journal, 0, begin,
         {schemas.GROUP_EVENTS: set_first, schemas.OUTAGES: old, schemas.BEATS: beats(begin)},
     )  # fmt: skip
-    _, first = learned(spark, journal)
+    first = learned(journal)
     taken_ms = by_group(first)[FIRST].record.recommended_ms
     assert taken_ms == 60_000
     new = [*stops(FIRST, range(begin, later), taken_ms), *stops(SECOND, range(begin, later), 30_000)]
     taken = change(FIRST, begin * DAY_MS + 1_000, taken_ms, "Fleet", 30_000)
     publish(
-        spark, journal, 1, later,
+        journal, 1, later,
         {schemas.GROUP_EVENTS: [*set_first, taken], schemas.OUTAGES: [*old, *new], schemas.BEATS: beats(later)},
     )  # fmt: skip
-    _, second = learned(spark, journal)
+    second = learned(journal)
     return journal, first, second
 
 
@@ -136,9 +144,9 @@ def test_waves_in_spark_are_those_of_the_plain_function(spark: Any) -> None:
     assert made == waves_of(groups, salt="s")
 
 
-def canary(spark: Any, journal: Warehouse, number: int) -> Row:
-    warehouse = gold.learned_warehouse(journal)
-    (row,) = gold.read_learned(spark, warehouse, warehouse.read(number), schemas.CANARY).collect()
+def canary(journal: Lake, number: int) -> Row:
+    facts = gold.learned_lake(journal)
+    (row,) = gold.read_learned(facts, facts.runs.read(number), schemas.CANARY).collect()
     return dict(row.asDict())
 
 
@@ -147,7 +155,7 @@ def test_the_first_run_releases_the_first_wave_and_the_second_the_next(spark: An
     assert {name: each.record.released for name, each in by_group(first).items()} == {FIRST: True, SECOND: False}
     assert {name: each.record.released for name, each in by_group(second).items()} == {FIRST: True, SECOND: True}
     begin, later = (day * DAY_MS for day in RUN_DAYS)
-    one, two = canary(spark, journal, 0), canary(spark, journal, 1)
+    one, two = canary(journal, 0), canary(journal, 1)
     assert (one["verdict"], one["wave"], one["began_ms"], one["campaign_ms"]) == ("Begin", 1, begin, begin)
     assert (two["verdict"], two["wave"], two["began_ms"], two["campaign_ms"]) == ("Advance", 100, later, begin)
     assert (two["treated_stops"], two["control_stops"], two["wave_stops"]) == (150, 150, 150)
@@ -169,26 +177,32 @@ def test_the_second_run_knows_the_group_from_the_journal_and_from_the_first(ran:
     assert other.recommended_ms == by_group(first)[SECOND].record.recommended_ms
 
 
-def test_a_run_that_is_done_again_from_its_plan_leaves_the_same_bytes(spark: Any, ran: Any) -> None:
+def test_a_run_that_is_done_again_from_its_plan_comes_to_the_same_rows(spark: Any, ran: Any, tmp_path: Path) -> None:
+    """Of all tables, and of those only that it had not written when it died."""
     journal, _, second = ran
-    warehouse = gold.learned_warehouse(journal)
-    assert warehouse.read(1).plan.sources[gold.EARLIER] == {"end": 0}
-    before = digests(warehouse.root)
-    (warehouse.root / "_manifest" / "000000000001.json").unlink()
-    for file in warehouse.root.glob("gold/*/run=000000000001/*.parquet"):
-        file.unlink()
-    assert learned(spark, journal)[1] == second
-    assert digests(warehouse.root) == before
+    whole = local_path(journal.root)
+    assert whole is not None
+    expected = content(gold.learned_lake(journal), 1)
+    for lost in (gold.TABLES, gold.TABLES[2:]):
+        copy = tmp_path / str(len(lost))
+        shutil.copytree(whole, copy)
+        facts = gold.learned_lake(Lake(spark, copy))
+        assert facts.runs.read(1).plan.sources[gold.EARLIER] == {"end": 0}
+        (copy / "learned" / "_runs" / "000000000001.json").unlink()
+        for table in lost:
+            lose_commits(copy / "learned" / table.name, after=facts.runs.read(0).tables[table.name].version)
+        assert learned(Lake(spark, copy)) == second
+        assert content(facts, 1) == expected
 
 
 def test_published_facts_recommend_the_same_when_they_are_told_again(spark: Any, ran: Any) -> None:
     """A report of them is written from what they say, whatever the canary would be now."""
     journal, first, second = ran
-    warehouse = gold.learned_warehouse(journal)
+    facts = gold.learned_lake(journal)
     for number, advised in enumerate((first, second)):
-        manifest = warehouse.read(number)
-        tables = gold.silver(spark, journal, journal.read(number), window_days=22)
-        days = gold.read_learned(spark, warehouse, manifest, schemas.GROUP_DAY)
-        standing = gold.standing(spark, warehouse, manifest)
+        state = facts.runs.read(number)
+        tables = gold.silver(journal, journal.runs.read(number), window_days=22)
+        days = gold.read_learned(facts, state, schemas.GROUP_DAY)
+        standing = gold.standing(facts, state)
         assert isinstance(standing.canary, CanaryState)
         assert recommendations(tables, days, TERMS, standing) == advised

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..manifest import draft_of
+from ..lake.objects import draft_of
 from .html import to_html
 from .model import MODEL_VERSION, Report
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 PATTERN: Final = "**/*.jsonl"
 _CHUNK_BYTES: Final = 1 << 20
 _BATCH_ROWS: Final = 10_000
-_SHORTEST_RECORD_BYTES: Final = 64
 
 
 class JournalFiles:
@@ -43,7 +42,7 @@ class JournalFiles:
 
     @property
     def name(self) -> str:
-        """Return the name under which manifests keep this source's positions."""
+        """Return the name under which runs keep this source's positions."""
         return f"files:{self.folder}"
 
     def ends(self) -> dict[str, int]:
@@ -80,10 +79,6 @@ class JournalFiles:
                     "or move it out of the folder; what was read of it stays"
                 )
         return {"start": {name: start.get(name, 0) for name in ends}, "end": ends}
-
-    def records_max(self, plan: Mapping[str, Any]) -> int:
-        """Return a bound on the number of records of a plan."""
-        return sum(plan["end"][name] - plan["start"][name] for name in plan["end"]) // _SHORTEST_RECORD_BYTES + 1
 
     def frame(self, spark: SparkSession, plan: Mapping[str, Any]) -> DataFrame:
         """Return the records of a plan, with the columns of bronze/events."""

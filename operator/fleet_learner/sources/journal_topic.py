@@ -34,7 +34,7 @@ class JournalTopic:
 
     @property
     def name(self) -> str:
-        """Return the name under which manifests keep this source's offsets."""
+        """Return the name under which runs keep this source's offsets."""
         return f"kafka{'/' if self.label else ''}{self.label}:{','.join(self.connection.topics)}"
 
     def plan(self, start: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -63,10 +63,6 @@ class JournalTopic:
         if self.records_per_run is not None:
             end = limited(begin, end, self.records_per_run)
         return {"start": kafka.to_json(begin), "end": kafka.to_json(end)}
-
-    def records_max(self, plan: Mapping[str, Any]) -> int:
-        """Return a bound on the number of records of a plan: its offsets, holes included."""
-        return sum(r.end - r.start for r in ranges(kafka.from_json(plan["start"]), kafka.from_json(plan["end"])))
 
     def frame(self, spark: SparkSession, plan: Mapping[str, Any]) -> DataFrame:
         """Return the records of a plan, with the columns of bronze/events."""

@@ -100,7 +100,7 @@ def parse_offsets(text: str) -> Offsets | int:
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Return offsets with partitions as text, as a checkpoint or a manifest stores them."""
+    """Return offsets with partitions as text, as a checkpoint or a plan stores them."""
     return {t: {str(p): parts[p] for p in sorted(parts)} for t, parts in sorted(offsets.items())}
 
 

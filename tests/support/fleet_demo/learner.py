@@ -1,6 +1,6 @@
 """Run the fleet learner as its users do, by its command in a process of its own, and read what it published.
 
-The one idea: figures come from manifests and files, never from what was printed; what it prints is passed on, and the
+The one idea: figures come from the log of runs and from files, never from what was printed; what it prints is passed on, and the
 clock is read when a stage's line appears.
 """
 
@@ -19,7 +19,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fleet_learner.manifest import Manifest, Warehouse
+from fleet_learner.lake import Published, RunLog
+from fleet_learner.lake.objects import LocalObjects
+from fleet_learner.lake.runs import FOLDER
 from staticgroup.api import recommendation as api
 from support.scene.stage import REPOSITORY
 
@@ -91,11 +93,11 @@ def run(
     return Durations(ingest_s=ingest_s, learn_s=learn_s, report_s=report_s)
 
 
-def ingested(root: Path) -> Manifest:
+def ingested(root: Path) -> Published:
     """Return what ingest published."""
-    manifest = Warehouse(root).latest()
-    assert manifest is not None, f"nothing was published in {root}"
-    return manifest
+    published = RunLog(LocalObjects(root / FOLDER)).latest()
+    assert published is not None, f"nothing was published in {root}"
+    return published
 
 
 def reported(root: Path) -> dict[str, Any]:

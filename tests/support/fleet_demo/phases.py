@@ -149,17 +149,17 @@ def _learned(show: Show, group_id: str, structural_ms: int) -> Fleet:
     )
     show.stages_s |= {"ingest": took.ingest_s, "learn": took.learn_s, "report": took.report_s}
     show.tell(f"The report is {REPORT}.")
-    manifest, document = learner.ingested(ROOT), learner.reported(ROOT)
+    published, document = learner.ingested(ROOT), learner.reported(ROOT)
     counts = document["counts"]
     return Fleet(
         groups_simulated=show.groups,
         days=show.days,
         produced=produced,
-        ingested=manifest.counts["bronze/events_rows"],
-        set_aside=manifest.counts["bronze/quarantine_rows"],
-        copies=manifest.counts["duplicates"],
+        ingested=published.counts["bronze/events_rows"],
+        set_aside=published.counts["bronze/quarantine_rows"],
+        copies=published.counts["duplicates"],
         groups=document["groups"],
-        outages=manifest.tables[OUTAGES.name].rows,
+        outages=published.rows(OUTAGES.name),
         absorbed=counts["absorbed_restarts"],
         rebalances=counts["rebalances"],
         rebalances_if_dynamic=counts["rebalances_if_dynamic"],

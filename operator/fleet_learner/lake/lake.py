@@ -1,0 +1,299 @@
+"""Tables of one root, written by numbered runs and read at a version.
+
+The one idea: a write belongs to a run, and a run writes a table once. Delta keeps the run's number with the commit
+(`txnVersion`), so a run that is done again after its death finds what it wrote and writes it no second time; what a stage reads
+is pinned to a version, so it reads the same again. Rows carry the run that wrote them (`run`) and, in tables with a time, their
+UTC day (`day`, the partition): a run reads what it wrote, or the days it needs, and no more.
+
+Statistics are kept of numbers only: names of groups must not stay in a log that outlives their rows.
+Source: the Delta protocol; Delta's documentation, "Idempotent table writes in foreachBatch".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import ConflictError, JobError
+from .commits import APP_ID, CommitLog
+from .locations import local_path, uri_of
+from .objects import objects_in
+from .runs import FOLDER, Published, RunLog, TableState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+    from ..schemas import Table
+
+DAY: Final = "day"
+RUN: Final = "run"
+DAY_MS: Final = 86_400_000
+SCHEMA: Final = "staticgroup.schemaId"
+_DAYS_LISTED: Final = 400
+"""A merge names the days of its target up to so many; beyond that it reads all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a run wrote to a table: the version that holds it, and the number of rows."""
+
+    version: int | None
+    rows: int
+
+
+class Lake:
+    """The tables below one root.
+
+    Parameters
+    ----------
+    root: a URI (`file:/data/fleet`, `s3a://bucket/fleet`) or a plain path.
+    """
+
+    def __init__(self, spark: SparkSession, root: str | Path) -> None:
+        self.spark = spark
+        self.root = uri_of(root)
+        self._refuse_own_format()
+
+    @property
+    def runs(self) -> RunLog:
+        """Return the log of runs."""
+        return RunLog(objects_in(self.spark, f"{self.root}/{FOLDER}"))
+
+    def uri(self, table: Table) -> str:
+        """Return where a table lies."""
+        return f"{self.root}/{table.name}"
+
+    def log(self, table: Table) -> CommitLog:
+        """Return the commits of a table."""
+        return CommitLog(objects_in(self.spark, f"{self.uri(table)}/_delta_log"))
+
+    # reading ---------------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        table: Table,
+        version: int | None,
+        *,
+        since_ms: int | None = None,
+        run: int | None = None,
+        after_run: int | None = None,
+        with_run: bool = False,
+    ) -> DataFrame:
+        """Return the rows of a version, with the table's columns; of a column that is not there yet, null.
+
+        Parameters
+        ----------
+        version: None: the table is not there yet, and has no rows.
+        since_ms: leave out days that are over before this time; rows of the day itself are not looked at.
+        run, after_run: only what this run wrote, or what later ones wrote.
+        with_run: with the column `run` behind the table's own.
+        """
+        from pyspark.sql import functions as F
+
+        if version is None:
+            empty = self.spark.createDataFrame([], table.spark_nullable)
+            return empty.withColumn(RUN, F.lit(None).cast("bigint")) if with_run else empty
+        rows = self.stored(table, version)
+        if since_ms is not None and table.day_of is not None:
+            rows = rows.where(F.col(DAY) >= F.lit(day_of(since_ms)))
+        if run is not None:
+            rows = rows.where(F.col(RUN) == run)
+        if after_run is not None:
+            rows = rows.where(F.col(RUN) > after_run)
+        there = set(rows.columns)
+        fields = table.spark_nullable.fields
+        columns = [F.col(f.name) if f.name in there else F.lit(None).cast(f.dataType).alias(f.name) for f in fields]
+        return rows.select(*columns, *([F.col(RUN)] if with_run else []))
+
+    def stored(self, table: Table, version: int) -> DataFrame:
+        """Return the rows of a version with all columns that are stored."""
+        return self.spark.read.format("delta").option("versionAsOf", version).load(self.uri(table))
+
+    def published(self, table: Table, state: Published | None, **more: Any) -> DataFrame:
+        """Return a table as a published run left it; the same parameters as `read`."""
+        return self.read(table, state.version(table.name) if state is not None else None, **more)
+
+    def state(self, table: Table, version: int) -> TableState:
+        """Return a version with its number of rows, which Delta takes from its log."""
+        return TableState(version, self.stored(table, version).count())
+
+    def changed_days(self, table: Table, state: Published, *, after_run: int) -> list[date]:
+        """Return the days of a table, ascending, of which runs after this one wrote rows."""
+        version = state.version(table.name)
+        if version is None:
+            return []
+        rows = self.stored(table, version).where(f"{RUN} > {after_run}").select(DAY).distinct().collect()
+        return sorted(row[DAY] for row in rows)
+
+    # writing ---------------------------------------------------------------------------------------------------------
+
+    def append(self, table: Table, rows: DataFrame, *, run: int) -> Written:
+        """Add rows."""
+        return self._save(table, rows, run, "append")
+
+    def overwrite(self, table: Table, rows: DataFrame, *, run: int) -> Written:
+        """Put these rows in place of all others; in a table that is kept by run, in place of the run's own."""
+        return self._save(table, rows, run, "overwrite", f"{RUN} = {run}" if table.is_kept_by_run else None)
+
+    def replace_since(self, table: Table, rows: DataFrame, *, since_ms: int, run: int) -> Written:
+        """Put these rows in place of all of the days from a midnight (UTC) on; none may be older."""
+        return self._save(table, rows, run, "overwrite", f"{DAY} >= DATE'{day_of(since_ms)}'")
+
+    def merge_new(
+        self, table: Table, rows: DataFrame, *, by: tuple[str, ...], days: Iterable[date], around_days: int, run: int
+    ) -> Written:
+        """Add those rows whose `by` is not there yet (MERGE with nothing but inserts).
+
+        Parameters
+        ----------
+        rows: unique in `by`.
+        days: the days of the rows.
+        around_days: rows of the same `by` are looked for on these days and so many before and after each. One that lies further
+            off is not seen, and both count.
+        """
+        if (done := self._done(table, run)) is not None:
+            return done
+        if self._make(table):
+            return self._save(table, rows, run, "append")
+        from delta.tables import DeltaTable
+        from pyspark.sql import functions as F
+
+        same = reduce(lambda one, other: one & other, (F.col(f"old.{name}") == F.col(f"new.{name}") for name in by))
+        near = {day + timedelta(days=off) for day in days for off in range(-around_days, around_days + 1)}
+        if 0 < len(near) <= _DAYS_LISTED:
+            same = F.col(f"old.{DAY}").isin(sorted(near)) & same
+        with self._writing(table), self._transaction(run):
+            target = DeltaTable.forPath(self.spark, self.uri(table)).alias("old")
+            source = self._columns(table, rows, run).alias("new")
+            target.merge(source, same).withSchemaEvolution().whenNotMatchedInsertAll().execute()
+        return self._outcome(table, run)
+
+    def remove(self, table: Table, keys: DataFrame, *, by: tuple[str, ...], run: int) -> int:
+        """Delete the rows that have these keys; returns how many. The log of the table names no key."""
+        from delta.tables import DeltaTable
+        from pyspark.sql import functions as F
+
+        same = reduce(lambda one, other: one & other, (F.col(f"old.{n}").eqNullSafe(F.col(f"gone.{n}")) for n in by))
+        with self._writing(table), self._transaction(run):
+            target = DeltaTable.forPath(self.spark, self.uri(table)).alias("old")
+            target.merge(keys.alias("gone"), same).whenMatchedDelete().execute()
+        commit = self.log(table).of_run(run)
+        return int(commit.metrics.get("numTargetRowsDeleted", 0)) if commit is not None else 0
+
+    def _save(self, table: Table, rows: DataFrame, run: int, mode: str, where: str | None = None) -> Written:
+        if (done := self._done(table, run)) is not None:
+            return done
+        self._make(table)
+        options = {"txnAppId": APP_ID, "txnVersion": str(run), "mergeSchema": "true"}
+        if where is not None:
+            options["replaceWhere"] = where
+        laid = self._columns(table, rows, run).hint("rebalance", *((DAY,) if table.day_of else table.key[:1]))
+        order = (*((DAY,) if table.day_of else ()), *table.key)
+        with self._writing(table):
+            laid.sortWithinPartitions(*order).write.format("delta").mode(mode).options(**options).save(self.uri(table))
+        return self._outcome(table, run)
+
+    def _columns(self, table: Table, rows: DataFrame, run: int) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        laid = rows.select(*table.names, F.lit(run).cast("bigint").alias(RUN))
+        return laid if table.day_of is None else laid.withColumn(DAY, day_column(table.day_of))
+
+    def _make(self, table: Table) -> bool:
+        """Make a table that is not there; returns whether it was made."""
+        from delta.tables import DeltaTable
+        from pyspark.sql import types as T
+
+        if self.log(table).latest() is not None:
+            return False
+        maker = DeltaTable.createIfNotExists(self.spark).location(self.uri(table))
+        maker = maker.addColumns(_stored(table)).addColumn(RUN, T.LongType(), nullable=False)
+        if table.day_of is not None:
+            maker = maker.addColumn(DAY, T.DateType(), nullable=False).partitionedBy(DAY)
+        elif table.is_kept_by_run:
+            maker = maker.partitionedBy(RUN)
+        properties = {
+            SCHEMA: table.schema_id,
+            "delta.dataSkippingStatsColumns": ",".join(_counted(table)),
+            "delta.enableDeletionVectors": "false",  # so that any reader of the protocol's first version can read
+            "delta.logRetentionDuration": "interval 400 days",
+        }
+        for name, value in properties.items():
+            maker = maker.property(name, value)
+        with self._writing(table):
+            maker.execute()
+        return True
+
+    def _done(self, table: Table, run: int) -> Written | None:
+        commit = self.log(table).of_run(run)
+        return None if commit is None else Written(commit.version, commit.rows)
+
+    def _outcome(self, table: Table, run: int) -> Written:
+        """Return what a write came to; Delta commits nothing when there is nothing to write."""
+        return self._done(table, run) or Written(self.log(table).latest(), 0)
+
+    @contextmanager
+    def _transaction(self, run: int) -> Iterator[None]:
+        """Give the session's MERGE the identity that a writer takes as options."""
+        names = {"spark.databricks.delta.write.txnAppId": APP_ID, "spark.databricks.delta.write.txnVersion": str(run)}
+        for name, value in names.items():
+            self.spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name in names:
+                self.spark.conf.unset(name)
+
+    @contextmanager
+    def _writing(self, table: Table) -> Iterator[None]:
+        """Turn Delta's word for a faster writer into ours."""
+        from delta.exceptions import DeltaConcurrentModificationException
+
+        try:
+            yield
+        except DeltaConcurrentModificationException as error:
+            raise ConflictError(f"{self.uri(table)}: {str(error).splitlines()[0]}") from None
+
+    def _refuse_own_format(self) -> None:
+        folder = local_path(self.root)
+        if folder is not None and (folder / "_manifest").is_dir():
+            raise JobError(
+                f"{folder} holds tables of an earlier version, in a format of its own: name a new root; "
+                "what the journal still holds is read again"
+            )
+
+
+def day_of(at_ms: int) -> date:
+    """Return the UTC day of a time."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).date()
+
+
+def day_column(time: str) -> Column:
+    """Return the UTC day of a column of Unix milliseconds."""
+    from pyspark.sql import functions as F
+
+    return F.date_from_unix_date(F.floor(F.col(time) / F.lit(DAY_MS)).cast("int"))
+
+
+def _stored(table: Table) -> StructType:
+    """Return the columns as they are stored: a merge does not believe that an array has no null in it."""
+    from pyspark.sql import types as T
+
+    def wide(kind: DataType) -> DataType:
+        return T.ArrayType(kind.elementType, containsNull=True) if isinstance(kind, T.ArrayType) else kind
+
+    return T.StructType([T.StructField(f.name, wide(f.dataType), f.nullable) for f in table.spark.fields])
+
+
+def _counted(table: Table) -> tuple[str, ...]:
+    """Return the columns of which least and greatest values are kept: numbers, by which rows are found."""
+    numbers = [c.name for c in table.columns if c.type in {"bigint", "int"}]
+    found = [name for name in numbers if name in {*table.key, table.day_of, "group_key"}]
+    return (*found, *(() if table.is_kept_by_run else (RUN,)))
