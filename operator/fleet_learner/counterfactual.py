@@ -119,6 +119,13 @@ def replay(setup: GroupSetup, stops: Sequence[Stop], membership: Membership, *, 
     return Replay(setup, membership, seed).run(stops)
 
 
+def heartbeat_phases_ms(setup: GroupSetup, seed: int) -> list[int]:
+    """Draw when, within an interval, each member's heartbeats are."""
+    rng = np.random.Generator(np.random.Philox(key=[seed, setup.members]))
+    phases: list[int] = rng.integers(0, setup.heartbeat_interval_ms, setup.members).tolist()
+    return phases
+
+
 class _CooperativeClient(ClassicClient):
     """Join once more after giving partitions up, as ConsumerCoordinator.onJoinComplete does: KIP-429's second step."""
 
@@ -155,8 +162,7 @@ class Replay:
             ),
             image=self.image,
         )
-        rng = np.random.Generator(np.random.Philox(key=[seed, setup.members]))
-        self.phases = rng.integers(0, setup.heartbeat_interval_ms, setup.members).tolist()
+        self.phases = heartbeat_phases_ms(setup, seed)
         self.clients = [self._client(index) for index in range(setup.members)]
         self.index_of = {client.name: index for index, client in enumerate(self.clients)}
         self.alive = [True] * setup.members

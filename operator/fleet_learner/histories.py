@@ -1,13 +1,11 @@
-"""From tables to recommendations: one row per group with its stops, one task per class of workloads.
+"""From a row of the tables to the history of a group: which stops count, what is in force, and whether restarts got slower.
 
-The one idea: similar workloads learn from each other, so all groups of a class go to one task, which builds the
-histories and asks `recommend`. A class is a protocol: the journal says neither the node pool nor the image's size.
-Nothing is drawn from a partition's number or a clock, so the records are the same with any number of cores.
+The one idea: a history is a function of one row (`features.group_features`), of the configuration and of the window, so groups
+are looked at one by one, wherever their row is.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -23,17 +21,12 @@ from .estimates.drift import BASELINE_MIN, Drift, age_weights, rollout_means, sl
 from .estimates.gap_law import GapSample
 from .estimates.price import Price
 from .facts import DAY_MS, StopDurations
-from .recommend import MODEL_VERSION, SETTINGS, GroupHistory, recommend_fleet
-from .waves import with_waves
+from .recommend import GroupHistory
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from .gold import Silver
-
 _ROLLED: Final = "Deleted"
-_ADVISED: Final = "kafka_cluster_id string, group_id string, group_key bigint, advised string"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,181 +151,15 @@ class Advised:
     dynamic_ms_per_day: int
 
 
-def group_features(tables: Silver, group_day: DataFrame, earlier: DataFrame | None = None) -> DataFrame:
-    """Return one row per group of the window with everything that a history needs.
-
-    Parameters
-    ----------
-    group_day: gold/group_day of the same window.
-    earlier: gold/recommendation of the run before.
-
-    Returns
-    -------
-    One row per group; `stops` is sorted by (down_ms, event_id), null without any.
-    """
-    from pyspark.sql import functions as F
-
-    stops = tables.outages.groupBy("group_key").agg(
-        F.array_sort(
-            F.collect_list(
-                F.struct("down_ms", "event_id", "gap_ms", "end_kind", "reason", "rollout_id", "image_digest")
-            )
-        ).alias("stops"),
-        F.max_by("session_timeout_ms", F.when(F.col("session_timeout_ms").isNotNull(), F.col("down_ms"))).alias(
-            "seen_timeout_ms"
-        ),
-    )
-    changed = (
-        tables.group_events.where(F.col("kind") == "timeout.changed")
-        .groupBy("group_key")
-        .agg(
-            F.max_by("session_timeout_ms_after", F.struct("event_ms", "event_id")).alias("set_timeout_ms"),
-            F.max_by("timeout_source", F.struct("event_ms", "event_id")).alias("timeout_source"),
-            F.max(F.when(F.col("session_timeout_ms_before").isNotNull(), F.col("event_ms"))).alias("changed_ms"),
-        )
-    )
-    moved = (
-        tables.group_events.where(F.col("partitions_moved").isNotNull())
-        .groupBy("group_key")
-        .agg(F.sum("partitions_moved").alias("moved"), F.sum("partitions_total").alias("of_partitions"))
-    )
-    images = (
-        tables.member_events.where(F.col("kind") == "member.up")
-        .groupBy("group_key")
-        .agg(F.max_by("image_digest", F.struct("event_ms", "event_id")).alias("image_digest"))
-    )
-    groups = group_day.groupBy("group_key").agg(
-        *(F.max_by(name, "day_ms").alias(name) for name in ("kafka_cluster_id", "group_id", "protocol")),
-        F.avg("members").alias("members"),
-        F.avg("partitions").alias("partitions"),
-        F.min("day_ms").alias("first_ms"),
-        F.sum("covered_ms").alias("covered_ms"),
-    )
-    for other in (stops, changed, moved, images, _earlier(earlier)):
-        groups = groups.join(other, on="group_key", how="left") if other is not None else groups
-    return with_waves(groups, MODEL_VERSION)
-
-
-def _earlier(recommended: DataFrame | None) -> DataFrame | None:
-    """Keep of the run before what the journal's window may no longer hold, and what it said."""
-    names = ("session_timeout_ms", "timeout_source", "changed_ms", "recommended_ms", "advised_ms")
-    return None if recommended is None else recommended.selectExpr("group_key", *(f"{n} AS earlier_{n}" for n in names))
-
-
-def recommendations(tables: Silver, group_day: DataFrame, terms: Terms, standing: Standing) -> list[Advised]:
-    """Recommend for every group of the window.
-
-    Parameters
-    ----------
-    group_day: gold/group_day of the same window.
-
-    Returns
-    -------
-    list[Advised]
-        In the order of (Kafka cluster, group); without those that are `set_aside`.
-    """
-    from pyspark.sql import functions as F
-
-    start_ms, as_of_ms, canary = tables.start_ms, tables.as_of_ms, standing.canary
-
-    def of_class(rows: pa.Table) -> pa.Table:
-        import pyarrow as pa
-
-        found = rows.to_pylist()
-        keys = {(row["kafka_cluster_id"], row["group_id"]): row["group_key"] for row in found}
-        advised = advise_class(found, terms, canary, start_ms=start_ms, as_of_ms=as_of_ms)
-        texts = [_text(each) for each in advised]
-        clusters, groups = [e.record.kafka_cluster_id for e in advised], [e.record.group_id for e in advised]
-        numbers = [keys[e.record.key] for e in advised]
-        return pa.table({"kafka_cluster_id": clusters, "group_id": groups, "group_key": numbers, "advised": texts})
-
-    rows = (
-        group_features(tables, group_day, standing.earlier)
-        .withColumn("workload_class", F.coalesce("protocol", F.lit("Unknown")))
-        .where(F.col("workload_class").isin(*SETTINGS))
-        .groupBy("workload_class")
-        .applyInArrow(of_class, _ADVISED)
-        .orderBy("kafka_cluster_id", "group_id")
-        .collect()
-    )
-    return [_advised(row["advised"]) for row in rows]
-
-
-def set_aside(group_day: DataFrame) -> list[tuple[str, str, str]]:
-    """Return (Kafka cluster id, group id, protocol) of the groups whose protocol this version does not know, in order.
-
-    They are counted like others and nothing is recommended for them: what it would be a setting of is not known.
-    """
-    from pyspark.sql import functions as F
-
-    latest = group_day.groupBy("group_key").agg(
-        *(F.max_by(name, "day_ms").alias(name) for name in ("kafka_cluster_id", "group_id", "protocol"))
-    )
-    rows = latest.where(~F.col("protocol").isin(*SETTINGS)).collect()
-    return sorted((row["kafka_cluster_id"], row["group_id"], row["protocol"]) for row in rows)
-
-
-def _text(advised: Advised) -> str:
-    slower = None if advised.slower is None else asdict(advised.slower)
-    return json.dumps(
-        {
-            "record": advised.record.model_dump(mode="json"),
-            "state": asdict(advised.state),
-            "slower": slower,
-            "dynamic_ms_per_day": advised.dynamic_ms_per_day,
-        }
-    )
-
-
-def _advised(text: str) -> Advised:
-    document = json.loads(text)
-    slower = document["slower"]
-    return Advised(
-        record=Recommendation.model_validate(document["record"]),
-        state=policy.GroupState(**{**document["state"], "advised_ms": tuple(document["state"]["advised_ms"])}),
-        slower=None if slower is None else SlowerRestarts(**slower),
-        dynamic_ms_per_day=document["dynamic_ms_per_day"],
-    )
-
-
-def advise_class(
-    rows: Sequence[Mapping[str, Any]], terms: Terms, canary: CanaryState, *, start_ms: int, as_of_ms: int
-) -> list[Advised]:
-    """Recommend for all groups of one class.
-
-    Parameters
-    ----------
-    rows: of `group_features`.
-    start_ms, as_of_ms: the window, Unix milliseconds.
-    """
-    made = [history(row, terms, start_ms=start_ms, as_of_ms=as_of_ms) for row in rows]
-    slower = {(each.kafka_cluster_id, each.group_id): found for each, found in made}
-    records = recommend_fleet((each for each, _ in made), now_ms=as_of_ms, valid_ms=terms.valid_ms, canary=canary)
-    dynamic = {
-        (each.kafka_cluster_id, each.group_id): each.rates.stops_per_day * each.rates.eviction_partition_seconds
-        for each, _ in made
-    }
-    states = {(each.kafka_cluster_id, each.group_id): each.state for each, _ in made}
-    return [
-        Advised(
-            record=each,
-            state=states[each.key],
-            slower=slower[each.key],
-            dynamic_ms_per_day=round(1000 * dynamic[each.key]),
-        )
-        for each in records
-    ]
-
-
 def history(
     row: Mapping[str, Any], terms: Terms, *, start_ms: int, as_of_ms: int
 ) -> tuple[GroupHistory, SlowerRestarts | None]:
-    """Turn one row of `group_features` into what `recommend` needs, and say whether its restarts became slower."""
+    """Turn one row of `features.group_features` into what `recommend` needs, and say whether its restarts became slower."""
     protocol = row["protocol"] or "Unknown"
     stops = row["stops"] or []
-    usable = [s for s in stops if s["end_kind"] in {EndKind.RETURNED, EndKind.OPEN}]
-    sample = _sample(usable, as_of_ms)
-    drift, slower = _slower(usable, sample)
+    ending = usable(stops)
+    sample = sample_of(ending, as_of_ms)
+    drift, slower = _slower(ending, sample)
     from_ms = max(start_ms, row["first_ms"])
     moved = min(1.0, row["moved"] / row["of_partitions"]) if row["of_partitions"] else 1.0
     return GroupHistory(
@@ -378,7 +205,12 @@ def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy
     )
 
 
-def _sample(stops: Sequence[Mapping[str, Any]], as_of_ms: int) -> GapSample:
+def usable(stops: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+    """Keep the stops that ended, or may still end, by themselves."""
+    return [s for s in stops or () if s["end_kind"] in {EndKind.RETURNED, EndKind.OPEN}]
+
+
+def sample_of(stops: Sequence[Mapping[str, Any]], as_of_ms: int) -> GapSample:
     """Bring stops into arrays; those of one rollout share a code, any other has a code of its own."""
     codes: dict[str, int] = {}
     cluster = [

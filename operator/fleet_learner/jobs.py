@@ -17,15 +17,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from . import gold, schemas
+from . import gold, increment, schemas
+from .advised import recommendations
 from .assembly import assemble, feature_rows
 from .configuration import Configuration
 from .errors import EXIT_LEFT_OUT, JobError
 from .estimates.kaplan_meier import kaplan_meier
 from .estimates.price import Price
 from .facts import DAY_MS, StopDurations
+from .features import set_aside
 from .gold import Silver
-from .histories import Advised, Bounds, Terms, history, recommendations, set_aside
+from .histories import Advised, Bounds, Terms, history
 from .ingest import LEFT_OUT, TABLES, Horizon, Source, ingest
 from .lake import Lake, Published
 from .lake.lock import only_writer
@@ -497,7 +499,7 @@ def _measure(metrics: RunMetrics, made: Report, *, aside: int, expires_ms: int) 
 
 
 def _silver_of(job: Job, state: Published) -> Silver:
-    source = job.journal.runs.read(state.plan.sources[gold.SOURCE]["end"])
+    source = job.journal.runs.read(state.plan.sources[increment.SOURCE]["end"])
     return gold.silver(job.journal, source, window_days=state.plan.settings["window_days"])
 
 

@@ -21,6 +21,7 @@ from staticgroup.api.recommendation import Setting, TimeoutBounds
 
 from . import policy
 from .canary import CanaryState, Wave, is_released, is_withdrawn
+from .estimates.class_sums import class_model
 from .estimates.cost import (
     CostRates,
     Draws,
@@ -34,7 +35,7 @@ from .estimates.cost import (
     under_laws,
 )
 from .estimates.drift import Drift
-from .estimates.gap_law import ClassModel, GapSample, LawEstimate, class_model, estimate_law
+from .estimates.gap_law import ClassModel, GapSample, LawEstimate, estimate_law
 from .estimates.laws import Law
 from .estimates.price import Price
 from .estimates.tolerance import SHARE_ABSORBED, absorbing, expelled_share

@@ -477,6 +477,81 @@ GROUP_DAY = Table(
 )
 """One row per group and UTC day (`day_ms` its midnight); `rebalances_dynamic` is the counterfactual."""
 
+BUSY_DAY = Table(
+    "gold/busy_day",
+    1,
+    _columns(
+        f"""{_GROUP}
+        k8s_cluster_uid string
+        day_ms bigint!
+        members bigint
+        partitions bigint
+        instances array<bigint>!
+        downs bigint!
+        returned bigint!
+        removed bigint!
+        open bigint!
+        blind bigint!
+        absorbed bigint!
+        fenced bigint!
+        held bigint!
+        rollouts bigint!
+        rebalances bigint!
+        stopped_partition_ms bigint!
+        ghost_wanted_ms bigint!
+        ghost_late_ms bigint!
+        ghost_operator_ms bigint!
+        """
+    ),
+    ("group_key", "day_ms"),
+    day_of="day_ms",
+)
+"""One row per group and UTC day on which anything happened to it, of the facts of that day alone; `instances` are hashes of the
+instance ids that were heard of. gold/group_day is made of these rows.
+"""
+
+REPLAYED_DAY = Table(
+    "gold/replayed_day",
+    1,
+    _columns(
+        """
+        group_key bigint!
+        day_ms bigint!
+        inputs bigint!
+        rebalances_dynamic bigint!
+        """
+    ),
+    ("group_key", "day_ms"),
+    day_of="day_ms",
+)
+"""One row per group and day with stops: the rebalances with dynamic members, and a hash of all that they were computed from."""
+
+GROUP_STATE = Table(
+    "gold/group_state",
+    1,
+    _columns(
+        """
+        group_key bigint!
+        day_ms bigint!
+        set_timeout_ms bigint
+        timeout_source string
+        set_ms bigint
+        changed_ms bigint
+        moved bigint
+        of_partitions bigint
+        image_digest string
+        up_ms bigint
+        seen_timeout_ms bigint
+        """
+    ),
+    ("group_key", "day_ms"),
+    day_of="day_ms",
+)
+"""One row per group and UTC day that told something: the last timeout set (`set_ms`: when; `changed_ms`: the last that replaced
+another), the last image started (`up_ms`: when), the last timeout that a stop was seen with, and the sums of partitions that
+moved. Each is null where the day told nothing of it.
+"""
+
 RECOMMENDATION = Table(
     "gold/recommendation",
     2,
@@ -561,6 +636,9 @@ TABLES: tuple[Table, ...] = (
     OFFSETS_MEMBERS,
     GROUP_CHANGES,
     GAP_STATS,
+    BUSY_DAY,
+    REPLAYED_DAY,
+    GROUP_STATE,
     GROUP_DAY,
     RECOMMENDATION,
     CANARY,

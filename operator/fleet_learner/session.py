@@ -21,6 +21,8 @@ _FIXED: Final[Mapping[str, str]] = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Rows of groups are as large as the groups: Python gets some of them at a time, however many there are.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # What is deleted is deleted when no kept run needs it: upkeep knows which, Delta knows only days.
@@ -40,6 +42,7 @@ _USUAL: Final[Mapping[str, str]] = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
 """For one machine; `spark-submit` on a cluster brings its own."""
+_TASKS_PER_CORE: Final = 8
 
 
 def new_session(name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -64,6 +67,14 @@ def new_session(name: str, *, master: str | None = None, settings: Mapping[str, 
     # On a cluster a warning may be all that is said about executors that do not come.
     session.sparkContext.setLogLevel("ERROR" if local else "WARN")
     return session
+
+
+def many_tasks(spark: SparkSession) -> int:
+    """Return into how many tasks work on groups is cut.
+
+    Groups differ a hundredfold, and one may have a twentieth of all stops: what else its task has to do must be little.
+    """
+    return _TASKS_PER_CORE * int(spark.sparkContext.defaultParallelism)
 
 
 def _jars(settings: Mapping[str, str]) -> dict[str, str]:

@@ -9,18 +9,18 @@ The border, 230 effective stops, is where a distribution-free 90 % bound of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .dependence import Spread, intraclass_correlation, rollout_bootstrap, spread
+from .dependence import Spread, rollout_bootstrap, spread
 from .drift import effective_number
 from .kaplan_meier import SurvivalCurve, kaplan_meier, upper_quantile_ms
 from .laws import Law, LognormalLaw, TabulatedLaw
-from .pooling import ClassPrior, Posterior, censored_log_moments, class_prior, posterior
-from .tail import ParetoTail, fit_tail
+from .pooling import ClassPrior, Posterior, censored_log_moments, posterior
+from .tail import ParetoTail
 from .tolerance import stops_needed
 
 SHARE = 0.99
@@ -142,9 +142,13 @@ class LawEstimate:
             deviation = np.sqrt(known.degrees * known.variance / rng.chisquare(known.degrees, (DRAWS, 1)))
             mean = known.mean + math.sqrt(known.mean_variance) * rng.standard_normal((DRAWS, 1))
             return _pooled_law(LognormalLaw(mean=mean, deviation=deviation).at, self.tail, mean, self.horizon_ms)
-        samples = [self.sample.take(index) for index in rollout_bootstrap(self.sample.cluster, DRAWS, rng)]
-        survivals = [_own_survival(_curve(each), self.tail, self.design_effect) for each in samples]
-        return TabulatedLaw(lambda times: np.stack([survival(times) for survival in survivals]), self.horizon_ms)
+
+        def survival(times: NDArray[np.float64]) -> NDArray[np.float64]:
+            # One curve at a time: a hundred of a large group would not fit.
+            samples = (self.sample.take(index) for index in rollout_bootstrap(self.sample.cluster, DRAWS, rng))
+            return np.stack([_own_survival(_curve(each), self.tail, self.design_effect)(times) for each in samples])
+
+        return TabulatedLaw(survival, self.horizon_ms)
 
 
 def moments(sample: GapSample) -> SampleMoments:
@@ -155,20 +159,6 @@ def moments(sample: GapSample) -> SampleMoments:
     ended = sample.is_returned
     parts = spread(np.log(np.maximum(sample.gaps_ms[ended], 1.0)), sample.cluster[ended])
     return SampleMoments(number=informed, mean=mean, variance=variance, spread=parts)
-
-
-def class_model(samples: Sequence[GapSample]) -> ClassModel:
-    """Learn from all workloads of a class."""
-    pairs = [(sample, each) for sample in samples if (each := moments(sample)).number > 0]
-    if not pairs:
-        return ClassModel(prior=None, correlation=0.0, tail=None)
-    correlation = intraclass_correlation([each.spread for _, each in pairs if each.spread is not None])
-    number, mean, variance, degrees = np.array([each.corrected(correlation) for _, each in pairs]).T
-    ratios = np.concatenate([sample.gaps_ms / math.exp(each.mean) for sample, each in pairs])
-    ended = np.concatenate([sample.is_returned for sample, _ in pairs])
-    return ClassModel(
-        prior=class_prior(number, mean, variance, degrees), correlation=correlation, tail=fit_tail(ratios, ended)
-    )
 
 
 def estimate_law(sample: GapSample, model: ClassModel, *, horizon_ms: float) -> LawEstimate | None:

@@ -89,7 +89,10 @@ def pareto_moments(excesses_ms: NDArray[np.float64], weights: NDArray[np.float64
 
 
 def fit_tail(
-    gaps_ms: NDArray[np.float64], is_returned: NDArray[np.bool_] | None = None, threshold_share: float = 0.9
+    gaps_ms: NDArray[np.float64],
+    is_returned: NDArray[np.bool_] | None = None,
+    counts: NDArray[np.float64] | None = None,
+    threshold_share: float = 0.9,
 ) -> ParetoTail | None:
     """Fit the tail of a class of workloads.
 
@@ -98,6 +101,7 @@ def fit_tail(
     gaps_ms: (n,) of all workloads of the class.
     is_returned: (n,); None: all ended. Ends that were not seen are made up for by the Kaplan–Meier weights of the
         others, since long gaps are the ones that are cut off.
+    counts: (n,) whole, how many gaps have that length; None: one each.
     threshold_share: the quantile at which the tail begins.
 
     Returns
@@ -106,7 +110,7 @@ def fit_tail(
         With ξ clipped to -0.3..0.9 (σ then keeps the mean of the excesses); None below 50 excesses.
     """
     ended = np.ones(gaps_ms.shape, dtype=np.bool_) if is_returned is None else is_returned
-    curve = kaplan_meier(gaps_ms, ended)
+    curve = kaplan_meier(gaps_ms, ended, counts)
     threshold = curve.quantile_ms(threshold_share)
     beyond = curve.times_ms > threshold
     excesses = curve.times_ms[beyond] - threshold
@@ -121,6 +125,6 @@ def fit_tail(
         threshold_ms=threshold,
         shape=clipped,
         scale_ms=scale,
-        number=gaps_ms.size,
+        number=gaps_ms.size if counts is None else int(counts.sum()),
         share=float(curve.at(threshold)),
     )

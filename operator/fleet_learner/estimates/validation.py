@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from .class_sums import class_model
 from .cost import CostRates, cheapest, cost_per_day, timeout_grid_ms
 from .drift import average_run_length, rollout_means, slower_since
-from .gap_law import ClassModel, GapSample, class_model, estimate_law, moments
+from .gap_law import ClassModel, GapSample, estimate_law, moments
 from .kaplan_meier import kaplan_meier, upper_quantile_ms
 from .pooling import posterior
 from .tolerance import lognormal_bound_ms, order_statistic_bound_ms

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from fleet_learner.advised import advise_class
 from fleet_learner.canary import CanaryHistory, CanaryState, Wave, canary_state, waves_of
 from fleet_learner.facts import DAY_MS, StopDurations
-from fleet_learner.histories import Terms, advise_class
+from fleet_learner.histories import Terms
 from fleet_learner.recommend import MODEL_VERSION, advised_values
 from fleet_learner.waves import Trial, account_of, shares, trial_begin_ms
 from staticgroup.api import journal

@@ -40,6 +40,12 @@ def timeline(steps: Steps) -> list[Stop]:
 # The last heartbeat of who is killed was before a rebalance that is under way.
 @example([(0, 1_563, None, True), (2, 1_154, 51_006, False)], Rebalancing.EAGER, 3, True)
 @example([(0, 11_517, 1, False), (0, 5_012, 2, False), (0, 3_740, 10, True)], Rebalancing.EAGER, 1, True)
+# Killed in a join phase that another killed member holds up: the group is not at rest a session after its end.
+@example(
+    [(1, 1_399, 45_000, True), (1, 87_904, 3_000, False), (0, 30_652, 5_000, True), (1, 3_000, 837, False),
+     (1, 878, 227, False), (1, 51_680, 9_647, True), (0, 7_479, 45_000, True)],
+    Rebalancing.EAGER, 2, True,
+)  # fmt: skip
 def test_the_count_is_that_of_the_replay(steps: Steps, kind: Rebalancing, members: int, leaves: bool) -> None:
     stops = timeline([(member % members, *rest) for member, *rest in steps])
     interval = 5_000 if kind is Rebalancing.CONSUMER else 3_000
@@ -53,6 +59,18 @@ def test_a_rolling_update_of_pods_one_by_one_needs_no_coordinator(monkeypatch: p
     setup = replace(EAGER, members=500, partitions=2_000)
     stops = [Stop(member=m, down_ms=m * MINUTE, back_ms=m * MINUTE + 25_000) for m in range(1, 500)]
     assert count_rebalances(setup, stops) == 2 * len(stops)
+
+
+def test_a_rolling_update_whose_pods_are_replaced_before_their_members_are_back_needs_none_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pod may be ready long before its consumer has joined: stops overlap all the way, and one is killed on top."""
+    setup = replace(EAGER, members=30, partitions=90)
+    stops = [Stop(member=m, down_ms=m * 31_007, back_ms=m * 31_007 + 52_013) for m in range(1, 30)]
+    killed = Stop(member=0, down_ms=2_000_000, back_ms=2_009_000, is_clean=False)
+    expected = replay(setup, [*stops, killed], Membership.DYNAMIC).rebalances
+    monkeypatch.setattr(fleet_learner.rebalance_count, "Replay", None)
+    assert count_rebalances(setup, [*stops, killed]) == expected
 
 
 def test_order_does_not_matter() -> None:

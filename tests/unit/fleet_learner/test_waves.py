@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fleet_learner import waves
+from fleet_learner.advised import advise_class
 from fleet_learner.canary import (
     ALARM_LEVEL,
     PATIENCE_MS,
@@ -20,7 +21,7 @@ from fleet_learner.canary import (
     harm,
 )
 from fleet_learner.facts import DAY_MS, StopDurations
-from fleet_learner.histories import Advised, Terms, advise_class
+from fleet_learner.histories import Advised, Terms
 from fleet_learner.recommend import MODEL_VERSION, advised_values
 from fleet_learner.schemas import CANARY
 from fleet_learner.waves import Share, Trial, account_of, canary_row, shares, state_of
