@@ -205,8 +205,7 @@ def advise(
     """
     known, slower = history(row, terms, start_ms=start_ms, as_of_ms=as_of_ms)
     record = recommend(known, model, now_ms=as_of_ms, valid_ms=terms.valid_ms, canary=canary)
-    dynamic = known.rates.stops_per_day * known.rates.eviction_partition_seconds
-    return Advised(record=record, state=known.state, slower=slower, dynamic_ms_per_day=round(1000 * dynamic))
+    return Advised(record=record, state=known.state, slower=slower)
 
 
 def advise_class(
@@ -221,12 +220,7 @@ def advise_class(
 def _text(advised: Advised) -> str:
     slower = None if advised.slower is None else asdict(advised.slower)
     return json.dumps(
-        {
-            "record": advised.record.model_dump(mode="json"),
-            "state": asdict(advised.state),
-            "slower": slower,
-            "dynamic_ms_per_day": advised.dynamic_ms_per_day,
-        }
+        {"record": advised.record.model_dump(mode="json"), "state": asdict(advised.state), "slower": slower}
     )
 
 
@@ -237,5 +231,4 @@ def _advised(text: str) -> Advised:
         record=Recommendation.model_validate(document["record"]),
         state=policy.GroupState(**{**document["state"], "advised_ms": tuple(document["state"]["advised_ms"])}),
         slower=None if slower is None else SlowerRestarts(**slower),
-        dynamic_ms_per_day=document["dynamic_ms_per_day"],
     )

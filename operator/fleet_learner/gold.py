@@ -244,3 +244,23 @@ def read_learned(learned: Lake, state: Published, table: schemas.Table) -> DataF
     as_of_ms = state.plan.as_of_ms
     start_ms = window_start_ms(as_of_ms, state.plan.settings["window_days"])
     return increment.of_window(learned, table, state.version(table.name), start_ms=start_ms, as_of_ms=as_of_ms)
+
+
+def earlier_days(journal: Lake, learned: Lake, state: Published) -> DataFrame:
+    """Return gold/group_day of the window before that of a run, from the days that earlier runs made.
+
+    Returns
+    -------
+    No rows where nothing was learned of that time yet.
+    """
+    source = journal.runs.read(state.plan.sources[SOURCE]["end"])
+    days = state.plan.settings["window_days"]
+    end_ms = window_start_ms(state.plan.as_of_ms, days)
+    start_ms = end_ms - days * DAY_MS
+
+    def of_window(table: schemas.Table) -> DataFrame:
+        return increment.of_window(learned, table, state.version(table.name), start_ms=start_ms, as_of_ms=end_ms)
+
+    beats, blind = (journal.published(table, source) for table in (schemas.BEATS, schemas.BLIND_WINDOWS))
+    dynamic = of_window(schemas.REPLAYED_DAY) if state.plan.settings["is_replayed"] else None
+    return group_day(of_window(schemas.BUSY_DAY), beats, blind, start_ms=start_ms, as_of_ms=end_ms, dynamic=dynamic)

@@ -142,13 +142,11 @@ class Advised:
     Parameters
     ----------
     state: of the group's timeout when it was made.
-    dynamic_ms_per_day: what the group would lose with dynamic members that leave, partition-milliseconds.
     """
 
     record: Recommendation
     state: policy.GroupState
     slower: SlowerRestarts | None
-    dynamic_ms_per_day: int
 
 
 def history(

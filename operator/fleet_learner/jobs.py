@@ -476,6 +476,7 @@ def _tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) 
         tables,
         days,
         advised,
+        earlier_days=gold.earlier_days(job.journal, job.learned, state),
         bill=_bill_rows(job, tables.start_ms),
         money=job.configuration.report.money,
     )

@@ -1,7 +1,7 @@
 """Check the data: what must hold is an error, what may happen is counted.
 
 The one idea: one pass over a table counts all that is odd, with names that the report prints. What would mean that the
-pipeline itself is wrong (a record lost or made up, two members with one 64-bit key) stops the run.
+pipeline itself is wrong, a record lost or made up, stops the run.
 """
 
 from __future__ import annotations
@@ -25,10 +25,6 @@ class ConservationError(AssertionError):
     """Bronze is not silver + quarantine + duplicates."""
 
 
-class KeyCollisionError(AssertionError):
-    """Two members have the same 64-bit key."""
-
-
 def assert_conserved(rows: Mapping[str, int], duplicates: int) -> None:
     """Check that every record of a run has exactly one fate.
 
@@ -45,25 +41,6 @@ def assert_conserved(rows: Mapping[str, int], duplicates: int) -> None:
     if fates != rows[EVENTS.name]:
         parts = ", ".join(f"{name} {rows[name]}" for name in (*SILVER, QUARANTINE.name))
         raise ConservationError(f"bronze {rows[EVENTS.name]} ≠ {parts}, duplicates {duplicates}")
-
-
-def assert_keys_unique(member_events: DataFrame) -> None:
-    """Check that `member_key` and `group_key` stand for one member and one group each.
-
-    Raises
-    ------
-    KeyCollisionError: with the number of keys that do not.
-    """
-    from pyspark.sql import functions as F
-
-    members = member_events.select("member_key", "group_key", "kafka_cluster_id", "group_id", "instance_id").distinct()
-    groups = members.select("group_key", "kafka_cluster_id", "group_id").distinct()
-    collisions = sum(
-        names.groupBy(key).count().where(F.col("count") > 1).count()
-        for key, names in (("member_key", members), ("group_key", groups))
-    )
-    if collisions:
-        raise KeyCollisionError(f"{collisions} keys stand for more than one name")
 
 
 def member_event_findings(member_events: DataFrame) -> dict[str, int]:
@@ -144,33 +121,3 @@ def lost_records(member_events: DataFrame, group_events: DataFrame, beats: DataF
         )
         .withColumn("missing", F.col("last_seq") - F.col("first_seq") + 1 - F.col("records"))
     )
-
-
-def conflicting_copies(rows: DataFrame) -> int:
-    """Count ids whose copies tell different facts: a defect of whoever wrote them.
-
-    Parameters
-    ----------
-    rows: of `silver.parsed`; compared is the data without what says who observed it when.
-    """
-    from pyspark.sql import functions as F
-
-    observation = ("operator_id", "seq", "observed_at_ms", "source_time_ms", "time_lo_ms", "time_hi_ms")
-    fact = F.col("event.data").dropFields(*observation)
-    return (
-        rows.where(F.col("reason").isNull())
-        .groupBy("event.source", "event.id")
-        .agg(F.count_distinct(F.to_json(fact)).alias("facts"))
-        .where(F.col("facts") > 1)
-        .count()
-    )
-
-
-def bad_generations(rebalances: DataFrame) -> int:
-    """Count rebalances whose group epoch is not greater than the one before it in the same group."""
-    from pyspark.sql import Window as W
-    from pyspark.sql import functions as F
-
-    order = W.partitionBy("group_key").orderBy("start_hi_ms", "event_id")
-    before = F.lag("group_epoch").over(order)
-    return rebalances.withColumn("before", before).where(F.col("group_epoch") <= F.col("before")).count()

@@ -79,11 +79,6 @@ class Table:
         """Return the columns' names in order."""
         return tuple(column.name for column in self.columns)
 
-    @property
-    def ddl(self) -> str:
-        """Return the columns in Spark's DDL."""
-        return ", ".join(f"`{c.name}` {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.columns)
-
     @cached_property
     def spark_nullable(self) -> StructType:
         """Return the schema for reading files, where Spark takes no column's word for being never null."""

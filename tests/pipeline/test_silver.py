@@ -166,15 +166,6 @@ def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark
         ]
 
 
-def test_copies_that_tell_different_facts_are_counted(spark: Any) -> None:
-    again = with_data(DOWN, observed_at_ms=T0_MS + 999, operator_id="op-2")
-    contradiction = with_data(DOWN, reason="OOMKilled")
-    parsed = silver.parsed(timelines.events_frame(spark, [DOWN, again]))
-    assert quality.conflicting_copies(parsed) == 0
-    parsed = silver.parsed(timelines.events_frame(spark, [DOWN, again, contradiction, GOOD[1]]))
-    assert quality.conflicting_copies(parsed) == 1
-
-
 def test_a_lost_record_is_found_by_its_number(spark: Any) -> None:
     lines = [timelines.change("down", "g", n, 0, T0_MS, seq=n) for n in (0, 1, 4)] + [timelines.beat(T0_MS, seq=2)]
     parsed = silver.parsed(timelines.events_frame(spark, lines))
@@ -202,11 +193,3 @@ def test_a_record_without_a_fate_stops_the_run() -> None:
     quality.assert_conserved({**rows, "silver/beats": 1}, duplicates=1)
     with pytest.raises(quality.ConservationError, match="bronze 5 ≠"):
         quality.assert_conserved({**rows, "silver/beats": 1}, duplicates=0)
-
-
-def test_two_members_with_one_key_stop_the_run(spark: Any) -> None:
-    rows = [(1, 1, "k", "g", "a"), (2, 1, "k", "g", "b")]
-    ddl = "member_key bigint, group_key bigint, kafka_cluster_id string, group_id string, instance_id string"
-    quality.assert_keys_unique(spark.createDataFrame(rows, ddl))
-    with pytest.raises(quality.KeyCollisionError, match="1 keys"):
-        quality.assert_keys_unique(spark.createDataFrame([*rows, (2, 1, "k", "g", "c")], ddl))

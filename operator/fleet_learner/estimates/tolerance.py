@@ -68,18 +68,6 @@ def order_statistic_bound_ms(
     return float(np.partition(gaps_ms, own_rank - 1)[own_rank - 1])
 
 
-def conformal_bound_ms(gaps_ms: NDArray[np.float64], share: float) -> float:
-    """Bound the next gap with the given chance on average over workloads: order statistic ⌈(n+1)·share⌉.
-
-    Returns
-    -------
-    float
-        Milliseconds; inf when n < share / (1 − share).
-    """
-    rank = math.ceil((gaps_ms.size + 1) * share - 1e-9)
-    return math.inf if rank > gaps_ms.size else float(np.partition(gaps_ms, rank - 1)[rank - 1])
-
-
 def lognormal_bound_ms(gaps_ms: NDArray[np.float64], share: float, confidence: float) -> float:
     """Bound a quantile of gaps that follow a lognormal law, from one workload alone: exp(m + k·s), k by noncentral t.
 
@@ -94,22 +82,6 @@ def lognormal_bound_ms(gaps_ms: NDArray[np.float64], share: float, confidence: f
     number = logs.size
     factor = nct.ppf(confidence, number - 1, norm.ppf(share) * math.sqrt(number)) / math.sqrt(number)
     return float(np.exp(logs.mean() + factor * logs.std(ddof=1)))
-
-
-def share_per_restart(members: int, rollout_risk: float) -> float:
-    """Compute the quantile that a single restart must meet so that a rollout of all members meets its own.
-
-    Parameters
-    ----------
-    members: restarted one after the other, ≥ 1.
-    rollout_risk: accepted chance that at least one member is expelled in a rollout, in 0..1.
-
-    Returns
-    -------
-    float
-        (1 − rollout_risk)^(1/members): 0.9957 for 12 members at 5 %.
-    """
-    return float((1.0 - rollout_risk) ** (1.0 / members))
 
 
 def expelled_share(law: Law, timeouts_ms: NDArray[np.float64], heartbeat_interval_ms: float) -> NDArray[np.float64]:

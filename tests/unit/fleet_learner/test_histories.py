@@ -192,5 +192,3 @@ def test_a_class_is_advised_in_the_order_of_its_names_whatever_came_first() -> N
     assert [e.record.group_id for e in one] == ["a", "b", "c"]
     assert one == other
     assert {e.record.setting for e in one} == {Setting.SESSION_TIMEOUT}
-    known = made(stops=rows[0]["stops"])
-    assert one[1].dynamic_ms_per_day == round(1000 * known.rates.stops_per_day * known.rates.eviction_partition_seconds)

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet_learner.canary import CanaryState
+from fleet_learner.estimates.class_sums import class_model
 from fleet_learner.estimates.cost import cost_per_day, dynamic_cost_per_day, evictions_per_day, ghost_seconds_per_day
-from fleet_learner.estimates.gap_law import GapSample, LawEstimate, class_model, estimate_law
+from fleet_learner.estimates.gap_law import GapSample, LawEstimate, estimate_law
 from fleet_learner.estimates.laws import Law
 from fleet_learner.estimates.price import Price
 from fleet_learner.policy import GroupState

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from fleet_learner.estimates.tolerance import (
-    conformal_bound_ms,
     lognormal_bound_ms,
     order_statistic_bound_ms,
     order_statistic_rank,
-    share_per_restart,
     stops_needed,
 )
 
@@ -39,16 +37,6 @@ def test_the_rank_is_the_smallest_that_is_a_bound(number: int, share: float, con
     assert rank == 1 or binom.cdf(rank - 2, number, share) < confidence
 
 
-@pytest.mark.parametrize(
-    ("members", "share", "stops"), [(1, 0.95, 45), (12, 0.9957, 539), (40, 0.9987, 1_796), (100, 0.9995, 4_490)]
-)
-def test_a_rollout_of_many_members_asks_for_a_higher_quantile(members: int, share: float, stops: int) -> None:
-    """At most 5 % of the rollouts with an eviction: 1 − (1 − p)ⁿ; the last column is what no group alone has."""
-    wanted = share_per_restart(members, 0.05)
-    assert wanted == pytest.approx(share, abs=5e-5)
-    assert stops_needed(wanted, 0.9) == pytest.approx(stops, abs=1)
-
-
 def test_the_lognormal_factor_is_the_one_of_the_tables() -> None:
     """k = 2.911 for n = 10, 95 % of the law at 95 % confidence (Hahn & Meeker, table A.12)."""
     logs = np.array([-1.5, -1.0, -0.7, -0.3, -0.1, 0.1, 0.3, 0.7, 1.0, 1.5])
@@ -66,5 +54,3 @@ def test_correlated_stops_count_less() -> None:
 def test_too_few_stops_have_no_bound() -> None:
     """It is said, not guessed."""
     assert math.isinf(lognormal_bound_ms(np.array([1.0]), 0.99, 0.9))
-    assert math.isinf(conformal_bound_ms(np.arange(98.0), 0.99))
-    assert conformal_bound_ms(np.arange(99.0), 0.99) == 98.0
