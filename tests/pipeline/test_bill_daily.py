@@ -125,22 +125,52 @@ def killed_after(table: schemas.Table) -> Callable[[str], None]:
 
 
 @dataclass
-class Lakes:
-    """The same log, read at once and from day to day."""
+class Kept:
+    """A log that is read from day to day, and what is known of it."""
 
-    root: Path
-    once: Lake
-    days: Lake
+    journal: Lake
+    lake: Lake
     log: Log
 
 
 @pytest.fixture(scope="module")
-def lakes(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Lakes:
-    """Read three days at once, and day by day: compacted after each, the second day's run killed after each table."""
-    root = tmp_path_factory.mktemp("bills")
-    once, by_day, log = lake(spark, root / "once"), lake(spark, root / "days"), lived()
+def kept(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """Read the first day, lose the next run after its second table, and go on when the log was compacted and had grown."""
+    root, log = tmp_path_factory.mktemp("bills"), lived()
+    into = lake(spark, root)
+    assert run(into, log, T0_MS + DAY_MS + 7 * MINUTE_MS).number == 0
+    log.compact(T0_MS - DAY_MS)
+    with pytest.raises(Killed):
+        run(into, log, END_MS, on_step=killed_after(STANDSTILLS))
+    assert run(into, log, END_MS + DAY_MS).number == 1
+    return Kept(journal=Lake(spark, root), lake=into, log=log)
+
+
+def summed(into: Lake) -> dict[str, dict[str, Any]]:
+    slices = into.published(BILL_SLICES, into.runs.latest())
+    return {row["group_id"]: row.asDict() for row in window.summed(slices).collect()}
+
+
+def test_every_standstill_is_known_though_a_run_died_between_two_tables(kept: Kept) -> None:
+    stood = kept.lake.published(STANDSTILLS, kept.lake.runs.latest()).where("is_interrupted").collect()
+    assert {row["group_id"] for row in stood} == {"busy"}
+    assert len(stood) == 2 * REBALANCES
+    assert all(abs(row["standstill_ms"] - STOOD_MS) <= EVERY_MS for row in stood)
+
+
+def test_slices_add_up(kept: Kept) -> None:
+    bills = summed(kept.lake)
+    assert bills["busy"]["rebalances"] == REBALANCES
+    assert bills["calm"]["members"] == 2  # nothing happened for days: it is what its last record says
+    assert bills["calm"]["covered_ms"] > (DAYS - 0.1) * DAY_MS
+
+
+@pytest.mark.long
+def test_days_come_to_what_all_at_once_comes_to(spark: Any, tmp_path: Path) -> None:
+    """Compacted after each day, the second day's run killed after each table."""
+    once, by_day, log = lake(spark, tmp_path / "once"), lake(spark, tmp_path / "days"), lived()
     run(once, lived(), END_MS)
-    assert run(by_day, log, T0_MS + DAY_MS + 7 * MINUTE_MS).number == 0
+    run(by_day, log, T0_MS + DAY_MS + 7 * MINUTE_MS)
     log.compact(T0_MS - DAY_MS)
     for table in daily.TABLES:
         with pytest.raises(Killed):
@@ -148,61 +178,42 @@ def lakes(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Lakes:
     assert run(by_day, log, END_MS).number == 1  # goes on with its own plan, though the log has grown
     log.compact(T0_MS)
     assert run(by_day, log, END_MS).number == 2
-    return Lakes(root=root / "days", once=once, days=by_day, log=log)
+    assert rows(by_day, STANDSTILLS) == rows(once, STANDSTILLS)
+    assert summed(by_day) == summed(once)
 
 
-def test_days_come_to_what_all_at_once_comes_to_though_runs_died_and_the_log_was_compacted(lakes: Lakes) -> None:
-    assert rows(lakes.days, STANDSTILLS) == rows(lakes.once, STANDSTILLS)
-    stood = lakes.days.published(STANDSTILLS, lakes.days.runs.latest()).where("is_interrupted").collect()
-    assert {row["group_id"] for row in stood} == {"busy"}
-    assert len(stood) == 2 * REBALANCES
-    assert all(abs(row["standstill_ms"] - STOOD_MS) <= EVERY_MS for row in stood)
-
-
-def test_slices_add_up_to_the_bill_of_the_whole_time(lakes: Lakes) -> None:
-    bills = [
-        {r["group_id"]: r.asDict() for r in window.summed(into.published(BILL_SLICES, into.runs.latest())).collect()}
-        for into in (lakes.once, lakes.days)
-    ]
-    assert bills[0] == bills[1]
-    assert bills[1]["busy"]["rebalances"] == REBALANCES
-    assert bills[1]["calm"]["members"] == 2  # nothing happened for days: it is what its last record says
-    assert bills[1]["calm"]["covered_ms"] > (DAYS - 0.1) * DAY_MS
-
-
-def test_a_price_is_measured_once_ten_rebalances_were(lakes: Lakes, spark: Any) -> None:
-    journal = Lake(spark, lakes.root)
-    assert window.prices(journal, ["kafka-1"], since_ms=T0_MS + DAY_MS) == {}
-    (price,) = window.prices(journal, ["kafka-1", "never-read"], since_ms=T0_MS).values()
+def test_a_price_is_measured_once_ten_rebalances_were(kept: Kept) -> None:
+    assert window.prices(kept.journal, ["kafka-1"], since_ms=T0_MS + DAY_MS) == {}
+    (price,) = window.prices(kept.journal, ["kafka-1", "never-read"], since_ms=T0_MS).values()
     assert price.rebalances == REBALANCES
     assert price.lower_seconds <= STOOD_MS / 1000 <= price.upper_seconds
 
 
-def test_nothing_new_is_no_run(lakes: Lakes) -> None:
-    assert run(lakes.days, lakes.log, END_MS) == lakes.days.runs.latest()
+def test_nothing_new_is_no_run(kept: Kept) -> None:
+    assert run(kept.lake, kept.log, END_MS) == kept.lake.runs.latest()
 
 
-def test_another_log_under_the_same_name_is_refused_and_keeps_what_is_known(lakes: Lakes) -> None:
-    before = lakes.days.runs.latest()
+def test_another_log_under_the_same_name_is_refused_and_keeps_what_is_known(kept: Kept) -> None:
+    before = kept.lake.runs.latest()
     other, shorter = lived(), lived()
     other.kafka_cluster_id = "kafka-2"
     shorter.records_ = shorter.records_[:100]
     for log, word in ((other, "was of kafka-1"), (shorter, "made again")):
         with pytest.raises(SourceError, match=word):
-            run(lakes.days, log, END_MS + DAY_MS)
-    assert lakes.days.runs.latest() == before
-    assert lakes.days.runs.unfinished() is None
+            run(kept.lake, log, END_MS + DAY_MS)
+    assert kept.lake.runs.latest() == before
+    assert kept.lake.runs.unfinished() is None
 
 
-def test_an_erased_group_is_gone_from_the_bill_and_the_others_stay(lakes: Lakes) -> None:
+def test_an_erased_group_is_gone_from_the_bill_and_the_others_stay(kept: Kept) -> None:
     subject = Subject(group=("kafka-1", "busy"))
-    gone = erase_bill(lakes.once, [("kafka-1", "busy"), ("kafka-2", "calm")], subject)
+    gone = erase_bill(kept.lake, [("kafka-1", "busy"), ("kafka-2", "calm")], subject)
     assert gone[STANDSTILLS.name] >= 2 * REBALANCES
     assert gone[GROUP_RECORDS.name] == REBALANCES + 1
-    assert {row[1] for row in rows(lakes.once, BILL_SLICES)} == {"calm"}
-    assert {row[3] for row in rows(lakes.once, GROUP_RECORDS)} == {"calm"}
-    assert erase_bill(lakes.once, [("kafka-1", "busy")], subject) == dict.fromkeys(gone, 0)
-    assert lakes.once.runs.latest().number == 1  # type: ignore[union-attr]
+    assert {row[1] for row in rows(kept.lake, BILL_SLICES)} == {"calm"}
+    assert {row[3] for row in rows(kept.lake, GROUP_RECORDS)} == {"calm"}
+    assert erase_bill(kept.lake, [("kafka-1", "busy")], subject) == dict.fromkeys(gone, 0)
+    assert kept.lake.runs.latest().number == 2  # type: ignore[union-attr]
 
 
 def test_names_of_logs_are_folders() -> None:
