@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import gold, quality, schemas
+from . import gold, increment, quality, schemas
 from .features import group_features, set_aside
 from .gold import Silver
 from .histories import Advised, Terms, history
@@ -112,7 +112,7 @@ def _named(groups: Sequence[tuple[Any, ...]]) -> str:
 
 
 def _quality(journal: Lake, manifest: Published, tables: Silver, days: DataFrame) -> list[QualityCheck]:
-    source = journal.runs.read(manifest.plan.sources[gold.SOURCE]["end"])
+    source = journal.runs.read(manifest.plan.sources[increment.SOURCE]["end"])
     rows = {name: table.rows for name, table in source.tables.items()}
     lost = quality.lost_records(
         *(journal.published(t, source)

@@ -1,7 +1,7 @@
-"""Facts per group and day, and sums of restart gaps that can be merged: transforms from silver to gold.
+"""What stops, rebalances and silence cost, and sums of restart gaps that can be merged: transforms from silver to gold.
 
 The one idea: every figure is a sum of integers over rows that belong to one group, so each table costs one shuffle by
-group and comes out the same with any number of partitions. An outage belongs to the day on which it began.
+group and comes out the same with any number of partitions.
 
 Time that a place was kept for an absent member (ghost time) has three kinds. *Wanted*: within the session timeout, for
 a member that may come back. *Late*: beyond the timeout, which the coordinator allows only if the timeout is not what we
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from staticgroup.api.journal import EndKind
 
-from .schemas import GAP_STATS, GROUP_DAY
+from .schemas import GAP_STATS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 DAY_MS: Final = 86_400_000
 WEEK_MS: Final = 7 * DAY_MS
 _MONDAY_MS: Final = 4 * DAY_MS  # 1970-01-05, the first Monday
-_GROUP: Final = ("kafka_cluster_id", "group_id", "group_key", "namespace", "static_group", "workload", "protocol")
 
 GAP_GRID_MS: Final = (
     6_000, 10_000, 15_000, 20_000, 30_000, 45_000, 60_000, 90_000, 120_000, 180_000, 240_000, 300_000, 450_000,
@@ -136,170 +135,6 @@ def day_of(column: str) -> Column:
     from pyspark.sql import functions as F
 
     return (F.floor(F.col(column) / DAY_MS) * DAY_MS).cast("bigint")
-
-
-_ZERO: Final = (
-    "downs", "returned", "removed", "open", "blind", "absorbed", "fenced", "held", "rollouts", "rebalances",
-    "stopped_partition_ms", "ghost_wanted_ms", "ghost_late_ms", "ghost_operator_ms",
-)  # fmt: skip
-
-
-def _facts_with_a_day(
-    ghosts: DataFrame, member_events: DataFrame, group_events: DataFrame, costs: DataFrame
-) -> DataFrame:
-    """Bring all silver tables to one shape: a group, an instant, and what the row counts for."""
-    from pyspark.sql import functions as F
-
-    def one(condition: Column) -> Column:
-        return F.when(condition, F.lit(1)).otherwise(F.lit(0)).cast("bigint")
-
-    def shaped(rows: DataFrame, at_ms: str, **counted: Column) -> DataFrame:
-        uid = F.col("k8s_cluster_uid") if "k8s_cluster_uid" in rows.columns else F.lit(None).cast("string")
-        return rows.select(
-            *_GROUP,
-            uid.alias("k8s_cluster_uid"),
-            F.col(at_ms).alias("at_ms"),
-            "event_id",
-            *(value.alias(name) for name, value in counted.items()),
-        )
-
-    end, kind = F.col("end_kind"), F.col("kind")
-    stops = shaped(
-        ghosts,
-        "down_ms",
-        downs=F.lit(1).cast("bigint"),
-        **{each.value: one(end == each.value) for each in EndKind},
-        **{name: F.col(name) for name in _ZERO if name.startswith("ghost_")},
-    )
-    members = shaped(
-        member_events,
-        "event_ms",
-        absorbed=one((kind == "member.rejoined") & F.col("absorbed")),
-        fenced=one(kind == "member.fenced"),
-        instance_id=F.col("instance_id"),
-        members=F.col("members"),
-        partitions=F.col("partitions_total"),
-    )
-    groups = shaped(
-        group_events,
-        "event_ms",
-        held=one(kind == "removal.held"),
-        rollouts=one(kind == "rollout.started"),
-        members=F.coalesce("members", "replicas", "replicas_after"),
-        partitions=F.col("partitions_total"),
-    )
-    priced = shaped(
-        costs,
-        "start_hi_ms",
-        rebalances=F.lit(1).cast("bigint"),
-        stopped_partition_ms=F.col("stopped_partition_ms"),
-    )
-    rows = stops
-    for other in (members, groups, priced):
-        rows = rows.unionByName(other, allowMissingColumns=True)
-    return rows
-
-
-def group_day(
-    ghosts: DataFrame,
-    member_events: DataFrame,
-    group_events: DataFrame,
-    costs: DataFrame,
-    beats: DataFrame,
-    blind_windows: DataFrame,
-    *,
-    start_ms: int,
-    as_of_ms: int,
-    dynamic: DataFrame | None = None,
-) -> DataFrame:
-    """Count what happened to each group on each day.
-
-    Parameters
-    ----------
-    ghosts: from `ghost_times`, one row per stop.
-    costs: from `rebalance_costs`, one row per rebalance.
-    beats, blind_windows: silver/beats and silver/blind_windows.
-    start_ms, as_of_ms: the half-open window, Unix milliseconds; days on its edges are counted in part.
-    dynamic: (group_key, day_ms, rebalances_dynamic), rebalances of the same timeline with dynamic members; None when it
-        was not replayed.
-
-    Returns
-    -------
-    gold/group_day: one row per group and UTC day from the day the group was first heard of, quiet days included.
-    `members` and `partitions` are the last known ones of the day, carried over quiet days; without a rebalance they are
-    those that returning members were seen with, and null partitions were never told.
-    """
-    from pyspark.sql import functions as F
-
-    facts = _facts_with_a_day(ghosts, member_events, group_events, costs)
-    days = _with_quiet_days(_busy_days(facts.where(F.col("at_ms").between(start_ms, as_of_ms - 1))), as_of_ms)
-    clusters = days.select(F.col("uid").alias("k8s_cluster_uid"), "day_ms", "day_end_ms").distinct()
-    covered = covered_days(beats, blind_windows, clusters).withColumnRenamed("k8s_cluster_uid", "uid")
-    return (
-        _with_dynamic(days, dynamic)
-        .join(covered, on=["uid", "day_ms"], how="left")
-        .withColumn("covered_ms", F.coalesce("covered_ms", F.lit(0)).cast("bigint"))
-        .select("*", "known_name.*")
-        .select(*GROUP_DAY.names)
-    )
-
-
-def _busy_days(facts: DataFrame) -> DataFrame:
-    """Sum up facts per group and UTC day; what a group is called, and how large it is, is the last of the day."""
-    from pyspark.sql import functions as F
-
-    latest = F.struct("at_ms", "event_id")
-    sizes = ("members", "partitions")
-    return (
-        facts.withColumn("day_ms", day_of("at_ms"))
-        .groupBy("group_key", "day_ms")
-        .agg(
-            *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _ZERO),
-            *(F.max_by(F.col(name), F.when(F.col(name).isNotNull(), latest)).alias(name) for name in sizes),
-            F.max_by(F.struct(*_GROUP[:2], *_GROUP[3:]), latest).alias("name"),
-            F.max("k8s_cluster_uid").alias("k8s_cluster_uid"),
-            F.collect_set("instance_id").alias("instances"),
-        )
-    )
-
-
-def _with_quiet_days(days: DataFrame, as_of_ms: int) -> DataFrame:
-    """Add the days on which nothing happened, up to the end of the window, and carry over how large the group was."""
-    from pyspark.sql import Window as W
-    from pyspark.sql import functions as F
-
-    spine = (
-        days.groupBy("group_key")
-        .agg(
-            F.sequence(F.min("day_ms"), F.lit((as_of_ms - 1) // DAY_MS * DAY_MS), F.lit(DAY_MS)).alias("days"),
-            F.max_by("name", "day_ms").alias("known_name"),
-            F.max("k8s_cluster_uid").alias("uid"),
-            F.size(F.array_distinct(F.flatten(F.collect_list("instances")))).alias("seen_members"),
-        )
-        .withColumn("day_ms", F.explode("days"))
-    )
-    before = W.partitionBy("group_key").orderBy("day_ms").rowsBetween(W.unboundedPreceding, W.currentRow)
-    ever = W.partitionBy("group_key").orderBy("day_ms").rowsBetween(W.unboundedPreceding, W.unboundedFollowing)
-
-    def carried(name: str) -> Column:
-        return F.coalesce(F.last(name, ignorenulls=True).over(before), F.first(name, ignorenulls=True).over(ever))
-
-    return (
-        spine.join(days.drop("k8s_cluster_uid", "name"), on=["group_key", "day_ms"], how="left")
-        .withColumn("members", F.coalesce(carried("members"), F.col("seen_members")).cast("bigint"))
-        .withColumn("partitions", carried("partitions").cast("bigint"))
-        .withColumns({name: F.coalesce(name, F.lit(0)).cast("bigint") for name in _ZERO})
-        .withColumn("day_end_ms", F.least(F.col("day_ms") + DAY_MS, F.lit(as_of_ms)))
-    )
-
-
-def _with_dynamic(days: DataFrame, dynamic: DataFrame | None) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    if dynamic is None:
-        return days.withColumn("rebalances_dynamic", F.lit(None).cast("bigint"))
-    known = F.coalesce("rebalances_dynamic", F.lit(0)).cast("bigint")
-    return days.join(dynamic, on=["group_key", "day_ms"], how="left").withColumn("rebalances_dynamic", known)
 
 
 def gap_stats(outages: DataFrame) -> DataFrame:

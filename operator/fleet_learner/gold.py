@@ -2,7 +2,8 @@
 
 The one idea: facts are a function of a published run of the journal's tables, of the window and of the assumptions, and all
 three are in the run's plan. So a run that was killed is done again from its plan and comes to the same rows, as in
-ingest; and because the facts have runs of their own, ingest and learning never wait for each other.
+ingest; and because the facts have runs of their own, ingest and learning never wait for each other. Only days that something new
+is said of are made again (`increment`).
 """
 
 from __future__ import annotations
@@ -11,24 +12,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from . import facts, schemas
+from . import facts, increment, schemas
 from .advised import advice, collected
 from .canary import CanaryHistory, CanaryState, canary_state
 from .facts import DAY_MS
+from .group_days import group_day
 from .histories import Advised, Standing, Terms
-from .lake import Lake, Plan, Published, TableState, Written
-from .rebalances import rebalances
+from .increment import SOURCE
+from .lake import Lake, Plan, Published
 from .recommend import MODEL_VERSION
 from .waves import canary_history, canary_row, state_of, trial_begin_ms, with_waves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SOURCE: Final = "journal"
 EARLIER: Final = "learned"
 """Under this name a plan has the number of the facts that it goes on from; null: of none."""
 FOLDER: Final = "learned"
-TABLES: Final = (schemas.REBALANCES, schemas.GROUP_DAY, schemas.GAP_STATS, schemas.CANARY, schemas.RECOMMENDATION)
+TABLES: Final = (*increment.DAILY, schemas.GROUP_DAY, schemas.GAP_STATS, schemas.CANARY, schemas.RECOMMENDATION)
 OnStep = Callable[[str], None]
 
 
@@ -156,60 +157,38 @@ def _same(old: Plan, new: Plan) -> bool:
 def _publish(
     journal: Lake, learned: Lake, plan: Plan, before: Published | None, on_step: OnStep
 ) -> tuple[Published, list[Advised]]:
-    from .replay import dynamic_rebalances
-
     source = journal.runs.read(plan.sources[SOURCE]["end"])
-    tables = silver(journal, source, window_days=plan.settings["window_days"])
     terms = Terms.of_settings(plan.settings)
-    written: dict[str, Written] = {}
-
-    def write(frame: DataFrame, table: schemas.Table) -> DataFrame:
-        made = learned.overwrite(table, frame, run=plan.number)
-        written[table.name] = made
-        on_step(f"{table.name}: {made.rows} rows")
-        return learned.read(table, made.version, run=plan.number)
-
-    seen = write(rebalances(tables.group_events, tables.member_events, tables.outages), schemas.REBALANCES)
-    days = facts.group_day(
-        facts.ghost_times(tables.outages),
-        tables.member_events,
-        tables.group_events,
-        facts.rebalance_costs(seen, terms.durations),
-        tables.beats,
-        tables.blind_windows,
-        start_ms=tables.start_ms,
-        as_of_ms=tables.as_of_ms,
-        dynamic=dynamic_rebalances(tables, terms.durations) if plan.settings["is_replayed"] else None,
-    )
-    days = write(days, schemas.GROUP_DAY)
-    write(facts.gap_stats(tables.outages), schemas.GAP_STATS)
-    standing = _next_standing(journal, learned, plan, before, days, write)
+    tables = silver(journal, source, window_days=plan.settings["window_days"])
+    since_ms = max(tables.start_ms, increment.since_ms(journal, source, plan, before) or 0)
+    writing = increment.Writing(learned, plan, tables.start_ms, tables.as_of_ms, on_step)
+    made = increment.learned_days(journal, source, writing, before, since_ms, terms.durations)
+    window = group_day(
+        made.busy, tables.beats, tables.blind_windows, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms,
+        dynamic=made.replayed,
+    )  # fmt: skip
+    days = writing.whole(schemas.GROUP_DAY, window)
+    writing.whole(schemas.GAP_STATS, facts.gap_stats(tables.outages))
+    standing = _next_standing(journal, plan, before, days, writing)
     # Once for the table and once for the report.
-    rows = advice(tables, days, terms, standing).persist()
-    write(rows, schemas.RECOMMENDATION)
+    rows = advice(tables, days, terms, standing, made.states).persist()
+    writing.whole(schemas.RECOMMENDATION, rows)
     advised = collected(rows)
     rows.unpersist()
-    states = {name: TableState(made.version, made.rows) for name, made in written.items() if made.version is not None}
-    counts = {f"{name}_rows": made.rows for name, made in sorted(written.items())}
-    published = Published(plan=plan, tables=states, counts=counts)
+    published = writing.published()
     learned.runs.publish(published)
     on_step("published")
     return published, advised
 
 
 def _next_standing(
-    journal: Lake,
-    learned: Lake,
-    plan: Plan,
-    last: Published | None,
-    days: DataFrame,
-    write: Callable[[DataFrame, schemas.Table], DataFrame],
+    journal: Lake, plan: Plan, last: Published | None, days: DataFrame, writing: increment.Writing
 ) -> Standing:
     """Decide which waves may act, from what the run before published and what came of it, and write it down."""
     from pyspark.sql import functions as F
 
     source = journal.runs.read(plan.sources[SOURCE]["end"])
-    before, earlier = _earlier(learned, plan, last)
+    before, earlier = _earlier(writing.lake, plan, last)
     # A promise rests on as much history before the campaign as recommendations rest on.
     since_ms = trial_begin_ms(before, as_of_ms=plan.as_of_ms) - plan.settings["window_days"] * DAY_MS
 
@@ -228,7 +207,7 @@ def _next_standing(
     )
     row = canary_row(history, MODEL_VERSION)
     values = [tuple(row[name] for name in schemas.CANARY.names)]
-    write(learned.spark.createDataFrame(values, schemas.CANARY.spark), schemas.CANARY)
+    writing.whole(schemas.CANARY, journal.spark.createDataFrame(values, schemas.CANARY.spark))
     return Standing(canary=canary_state(history), earlier=earlier)
 
 
@@ -259,5 +238,9 @@ def standing(learned: Lake, state: Published) -> Standing:
 
 
 def read_learned(learned: Lake, state: Published, table: schemas.Table) -> DataFrame:
-    """Return a table of the facts as a run left it."""
-    return learned.published(table, state, run=state.number)
+    """Return a table of the facts as a run left it; of those that are kept by day, the window."""
+    if table not in increment.DAILY:
+        return learned.published(table, state, run=state.number)
+    as_of_ms = state.plan.as_of_ms
+    start_ms = window_start_ms(as_of_ms, state.plan.settings["window_days"])
+    return increment.of_window(learned, table, state.version(table.name), start_ms=start_ms, as_of_ms=as_of_ms)

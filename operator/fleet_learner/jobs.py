@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from . import gold, schemas
+from . import gold, increment, schemas
 from .advised import recommendations
 from .assembly import assemble, feature_rows
 from .configuration import Configuration
@@ -352,7 +352,7 @@ def _tell(job: Job, manifest: Published, advised: Sequence[Advised] | None = Non
 
 
 def _silver_of(job: Job, manifest: Published) -> Silver:
-    source = job.journal.runs.read(manifest.plan.sources[gold.SOURCE]["end"])
+    source = job.journal.runs.read(manifest.plan.sources[increment.SOURCE]["end"])
     return gold.silver(job.journal, source, window_days=manifest.plan.settings["window_days"])
 
 

@@ -20,6 +20,13 @@ SLACK_MS: Final = 10_000
 """Two looks in a rollout and one heartbeat: a cause may be that much older than the look before the rebalance."""
 
 
+REACH_MS: Final = 86_400_000
+"""What is older than a day has nothing to do with a rebalance, be it a cause, a rollout or another telling of it: so the rebalances
+of a day depend on that day and the one before, and on nothing else."""
+CONTEXT_MS: Final = 2 * REACH_MS
+"""So far before a midnight facts are read to find the rebalances from that midnight on."""
+
+
 class Trigger(StrEnum):
     """Name what set a rebalance off."""
 
@@ -51,9 +58,11 @@ def rebalances(
 
     from .schemas import REBALANCES
 
+    told = F.col("time_hi_ms").isNotNull()
     seen = (
         group_events.where(F.col("kind") == "group.rebalanced")
-        .withColumn("start_hi_ms", F.coalesce("time_hi_ms", "event_ms"))
+        .withColumn("start_hi_ms", F.when(told, F.least("time_hi_ms", "observed_at_ms")).otherwise(F.col("event_ms")))
+        .withColumn("start_hi_ms", F.greatest("event_ms", "start_hi_ms"))
         .withColumn("start_lo_ms", F.least(F.coalesce("time_lo_ms", "event_ms"), F.col("start_hi_ms")))
         .withColumn("at_ms", F.col("start_hi_ms"))
     )
@@ -66,10 +75,14 @@ def rebalances(
     )
     cause = F.last("cause", ignorenulls=True).over(order)
     cause_ms = F.last(F.when(F.col("cause").isNotNull(), F.col("at_ms")), ignorenulls=True).over(order)
-    is_near = cause_ms >= F.col("start_lo_ms") - slack_ms
+    is_near = (cause_ms >= F.col("start_lo_ms") - slack_ms) & (cause_ms >= F.col("start_hi_ms") - REACH_MS)
+    rollout = F.struct("at_ms", F.col("rollout_now").alias("id"))
+    rolled = F.last(F.when(F.col("rollout_now").isNotNull(), rollout), ignorenulls=True).over(order)
     return (
         rows.withColumn("trigger", F.when(is_near, cause).otherwise(F.lit(Trigger.UNKNOWN.value)))
-        .withColumn("rollout_id", F.nullif(F.last("rollout_now", ignorenulls=True).over(order), F.lit("")))
+        .withColumn("rolled", rolled)
+        .withColumn("rollout_id", F.when(F.col("rolled.at_ms") >= F.col("start_hi_ms") - REACH_MS, F.col("rolled.id")))
+        .withColumn("rollout_id", F.nullif(F.col("rollout_id"), F.lit("")))
         .where(F.col("start_hi_ms").isNotNull())
         .withColumn("end_ms", F.lit(None).cast("bigint"))
         .select(*REBALANCES.names)
@@ -86,7 +99,7 @@ def _told_once(seen: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     of_group = W.partitionBy("group_key")
-    first_of_epoch = F.row_number().over(
+    told_ms = F.lag("at_ms").over(
         W.partitionBy("group_key", "group_epoch").orderBy("at_ms", "event_id", "k8s_cluster_uid")
     )
     order = of_group.orderBy(F.col("group_epoch").isNotNull(), "at_ms", "event_id", "k8s_cluster_uid")
@@ -95,16 +108,16 @@ def _told_once(seen: DataFrame) -> DataFrame:
         F.col("before.group_epoch").isNull()
         & (F.col("before.k8s_cluster_uid") != F.col("k8s_cluster_uid"))
         & (F.col("before.start_hi_ms") >= F.col("start_lo_ms"))
+        & (F.col("before.start_hi_ms") >= F.col("at_ms") - REACH_MS)
     )
-    is_copy = F.when(F.col("group_epoch").isNotNull(), F.col("first_of_epoch") > 1).otherwise(
-        F.coalesce(is_same, F.lit(False))
-    )
+    is_again = F.col("told_ms") >= F.col("at_ms") - REACH_MS
+    is_copy = F.coalesce(F.when(F.col("group_epoch").isNotNull(), is_again).otherwise(is_same), F.lit(False))
     return (
         seen.repartition(F.col("group_key"))  # one exchange for both windows
-        .withColumn("first_of_epoch", first_of_epoch)
+        .withColumn("told_ms", told_ms)
         .withColumn("before", before)
         .where(~is_copy)
-        .drop("first_of_epoch", "before")
+        .drop("told_ms", "before")
     )
 
 

@@ -477,6 +477,55 @@ GROUP_DAY = Table(
 )
 """One row per group and UTC day (`day_ms` its midnight); `rebalances_dynamic` is the counterfactual."""
 
+BUSY_DAY = Table(
+    "gold/busy_day",
+    1,
+    _columns(
+        f"""{_GROUP}
+        k8s_cluster_uid string
+        day_ms bigint!
+        members bigint
+        partitions bigint
+        instances array<bigint>!
+        downs bigint!
+        returned bigint!
+        removed bigint!
+        open bigint!
+        blind bigint!
+        absorbed bigint!
+        fenced bigint!
+        held bigint!
+        rollouts bigint!
+        rebalances bigint!
+        stopped_partition_ms bigint!
+        ghost_wanted_ms bigint!
+        ghost_late_ms bigint!
+        ghost_operator_ms bigint!
+        """
+    ),
+    ("group_key", "day_ms"),
+    day_of="day_ms",
+)
+"""One row per group and UTC day on which anything happened to it, of the facts of that day alone; `instances` are hashes of the
+instance ids that were heard of. gold/group_day is made of these rows.
+"""
+
+REPLAYED_DAY = Table(
+    "gold/replayed_day",
+    1,
+    _columns(
+        """
+        group_key bigint!
+        day_ms bigint!
+        inputs bigint!
+        rebalances_dynamic bigint!
+        """
+    ),
+    ("group_key", "day_ms"),
+    day_of="day_ms",
+)
+"""One row per group and day with stops: the rebalances with dynamic members, and a hash of all that they were computed from."""
+
 GROUP_STATE = Table(
     "gold/group_state",
     1,
@@ -496,6 +545,7 @@ GROUP_STATE = Table(
         """
     ),
     ("group_key", "day_ms"),
+    day_of="day_ms",
 )
 """One row per group and UTC day that told something: the last timeout set (`set_ms`: when; `changed_ms`: the last that replaced
 another), the last image started (`up_ms`: when), the last timeout that a stop was seen with, and the sums of partitions that
@@ -586,8 +636,10 @@ TABLES: tuple[Table, ...] = (
     OFFSETS_MEMBERS,
     GROUP_CHANGES,
     GAP_STATS,
-    GROUP_DAY,
+    BUSY_DAY,
+    REPLAYED_DAY,
     GROUP_STATE,
+    GROUP_DAY,
     RECOMMENDATION,
     CANARY,
 )

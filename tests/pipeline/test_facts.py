@@ -9,6 +9,7 @@ import pytest
 
 from fleet_learner import facts, schemas
 from fleet_learner.facts import DAY_MS, GAP_GRID_MS, StopDurations
+from fleet_learner.group_days import busy_days, group_day
 from fleet_learner.rebalances import SLACK_MS, Trigger, rebalances
 
 pytest.importorskip("pyspark")
@@ -152,11 +153,18 @@ def test_a_rebalance_without_bounds_began_when_it_was_seen_and_two_groups_do_not
 
 def test_a_group_seen_from_two_kubernetes_clusters_rebalances_once(spark: Any) -> None:
     """Epochs by their number, whoever is late; classic ones where the bounds of two tellers meet, and only then."""
+
     def told(uid: str, lo: int, hi: int, epoch: int | None = None, key: int = 1) -> Row:
         more: Row = {"time_lo_ms": lo, "time_hi_ms": hi, "group_epoch": epoch, "group_key": key, "k8s_cluster_uid": uid}
         return event("group.rebalanced", hi, **more) | {"event_id": f"{uid}/{hi}/{epoch}"}
 
-    epochs = [told("a", 0, 10, 5), told("a", 10, 20, 6), told("b", 0, 25, 5), told("b", 25, 31, 6), told("a", 30, 40, 7)]
+    epochs = [
+        told("a", 0, 10, 5),
+        told("a", 10, 20, 6),
+        told("b", 0, 25, 5),
+        told("b", 25, 31, 6),
+        told("a", 30, 40, 7),
+    ]
     classic = [told("a", 50, 100, key=2), told("b", 60, 110, key=2), told("b", 111, 120, key=2), told("b", 119, 130, key=2),
                told("a", 131, 140, key=2)]  # fmt: skip
     made = rebalances(
@@ -256,16 +264,14 @@ def reference(made: dict[str, list[Row]], as_of_ms: int) -> dict[tuple[int, int]
     return days
 
 
-def day_table(spark: Any, made: dict[str, list[Row]], as_of_ms: int) -> Any:
+def day_table(spark: Any, made: dict[str, list[Row]], as_of_ms: int, dynamic: Any = None) -> Any:
     outages = frame(spark, schemas.OUTAGES, made["outages"])
     members = frame(spark, schemas.MEMBER_EVENTS, made["members"])
     groups = frame(spark, schemas.GROUP_EVENTS, made["groups"])
     costs = facts.rebalance_costs(rebalances(groups, members, outages), StopDurations())
-    return facts.group_day(
-        facts.ghost_times(outages), members, groups, costs, frame(spark, schemas.BEATS, made["beats"]),
-        frame(spark, schemas.BLIND_WINDOWS, made["blind"]),
-        start_ms=START_MS, as_of_ms=as_of_ms,
-    )  # fmt: skip
+    busy = busy_days(facts.ghost_times(outages), members, groups, costs, start_ms=START_MS, as_of_ms=as_of_ms)
+    beats, blind = frame(spark, schemas.BEATS, made["beats"]), frame(spark, schemas.BLIND_WINDOWS, made["blind"])
+    return group_day(busy, beats, blind, start_ms=START_MS, as_of_ms=as_of_ms, dynamic=dynamic)
 
 
 def test_days_agree_with_the_reference_and_do_not_depend_on_order_or_partitions(spark: Any) -> None:
@@ -300,15 +306,8 @@ def test_the_columns_are_those_of_the_tables(spark: Any) -> None:
 def test_the_replayed_rebalances_join_in_and_are_unknown_without_a_replay(spark: Any) -> None:
     made = {"outages": [outage(START_MS, 9)], "members": [], "groups": [], "blind": [], "beats": []}
     assert [r.rebalances_dynamic for r in day_table(spark, made, START_MS + DAY_MS).collect()] == [None]
-    outages = frame(spark, schemas.OUTAGES, made["outages"])
-    members, groups = frame(spark, schemas.MEMBER_EVENTS, []), frame(spark, schemas.GROUP_EVENTS, [])
     dynamic = spark.createDataFrame([(1, START_MS, 2)], "group_key bigint, day_ms bigint, rebalances_dynamic bigint")
-    days = facts.group_day(
-        facts.ghost_times(outages), members, groups,
-        facts.rebalance_costs(frame(spark, schemas.REBALANCES, []), StopDurations()),
-        frame(spark, schemas.BEATS, []),
-        frame(spark, schemas.BLIND_WINDOWS, []), start_ms=START_MS, as_of_ms=START_MS + 2 * DAY_MS, dynamic=dynamic,
-    )  # fmt: skip
+    days = day_table(spark, made, START_MS + 2 * DAY_MS, dynamic)
     assert sorted((r.day_ms, r.rebalances_dynamic) for r in days.collect()) == [(START_MS, 2), (START_MS + DAY_MS, 0)]
 
 

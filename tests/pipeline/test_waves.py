@@ -189,8 +189,9 @@ def test_a_run_that_is_done_again_from_its_plan_comes_to_the_same_rows(spark: An
         facts = gold.learned_lake(Lake(spark, copy))
         assert facts.runs.read(1).plan.sources[gold.EARLIER] == {"end": 0}
         (copy / "learned" / "_runs" / "000000000001.json").unlink()
-        for table in lost:
-            lose_commits(copy / "learned" / table.name, after=facts.runs.read(0).tables[table.name].version)
+        states = facts.runs.read(0).tables
+        for table in (each for each in lost if each.name in states):
+            lose_commits(copy / "learned" / table.name, after=states[table.name].version)
         assert learned(Lake(spark, copy)) == second
         assert content(facts, 1) == expected
 
