@@ -13,7 +13,8 @@ import pytest
 
 from fleet_learner import cli, gold, quality, schemas
 from fleet_learner.facts import DAY_MS, StopDurations
-from fleet_learner.histories import Terms, set_aside
+from fleet_learner.features import set_aside
+from fleet_learner.histories import Terms
 from fleet_learner.ingest import ingest
 from fleet_learner.lake import Lake, Published
 from fleet_learner.sources.files import JournalFiles

@@ -100,7 +100,7 @@ def _lines() -> str:
 
 def _beats(connection: duckdb.DuckDBPyConnection, seed: int) -> str:
     connection.register("windows", events.blind_windows(seed))
-    uid = f"printf('%08d-5a1f-4c6e-9b0d-%012d', n, n * 7919)"
+    uid = "printf('%08d-5a1f-4c6e-9b0d-%012d', n, n * 7919)"
     data = (
         "struct_pack(operator_id, seq := 0, observed_at_ms := at_ms, source_time_ms := NULL, time_lo_ms := NULL, "
         f"time_hi_ms := NULL, static_groups := 500, watch_epoch := '0', interval_ms := {BEAT_MS}, "
