@@ -98,6 +98,7 @@ bench: $(STAMP) ## Benchmarks with a budget, as ratios within one run
 .PHONY: bench-pipeline
 bench-pipeline: $(PIPELINE) ## Spark and DuckDB at the same work: make bench-pipeline BENCH="--events 1000000"
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/pipeline/run.py $(BENCH)
+	PYTHONPATH=operator:tests $(BIN)/python tests/bench/pipeline/run.py --whole $(BENCH)
 
 .PHONY: full
 full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks, pages, release

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from .facts import day_of
 from .recommend import MODEL_VERSION, SETTINGS
 from .schemas import GROUP_STATE
+from .session import many_tasks
 from .waves import with_waves
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from .gold import Silver
 
-TASKS_PER_CORE: Final = 8
-"""A group may have a twentieth of all stops: what else its task has to do must be little."""
 _STOP: Final = ("down_ms", "event_id", "gap_ms", "end_kind", "reason", "rollout_id", "image_digest")
 
 
@@ -74,10 +73,9 @@ def stops_of(outages: DataFrame) -> DataFrame:
     """Return (group_key, stops), one row per group with stops, in order, spread over many tasks."""
     from pyspark.sql import functions as F
 
-    tasks = TASKS_PER_CORE * outages.sparkSession.sparkContext.defaultParallelism
     return (
         outages.select("group_key", *_STOP)
-        .repartition(tasks, "group_key")
+        .repartition(many_tasks(outages.sparkSession), "group_key")
         .groupBy("group_key")
         .agg(F.array_sort(F.collect_list(F.struct(*_STOP))).alias("stops"))
     )

@@ -15,6 +15,7 @@ from .counterfactual import GroupSetup, Rebalancing, Stop
 from .facts import StopDurations, day_of
 from .rebalance_count import count_rebalances
 from .schemas import REPLAYED_DAY
+from .session import many_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,8 +68,9 @@ def replayed_days(
             kept = [batch.column(name) for name in by]
             yield pa.RecordBatch.from_arrays([*kept, pa.array(counted, pa.int64())], names=[*by, "rebalances_dynamic"])
 
-    # More tasks than cores: groups differ a hundredfold in their number of members.
-    return days.repartition(64, "group_key", "day_ms").mapInArrow(of_days, REPLAYED_DAY.spark_nullable)
+    return days.repartition(many_tasks(days.sparkSession), "group_key", "day_ms").mapInArrow(
+        of_days, REPLAYED_DAY.spark_nullable
+    )
 
 
 def _inputs(outages: DataFrame, sizes: DataFrame, durations: StopDurations) -> DataFrame:

@@ -42,6 +42,7 @@ _USUAL: Final[Mapping[str, str]] = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
 """For one machine; `spark-submit` on a cluster brings its own."""
+_TASKS_PER_CORE: Final = 8
 
 
 def new_session(name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -66,6 +67,14 @@ def new_session(name: str, *, master: str | None = None, settings: Mapping[str, 
     # On a cluster a warning may be all that is said about executors that do not come.
     session.sparkContext.setLogLevel("ERROR" if local else "WARN")
     return session
+
+
+def many_tasks(spark: SparkSession) -> int:
+    """Return into how many tasks work on groups is cut.
+
+    Groups differ a hundredfold, and one may have a twentieth of all stops: what else its task has to do must be little.
+    """
+    return _TASKS_PER_CORE * int(spark.sparkContext.defaultParallelism)
 
 
 def _jars(settings: Mapping[str, str]) -> dict[str, str]:

@@ -7,8 +7,6 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from fleet_learner import gold, increment, schemas
 from fleet_learner.facts import DAY_MS, StopDurations
 from fleet_learner.fleet import journal_lines
@@ -21,7 +19,7 @@ from fleet_learner.sources.files import JournalFiles
 from pipeline import timelines
 from pipeline.test_facts import frame, outage
 
-FLEET: Final = FleetSettings(seed=5, groups=8, days=9, k8s_clusters=2, outages_per_operator=2)
+FLEET: Final = FleetSettings(seed=5, groups=5, days=8, k8s_clusters=1, outages_per_operator=2)
 TERMS: Final = Terms(durations=StopDurations(), bounds={}, valid_ms=DAY_MS)
 COMPARED: Final = (*increment.DAILY, schemas.GROUP_DAY, schemas.GAP_STATS)
 
@@ -58,47 +56,35 @@ class Learner:
         return {name: sorted(tuple(str(value) for value in row) for row in rows) for name, rows in found.items()}
 
 
-@pytest.fixture(scope="module")
-def whole(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, ...]]]:
-    learner = Learner(spark, tmp_path_factory.mktemp("whole"))
-    return learner.rows(learner.run("all", [line for _, line in told()], FLEET.end_ms))
-
-
-def test_runs_with_cuts_anywhere_and_late_records_come_to_what_one_run_comes_to(
-    spark: Any, whole: dict[str, list[tuple[str, ...]]], tmp_path: Path
-) -> None:
-    """A twentieth of the records come a run late, and some of the first day come at the end, with a backfill."""
-    rng = random.Random(8)
-    cuts = sorted(rng.sample(range(FLEET.start_ms + DAY_MS, FLEET.end_ms), 3))
-    ends = [*cuts, FLEET.end_ms]
+def cut(rng: random.Random) -> tuple[list[int], list[list[str]]]:
+    """Return where the windows of three runs end, and their records: a tenth comes a run late, and of the first days' a tenth last."""
+    first_ms = FLEET.start_ms + rng.randrange(5 * DAY_MS, 6 * DAY_MS)
+    ends = [first_ms, first_ms + rng.randrange(DAY_MS // 2, DAY_MS), FLEET.end_ms]
     parts: list[list[str]] = [[] for _ in ends]
     for at_ms, line in told():
         number = next(index for index, end_ms in enumerate(ends) if at_ms < end_ms)
-        is_late = rng.random() < 0.05
-        is_forgotten = number == 0 and rng.random() < 0.05
-        parts[len(ends) - 1 if is_forgotten else min(number + is_late, len(ends) - 1)].append(line)
-    learner = Learner(spark, tmp_path)
-    for number, (lines, end_ms) in enumerate(zip(parts, ends, strict=True)):
-        is_last = number == len(ends) - 1
-        horizon = Horizon(backfill_from_ms=FLEET.start_ms) if is_last else Horizon(rewrite_days=9)
-        state = learner.run(str(number), lines, end_ms, horizon)
-    assert learner.rows(state) == whole
+        is_forgotten = at_ms < FLEET.start_ms + DAY_MS and rng.random() < 0.1
+        is_late = at_ms > first_ms - DAY_MS and rng.random() < 0.1
+        parts[2 if is_forgotten else min(number + is_late, 2)].append(line)
+    return ends, parts
 
 
-def test_the_next_day_makes_only_days_again_that_something_new_is_said_of(spark: Any, tmp_path: Path) -> None:
-    """The days before stay the rows that an earlier run wrote, and days with the same facts are not replayed again."""
-    lines = told()
-    day_ms = FLEET.start_ms + 7 * DAY_MS
-    learner = Learner(spark, tmp_path)
-    learner.run("before", [line for at_ms, line in lines if at_ms < day_ms], day_ms)
-    state = learner.run("after", [line for at_ms, line in lines if day_ms <= at_ms < day_ms + DAY_MS], day_ms + DAY_MS)
+def test_runs_with_cuts_anywhere_and_late_records_come_to_what_one_run_comes_to(spark: Any, tmp_path: Path) -> None:
+    """The second run leaves the days alone that nothing new is said of; the third one is a backfill."""
+    ends, parts = cut(random.Random(8))
+    learner = Learner(spark, tmp_path / "many")
+    learner.run("0", parts[0], ends[0])
+    second = learner.run("1", parts[1], ends[1])
     for table in increment.DAILY:
-        rows = learner.learned.published(table, state, with_run=True)
-        by_run = {row["run"]: row["first_ms"] for row in rows.groupBy("run").agg({str(table.day_of): "min"})
-                  .withColumnRenamed(f"min({table.day_of})", "first_ms").collect()}  # fmt: skip
-        assert set(by_run) == {0, 1}
-        assert FLEET.start_ms <= by_run[0] < FLEET.start_ms + DAY_MS
-        assert by_run[1] >= day_ms - 4 * DAY_MS
+        days = learner.learned.published(table, second, with_run=True).groupBy("run").agg({str(table.day_of): "min"})
+        first_ms = dict(days.collect())
+        assert set(first_ms) == {0, 1}
+        assert FLEET.start_ms <= first_ms[0] < FLEET.start_ms + DAY_MS
+        assert first_ms[1] >= ends[0] - 5 * DAY_MS
+    third = learner.run("2", parts[2], ends[2], Horizon(backfill_from_ms=FLEET.start_ms))
+    whole = Learner(spark, tmp_path / "one")
+    at_once = whole.run("all", [line for _, line in told()], FLEET.end_ms)
+    assert learner.rows(third) == whole.rows(at_once)
 
 
 def test_a_day_is_replayed_again_when_its_facts_changed_and_only_then(spark: Any) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from fleet_learner import gold, schemas
-from fleet_learner.advised import recommendations
+from fleet_learner.advised import advise_class, recommendations
 from fleet_learner.canary import CanaryState, waves_of
 from fleet_learner.facts import DAY_MS, StopDurations
+from fleet_learner.features import group_features
 from fleet_learner.histories import Advised, Terms
 from fleet_learner.lake import Lake, Plan, Published, TableState, local_path
 from fleet_learner.recommend import MODEL_VERSION
@@ -207,3 +208,20 @@ def test_published_facts_recommend_the_same_when_they_are_told_again(spark: Any,
         standing = gold.standing(facts, state)
         assert isinstance(standing.canary, CanaryState)
         assert recommendations(tables, days, TERMS, standing) == advised
+
+
+def test_groups_that_are_recommended_for_in_many_tasks_get_what_one_process_gives_them(spark: Any, ran: Any) -> None:
+    """To the last digit: classes are made of sums of their groups, and no draw depends on where a group lies."""
+    journal, _, advised = ran
+    facts = gold.learned_lake(journal)
+    state = facts.runs.read(1)
+    tables = gold.silver(journal, journal.runs.read(1), window_days=22)
+    days = gold.read_learned(facts, state, schemas.GROUP_DAY)
+    standing = gold.standing(facts, state)
+    rows = [row.asDict(recursive=True) for row in group_features(tables, days, standing.earlier).collect()]
+    window = {"start_ms": tables.start_ms, "as_of_ms": tables.as_of_ms}
+    by_class = [
+        [row for row in rows if row["workload_class"] == name] for name in sorted({r["workload_class"] for r in rows})
+    ]
+    alone = [each for own in by_class for each in advise_class(own, TERMS, standing.canary, **window)]
+    assert sorted(alone, key=lambda each: each.record.key) == advised

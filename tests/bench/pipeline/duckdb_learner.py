@@ -220,7 +220,8 @@ def learn(files: str, cores: int, scratch: Path, result: Path) -> dict[str, Any]
         "SELECT sum(downs)::BIGINT, sum(returned)::BIGINT, sum(blind)::BIGINT, sum(ghost_wanted_ms)::BIGINT FROM stop_days"
     ).fetchone()
     rebalances = connection.execute("SELECT sum(rebalances)::BIGINT FROM groups").fetchone()
-    assert totals is not None and rebalances is not None
+    assert totals is not None
+    assert rebalances is not None
     names = ("downs", "returned", "blind", "ghost_wanted_ms")
     return {
         **dict(zip(names, totals, strict=True)),

@@ -27,9 +27,11 @@ WITH named AS (
   SELECT *, 'kafka-' || hash(group_id) % 6 AS cluster, CASE WHEN hash(group_id) % 5 = 0 THEN 'Consumer' ELSE 'Classic' END AS way
   FROM block
 ), sizes AS (SELECT group_id, count(DISTINCT instance_id) AS members FROM block GROUP BY group_id)
-SELECT named.* EXCLUDE (members, protocol, kafka_cluster_id, absorbed, image_digest, node_name),
+SELECT named.* EXCLUDE (members, protocol, kafka_cluster_id, absorbed, image_digest, node_name, reason),
   way AS protocol, cluster AS kafka_cluster_id, sizes.members AS members, 4 * sizes.members AS partitions,
   kind = 'member.rejoined' AND hash(event_id) % 100 < 80 AS absorbed,
+  CASE WHEN kind <> 'member.down' THEN '' WHEN hash(event_id) % 100 < 92 THEN 'Deleted' WHEN hash(event_id) % 100 < 95 THEN 'Evicted'
+    WHEN hash(event_id) % 100 < 99 THEN 'Error' ELSE 'OOMKilled' END AS reason,
   'sha256:' || lpad(md5(rollout_id), 64, '0') AS image_digest, 'node-' || hash(pod_uid) % 97 AS node_name
 FROM named JOIN sizes USING (group_id)
 """
@@ -37,7 +39,7 @@ _OBSERVED: Final = "operator_id, seq, observed_at_ms, source_time_ms, time_lo_ms
 _NAMES: Final = "kafka_cluster_id, group_id, namespace, static_group, workload, protocol"
 _DATA: Final = {
     "kind IN ('member.down', 'member.up')": "instance_id, pod_name, pod_uid, restart_count, node_name, image_digest, rollout_id, "
-    "reason := coalesce(reason, ''), session_timeout_ms",
+    "reason, session_timeout_ms",
     "kind = 'member.rejoined'": "instance_id, member_id := instance_id || '-' || restart_count, previous_member_id := NULL, "
     "group_epoch := NULL, absorbed, members, partitions_total := partitions",
     "kind = 'member.removed'": "instance_id, member_id := instance_id || '-' || restart_count, attempt := 1, "

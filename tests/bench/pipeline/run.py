@@ -6,6 +6,8 @@ member's events in order, pair each end with the return that followed, censor wh
 
 Spark's price is stated as a share of DuckDB's rate per core; `bench.pipeline.results` has the targets and the budgets.
 With `--samples` every sample is kept in a file and not taken again, so that a long run may be taken in pieces.
+
+`--whole` does whole runs instead, from journal files to recommendations and the next day after them (`bench.pipeline.whole`).
 """
 
 from __future__ import annotations
@@ -25,10 +27,18 @@ from typing import Any, Final
 
 from bench.pipeline.results import SIDES, Results, Sample, table, verdict_lines, verdicts
 from bench.pipeline.watch import Watched, watch
+from bench.pipeline.whole import lines as whole_lines
+from bench.pipeline.whole import measure
 
 REPOSITORY: Final = Path(__file__).parents[3]
 PAGE: Final = REPOSITORY / "docs" / "reference" / "fleet-learner.md"
 MARKS: Final = ("<!-- benchmark: begin -->", "<!-- benchmark: end -->")
+WHOLE_MARKS: Final = ("<!-- whole runs: begin -->", "<!-- whole runs: end -->")
+WHOLE_EVENTS: Final = (1_000_000, 10_000_000)
+MONTH_EVENTS: Final = 7_500_000
+"""About members; with what else 10,000 groups tell in 30 days some 10 M records."""
+WHOLE_FULL_EVENTS: Final = (*WHOLE_EVENTS, MONTH_EVENTS, 100_000_000)
+BASELINE_EVENTS_MAX: Final = 10_000_000
 HEAP_MB: Final = 2048
 SMALL_HEAP_MB: Final = 1024
 USUAL_EVENTS: Final = (1_000_000, 10_000_000)
@@ -164,6 +174,11 @@ def main() -> int:
     parser.add_argument("--events", type=int, nargs="+", help="sizes, up to 30 M by all sides (default: 1 M and 10 M)")
     parser.add_argument("--runs", type=int, default=5, help="processes for each engine; 10 M and more: 3 at most")
     parser.add_argument("--full", action="store_true", help="30 M and, once, 100 M events, too (about 5 GB of files)")
+    parser.add_argument(
+        "--whole",
+        action="store_true",
+        help="whole runs, 1 M and 10 M events; --full: 10,000 groups, and 100 M (about 150 GB)",
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="keep generated histories here (default: a temporary folder)")
     parser.add_argument("--samples", type=Path, help="keep samples in this file, and do not take again what is in it")
@@ -171,6 +186,8 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help=f"put the tables into {PAGE.relative_to(REPOSITORY)}")
     options = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join(str(REPOSITORY / name) for name in ("operator", "tests"))
+    if options.whole:
+        return whole_runs(options)
     plan = list(steps(options.events or (FULL_EVENTS if options.full else USUAL_EVENTS), options.runs))
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
@@ -183,17 +200,37 @@ def main() -> int:
     lines = [head, "", *verdict_lines(found), "", *table(results), "", *differences]
     print("\n".join(lines))
     if options.write:
-        write(lines)
+        write(lines, MARKS)
     return 0 if not differences and all(v.reaches(v.budget) for v in found) else 1
 
 
-def write(lines: Sequence[str]) -> None:
-    """Replace what stands between the marks in the page."""
+def whole_runs(options: argparse.Namespace) -> int:
+    """Print whole runs; 1 when the two engines differ or the next day costs as much as the month."""
+    sizes = options.events or (WHOLE_FULL_EVENTS if options.full else WHOLE_EVENTS)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        found = []
+        for events in sorted(sizes):
+            found.append(measure(folder, events, options.seed, has_baseline=events <= BASELINE_EVENTS_MAX))
+            print("\n".join(whole_lines(found[-1:])), file=sys.stderr, flush=True)
+    differences = [text for each in found for text in each.differences]
+    head = f"{machine()}\n{options.note}".strip()
+    lines = [head, "", *whole_lines(found)]
+    print("\n".join([*lines, *differences[:20]]))
+    if options.write:
+        write(lines, WHOLE_MARKS)
+    is_incremental = all(each.next_day.cpu_s < each.month.cpu_s for each in found)
+    return 0 if not differences and is_incremental else 1
+
+
+def write(lines: Sequence[str], marks: tuple[str, str]) -> None:
+    """Replace what stands between two marks in the page."""
     text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(MARKS[0])
-    _, after = rest.split(MARKS[1])
+    before, rest = text.split(marks[0])
+    _, after = rest.split(marks[1])
     body = "\n".join(lines).strip()
-    PAGE.write_text(f"{before}{MARKS[0]}\n{body}\n{MARKS[1]}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{marks[0]}\n{body}\n{marks[1]}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

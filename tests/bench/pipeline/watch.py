@@ -1,14 +1,16 @@
-"""Start a process and watch how much memory it and its children take together.
+"""Start a process and watch how much memory and CPU it and its children take together.
 
 The one idea: memory is the proportional set size (PSS) of the whole tree, because a page that the JVM's and Python's
-processes share counts once. Source: proc(5), smaps_rollup.
+processes share counts once. CPU time is what each of them had used when it was last seen. Source: proc(5), smaps_rollup and stat.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +21,17 @@ INTERVAL_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """The last line of a process that ended well, and the most memory it took."""
+    """What a process wrote that ended well, how long it took, and the most memory that it and its children had at once."""
 
-    last_line: str
+    output: str
     pss_bytes_max: int
+    wall_s: float
+    cpu_s: float
+
+    @property
+    def last_line(self) -> str:
+        """Return the last line that it wrote."""
+        return self.output.strip().splitlines()[-1] if self.output.strip() else ""
 
 
 class ProcessFailedError(RuntimeError):
@@ -55,6 +64,15 @@ def pss_bytes(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
+def cpu_s(pid: int) -> float:
+    """Return the CPU seconds of one process, without its children; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def watch(command: Sequence[str]) -> Watched:
     """Run a command to its end.
 
@@ -68,11 +86,15 @@ def watch(command: Sequence[str]) -> Watched:
     )
     ended = threading.Event()
     peak = 0
+    used: dict[int, float] = {}
+    started = time.perf_counter()
 
     def sample() -> None:
         nonlocal peak
         while not ended.wait(INTERVAL_S):
-            peak = max(peak, sum(map(pss_bytes, tree(process.pid))))
+            pids = list(tree(process.pid))
+            peak = max(peak, sum(map(pss_bytes, pids)))
+            used.update({pid: max(cpu_s(pid), used.get(pid, 0.0)) for pid in pids})
 
     watcher = threading.Thread(target=sample, daemon=True)
     watcher.start()
@@ -83,4 +105,5 @@ def watch(command: Sequence[str]) -> Watched:
         watcher.join()
     if process.returncode != 0:
         raise ProcessFailedError(f"{' '.join(command)}: status {process.returncode}\n{errors[-4000:]}")
-    return Watched(last_line=output.strip().splitlines()[-1] if output.strip() else "", pss_bytes_max=peak)
+    wall_s = time.perf_counter() - started
+    return Watched(output=output, pss_bytes_max=peak, wall_s=wall_s, cpu_s=sum(used.values()))
