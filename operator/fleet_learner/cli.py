@@ -17,6 +17,7 @@ from typing import Any
 EXIT_FINDING = 1
 EXIT_USAGE = 2
 EXIT_CONFLICT = 3
+_CARE = ("tidy", "erase")
 _EXTRA = ("pyspark", "pyarrow", "numpy", "scipy", "confluent_kafka")
 _EXAMPLES = """\
 examples:
@@ -32,6 +33,8 @@ examples:
       What other timeouts would cost one group.
   fleet-learner audit --config fleet.toml --bootstrap kafka:9092 --cluster kafka-01
       Compare the journal with Kafka's own log of groups, rebalance by rebalance and removal by removal.
+  fleet-learner erase --config fleet.toml --namespace team-07
+      Delete all that is known of a namespace, rows and bytes, and learn again without it.
 
 exit status: 0 good, 1 a finding or failure, 2 wrong usage, 3 another run was faster, 4 done without a source that could not be read
 """
@@ -48,14 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from . import jobs
+    from . import care, jobs
     from .configuration import ConfigurationError, read_configuration
     from .errors import ConflictError, JobError
     from .gold import NothingIngestedError
 
     try:
         configuration = read_configuration(options.config, _flags(options))
-        status: int = getattr(jobs, options.job)(configuration, **_job_options(options))
+        status: int = getattr(care if options.job in _CARE else jobs, options.job)(
+            configuration, **_job_options(options)
+        )
     except ConfigurationError as error:
         return _failed(str(error), EXIT_USAGE)
     except ConflictError as error:
@@ -134,6 +139,13 @@ def _parser() -> argparse.ArgumentParser:
     _audit(commands)
     what_if = _command(commands, "what-if", "price other timeouts for one group", "what_if", "group")
     what_if.add_argument("--group", type=group_name, required=True, metavar="CLUSTER/GROUP")
+    _command(commands, "tidy", "compact the tables and delete what no kept run needs", "tidy")
+    erase = _command(
+        commands, "erase", "delete all that is known of a group or a namespace", "erase", "group", "namespace"
+    )
+    what = erase.add_mutually_exclusive_group(required=True)
+    what.add_argument("--group", type=group_name, metavar="CLUSTER/GROUP")
+    what.add_argument("--namespace", metavar="NAME", help="of Kubernetes, in all clusters")
     _command(commands, "report", "write the report from the tables", "report")
     demo = _command(commands, "demo", "simulate a fleet and run everything on it", "demo", "groups", "days", "seed")
     demo.add_argument("--groups", type=int, default=500, help="default: %(default)s")

@@ -115,6 +115,7 @@ def ingest(
     *,
     as_of_ms: int,
     horizon: Horizon | None = None,
+    erased: str | None = None,
     on_step: OnStep = lambda _: None,
 ) -> Published:
     """Take in what is new, and publish it.
@@ -123,6 +124,7 @@ def ingest(
     ----------
     sources: with different names.
     as_of_ms: end of the window, Unix milliseconds. An unfinished run goes on with its own, and with its own offsets.
+    erased: the digest of what was taken out of the tables just before; the run publishes them without it.
     on_step: is told after each step.
 
     Returns
@@ -139,7 +141,7 @@ def ingest(
     before = lake.runs.latest()
     plan = lake.runs.unfinished()
     if plan is None:
-        plan = _new_plan(before, sources, as_of_ms, horizon or Horizon(), on_step)
+        plan = _new_plan(before, sources, as_of_ms, horizon or Horizon(), on_step, erased)
         if before is not None and _is_idle(before, plan):
             return before
         lake.runs.begin(plan)
@@ -156,7 +158,12 @@ def ingest(
 
 
 def _new_plan(
-    before: Published | None, sources: Sequence[Source], as_of_ms: int, horizon: Horizon, on_step: OnStep
+    before: Published | None,
+    sources: Sequence[Source],
+    as_of_ms: int,
+    horizon: Horizon,
+    on_step: OnStep,
+    erased: str | None = None,
 ) -> Plan:
     known = before.plan.sources if before is not None else {}
     planned: dict[str, Mapping[str, Any]] = {}
@@ -174,6 +181,7 @@ def _new_plan(
         "rewrite_days": horizon.rewrite_days,
         "open_days_max": horizon.open_days_max,
         "backfill_from_ms": horizon.backfill_from_ms,
+        **({"erased": erased} if erased is not None else {}),
     }
     number = 0 if before is None else before.number + 1
     return Plan(number=number, as_of_ms=as_of_ms, sources={**planned, **kept}, settings=settings)
@@ -348,6 +356,8 @@ def _published(run: _Run) -> Published:
         version, count = run.version(table), run.count(table)
         if version is not None and table in _EVENT_TABLES and count:
             tables[table.name] = TableState(version, count + (old[table.name].rows if table.name in old else 0))
+        elif version is not None and table is schemas.BLIND_WINDOWS and count:
+            tables[table.name] = TableState(version, count)
         elif version is not None:
             tables[table.name] = old[table.name] if _is_same(old, table, version) else run.lake.state(table, version)
     counts = {**run.counts, **{f"{table.name}_rows": run.count(table) for table in _EVENT_TABLES}}

@@ -137,6 +137,7 @@ def opened(configuration: Configuration, name: str, *, writes: bool = False) -> 
     CorruptError
         When a file of a table cannot be read; names it.
     """
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -146,7 +147,7 @@ def opened(configuration: Configuration, name: str, *, writes: bool = False) -> 
         try:
             with Progress(spark) as progress:
                 yield Job(configuration=configuration, spark=spark, progress=progress)
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             raise unreadable(error) or error from None
         finally:
             if mine:
@@ -160,8 +161,8 @@ def run(configuration: Configuration, *, as_of_ms: int | None = None) -> int:
     """Take in what is new, learn from it, and write recommendations and the report; returns the exit status."""
     with opened(configuration, "run", writes=True) as job:
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days))
-        _learn_and_tell(job)
-        _tidy(job)
+        learn_and_tell(job)
+        tidy_up(job)
         return job.status
 
 
@@ -169,18 +170,18 @@ def backfill(configuration: Configuration, *, from_ms: int, as_of_ms: int | None
     """Make all outages from a day on again, then the same as `run`; returns the exit status."""
     with opened(configuration, "backfill", writes=True) as job:
         _take_in(job, as_of_ms, Horizon(rewrite_days=configuration.rewrite_days, backfill_from_ms=from_ms))
-        _learn_and_tell(job)
-        _tidy(job)
+        learn_and_tell(job)
+        tidy_up(job)
         return job.status
 
 
 def report(configuration: Configuration) -> int:
     """Write the report from the facts that are published; returns the exit status."""
     with opened(configuration, "report") as job:
-        manifest = job.learned.runs.latest()
-        if manifest is None:
+        state = job.learned.runs.latest()
+        if state is None:
             raise JobError(f"nothing was learned in {configuration.root} yet: fleet-learner run")
-        _tell(job, manifest)
+        _tell(job, state)
     return 0
 
 
@@ -189,16 +190,16 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
     from pyspark.sql import functions as F
 
     with opened(configuration, "what-if") as job:
-        manifest = job.learned.runs.latest()
-        if manifest is None:
+        state = job.learned.runs.latest()
+        if state is None:
             raise JobError(f"nothing was learned in {configuration.root} yet: fleet-learner run")
-        tables = _silver_of(job, manifest)
-        days = gold.read_learned(job.learned, manifest, schemas.GROUP_DAY)
+        tables = _silver_of(job, state)
+        days = gold.read_learned(job.learned, state, schemas.GROUP_DAY)
         rows = feature_rows(tables, days, [group])
         if not rows:
             raise JobError(f"no group {group[1]} in Kafka cluster {group[0]} within the window")
         found = [e for e in recommendations(tables, days.where(F.col("protocol").eqNullSafe(rows[0]["protocol"])), job.terms,
-                                             gold.standing(job.learned, manifest))
+                                             gold.standing(job.learned, state))
                  if e.record.key == group]  # fmt: skip
         known, _ = history(rows[0], job.terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
         curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
@@ -276,9 +277,9 @@ def demo(configuration: Configuration, *, groups: int, days: int, seed: int) -> 
         records = write_files(folder, settings, progress)
     say(f"{records:,} records of {groups} groups over {days} days, {time.monotonic() - began_s:.1f} s")
     with opened(configuration, "demo", writes=True) as job:
-        manifest = _take_in(job, settings.end_ms, Horizon(rewrite_days=configuration.rewrite_days))
-        made = _learn_and_tell(job)
-        say(f"{manifest.rows(schemas.OUTAGES.name):,} outages, {made.counts.rebalances:,} rebalances")
+        state = _take_in(job, settings.end_ms, Horizon(rewrite_days=configuration.rewrite_days))
+        made = learn_and_tell(job)
+        say(f"{state.rows(schemas.OUTAGES.name):,} outages, {made.counts.rebalances:,} rebalances")
     say(f"{time.monotonic() - began_s:.1f} s in all")
     return 0
 
@@ -290,23 +291,24 @@ def _take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
     sources = job.sources()
     end_ms = as_of_ms if as_of_ms is not None else int(time.time() * 1000)
     job.progress.begin("ingest")
-    manifest = ingest(job.journal, sources, as_of_ms=end_ms, horizon=horizon, on_step=job.step)
-    counts = manifest.counts
+    state = ingest(job.journal, sources, as_of_ms=end_ms, horizon=horizon, on_step=job.step)
+    counts = state.counts
     say(
         f"ingested: {counts.get('bronze/events_rows', 0):,} records, "
         f"{counts.get('bronze/quarantine_rows', 0):,} in quarantine, {counts.get('duplicates', 0):,} copies, "
-        f"{counts.get('late_rows', 0):,} too late (run {manifest.number})"
+        f"{counts.get('late_rows', 0):,} too late (run {state.number})"
     )
     for text in job.left_out:
         say(f"left out, and read again from where it was: {text}")
-    return manifest
+    return state
 
 
-def _learn_and_tell(job: Job) -> Report:
+def learn_and_tell(job: Job) -> Report:
+    """Learn from what is published, and write recommendations and the report."""
     source = job.journal.runs.latest()
     events = sum(t.rows for name, t in source.tables.items() if name.startswith("silver/")) if source else None
     job.progress.begin("learn", events)
-    manifest, advised = gold.learn(
+    state, advised = gold.learn(
         job.journal,
         job.learned,
         window_days=job.configuration.window_days,
@@ -314,10 +316,10 @@ def _learn_and_tell(job: Job) -> Report:
         is_replayed=job.configuration.is_replayed,
         on_step=job.progress.done,
     )
-    return _tell(job, manifest, advised)
+    return _tell(job, state, advised)
 
 
-def _tell(job: Job, manifest: Published, advised: Sequence[Advised] | None = None) -> Report:
+def _tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -> Report:
     """Write recommendations and the report of published facts; both are the same again when they are there already.
 
     Parameters
@@ -325,15 +327,15 @@ def _tell(job: Job, manifest: Published, advised: Sequence[Advised] | None = Non
     advised: when they were made just now; None makes them again.
     """
     job.progress.begin("recommend")
-    tables = _silver_of(job, manifest)
-    days = gold.read_learned(job.learned, manifest, schemas.GROUP_DAY)
-    terms = Terms.of_settings(manifest.plan.settings)
+    tables = _silver_of(job, state)
+    days = gold.read_learned(job.learned, state, schemas.GROUP_DAY)
+    terms = Terms.of_settings(state.plan.settings)
     if advised is None:
-        advised = recommendations(tables, days, terms, gold.standing(job.learned, manifest))
+        advised = recommendations(tables, days, terms, gold.standing(job.learned, state))
     snapshot = write_snapshot(
         (each.record for each in advised),
         job.configuration.output_folder / SNAPSHOTS,
-        run_id=manifest.plan.run,
+        run_id=state.plan.run,
         model_version=MODEL_VERSION,
         created_ms=tables.as_of_ms,
         expires_ms=tables.as_of_ms + terms.valid_ms,
@@ -345,18 +347,18 @@ def _tell(job: Job, manifest: Published, advised: Sequence[Advised] | None = Non
         named = ", ".join(f"{cluster}/{group} ({protocol})" for cluster, group, protocol in aside[:NAMED_MAX])
         say(f"set aside, of a protocol that this version does not know: {count(len(aside), 'group')}: {named}")
     job.progress.begin("report")
-    made = assemble(job.journal, job.learned, manifest, tables, days, advised)
+    made = assemble(job.journal, job.learned, state, tables, days, advised)
     written = write_report(made, job.configuration.output_folder / REPORTS)
     _say_report(made, written)
     return made
 
 
-def _silver_of(job: Job, manifest: Published) -> Silver:
-    source = job.journal.runs.read(manifest.plan.sources[increment.SOURCE]["end"])
-    return gold.silver(job.journal, source, window_days=manifest.plan.settings["window_days"])
+def _silver_of(job: Job, state: Published) -> Silver:
+    source = job.journal.runs.read(state.plan.sources[increment.SOURCE]["end"])
+    return gold.silver(job.journal, source, window_days=state.plan.settings["window_days"])
 
 
-def _tidy(job: Job, *, is_thorough: bool = False) -> None:
+def tidy_up(job: Job, *, is_thorough: bool = False) -> None:
     """Delete old states of the tables and old snapshots; what was published last goes on from states that are kept."""
     keep = job.configuration.keep_runs
     job.progress.begin("tidy")

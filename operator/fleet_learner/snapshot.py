@@ -105,6 +105,8 @@ def delete_old_snapshots(root: Path, *, keep: int) -> list[str]:
     -------
     The run ids that are gone, in order.
     """
+    if not (root / api.MANIFEST_NAME).is_file():
+        return []
     current = json.loads((root / api.MANIFEST_NAME).read_bytes())["run_id"]
     folders = sorted(path for path in root.glob("run=*") if path.is_dir())
     old = [path for path in folders[:-keep] if path.name != f"run={current}"]

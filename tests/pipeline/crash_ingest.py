@@ -15,13 +15,18 @@ from fleet_learner.lake import Lake
 from fleet_learner.session import new_session
 from fleet_learner.sources.files import JournalFiles
 
-QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"}
 """A JVM that lives for minutes spends more on compiling well than it gains by it."""
 
 
 def main(journal: str, lake: str, as_of_ms: str) -> None:
     """Run once."""
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "512m", "spark.databricks.delta.snapshotPartitions": "1", **QUICK_START}
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "512m",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        **QUICK_START,
+    }
     spark = new_session("crash", master="local[1]", settings=settings)
 
     def tell(step: str) -> None:

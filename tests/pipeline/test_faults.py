@@ -38,7 +38,9 @@ def living(name: str, days: range, **more: Any) -> list[str]:
             is_absorbed = number % 4 != 0
             pod = f"{name}-{ordinal}-{number}"
             lines.append(timelines.change("down", name, ordinal, 0, down_ms, pod=pod, rollout_id=f"r{number}", **more))
-            lines.append(timelines.change("up", name, ordinal, 0, down_ms + 5_000, pod=f"{name}-{ordinal}-{number + 1}", **more))
+            lines.append(
+                timelines.change("up", name, ordinal, 0, down_ms + 5_000, pod=f"{name}-{ordinal}-{number + 1}", **more)
+            )
             lines.append(timelines.back(name, ordinal, number, back_ms, absorbed=is_absorbed, **more))
             if not is_absorbed:
                 lines.append(timelines.rebalanced(name, 2 * number + ordinal, back_ms + 1_000, **more))
@@ -53,7 +55,9 @@ def watched(days: range, interval_ms: int = 600_000) -> list[str]:
 
 def of_cluster(uid: str, lines: list[str]) -> list[str]:
     """Return the same lines as another Kubernetes cluster's operator tells them."""
-    return [line.replace(f"/k8s/{timelines.CLUSTER}/", f"/k8s/{uid}/").replace('"op-1"', f'"op-{uid}"') for line in lines]
+    return [
+        line.replace(f"/k8s/{timelines.CLUSTER}/", f"/k8s/{uid}/").replace('"op-1"', f'"op-{uid}"') for line in lines
+    ]
 
 
 OTHERS: Final = tuple(f"service-{number}" for number in range(8))
@@ -273,15 +277,17 @@ def test_a_truncated_file_of_a_table_is_named(spark: Any, tmp_path: Path, capsys
         (path,) = (root / table).glob(pattern)
         path.write_bytes(path.read_bytes()[:100])
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-        spark.catalog.clearCache()
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # another process would know nothing of it either
         assert run(root, journal) == cli.EXIT_FINDING
-        said = capsys.readouterr().err
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert said.startswith("fleet-learner: ")
         assert path.name in said
         assert "bring it back" in said
-        assert said.count("\n") == 1
 
 
-def test_tables_in_the_format_of_an_earlier_version_are_refused_with_a_way_out(spark: Any, tmp_path: Path, capsys: Any) -> None:
+def test_tables_in_the_format_of_an_earlier_version_are_refused_with_a_way_out(
+    spark: Any, tmp_path: Path, capsys: Any
+) -> None:
     (tmp_path / "lake" / "_manifest").mkdir(parents=True)
     assert run(tmp_path / "lake", tmp_path / "journal") == cli.EXIT_FINDING
     assert f"{tmp_path / 'lake'} holds tables of an earlier version" in capsys.readouterr().err

@@ -92,7 +92,9 @@ def rebalanced(group_id: str, epoch: int, at_ms: int, **more: Any) -> str:
     return journal.write(journal.group_record(CLUSTER, f"{group_id}/{epoch}/rebalanced", data))
 
 
-def beat(at_ms: int, *, operator_id: str = "op-1", epoch: str = "e", seq: int = 0, interval_ms: int = 30_000) -> str:
+def beat(
+    at_ms: int, *, operator_id: str = "op-1", epoch: str = "e", seq: int = 0, interval_ms: int = 30_000, **more: Any
+) -> str:
     """Return a coverage beat, as one line."""
     data = journal.CoverageBeat(
         operator_id=operator_id,
@@ -101,6 +103,7 @@ def beat(at_ms: int, *, operator_id: str = "op-1", epoch: str = "e", seq: int = 
         static_groups=1,
         watch_epoch=epoch,
         interval_ms=interval_ms,
+        **more,
     )
     return journal.write(journal.beat_record(CLUSTER, data))
 

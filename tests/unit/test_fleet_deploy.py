@@ -354,7 +354,20 @@ def test_the_image_is_built_from_just_the_files_that_it_copies() -> None:
     assert all((REPOSITORY / path).exists() for path in copied_paths())
 
 
-LOCKED = {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pydantic", "pyspark", "scipy", "yaml"}
+LOCKED = {
+    "confluent_kafka",
+    "delta",
+    "jinja2",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "py4j",
+    "pyarrow",
+    "pydantic",
+    "pyspark",
+    "scipy",
+    "yaml",
+}
 OPERATOR = REPOSITORY / "operator"
 
 

@@ -121,5 +121,16 @@ def _checked(path: Path, jar: Jar) -> Path:
     return path
 
 
+def put(folder: Path) -> None:
+    """Put the jars into a folder: those of the folder that the variable names, or fetched where it has none."""
+    brought = [Path(os.environ.get(VARIABLE, "")) / jar.name for jar in JARS]
+    if not all(path.is_file() for path in brought):
+        fetch(folder)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, jar in zip(brought, JARS, strict=True):
+        _keep(path, folder / jar.name, jar)
+
+
 if __name__ == "__main__":
-    fetch(Path(sys.argv[1]))
+    put(Path(sys.argv[1]))

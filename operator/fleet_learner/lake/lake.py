@@ -27,6 +27,7 @@ from .runs import FOLDER, Published, RunLog, TableState
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from delta.tables import DeltaMergeBuilder
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
@@ -36,6 +37,7 @@ DAY: Final = "day"
 RUN: Final = "run"
 DAY_MS: Final = 86_400_000
 SCHEMA: Final = "staticgroup.schemaId"
+_MADE_MEANWHILE: Final = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 _DAYS_LISTED: Final = 400
 """A merge names the days of its target up to so many; beyond that it reads all."""
 
@@ -175,17 +177,25 @@ class Lake:
             target.merge(source, same).withSchemaEvolution().whenNotMatchedInsertAll().execute()
         return self._outcome(table, run)
 
-    def remove(self, table: Table, keys: DataFrame, *, by: tuple[str, ...], run: int) -> int:
-        """Delete the rows that have these keys; returns how many. The log of the table names no key."""
+    def remove(self, table: Table, keys: DataFrame, *, by: tuple[str, ...]) -> int:
+        """Delete the rows that have these keys; returns how many. No run's write: the table's log names no key."""
+        with self._writing(table):
+            done = self._matched(table, keys, by).whenMatchedDelete().execute()
+        return int(done.collect()[0]["num_deleted_rows"])
+
+    def mend(self, table: Table, rows: DataFrame, *, by: tuple[str, ...]) -> None:
+        """Set the other columns of these rows where their keys are. No run's write, as `remove`."""
+        values = {name: f"new.{name}" for name in rows.columns if name not in by}
+        with self._writing(table):
+            self._matched(table, rows, by).whenMatchedUpdate(set=dict(values)).execute()
+
+    def _matched(self, table: Table, rows: DataFrame, by: tuple[str, ...]) -> DeltaMergeBuilder:
         from delta.tables import DeltaTable
         from pyspark.sql import functions as F
 
-        same = reduce(lambda one, other: one & other, (F.col(f"old.{n}").eqNullSafe(F.col(f"gone.{n}")) for n in by))
-        with self._writing(table), self._transaction(run):
-            target = DeltaTable.forPath(self.spark, self.uri(table)).alias("old")
-            target.merge(keys.alias("gone"), same).whenMatchedDelete().execute()
-        commit = self.log(table).of_run(run)
-        return int(commit.metrics.get("numTargetRowsDeleted", 0)) if commit is not None else 0
+        same = reduce(lambda one, other: one & other, (F.col(f"old.{n}").eqNullSafe(F.col(f"new.{n}")) for n in by))
+        target = DeltaTable.forPath(self.spark, self.uri(table)).alias("old")
+        return target.merge(rows.alias("new"), same)
 
     def _save(self, table: Table, rows: DataFrame, run: int, mode: str, where: str | None = None) -> Written:
         if (done := self._done(table, run)) is not None:
@@ -254,12 +264,18 @@ class Lake:
     @contextmanager
     def _writing(self, table: Table) -> Iterator[None]:
         """Turn Delta's word for a faster writer into ours."""
-        from delta.exceptions import DeltaConcurrentModificationException
+        from delta import exceptions
+        from pyspark.errors import AnalysisException
 
+        conflicts = tuple(getattr(exceptions, name) for name in exceptions.__all__)  # they have no base of their own
         try:
             yield
-        except DeltaConcurrentModificationException as error:
+        except conflicts as error:
             raise ConflictError(f"{self.uri(table)}: {str(error).splitlines()[0]}") from None
+        except AnalysisException as error:
+            if error.getCondition() == _MADE_MEANWHILE and self.log(table).latest() is not None:
+                raise ConflictError(f"{self.uri(table)} was made at this moment") from None
+            raise
 
     def _refuse_own_format(self) -> None:
         folder = local_path(self.root)

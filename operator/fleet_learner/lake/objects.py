@@ -168,7 +168,7 @@ class HadoopObjects:
             stream.write(content)
             stream.close()
         except Py4JJavaError as error:
-            if self._fs.exists(path) and self.read(path.getName()) != content:
+            if self._fs.exists(path):
                 raise ConflictError(f"{path} exists") from error
             raise
 

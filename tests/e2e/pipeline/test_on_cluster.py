@@ -1,6 +1,6 @@
 """The fleet learner as pods: drivers and executors on a real cluster, from the manifests that users apply.
 
-The one idea: what the cluster learned must be, byte for byte, what one process learns on the same journal here, although
+The one idea: what the cluster learned must be, row for row, what one process learns on the same journal here, although
 the first run lost its executor, its driver and its Job, and two more were started at once to go on. That executors did the work is
 asked of Spark's own log of events, that nobody had a right too many of the API server.
 """
@@ -24,10 +24,12 @@ from typing import Any
 
 import pytest
 import yaml
+from deltalake import DeltaTable
 
 from e2e.pipeline.fleet_jobs import NAMESPACE, Run, Watcher, begin, ended
 from fleet_learner.cli import EXIT_CONFLICT, EXIT_USAGE
 from fleet_learner.fleet_truth import FleetSettings
+from fleet_learner.lake.runs import FOLDER
 from fleet_learner.progress import Progress
 from fleet_learner.simulated_journal import write_files
 from support.devcluster.cluster import Cluster
@@ -170,7 +172,7 @@ def interrupted(applied: Ground) -> Interrupted:
     until(lambda: driver(1), deadline_s=300, what="the Job's second driver has an executor", poll_s=0.5)
     cluster.kubectl("delete", "job", "interrupted", "-n", NAMESPACE)
     until(lambda: not _pods(cluster), deadline_s=120, what="driver and executor are gone")
-    (plan,) = (root / "_manifest").glob("*.plan.json")
+    (plan,) = (root / FOLDER).glob("*.plan.json")
     drivers = watcher.drivers("interrupted")
     return Interrupted(
         drivers=drivers,
@@ -178,7 +180,7 @@ def interrupted(applied: Ground) -> Interrupted:
         plan=plan,
         plan_text=plan.read_text(),
         plan_inode=plan.stat().st_ino,
-        published=sorted(tables(root)),
+        published=sorted(runs_in(root)),
     )
 
 
@@ -208,19 +210,28 @@ def events(data: Path, executor: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(line) for path in files for line in path.read_text().splitlines()]
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """Return the digest of every file but manifests; hidden ones are drafts of a task that was killed."""
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "_manifest" not in path.parts and not path.name.startswith(".")
-    }
-
-
-def tables(root: Path) -> dict[str, Any]:
-    """Return what the manifests say of every table; a plan names the source's folder, which differs."""
-    found = sorted(root.rglob("_manifest/????????????.json"))
+def runs_in(root: Path) -> dict[str, Any]:
+    """Return what was published of every table; a plan names the source's folder, which differs."""
+    found = sorted(root.rglob(f"{FOLDER}/????????????.json"))
     return {path.relative_to(root).as_posix(): json.loads(path.read_text())["tables"] for path in found}
+
+
+def content(root: Path) -> dict[str, list[str]]:
+    """Return the rows of every published table, sorted, as another implementation of Delta's protocol reads them."""
+    found = {}
+    for name, tables in runs_in(root).items():
+        lake = (root / name).parents[1]
+        for table, state in tables.items():
+            rows = DeltaTable(lake / table, version=state["version"]).to_pyarrow_table()
+            names = sorted(rows.column_names)
+            found[f"{name} {table}"] = sorted(map(str, rows.select(names).to_pylist()))
+    return found
+
+
+def outputs(root: Path) -> dict[str, str]:
+    """Return the digest of everything that is given to others."""
+    files = sorted(path for path in (root / "output").rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def test_a_job_completes_and_leaves_report_and_recommendations(applied: Ground, run: Run) -> None:
@@ -259,7 +270,7 @@ def _cpu_ns(event: dict[str, Any]) -> int:
     return int(event["Task Metrics"]["Executor CPU Time"])
 
 
-def test_the_cluster_learns_byte_for_byte_what_one_process_learns(applied: Ground, run: Run, tmp_path: Path) -> None:
+def test_the_cluster_learns_row_for_row_what_one_process_learns(applied: Ground, run: Run, tmp_path: Path) -> None:
     here = tmp_path / "fleet"
     done = subprocess.run(
         [sys.executable, "-m", "fleet_learner", "run", f"--root={here}", f"--journal-files={applied.data / 'journal'}",
@@ -267,9 +278,9 @@ def test_the_cluster_learns_byte_for_byte_what_one_process_learns(applied: Groun
         cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": "operator"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert tables(here)
-    assert tables(applied.data / "fleet") == tables(here)
-    assert digests(applied.data / "fleet") == digests(here)
+    assert content(here)
+    assert content(applied.data / "fleet") == content(here)
+    assert outputs(applied.data / "fleet") == outputs(here)
 
 
 def test_a_lost_executor_is_replaced_and_a_lost_driver_is_tried_again(interrupted: Interrupted) -> None:
@@ -281,14 +292,14 @@ def test_a_lost_executor_is_replaced_and_a_lost_driver_is_tried_again(interrupte
 def test_a_run_whose_job_was_deleted_is_finished_by_the_next(
     applied: Ground, interrupted: Interrupted, run: Run
 ) -> None:
-    """What it had written meant nothing, and the plan that it had fixed was carried out; the bytes are compared above."""
+    """What it had written meant nothing, and the plan that it had fixed was carried out; the rows are compared above."""
     assert interrupted.published == []
     assert (interrupted.plan.read_text(), interrupted.plan.stat().st_ino) == (
         interrupted.plan_text,
         interrupted.plan_inode,
     )
     first = f"{interrupted.plan.name.removesuffix('.plan.json')}.json"
-    assert sorted(tables(applied.data / "fleet")) == [f"_manifest/{first}", f"learned/_manifest/{first}"]
+    assert sorted(runs_in(applied.data / "fleet")) == [f"{FOLDER}/{first}", f"learned/{FOLDER}/{first}"]
 
 
 def test_of_two_runs_at_once_one_publishes_and_the_other_is_not_tried_again(runs: dict[str, Run]) -> None:

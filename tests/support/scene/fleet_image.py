@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from fleet_learner.lake.jars import JARS, cache_folder, fetch
 from support.devcluster.images import build_image
 
 REPOSITORY = Path(__file__).parents[3]
@@ -26,7 +27,9 @@ def copied_paths() -> list[str]:
 
 
 def build_fleet_image(tag: str = FLEET_IMAGE) -> Path:
-    """Build the image where its inputs changed; returns the docker archive."""
+    """Build the image where its inputs changed; returns the docker archive. The jars come from this machine's cache."""
+    if not all((cache_folder() / jar.name).is_file() for jar in JARS):
+        fetch(cache_folder())
     with tempfile.TemporaryDirectory() as folder:
         for path in copied_paths():
             source, target = REPOSITORY / path, Path(folder) / path
@@ -35,6 +38,8 @@ def build_fleet_image(tag: str = FLEET_IMAGE) -> Path:
                 shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy2(source, target)
+        for jar in JARS:
+            shutil.copy2(cache_folder() / jar.name, Path(folder) / "deploy" / "fleet-learner" / "jars")
         return build_image(tag, Path(folder), dockerfile=DOCKERFILE)
 
 

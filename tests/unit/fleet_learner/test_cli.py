@@ -111,7 +111,7 @@ def test_toml_and_yaml_say_the_same_and_flags_win(tmp_path: Path, name: str, tex
     file = tmp_path / name
     file.write_text(text)
     read = read_configuration(file, {"window_days": 7, "kafka": {"topic": "other"}, "master": None})
-    assert (read.root, read.window_days, read.stops.eager_ms) == (Path("/data"), 7, 4000)
+    assert (read.root, read.window_days, read.stops.eager_ms) == ("file:/data", 7, 4000)
     assert read.kafka is not None
     assert (read.kafka.bootstrap_servers, read.kafka.topic) == ("a:9092", "other")
     assert read.master == "local[*]"

@@ -1,0 +1,65 @@
+"""The jobs that look after the tables: tidy them, and erase a group or a namespace."""
+
+from __future__ import annotations
+
+from .configuration import Configuration
+from .erasure import Subject, erase_facts
+from .errors import JobError
+from .gold import TABLES as FACTS
+from .ingest import TABLES, Horizon, ingest
+from .jobs import SNAPSHOTS, Job, learn_and_tell, opened, say, tidy_up
+from .lake.upkeep import present, vacuum
+from .report.axis import count
+from .snapshot import delete_old_snapshots
+
+
+def tidy(configuration: Configuration) -> int:
+    """Compact all tables and delete what no kept run needs; returns the exit status."""
+    with opened(configuration, "tidy", writes=True) as job:
+        tidy_up(job, is_thorough=True)
+    return 0
+
+
+def erase(configuration: Configuration, *, group: tuple[str, str] | None, namespace: str | None) -> int:
+    """Delete all that is known of a group or a namespace, learn again, and delete the files; returns the exit status.
+
+    Raises
+    ------
+    JobError
+        When a run is unfinished, which would go on from what is to be erased.
+    """
+    subject = Subject(group=group, namespace=namespace)
+    with opened(configuration, "erase", writes=True) as job:
+        _assert_finished(job, subject)
+        before = job.journal.runs.latest()
+        if before is None:
+            raise JobError(f"nothing was ingested into {configuration.root} yet")
+        job.progress.begin("erase")
+        gone = erase_facts(job.journal, job.learned, subject)
+        horizon = Horizon(rewrite_days=configuration.rewrite_days)
+        ingest(job.journal, [], as_of_ms=before.plan.as_of_ms, horizon=horizon, erased=subject.digest, on_step=job.step)
+        learn_and_tell(job)
+        _forget_all_but_the_last(job)
+        told = ", ".join(f"{rows:,} of {name}" for name, rows in gone.items() if rows)
+        say(f"erased: {told or 'nothing was there'}; the log of runs knows it as {subject.digest[:12]}")
+    return 0
+
+
+def _assert_finished(job: Job, subject: Subject) -> None:
+    plan = job.journal.runs.unfinished()
+    if (
+        plan is not None and plan.settings.get("erased") != subject.digest
+    ) or job.learned.runs.unfinished() is not None:
+        raise JobError("a run is unfinished: fleet-learner run finishes it, then erase again")
+
+
+def _forget_all_but_the_last(job: Job) -> None:
+    """Delete old runs, their snapshots and their files at once, whatever retention says."""
+    for lake, tables in ((job.journal, TABLES), (job.learned, FACTS)):
+        lake.runs.forget(1)
+        for table in present(lake, tables):
+            vacuum(lake, table, hours=0)
+    snapshots = delete_old_snapshots(job.configuration.output_folder / SNAPSHOTS, keep=1)
+    say(
+        f"deleted: all runs but the last, with {count(len(snapshots), 'snapshot')}; earlier states cannot be read any more"
+    )

@@ -1,0 +1,140 @@
+"""Erase a consumer group, or all of a namespace: its rows in every table, then the bytes.
+
+The one idea: facts and raw records are deleted by key, with nothing but columns' names in the tables' logs, and a run without
+sources publishes what is left; what was learned is learned again without them; old runs, which alone still need the old
+files, are forgotten, and the files with them. What was read is not read again, so nothing comes back; the journal itself is its
+owner's to clear. Every step may be done twice, so an erasure that was killed is simply told again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from . import schemas, silver
+from .lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_FACTS = (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.OUTAGES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is to be forgotten: a group of a Kafka cluster, or a namespace.
+
+    Parameters
+    ----------
+    group: Kafka cluster id and group id.
+    """
+
+    group: tuple[str, str] | None = None
+    namespace: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Return what the log of runs says of it: enough to prove that it was erased, not to tell its name."""
+        text = self.namespace if self.group is None else "/".join(self.group)
+        return hashlib.sha256(str(text).encode()).hexdigest()
+
+    def is_it(self, data: str = "") -> Column:
+        """Return whether a row is the subject's; `data` is the prefix of the columns."""
+        from pyspark.sql import functions as F
+
+        if self.group is None:
+            return F.col(f"{data}namespace").eqNullSafe(F.lit(self.namespace))
+        cluster, group = self.group
+        return F.col(f"{data}kafka_cluster_id").eqNullSafe(F.lit(cluster)) & F.col(f"{data}group_id").eqNullSafe(
+            F.lit(group)
+        )
+
+    def is_written_in(self, text: Column) -> Column:
+        """Return whether a text that is no record of the journal speaks of the subject."""
+        from pyspark.sql import functions as F
+
+        names = [f'"{self.group[1]}"'] if self.group is not None else []
+        if self.namespace is not None:
+            names = [f'"{self.namespace}"', f'"{self.namespace}/', f"/ns/{self.namespace}/"]
+        return reduce(lambda one, other: one | other, (F.contains(text, F.lit(name)) for name in names))
+
+
+def erase_facts(journal: Lake, learned: Lake, subject: Subject) -> dict[str, int]:
+    """Delete a subject's rows at the head of all tables that no run makes anew; returns how many, by table."""
+    is_named = _named_by(subject, _static_groups(journal, subject) if subject.group is not None else [])
+    gone = {}
+    for table in (schemas.EVENTS, schemas.QUARANTINE):
+        gone[table.name] = _remove(journal, table, lambda rows: _raw(rows, subject, is_named))
+    for table in _FACTS:
+        gone[table.name] = _remove(journal, table, lambda rows: rows.where(subject.is_it()))
+    gone[schemas.BEATS.name] = _mend_beats(journal, is_named)
+    recommended = schemas.RECOMMENDATION
+    gone[recommended.name] = _remove(learned, recommended, lambda rows: rows.where(subject.is_it()))
+    return gone
+
+
+def _static_groups(journal: Lake, subject: Subject) -> list[str]:
+    """Return the StaticGroups (`<namespace>/<name>`) of the subject, as beats name them."""
+    from pyspark.sql import functions as F
+
+    found: set[str] = set()
+    for table in _FACTS:
+        version = journal.log(table).latest()
+        if version is not None:
+            rows = journal.read(table, version).where(subject.is_it())
+            names = rows.select(F.concat_ws("/", "namespace", "static_group").alias("name")).distinct()
+            found |= {row["name"] for row in names.collect()}
+    return sorted(found)
+
+
+def _named_by(subject: Subject, static_groups: list[str]) -> Callable[[Column], Column]:
+    """Return what tells whether the name of a StaticGroup, as beats write it, is the subject's."""
+    if subject.namespace is not None:
+        return lambda name: name.startswith(f"{subject.namespace}/")
+    return lambda name: name.isin(static_groups)
+
+
+def _raw(rows: DataFrame, subject: Subject, is_named: Callable[[Column], Column]) -> DataFrame:
+    """Return those raw records that speak of the subject."""
+    from pyspark.sql import functions as F
+
+    in_beat = F.exists("event.data.unreachable_groups", is_named)
+    in_text = F.col("reason").isNotNull() & subject.is_written_in(F.col("raw").cast("string"))
+    told = subject.is_it("event.data.") | in_beat | in_text
+    plain = rows.drop("reason", "detail")
+    return silver.parsed(plain).where(F.coalesce(told, F.lit(False)))
+
+
+def _remove(lake: Lake, table: schemas.Table, chosen: Callable[[DataFrame], DataFrame]) -> int:
+    version = lake.log(table).latest()
+    if version is None:
+        return 0
+    keys = chosen(lake.read(table, version)).select(*table.key).distinct().persist()
+    try:
+        return lake.remove(table, keys, by=table.key) if keys.count() else 0
+    finally:
+        keys.unpersist()
+
+
+def _mend_beats(journal: Lake, is_named: Callable[[Column], Column]) -> int:
+    """Take StaticGroups out of the beats that name them as not readable; a beat that is gone would be a blind window for all."""
+    from pyspark.sql import functions as F
+
+    table = schemas.BEATS
+    version = journal.log(table).latest()
+    if version is None:
+        return 0
+    rows = journal.read(table, version).where(F.exists("unreachable_groups", is_named))
+    kept = F.filter("unreachable_groups", lambda name: ~is_named(name))
+    fewer = F.col("unreachable_total") - (F.size("unreachable_groups") - F.size(kept))
+    mended = rows.select(*table.key, kept.alias("unreachable_groups"), fewer.alias("unreachable_total")).persist()
+    try:
+        count = mended.count()
+        if count:
+            journal.mend(table, mended, by=table.key)
+        return count
+    finally:
+        mended.unpersist()

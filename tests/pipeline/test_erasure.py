@@ -1,0 +1,133 @@
+"""What is erased is gone to the last byte, stays gone, and takes nobody else's facts with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from fleet_learner import cli, gold, schemas
+from fleet_learner.erasure import Subject
+from fleet_learner.facts import DAY_MS
+from fleet_learner.ingest import TABLES, ingest
+from fleet_learner.lake import Lake, local_path
+from fleet_learner.sources.files import JournalFiles
+from pipeline import timelines
+from pipeline.test_ingest import content
+from pipeline.timelines import T0_MS
+
+SECRET: Final = "grp-to-be-forgotten"
+OTHER: Final = "grp-that-stays"
+SHOP: Final = "shop-to-be-forgotten"
+AS_OF: Final = "2023-11-20"
+
+
+def journal(group_id: str, namespace: str = "shop") -> list[str]:
+    """Return the journal of a group for a day: stops, rebalances, a record that nobody can read."""
+    lines = []
+    for stop in range(6):
+        at = T0_MS + stop * 3_600_000
+        more = {"namespace": namespace}
+        lines.append(timelines.change("down", group_id, 0, stop, at, **more))
+        lines.append(timelines.change("up", group_id, 0, stop + 1, at + 5_000, **more))
+        lines.append(timelines.back(group_id, 0, stop + 1, at + 8_000, **more))
+        lines.append(timelines.rebalanced(group_id, stop, at + 9_000, **more))
+    lines.append(
+        json.dumps({"specversion": "1.0", "type": "x", "data": {"group_id": group_id, "namespace": namespace}})
+    )
+    return lines
+
+
+def beats(unreachable: list[str]) -> list[str]:
+    names = {"unreachable_groups": unreachable, "unreachable_total": len(unreachable)}
+    return [timelines.beat(T0_MS + n * 600_000, interval_ms=600_000, seq=n, **names) for n in range(60)]
+
+
+def holders(root: Path, text: str) -> list[str]:
+    """Return the files that hold a text anywhere; Parquet files also in what their pages hold, uncompressed."""
+    import pyarrow.parquet as pq
+
+    found = []
+    for path in sorted(p for p in root.rglob("*") if p.is_file()):
+        held = text.encode() in path.read_bytes()
+        if path.suffix == ".parquet" and not held:
+            held = text in str(pq.ParquetFile(path).read().to_pylist())
+        if held:
+            found.append(path.relative_to(root).as_posix())
+    return found
+
+
+def run(root: Path, folder: Path, *more: str) -> int:
+    return cli.main(["run", "--root", str(root), "--journal-files", str(folder), "--as-of", AS_OF, *more])
+
+
+def kept(lake: Lake) -> dict[str, list[tuple[str, ...]]]:
+    """Return the rows of all tables of the journal that speak of the other group."""
+    state = lake.runs.latest()
+    assert state is not None
+    rows = {table.name: content(lake, state, table) for table in TABLES}
+    return {name: [row for row in each if any(OTHER in value for value in row)] for name, each in rows.items()}
+
+
+def test_a_digest_stands_for_one_subject() -> None:
+    subjects = [Subject(group=("k", "g")), Subject(group=("k", "h")), Subject(namespace="k"), Subject(namespace="g")]
+    assert len({each.digest for each in subjects}) == 4
+
+
+@pytest.mark.parametrize(
+    ("told", "subject", "secret", "namespace"),
+    [
+        (["--group", f"kafka-1/{SECRET}"], Subject(group=("kafka-1", SECRET)), SECRET, "shop"),
+        (["--namespace", SHOP], Subject(namespace=SHOP), SHOP, SHOP),
+    ],
+    ids=["group", "namespace"],
+)
+def test_nothing_is_left_of_what_is_erased(
+    spark: Any, tmp_path: Path, capsys: Any, told: list[str], subject: Subject, secret: str, namespace: str
+) -> None:
+    root, folder = tmp_path / "lake", tmp_path / "journal"
+    names = [f"{namespace}/{SECRET}"]
+    lines = [*journal(SECRET, namespace), *journal(OTHER), *beats(names)]
+    timelines.write_file(folder / "journal-a-00000000.jsonl", lines)
+    assert run(root, folder) == 0
+    lake = Lake(spark, root)
+    before, learned = kept(lake), gold.learned_lake(lake)
+    assert len(holders(root, secret)) > 5
+    assert cli.main(["erase", "--root", str(root), *told]) == 0
+    said = capsys.readouterr().out
+    assert "erased: " in said
+    assert holders(root, secret) == []
+    assert kept(lake) == before
+    state = lake.runs.latest()
+    assert state is not None
+    beat = lake.published(schemas.BEATS, state).select("unreachable_groups", "unreachable_total").distinct().collect()
+    assert [tuple(row) for row in beat] == [([], 0)]
+    assert state.plan.settings["erased"] == subject.digest
+    facts = learned.runs.latest()
+    assert facts is not None
+    groups = {row["group_id"] for row in gold.read_learned(learned, facts, schemas.GROUP_DAY).collect()}
+    assert groups == {OTHER}
+    if subject.namespace is not None:
+        return  # the rest is the same for both, and dear
+
+    assert cli.main(["erase", "--root", str(root), *told]) == 0, "told again"
+    assert "nothing was there" in capsys.readouterr().out
+    timelines.write_file(folder / "journal-a-00000001.jsonl", journal("grp-new"))
+    assert run(root, folder) == 0, "a run reads on from where it was"
+    assert holders(root, secret) == []
+
+
+def test_an_unfinished_run_comes_first(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    timelines.write_file(tmp_path / "journal" / "journal-a-00000000.jsonl", journal(SECRET))
+    lake = Lake(spark, tmp_path / "lake")
+
+    def die(step: str) -> None:
+        raise KeyboardInterrupt(step)
+
+    with pytest.raises(KeyboardInterrupt):
+        ingest(lake, [JournalFiles(tmp_path / "journal")], as_of_ms=T0_MS + DAY_MS, on_step=die)
+    told = ["erase", "--root", str(local_path(lake.root)), "--namespace", "shop"]
+    assert cli.main(told) == cli.EXIT_FINDING
+    assert "a run is unfinished" in capsys.readouterr().err
