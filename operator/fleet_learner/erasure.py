@@ -71,9 +71,19 @@ def erase_facts(journal: Lake, learned: Lake, subject: Subject) -> dict[str, int
     for table in _FACTS:
         gone[table.name] = _remove(journal, table, lambda rows: rows.where(subject.is_it()))
     gone[schemas.BEATS.name] = _mend_beats(journal, is_named)
-    recommended = schemas.RECOMMENDATION
-    gone[recommended.name] = _remove(learned, recommended, lambda rows: rows.where(subject.is_it()))
+    # Last those by which the rows without a name are found, so that an erasure that was killed finds them again.
+    for table in (schemas.GROUP_STATE, schemas.REPLAYED_DAY):
+        gone[table.name] = _remove(learned, table, lambda rows: _of_groups(rows, learned, subject))
+    for table in (schemas.REBALANCES, schemas.BUSY_DAY, schemas.RECOMMENDATION):
+        gone[table.name] = _remove(learned, table, lambda rows: rows.where(subject.is_it()))
     return gone
+
+
+def _of_groups(rows: DataFrame, learned: Lake, subject: Subject) -> DataFrame:
+    """Return the rows of a subject in a table that names groups by number only."""
+    table = schemas.BUSY_DAY
+    named = learned.read(table, learned.log(table).latest()).where(subject.is_it())
+    return rows.join(named.select("group_key").distinct(), on="group_key", how="left_semi")
 
 
 def _static_groups(journal: Lake, subject: Subject) -> list[str]:
