@@ -276,9 +276,13 @@ def canary_history(
     begin_ms = trial_begin_ms(before, as_of_ms=as_of_ms)
     wave_ms = as_of_ms if before is None else before.began_ms
     trial = Trial(campaign_ms=begin_ms, wave_ms=wave_ms, as_of_ms=as_of_ms, salt=salt)
+    if begin_ms >= as_of_ms:
+        outages = outages.where(F.lit(False))  # nothing is on trial yet, so nothing has to be promised
     changes = F.struct("event_ms", "event_id", "timeout_source", "session_timeout_ms_before", "session_timeout_ms_after")
     stops = F.struct("down_ms", "event_id", "gap_ms", "end_kind", "absorbed", "session_timeout_ms")
     changed = group_events.where(F.col("kind") == "timeout.changed").groupBy("group_key")
+    is_compared = (F.col("end_kind") == EndKind.RETURNED.value) & F.col("session_timeout_ms").isNotNull()
+    outages = outages.where(is_compared)
     rows = groups.join(
         changed.agg(F.array_sort(F.collect_list(changes)).alias("changes")), on="group_key", how="left"
     ).join(
