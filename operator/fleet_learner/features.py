@@ -123,7 +123,8 @@ def group_features(
     groups = with_waves(names_of(group_day), MODEL_VERSION).join(sizes, on="group_key", how="left")
     for other in (_in_force(states_of(tables) if states is None else states), _earlier(earlier)):
         groups = groups.join(other, on="group_key", how="left") if other is not None else groups
-    return stops_of(tables.outages).join(groups, on="group_key", how="right")
+    # Merged where the stops lie: sent to where the names lie, few tasks would have all groups.
+    return stops_of(tables.outages).join(groups.hint("merge"), on="group_key", how="right")
 
 
 def _in_force(states: DataFrame) -> DataFrame:

@@ -95,7 +95,7 @@ def since_ms(journal: Lake, source: Published, plan: Plan, before: Published | N
     except FileNotFoundError:
         return None
     # What is beyond the end of a window was not counted yet.
-    times = [before.plan.as_of_ms, *(run.counts.get("rewrite_from_ms", 0) for run in new)]
+    times = [before.plan.as_of_ms, plan.as_of_ms, *(run.counts.get("rewrite_from_ms", 0) for run in new)]
     for table in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS):
         days = journal.changed_days(table, source, after_run=learned)
         times += [int(datetime(d.year, d.month, d.day, tzinfo=UTC).timestamp()) * 1000 for d in days[:1]]

@@ -20,8 +20,8 @@ from .counterfactual import NEVER_MS, GroupSetup, Membership, Rebalancing, Repla
 _BEAT, _DOWN, _UP = 0, 1, 3
 """The ranks of `Replay.expect`: what comes first of one moment."""
 _AT_REST: Final = -1
-PLAYED_MAX: Final = 1_000_000
-"""Stops of a knot that is played, times the square of the members: a second of one core or two."""
+PLAYED_MAX: Final = 200_000
+"""Stops of a knot that is played, times the square of the members: half a second of one core."""
 
 
 def count_rebalances(setup: GroupSetup, stops: Sequence[Stop]) -> int:

@@ -128,15 +128,15 @@ WITH covered AS (
   SELECT group_key, any_value(kafka_cluster_id) AS kafka_cluster_id, any_value(group_id) AS group_id,
     any_value(protocol) AS protocol, any_value(k8s_cluster_uid) AS k8s_cluster_uid,
     min(event_ms) // {DAY_MS} * {DAY_MS} AS first_ms, max(coalesce(members, replicas))::DOUBLE AS members,
-    max(partitions_total)::DOUBLE AS partitions, sum(partitions_moved) AS moved,
-    sum(CASE WHEN partitions_moved IS NOT NULL THEN partitions_total END) AS of_partitions,
+    max(partitions_total)::DOUBLE AS partitions, sum(partitions_moved)::BIGINT AS moved,
+    sum(CASE WHEN partitions_moved IS NOT NULL THEN partitions_total END)::BIGINT AS of_partitions,
     arg_max(session_timeout_ms_after, event_ms) FILTER (kind = 'timeout.changed') AS set_timeout_ms,
     arg_max(image_digest, (event_ms, event_id)) FILTER (kind = 'member.up') AS image_digest,
     count_if(kind = 'group.rebalanced') AS rebalances
   FROM (FROM events WHERE kind <> 'coverage.beat' AND event_ms >= {START_MS} AND event_ms < {AS_OF_MS})
   GROUP BY group_key
 )
-SELECT known.*, (SELECT sum(covered_ms) FROM covered c
+SELECT known.*, (SELECT sum(covered_ms)::BIGINT FROM covered c
     WHERE c.k8s_cluster_uid = known.k8s_cluster_uid AND c.day_ms >= known.first_ms) AS covered_ms
 FROM known
 """
@@ -157,7 +157,7 @@ FROM stop_days JOIN groups USING (group_key) LEFT JOIN (
 
 
 def _chunks(connection: duckdb.DuckDBPyConnection, query: str, *values: str) -> Iterator[list[dict[str, Any]]]:
-    reader = connection.cursor().execute(query, list(values)).to_arrow_reader(CHUNK)
+    reader = connection.cursor().sql(query, params=list(values)).to_arrow_reader(CHUNK)
     for batch in reader:
         yield batch.to_pylist()
 
