@@ -7,84 +7,122 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from fleet_learner import gold, increment, schemas
 from fleet_learner.facts import DAY_MS, StopDurations
 from fleet_learner.fleet import journal_lines
 from fleet_learner.fleet_truth import FleetSettings
 from fleet_learner.histories import Terms
 from fleet_learner.ingest import Horizon, ingest
-from fleet_learner.lake import Lake, Published
+from fleet_learner.lake import Lake, Plan, Published
 from fleet_learner.replay import replayed_days
 from fleet_learner.sources.files import JournalFiles
 from pipeline import timelines
 from pipeline.test_facts import frame, outage
 
-FLEET: Final = FleetSettings(seed=5, groups=5, days=8, k8s_clusters=1, outages_per_operator=2)
-TERMS: Final = Terms(durations=StopDurations(), bounds={}, valid_ms=DAY_MS)
-COMPARED: Final = (*increment.DAILY, schemas.GROUP_DAY, schemas.GAP_STATS)
+FLEET: Final = FleetSettings(seed=5, groups=4, days=8, k8s_clusters=1, outages_per_operator=2)
+SETTINGS: Final = {
+    "window_days": 8, "is_replayed": True, "model_version": "1",
+    **Terms(durations=StopDurations(), bounds={}, valid_ms=DAY_MS).to_settings(),
+}  # fmt: skip
 
 
 def told() -> list[tuple[int, str]]:
-    """Return (observed_at_ms, line) of the fleet, with beats every five minutes instead of half a one."""
+    """Return (observed_at_ms, line) of the fleet, with a beat every half an hour instead of half a minute."""
     kept = []
     for _, text in journal_lines(FLEET):
         record = json.loads(text)
         at_ms, is_beat = record["data"]["observed_at_ms"], record["type"].endswith("coverage.beat.v1")
-        if not is_beat or (at_ms - FLEET.start_ms) % 300_000 < 30_000:
-            kept.append((at_ms, text.replace('"interval_ms":30000', '"interval_ms":300000')))
+        if not is_beat or (at_ms - FLEET.start_ms) % 1_800_000 < 30_000:
+            kept.append((at_ms, text.replace('"interval_ms":30000', '"interval_ms":1800000')))
     return kept
 
 
 class Learner:
-    """One root, what its runs took in, and what was learned last."""
+    """One root, what its runs took in, and the days that were made of it."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self.folder = folder
         self.journal = Lake(spark, folder / "lake")
         self.learned = gold.learned_lake(self.journal)
-        self.steps: list[str] = []
 
     def run(self, name: str, lines: list[str], as_of_ms: int, horizon: Horizon | None = None) -> Published:
+        """Take lines in, and make the days again that they say something new of."""
         timelines.write_file(self.folder / "journal" / f"journal-{name}-00000000.jsonl", lines)
-        ingest(self.journal, [JournalFiles(self.folder / "journal")], as_of_ms=as_of_ms, horizon=horizon)
-        self.steps.clear()
-        state, _ = gold.learn(self.journal, self.learned, window_days=30, terms=TERMS, on_step=self.steps.append)
+        source = ingest(self.journal, [JournalFiles(self.folder / "journal")], as_of_ms=as_of_ms, horizon=horizon)
+        before = self.learned.runs.latest()
+        number = 0 if before is None else before.number + 1
+        plan = Plan(number, as_of_ms, {increment.SOURCE: {"end": source.number}}, SETTINGS)
+        writing = increment.Writing(self.learned, plan, FLEET.start_ms, as_of_ms, lambda _: None)
+        since_ms = increment.since_ms(self.journal, source, plan, before) or FLEET.start_ms
+        increment.learned_days(self.journal, source, writing, before, since_ms, StopDurations())
+        state = writing.published()
+        self.learned.runs.publish(state)
         return state
 
     def rows(self, state: Published) -> dict[str, list[tuple[str, ...]]]:
-        found = {t.name: gold.read_learned(self.learned, state, t).collect() for t in COMPARED}
+        found = {table.name: gold.read_learned(self.learned, state, table).collect() for table in increment.DAILY}
         return {name: sorted(tuple(str(value) for value in row) for row in rows) for name, rows in found.items()}
 
+    def first_days(self, state: Published, table: schemas.Table) -> dict[int, int]:
+        """Return by run the number of the first day of which it wrote the rows that are there now."""
+        rows = self.learned.published(table, state, with_run=True).groupBy("run").agg({str(table.day_of): "min"})
+        return {run: (first_ms - FLEET.start_ms) // DAY_MS for run, first_ms in rows.collect()}
 
-def cut(rng: random.Random) -> tuple[list[int], list[list[str]]]:
-    """Return where the windows of three runs end, and their records: a tenth comes a run late, and of the first days' a tenth last."""
+
+def cut(rng: random.Random, *, forgotten: float = 0.0) -> tuple[list[int], list[list[str]]]:
+    """Return where the windows of three runs end, and their records; a tenth comes a run late.
+
+    Parameters
+    ----------
+    forgotten: share of the first day's that come with the last run.
+    """
     first_ms = FLEET.start_ms + rng.randrange(5 * DAY_MS, 6 * DAY_MS)
     ends = [first_ms, first_ms + rng.randrange(DAY_MS // 2, DAY_MS), FLEET.end_ms]
     parts: list[list[str]] = [[] for _ in ends]
     for at_ms, line in told():
         number = next(index for index, end_ms in enumerate(ends) if at_ms < end_ms)
-        is_forgotten = at_ms < FLEET.start_ms + DAY_MS and rng.random() < 0.1
+        is_forgotten = at_ms < FLEET.start_ms + DAY_MS and rng.random() < forgotten
         is_late = at_ms > first_ms - DAY_MS and rng.random() < 0.1
         parts[2 if is_forgotten else min(number + is_late, 2)].append(line)
     return ends, parts
 
 
-def test_runs_with_cuts_anywhere_and_late_records_come_to_what_one_run_comes_to(spark: Any, tmp_path: Path) -> None:
-    """The second run leaves the days alone that nothing new is said of; the third one is a backfill."""
+@pytest.fixture(scope="module")
+def at_once(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, ...]]]:
+    """Return what one run over all days comes to."""
+    learner = Learner(spark, tmp_path_factory.mktemp("at-once"))
+    return learner.rows(learner.run("all", [line for _, line in told()], FLEET.end_ms))
+
+
+def test_runs_with_cuts_anywhere_and_late_records_come_to_what_one_run_comes_to(
+    spark: Any, tmp_path: Path, at_once: dict[str, list[tuple[str, ...]]]
+) -> None:
+    """And the first days are still those of the first run: nothing new was said of them."""
     ends, parts = cut(random.Random(8))
-    learner = Learner(spark, tmp_path / "many")
-    learner.run("0", parts[0], ends[0])
-    second = learner.run("1", parts[1], ends[1])
+    learner = Learner(spark, tmp_path)
+    for number, (end_ms, lines) in enumerate(zip(ends, parts, strict=True)):
+        state = learner.run(str(number), lines, end_ms)
     for table in increment.DAILY:
-        days = learner.learned.published(table, second, with_run=True).groupBy("run").agg({str(table.day_of): "min"})
-        first_ms = dict(days.collect())
-        assert set(first_ms) == {0, 1}
-        assert FLEET.start_ms <= first_ms[0] < FLEET.start_ms + DAY_MS
-        assert first_ms[1] >= ends[0] - 5 * DAY_MS
-    third = learner.run("2", parts[2], ends[2], Horizon(backfill_from_ms=FLEET.start_ms))
-    whole = Learner(spark, tmp_path / "one")
-    at_once = whole.run("all", [line for _, line in told()], FLEET.end_ms)
-    assert learner.rows(third) == whole.rows(at_once)
+        first_days = learner.first_days(state, table)
+        assert set(first_days) == {0, 1, 2}
+        assert first_days[0] == 0 < first_days[1] < first_days[2]
+    assert learner.rows(state) == at_once
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_backfill_comes_to_what_one_run_comes_to(
+    spark: Any, tmp_path: Path, at_once: dict[str, list[tuple[str, ...]]], seed: int
+) -> None:
+    """Records of the first day that come when its outages are long made are applied by a backfill."""
+    ends, parts = cut(random.Random(seed), forgotten=0.1)
+    learner = Learner(spark, tmp_path)
+    for number, (end_ms, lines) in enumerate(zip(ends, parts, strict=True)):
+        is_last = number == len(ends) - 1
+        state = learner.run(str(number), lines, end_ms, Horizon(backfill_from_ms=FLEET.start_ms) if is_last else None)
+    assert learner.rows(state) == at_once
 
 
 def test_a_day_is_replayed_again_when_its_facts_changed_and_only_then(spark: Any) -> None:
