@@ -128,13 +128,15 @@ def test_a_backfill_comes_to_what_one_run_comes_to(
 def test_a_day_is_replayed_again_when_its_facts_changed_and_only_then(spark: Any) -> None:
     """What was computed of the same facts is believed: here it is marked, and the mark is there afterwards."""
     sizes = spark.createDataFrame([], "group_key bigint, at_ms bigint, members bigint, partitions_total bigint")
-    rows = [outage(0, 20_000), outage(DAY_MS, 20_000), outage(2 * DAY_MS, 20_000)]
+    rows = [outage(day * DAY_MS, 20_000, reason="Deleted") for day in (1, 2, 3)]
     first = replayed_days(frame(spark, schemas.OUTAGES, rows), sizes, StopDurations())
     marked = first.withColumn("rebalances_dynamic", first["rebalances_dynamic"] + 100)
-    rows[1] = outage(DAY_MS, 30_000)
+    rows[1] = outage(2 * DAY_MS, 30_000, reason="Deleted")
     again = replayed_days(frame(spark, schemas.OUTAGES, rows), sizes, StopDurations(), marked)
     assert sorted(row["rebalances_dynamic"] for row in first.collect()) == [2, 2, 2]
-    assert {row["day_ms"]: row["rebalances_dynamic"] for row in again.collect()} == {0: 102, DAY_MS: 2, 2 * DAY_MS: 102}
+    assert {row["day_ms"]: row["rebalances_dynamic"] for row in again.collect()} == {
+        DAY_MS: 102, 2 * DAY_MS: 2, 3 * DAY_MS: 102,
+    }  # fmt: skip
     eager = replayed_days(
         frame(spark, schemas.OUTAGES, rows), sizes, StopDurations(classic_is_cooperative=True), marked
     )
