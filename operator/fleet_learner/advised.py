@@ -178,7 +178,9 @@ def advice(
             yield pa.RecordBatch.from_pylist(made, schema)
 
     features = known_protocols(group_features(tables, group_day, standing.earlier, states))
-    return features.mapInArrow(of_groups, T.StructType([*RECOMMENDATION.spark_nullable, T.StructField(TEXT, T.StringType())]))
+    return features.mapInArrow(
+        of_groups, T.StructType([*RECOMMENDATION.spark_nullable, T.StructField(TEXT, T.StringType())])
+    )
 
 
 def collected(advice: DataFrame) -> list[Advised]:

@@ -1,9 +1,9 @@
 """Learn from all workloads of a class by sums that merge, so that each workload is summed up where its stops are.
 
 The one idea: what a class teaches needs of a workload its moments, eight numbers, and of its gaps only how many there are
-of each length. Lengths are counted on a grid of ln(gap / the workload's own centre), a thousand steps to a factor of e:
-counts are integers, so they are the same in whatever order they are added up, and a class has a few thousand of them
-however many stops it has. A length is moved by a twentieth of a per cent at most; a gap is known to a second.
+of each length. Lengths are counted on a grid of ln(gap / the workload's own centre), 20,000 steps to a factor of e:
+counts are integers, so they are the same in whatever order they are added up, and a class has some ten thousand of them
+however many stops it has. A length is moved by a 400th of a per cent at most; a gap is known to a second.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .gap_law import ClassModel, GapSample, SampleMoments, moments
 from .pooling import class_prior
 from .tail import fit_tail
 
-STEPS = 1_000
+STEPS = 20_000
 """Of the grid, to a factor of e."""
 
 
@@ -31,7 +31,7 @@ class GapCounts:
 
     Parameters
     ----------
-    step: ln of the gap over its workload's centre, in thousandths.
+    step: ln of the gap over its workload's centre, in steps.
     returned, censored: gaps that ended at this length, and that were not seen beyond it.
     """
 
