@@ -92,7 +92,7 @@ def keeping() -> Iterator[Callable[[DataFrame], DataFrame]]:
     kept: list[DataFrame] = []
 
     def keep(frame: DataFrame) -> DataFrame:
-        kept.append(frame.localCheckpoint(eager=False))
+        kept.append(frame.persist())
         return kept[-1]
 
     try:
