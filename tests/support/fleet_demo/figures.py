@@ -27,6 +27,7 @@ class Fleet:
     ----------
     produced, ingested, set_aside, copies: records: written to the topic, taken in, in quarantine, met twice.
     rebalances_if_dynamic: of the same stops, had the members been dynamic.
+    start_ms, join_ms: medians of absences: until the container started, and from there until the member was back.
     """
 
     groups_simulated: int
@@ -40,6 +41,30 @@ class Fleet:
     absorbed: int
     rebalances: int
     rebalances_if_dynamic: int
+    start_ms: int
+    join_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What Kafka's own log says of the real group, after its pods were restarted.
+
+    Parameters
+    ----------
+    groups: that the log tells of.
+    absorbed: restarts of static members without a rebalance; rebalances: of the whole time, with those of the beginning.
+    members_lost: that a rebalance found gone.
+    silent_partition_ms: standstill that could be measured; measured, not_known: silences.
+    """
+
+    groups: int
+    members: int
+    absorbed: int
+    rebalances: int
+    members_lost: int
+    silent_partition_ms: int
+    measured: int
+    not_known: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +120,7 @@ class Figures:
     fleet: Fleet
     recommendations: Recommendations
     orders: Orders
+    bill: Bill
     stages_s: dict[str, float]
     took_s: float
 
@@ -113,7 +139,21 @@ def counted(records: Iterable[Recommendation]) -> Recommendations:
 
 def differences(figures: Figures) -> list[str]:
     """Return in words what differs from the story; empty when nothing does."""
-    return [*_of_fleet(figures.fleet, figures.recommendations), *_of_orders(figures.orders)]
+    return [
+        *_of_fleet(figures.fleet, figures.recommendations),
+        *_of_orders(figures.orders),
+        *_of_bill(figures.bill, figures.orders),
+    ]
+
+
+def _of_bill(bill: Bill, orders: Orders) -> list[str]:
+    restarts = len(orders.pods) + 1
+    if bill.absorbed != restarts or bill.members_lost or bill.members != len(orders.pods):
+        return [
+            f"{restarts} restarts, and by the log {bill.absorbed} absorbed and {bill.members_lost} members lost; "
+            f"{bill.members} members of {len(orders.pods)}"
+        ]
+    return []
 
 
 def _of_fleet(fleet: Fleet, recommendations: Recommendations) -> list[str]:
@@ -128,6 +168,8 @@ def _of_fleet(fleet: Fleet, recommendations: Recommendations) -> list[str]:
             f"of {fleet.groups_simulated} groups {fleet.groups} are in the report and {recommendations.records} have a "
             "recommendation"
         )
+    if min(fleet.start_ms, fleet.join_ms) <= 0:
+        found.append(f"absences are made of {fleet.start_ms} ms and {fleet.join_ms} ms: a part is missing")
     if not 0 < fleet.rebalances < fleet.rebalances_if_dynamic:
         found.append(
             f"{fleet.rebalances} rebalances, {fleet.rebalances_if_dynamic} with dynamic members: nothing was saved"
@@ -184,6 +226,7 @@ def table(figures: Figures) -> Table:
         ("records in the topic", f"{fleet.produced:,}"),
         ("taken in", f"{fleet.ingested:,}, {fleet.ingested / stages['ingest']:,.0f} per second"),
         ("outages", f"{fleet.outages:,}, of which absorbed {fleet.absorbed:,}"),
+        ("until the container ran, until the member was back", f"{_seconds(fleet.start_ms)}, {_seconds(fleet.join_ms)} more"),
         ("rebalances seen", f"{fleet.rebalances:,}"),
         ("with dynamic members", f"{fleet.rebalances_if_dynamic:,}"),
         ("recommendations", f"{made.records:,}, of which changes {made.changes:,}, released {made.released:,}"),
@@ -196,6 +239,13 @@ def table(figures: Figures) -> Table:
         (f"after {orders.next_pod} was replaced", _timeouts(orders.next_pod_ms)),
         ("after a rolling restart", _timeouts(orders.rolled_ms)),
         ("rebalances in both", str(orders.rebalances_next_pod + orders.rebalances_roll)),
+    )
+    bill = figures.bill
+    section(
+        "Its bill, from __consumer_offsets",
+        ("restarts absorbed, rebalances", f"{bill.absorbed}, {bill.rebalances} (when it began)"),
+        ("stood still", f"{bill.silent_partition_ms / 1000:.1f} partition-s in {bill.measured} silences"),
+        ("not known", f"{bill.not_known} silences"),
     )
     section("Took", *((name, f"{value:.1f} s") for name, value in (stages | {"in all": figures.took_s}).items()))
     return shown

@@ -22,6 +22,7 @@ from typing import Any
 from fleet_learner.lake import Published, RunLog
 from fleet_learner.lake.objects import LocalObjects
 from fleet_learner.lake.runs import FOLDER
+from fleet_learner.schemas import OUTAGES
 from staticgroup.api import recommendation as api
 from support.scene.stage import REPOSITORY
 
@@ -91,6 +92,53 @@ def run(
         raise LearnerError(f"the fleet learner ended with status {status} after {len(marks) - 1} of 3 stages: {log}")
     ingest_s, learn_s, report_s = (round(after - before, 1) for before, after in pairwise(marks))
     return Durations(ingest_s=ingest_s, learn_s=learn_s, report_s=report_s)
+
+
+def bill(*, bootstrap: str, page: Path, log: Path, tell: Callable[[str], None]) -> dict[str, dict[str, Any]]:
+    """Run `fleet-learner bill` over a cluster's `__consumer_offsets`; return the bill of each group.
+
+    Parameters
+    ----------
+    page: gets the JSON.
+    log: gets everything that the command prints.
+    tell: is given each line of it that is not Spark's own.
+
+    Raises
+    ------
+    LearnerError
+        When it fails; what it said is in the log.
+    """
+    command = [sys.executable, "-m", "fleet_learner", "bill", f"--bootstrap={bootstrap}", f"--json={page}"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "operator"), "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    log.write_text(done.stdout + done.stderr)
+    if done.returncode != 0:
+        raise LearnerError(f"fleet-learner bill ended with status {done.returncode}: {log}")
+    for line in done.stdout.splitlines():
+        if not _NOISE.match(line):
+            tell(line)
+    return {row["group_id"]: row for row in json.loads(page.read_text())["groups"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What absences that ended are made of: medians until the container started, and from there until the member was back."""
+
+    start_ms: int
+    join_ms: int
+
+
+def parts(root: Path, published: Published) -> Parts:
+    """Read the parts of absences from the published table, with an engine that is not Spark."""
+    import polars as pl
+
+    found = pl.read_delta(str(root / OUTAGES.name), version=published.version(OUTAGES.name))
+    ended = found.filter((pl.col("end_kind") == "returned") & pl.col("started_ms").is_not_null())
+    start_ms, join_ms = ended.select(
+        (pl.col("started_ms") - pl.col("down_ms")).median().alias("start"),
+        (pl.col("back_ms") - pl.col("started_ms")).median().alias("join"),
+    ).row(0)
+    return Parts(start_ms=round(start_ms), join_ms=round(join_ms))
 
 
 def ingested(root: Path) -> Published:

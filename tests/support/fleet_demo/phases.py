@@ -20,7 +20,7 @@ from fleet_learner.simulated_journal import produce
 from staticgroup.api.recommendation import Recommendation
 from support.devcluster.kafka_log import now_ms
 from support.fleet_demo import learner
-from support.fleet_demo.figures import Figures, Fleet, Orders, Recommendations, counted
+from support.fleet_demo.figures import Bill, Figures, Fleet, Orders, Recommendations, counted
 from support.fleet_demo.ground import FOLDER, RECOMMENDATIONS, REPORT, Ground
 from support.fleet_demo.group import PARTITIONS, REPLICAS, OrdersGroup, first_wave_name
 
@@ -83,10 +83,12 @@ def perform(show: Show) -> Figures:
     record = records[kafka_cluster_id, group.play.name]
     _tell_recommendation(show, record, made)
     orders = _applied(show, group, record, structural_ms, before, published_s)
+    bill = _billed(show, group)
     return Figures(
         fleet=fleet,
         recommendations=made,
         orders=orders,
+        bill=bill,
         stages_s=dict(show.stages_s),
         took_s=round(time.monotonic() - show.began_s, 1),
     )
@@ -150,7 +152,11 @@ def _learned(show: Show, group_id: str, structural_ms: int) -> Fleet:
     show.stages_s |= {"ingest": took.ingest_s, "learn": took.learn_s, "report": took.report_s}
     show.tell(f"The report is {REPORT}.")
     published, document = learner.ingested(ROOT), learner.reported(ROOT)
-    counts = document["counts"]
+    counts, parts = document["counts"], learner.parts(ROOT, published)
+    show.tell(
+        f"Half of all absences took less than {parts.start_ms / 1000:.1f} s until the container ran, and from there "
+        f"{parts.join_ms / 1000:.1f} s until the group had its member back."
+    )
     return Fleet(
         groups_simulated=show.groups,
         days=show.days,
@@ -163,6 +169,31 @@ def _learned(show: Show, group_id: str, structural_ms: int) -> Fleet:
         absorbed=counts["absorbed_restarts"],
         rebalances=counts["rebalances"],
         rebalances_if_dynamic=counts["rebalances_if_dynamic"],
+        start_ms=parts.start_ms,
+        join_ms=parts.join_ms,
+    )
+
+
+def _billed(show: Show, group: OrdersGroup) -> Bill:
+    """Draw up the bill of the real cluster from its own log, which tells of the real group's restarts just now."""
+    bootstrap = show.ground.stage.brokers.bootstrap
+    with show.stage("bill"):
+        rows = learner.bill(
+            bootstrap=bootstrap,
+            page=FOLDER / "bill.json",
+            log=FOLDER / "bill.log",
+            tell=lambda line: show.tell(f"  {line}"),
+        )
+    row = rows[group.play.name]
+    return Bill(
+        groups=len(rows),
+        members=row["members"],
+        absorbed=row["absorbed"],
+        rebalances=row["rebalances"],
+        members_lost=row["static_gone"],
+        silent_partition_ms=row["silent_partition_ms"],
+        measured=row["measured"],
+        not_known=row["not_known"],
     )
 
 

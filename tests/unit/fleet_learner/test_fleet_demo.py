@@ -15,7 +15,7 @@ from rich.console import Console
 from fleet_learner.canary import waves_of
 from fleet_learner.fleet_truth import draw_groups
 from fleet_learner.recommend import MODEL_VERSION
-from support.fleet_demo.figures import Figures, Fleet, Orders, Recommendations, counted, differences, table
+from support.fleet_demo.figures import Bill, Figures, Fleet, Orders, Recommendations, counted, differences, table
 from support.fleet_demo.ground import serve, url_of
 from support.fleet_demo.group import first_wave_name
 from support.fleet_demo.phases import invented, settings_of
@@ -35,6 +35,8 @@ AS_TOLD = Figures(
         absorbed=200,
         rebalances=100,
         rebalances_if_dynamic=500,
+        start_ms=5_000,
+        join_ms=20_000,
     ),
     recommendations=Recommendations(records=20, changes=5, released=1, waves={1: 1, 100: 19}),
     orders=Orders(
@@ -59,6 +61,9 @@ AS_TOLD = Figures(
         rolled_ms=dict.fromkeys(PODS, 105_000),
         rebalances_next_pod=0,
         rebalances_roll=0,
+    ),
+    bill=Bill(
+        groups=1, members=3, absorbed=4, rebalances=1, members_lost=0, silent_partition_ms=9_000, measured=4, not_known=0
     ),
     stages_s={"set up": 60.0, "ingest": 10.0},
     took_s=75.5,
@@ -86,6 +91,9 @@ def _orders(**changes: Any) -> Figures:
         (_fleet(groups=19), "19 are in the report"),
         (_fleet(rebalances_if_dynamic=100), "nothing was saved"),
         (_fleet(rebalances=0), "nothing was saved"),
+        (_fleet(join_ms=0), "a part is missing"),
+        (replace(AS_TOLD, bill=replace(AS_TOLD.bill, absorbed=3)), "3 absorbed"),
+        (replace(AS_TOLD, bill=replace(AS_TOLD.bill, members_lost=1)), "1 members lost"),
         (_orders(recommended_ms=None), "keep 140000 ms"),
         (_orders(recommended_ms=140_000), "keep 140000 ms"),
         (_orders(shown_source="Structural"), "of Structural"),
