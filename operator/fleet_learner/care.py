@@ -35,9 +35,13 @@ def erase(configuration: Configuration, *, group: tuple[str, str] | None, namesp
             raise JobError(f"nothing was ingested into {configuration.root} yet")
         job.progress.begin("erase")
         groups = groups_of(job.journal, subject)
-        gone = erase_facts(job.journal, job.learned, subject)
-        for lake in job.logs:
-            gone |= {f"{name} ({lake.root})": rows for name, rows in erase_bill(lake, groups, subject).items()}
+        # Before the facts, which alone say what groups a namespace has: an erasure that was killed is told again.
+        gone = {
+            f"{name} ({lake.root})": rows
+            for lake in job.logs
+            for name, rows in erase_bill(lake, groups, subject).items()
+        }
+        gone |= erase_facts(job.journal, job.learned, subject)
         horizon = Horizon(rewrite_days=configuration.rewrite_days)
         ingest(job.journal, [], as_of_ms=before.plan.as_of_ms, horizon=horizon, erased=subject.digest, on_step=job.step)
         learn_and_tell(job)
@@ -59,8 +63,11 @@ def _forget_all_but_the_last(job: Job) -> None:
     """Delete old runs, their snapshots and their files at once, whatever retention says."""
     for lake, tables in job.lakes:
         lake.runs.forget(1)
+        state = lake.runs.latest()
         for table in present(lake, tables):
-            vacuum(lake, table, hours=0)
+            # What the published run reads must stay; a table that was compacted since then was erased from before.
+            if state is not None and lake.log(table).latest() == state.version(table.name):
+                vacuum(lake, table, hours=0)
     snapshots = delete_old_snapshots(job.configuration.output_folder / SNAPSHOTS, keep=1)
     say(
         f"deleted: all runs but the last, with {count(len(snapshots), 'snapshot')}; earlier states cannot be read any more"

@@ -40,7 +40,7 @@ class NamedJournal(KafkaJournal):
     """The journal's topic in one of several Kafka clusters."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9._-]+$", description="Keeps the positions; a new name is read from the beginning."
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Keeps the positions; a new name is read from the beginning."
     )
 
 
@@ -48,7 +48,7 @@ class OffsetsLogSettings(_Section):
     """The `__consumer_offsets` of a Kafka cluster, which needs READ on that topic and no right on any group."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9._-]+$", description="Keeps the positions; a new name is read from the beginning."
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Keeps the positions; a new name is read from the beginning."
     )
     bootstrap_servers: str = Field(min_length=1)
     topic: str = Field("__consumer_offsets", min_length=1)
@@ -59,7 +59,7 @@ class MetricsSettings(_Section):
     """Where a run leaves its figures for an alert; nowhere by default."""
 
     file: Path | None = None
-    pushgateway: str | None = Field(None, pattern=r"^https?://[^@]+$", description="Without a user or a password.")
+    pushgateway: str | None = Field(None, pattern=r"^https?://[^@?#]+$", description="Without a user or a password.")
 
 
 class Stops(_Section):

@@ -68,10 +68,11 @@ def erase_facts(journal: Lake, learned: Lake, subject: Subject) -> dict[str, int
     is_named = _named_by(subject, _static_groups(journal, subject) if subject.group is not None else [])
     gone = {}
     for table in (schemas.EVENTS, schemas.QUARANTINE):
-        gone[table.name] = _remove(journal, table, lambda rows: _raw(rows, subject, is_named))
+        # A place names no source: topics of one name in several Kafka clusters have the same ones.
+        gone[table.name] = _remove(journal, table, lambda rows: _raw(rows, subject, is_named), by=(*table.key, "raw"))
+    gone[schemas.BEATS.name] = _mend_beats(journal, is_named)
     for table in _FACTS:
         gone[table.name] = _remove(journal, table, lambda rows: rows.where(subject.is_it()))
-    gone[schemas.BEATS.name] = _mend_beats(journal, is_named)
     # Last those by which the rows without a name are found, so that an erasure that was killed finds them again.
     for table in (schemas.GROUP_STATE, schemas.REPLAYED_DAY):
         gone[table.name] = _remove(learned, table, lambda rows: _of_groups(rows, learned, subject))
@@ -103,12 +104,11 @@ def erase_bill(lake: Lake, groups: Sequence[tuple[str, str]], subject: Subject) 
     ids = [group for cluster, group in groups if cluster == before.plan.settings["kafka_cluster_id"]]
     tables = (GROUP_RECORDS, STANDSTILLS, BILL_SLICES)
     gone = {table.name: _remove(lake, table, lambda rows: rows.where(F.col("group_id").isin(ids))) for table in tables}
-    if any(gone.values()):
+    versions = {table: lake.log(table).latest() for table in tables}
+    if any(version != before.version(table.name) for table, version in versions.items()):
         sources = {name: {"start": each["end"], "end": each["end"]} for name, each in before.plan.sources.items()}
         settings = {**before.plan.settings, "erased": subject.digest}
         plan = replace(before.plan, number=before.number + 1, sources=sources, settings=settings)
-        lake.runs.begin(plan)
-        versions = {table: lake.log(table).latest() for table in tables}
         left = {table.name: lake.state(table, version) for table, version in versions.items() if version is not None}
         lake.runs.publish(Published(plan=plan, tables=left, counts=before.counts))
     return gone
@@ -153,13 +153,16 @@ def _raw(rows: DataFrame, subject: Subject, is_named: Callable[[Column], Column]
     return silver.parsed(plain).where(F.coalesce(told, F.lit(False)))
 
 
-def _remove(lake: Lake, table: schemas.Table, chosen: Callable[[DataFrame], DataFrame]) -> int:
+def _remove(
+    lake: Lake, table: schemas.Table, chosen: Callable[[DataFrame], DataFrame], by: tuple[str, ...] = ()
+) -> int:
     version = lake.log(table).latest()
     if version is None:
         return 0
-    keys = chosen(lake.read(table, version)).select(*table.key).distinct().persist()
+    names = by or table.key
+    keys = chosen(lake.read(table, version)).select(*names).distinct().persist()
     try:
-        return lake.remove(table, keys, by=table.key) if keys.count() else 0
+        return lake.remove(table, keys, by=names) if keys.count() else 0
     finally:
         keys.unpersist()
 

@@ -194,6 +194,12 @@ def _is_idle(before: Published, plan: Plan) -> bool:
 
 
 def _bronze(run: _Run, sources: Sequence[Source]) -> None:
+    here = {source.name for source in sources}
+    gone = [n for n, each in run.plan.sources.items() if each["start"] != each["end"] and n not in here]
+    if gone:
+        raise SourceError(
+            f"run {run.plan.number} was begun with the source {gone[0]}, which the configuration no longer names: bring it back for one run"
+        )
     planned = [(source, run.plan.sources[source.name]) for source in sources if source.name in run.plan.sources]
     active = [(source, plan) for source, plan in planned if plan["start"] != plan["end"]]
     if active:

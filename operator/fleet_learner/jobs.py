@@ -29,7 +29,7 @@ from .features import set_aside
 from .gold import Silver
 from .histories import Advised, Bounds, Terms, history
 from .ingest import LEFT_OUT, TABLES, Horizon, Source, ingest
-from .lake import Lake, Published
+from .lake import Lake, Published, local_path
 from .lake.lock import only_writer
 from .lake.object_store import PROBE, is_in_object_store, probe, settings_for
 from .lake.unreadable import unreadable
@@ -39,7 +39,7 @@ from .progress import Progress
 from .recommend import MODEL_VERSION
 from .report import build
 from .report.advice import advise
-from .report.model import Report
+from .report.model import Report, Verdict
 from .report.tables import write_report
 from .report.units import amount, count, duration, partition_time, percent
 from .report.views import unknown
@@ -96,9 +96,13 @@ class Job:
     @property
     def logs(self) -> list[Lake]:
         """Return the tables of each log of offsets."""
-        from .bill.daily import bill_lake
+        from .bill.daily import FOLDER, bill_lake
 
-        return [bill_lake(self.journal, each.name) for each in self.configuration.offsets_logs]
+        names = {each.name for each in self.configuration.offsets_logs}
+        folder = local_path(f"{self.journal.root}/{FOLDER}")
+        if folder is not None and folder.is_dir():  # also of logs that the configuration no longer names
+            names |= {each.name for each in folder.iterdir() if each.is_dir()}
+        return [bill_lake(self.journal, name) for name in sorted(names)]
 
     @property
     def lakes(self) -> list[tuple[Lake, tuple[schemas.Table, ...]]]:
@@ -206,10 +210,11 @@ def _whole_run(
 ) -> int:
     with opened(configuration, name, writes=True) as job:
         job.metrics = metrics or job.metrics
-        with job.metrics.stage("ingest"):
-            _take_in(job, as_of_ms, horizon)
+        # First what goes away by itself: a log is compacted, whether journals can be read or not.
         with job.metrics.stage("offsets"):
             _read_logs(job)
+        with job.metrics.stage("ingest"):
+            _take_in(job, as_of_ms, horizon)
         with job.metrics.stage("learn"):
             learn_and_tell(job)
         with job.metrics.stage("tidy"):
@@ -244,6 +249,8 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
         found = [e for e in recommendations(tables, days.where(F.col("protocol").eqNullSafe(rows[0]["protocol"])), job.terms,
                                              gold.standing(job.learned, state))
                  if e.record.key == group]  # fmt: skip
+        if not found:
+            raise JobError(f"group {group[1]} is set aside: this version does not know the protocol {rows[0]['protocol']}")
         known, _ = history(rows[0], job.terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
         curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
         record = found[0].record
@@ -488,8 +495,9 @@ def _tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) 
 
 def _measure(metrics: RunMetrics, made: Report, *, aside: int, expires_ms: int) -> None:
     """Tell what an alert may ask of what was learned."""
-    acting, not_known = sum(row.advice.is_action for row in made.rows), len(unknown(made.rows))
-    by_advice = {"act": acting, "unknown": not_known, "keep": made.groups - acting - not_known, "set_aside": aside}
+    acting = sum(row.advice.is_action for row in made.rows)
+    not_known = sum(row.advice.verdict is Verdict.NOT_KNOWN for row in made.rows)
+    by_advice = {"act": acting, "unknown": not_known, "keep": max(0, made.groups - acting - not_known - aside), "set_aside": aside}
     for advice, groups in by_advice.items():
         metrics.tell("fleet_learner_groups", groups, advice)
     for verdict in ("good", "warning", "bad"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -117,7 +118,7 @@ class RunMetrics:
 
         try:
             pushadd_to_gateway(address, job=JOB, registry=self._registry(), timeout=_PUSH_TIMEOUT_S)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             raise MetricsError(f"metrics were not pushed: {type(error).__name__} at {address}") from None
 
     def _registry(self) -> CollectorRegistry:

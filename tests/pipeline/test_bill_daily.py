@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fleet_learner.bill.schemas import BILL_SLICES, GROUP_RECORDS, STANDSTILLS
 from fleet_learner.configuration import OffsetsLogSettings
 from fleet_learner.erasure import Subject, erase_bill
 from fleet_learner.errors import SourceError
-from fleet_learner.lake import Lake
+from fleet_learner.lake import Lake, Plan
 from fleet_learner.offsets_codec import GroupRecord, GroupType, Member, RecordKind
 from unit.fleet_learner.offsets_encoder import commit_key, commit_value, key_of, value_of
 
@@ -167,12 +168,14 @@ def test_days_come_to_what_all_at_once_comes_to(spark: Any, tmp_path: Path) -> N
     once, by_day, log = lake(spark, tmp_path / "once"), lake(spark, tmp_path / "days"), lived()
     run(once, lived(), END_MS)
     run(by_day, log, T0_MS + DAY_MS + 7 * MINUTE_MS)
-    log.compact(T0_MS - DAY_MS)
+    many = len(log.records_)
+    log.compact(T0_MS + DAY_MS - 2 * 60 * MINUTE_MS)
+    assert len(log.records_) < many - 3_000
     for table in daily.TABLES:
         with pytest.raises(Killed):
             run(by_day, log, T0_MS + 2 * DAY_MS - 1, on_step=killed_after(table))
     assert run(by_day, log, END_MS).number == 1  # goes on with its own plan, though the log has grown
-    log.compact(T0_MS)
+    log.compact(T0_MS + DAY_MS)
     assert run(by_day, log, END_MS).number == 2
     assert rows(by_day, STANDSTILLS) == rows(once, STANDSTILLS)
     assert summed(by_day) == summed(once)
@@ -210,6 +213,18 @@ def test_an_erased_group_is_gone_from_the_bill_and_the_others_stay(kept: Kept) -
     assert {row[3] for row in rows(kept.lake, GROUP_RECORDS)} == {"calm"}
     assert erase_bill(kept.lake, [("kafka-1", "busy")], subject) == dict.fromkeys(gone, 0)
     assert kept.lake.runs.latest().number == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("since_days", [-3, -2, -1, 0, 1])
+def test_slices_of_any_later_run_begin_where_slices_of_the_one_before_did(since_days: int) -> None:
+    """A silence that stays open for days moves where the next run begins: no two slices may tell of one moment."""
+    now_ms = T0_MS + 5 * DAY_MS + 3 * MINUTE_MS
+    settings = {"since_ms": T0_MS + (5 + since_days) * DAY_MS}
+    cuts = list(daily._bounds(None, Plan(number=1, as_of_ms=now_ms, settings=settings)))  # type: ignore[arg-type]
+    assert cuts[0][0] == settings["since_ms"]
+    assert all(before[1] == after[0] for before, after in pairwise(cuts))
+    starts = {start for start, _ in cuts}
+    assert starts >= {T0_MS + (5 + day) * DAY_MS for day in range(max(since_days, -daily.OPEN_DAYS_MAX), 1)}
 
 
 def test_names_of_logs_are_folders() -> None:

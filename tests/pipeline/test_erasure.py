@@ -76,6 +76,7 @@ def test_a_digest_stands_for_one_subject() -> None:
     assert len({each.digest for each in subjects}) == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("told", "subject", "secret", "namespace"),
     [

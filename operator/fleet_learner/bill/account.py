@@ -62,6 +62,7 @@ def bills(
     *,
     end_offsets: DataFrame | None = None,
     from_ms: int = 0,
+    is_whole: bool = False,
 ) -> DataFrame:
     """Draw up the bill of every group of a cluster.
 
@@ -71,6 +72,7 @@ def bills(
     causes: of that time and all before it: a group that rests is what its last record says, however long ago.
     standstills: of the time that counts.
     from_ms: when that time begins.
+    is_whole: it is known otherwise that no record of a group is missing since then.
     end_offsets: `topic`, `partition`, `end_offset`, `sampled_ms`: where each topic ended at one moment; None leaves
         `records_delayed` null.
 
@@ -84,6 +86,10 @@ def bills(
         "covered_from_ms", F.greatest("covered_from_ms", F.lit(from_ms))
     )
     commits = commits.where(F.col("timestamp_ms") >= from_ms)
+    if is_whole:
+        ends = commits.groupBy("log_partition").agg(F.max("timestamp_ms").alias("covered_to_ms"))
+        beginning = {"covered_offset": F.lit(0).cast("bigint"), "covered_from_ms": F.lit(from_ms).cast("bigint")}
+        covered = ends.withColumns(beginning)
     delayed = None if end_offsets is None else _delayed(commits, standstills, end_offsets)
     groups = _of_commits(commits).join(_of_causes(causes, covered, from_ms), [*GROUP], "full")
     cost = _of_standstills(standstills, covered)

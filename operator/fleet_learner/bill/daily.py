@@ -12,6 +12,7 @@ from its plan, and a log that cannot be read holds up nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner.errors import SourceError
@@ -23,7 +24,7 @@ from .cause_rows import causes
 from .commits import COMMIT, group_of_key, offset_commits
 from .job import keeping
 from .schemas import BILL_SLICES, GROUP_RECORDS, STANDSTILLS
-from .standstills import standstills
+from .standstills import KNOWN, standstills
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,6 +76,11 @@ def take_in(lake: Lake, log: OffsetsLog, *, now_ms: int, keep_days: int, on_step
         if before is not None and plan.sources[_LOG]["start"] == plan.sources[_LOG]["end"]:
             return before
         lake.runs.begin(plan)
+    elif plan.settings["kafka_cluster_id"] != log.kafka_cluster_id:
+        known = plan.settings["kafka_cluster_id"]
+        raise SourceError(
+            f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: give it another name"
+        )
     with keeping() as keep:
         written, counts = _write(lake, log, plan, before, keep_days, keep, on_step)
     tables = {
@@ -136,6 +142,7 @@ def _write(
     commits = every.where((F.col("kind") == COMMIT) & (F.col("timestamp_ms") >= since_ms - CONTEXT_MS))
     caused = keep(causes(_as_records(lake.read(GROUP_RECORDS, written[GROUP_RECORDS].version), log.topic)))
     stood = standstills(commits, caused, cluster, keep=keep).where(F.col("from_ms") >= since_ms)
+    stood = _best_of(keep(stood), lake.published(STANDSTILLS, before, since_ms=since_ms))
     written[STANDSTILLS] = lake.replace_since(STANDSTILLS, stood, since_ms=since_ms, run=number)
     on_step(f"{STANDSTILLS.name}: {written[STANDSTILLS].rows} rows")
 
@@ -144,7 +151,9 @@ def _write(
     written[BILL_SLICES] = lake.replace_since(BILL_SLICES, slices, since_ms=since_ms, run=number)
     on_step(f"{BILL_SLICES.name}: {written[BILL_SLICES].rows} rows")
     bad = every.where(F.col("kind") != COMMIT).count()
-    return written, {_NEXT: _next_from_ms(measured, plan.as_of_ms), "bad_records": bad}
+    newest_ms = records.agg(F.max(F.unix_millis("timestamp"))).collect()[0][0]
+    heard_ms = min(plan.as_of_ms, plan.as_of_ms if newest_ms is None else newest_ms)
+    return written, {_NEXT: _next_from_ms(measured, heard_ms), "bad_records": bad}
 
 
 def _group_rows(records: DataFrame) -> DataFrame:
@@ -201,6 +210,15 @@ def _as_records(rows: DataFrame, topic: str) -> DataFrame:
     )
 
 
+def _best_of(new: DataFrame, old: DataFrame) -> DataFrame:
+    """Keep what an earlier run measured where the log no longer holds what it was measured by."""
+    from pyspark.sql import functions as F
+
+    key, is_known = list(STANDSTILLS.key), F.col("evidence").isin(*KNOWN)
+    kept = old.where(is_known).join(new.where(is_known).select(*key), key, "left_anti")
+    return new.join(kept.select(*key), key, "left_anti").unionByName(kept).select(*STANDSTILLS.names)
+
+
 def _slices(commits: DataFrame, caused: DataFrame, stood: DataFrame, plan: Plan) -> DataFrame:
     """Draw up a bill for the days that are over, and one for the day that is not."""
     from pyspark.sql import functions as F
@@ -214,6 +232,8 @@ def _slices(commits: DataFrame, caused: DataFrame, stood: DataFrame, plan: Plan)
             stood.where(F.col("from_ms").between(from_ms, to_ms - 1)),
             cluster,
             from_ms=from_ms,
+            # Records of groups are kept from the first run on, so of what came later none is missing.
+            is_whole=plan.number > 0,
         )
         slice_ = each.withColumn("slice_from_ms", F.lit(from_ms).cast("bigint")).withColumn(
             "slice_to_ms", F.lit(to_ms).cast("bigint")
@@ -230,15 +250,16 @@ def _bounds(commits: DataFrame, plan: Plan) -> Iterator[tuple[int, int]]:
     if since_ms == 0:
         first_ms = commits.agg(F.min("timestamp_ms")).collect()[0][0]
         since_ms = today_ms if first_ms is None else min(first_ms // DAY_MS * DAY_MS, today_ms)
-    if since_ms < today_ms:
-        yield since_ms, today_ms
-    yield max(since_ms, today_ms), max(since_ms, today_ms) + DAY_MS
+    # A later run looks again from a midnight that is at most so old: there a slice must begin, or two would overlap.
+    cuts = [at_ms for at_ms in range(today_ms - OPEN_DAYS_MAX * DAY_MS, today_ms + DAY_MS, DAY_MS) if at_ms > since_ms]
+    yield from pairwise([since_ms, *cuts, max(since_ms, today_ms) + DAY_MS])
 
 
-def _next_from_ms(measured: DataFrame, as_of_ms: int) -> int:
-    """Return the midnight from which on the next run has to look again."""
+def _next_from_ms(measured: DataFrame, newest_ms: int) -> int:
+    """Return the midnight from which on the next run has to look again; never beyond what the log tells, whatever our clock says."""
     from pyspark.sql import functions as F
 
+    as_of_ms = newest_ms
     oldest_ms = as_of_ms - OPEN_DAYS_MAX * DAY_MS
     is_waited_for = F.col("to_offset").isNull() & (F.col("from_ms") >= oldest_ms)
     earliest_ms = measured.where(is_waited_for).agg(F.min("from_ms")).collect()[0][0]

@@ -17,6 +17,10 @@ _TIMEOUT_S: Final = 30.0
 END_OFFSETS: Final = "topic string, partition int, end_offset bigint, sampled_ms bigint"
 
 
+class EmptyLogError(JobError):
+    """Nothing is in the topic yet."""
+
+
 class OffsetsLog:
     """The `__consumer_offsets` of one Kafka cluster.
 
@@ -75,7 +79,7 @@ class OffsetsLog:
             logs = reader.watermarks((self._topic,))
             found = ranges(resolve(EARLIEST, logs), resolve(LATEST, logs))
             if not found:
-                raise JobError(f"nothing is in {self._topic}")
+                raise EmptyLogError(f"nothing is in {self._topic}")
             first = found[0]
             for _ in reader.read(Range(first.topic, first.partition, first.start, first.start + 1)):
                 break
@@ -109,9 +113,13 @@ class OffsetsLog:
 
     def offsets_at(self, at_ms: int) -> dict[int, int]:
         """Return by partition the first offset that is not older than an instant; the end where all are."""
+        from confluent_kafka import KafkaException
+
         reader = TopicReader(self._settings)
         try:
             return {p: min(o, self.ends[p]) for p, o in reader.offsets_at(self._topic, self.ends, at_ms).items()}
+        except KafkaException as error:
+            raise UnreachableError(f"{self._topic} cannot be read: {error.args[0].str()}") from error
         finally:
             reader.close()
 

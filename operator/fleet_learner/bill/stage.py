@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from fleet_learner.configuration import OffsetsLogSettings
 from fleet_learner.errors import JobError
@@ -10,7 +11,9 @@ from fleet_learner.ingest import LEFT_OUT
 from fleet_learner.lake import Lake, Published
 
 from .daily import bill_lake, take_in
-from .log import OffsetsLog
+from .log import EmptyLogError, OffsetsLog
+
+_REASON_MAX: Final = 300
 
 
 def open_log(settings: OffsetsLogSettings) -> OffsetsLog:
@@ -39,6 +42,10 @@ def read_logs(
     -------
     By name, the last run of the logs that were read.
     """
+    from confluent_kafka import KafkaException
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
     read = {}
     for each in logs:
         try:
@@ -46,6 +53,12 @@ def read_logs(
             read[each.name] = take_in(
                 bill_lake(journal, each.name), log, now_ms=now_ms, keep_days=keep_days, on_step=on_step
             )
+        except EmptyLogError as error:
+            on_step(f"offsets of {each.name}: {error}")
         except JobError as error:
             on_step(f"{LEFT_OUT}offsets of {each.name}: {error}")
+        except (KafkaException, PySparkException, Py4JJavaError) as error:
+            # Whatever one log does, the others are read and the fleet is learned from.
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            on_step(f"{LEFT_OUT}offsets of {each.name}: {type(error).__name__}: {reason[:_REASON_MAX]}")
     return read

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from fleet_learner.errors import CorruptError
 from fleet_learner.estimates.price import Price
 from fleet_learner.lake import Lake
 
@@ -26,7 +27,7 @@ _LATEST: Final = ("group_type", "protocol_type", "protocol_name", "members", "st
 _NAMED: Final = ("interrupted_clients", "interrupted_hosts")
 
 
-def published(journal: Lake, names: Iterable[str], table: Table, *, since_ms: int) -> DataFrame | None:
+def published(journal: Lake, names: Iterable[str], table: Table, *, since_ms: int | None) -> DataFrame | None:
     """Return the rows of several logs since a time, as their last runs left them.
 
     Parameters
@@ -37,13 +38,17 @@ def published(journal: Lake, names: Iterable[str], table: Table, *, since_ms: in
     -------
     None when no log was ever read.
     """
-    found = []
+    found: dict[str, DataFrame] = {}
     for name in names:
         lake = bill_lake(journal, name)
-        state = lake.runs.latest()
-        if state is not None:
-            found.append(lake.published(table, state, since_ms=since_ms))
-    return reduce(lambda one, other: one.unionByName(other), found) if found else None
+        try:
+            state = lake.runs.latest()
+        except CorruptError:
+            continue  # the stage that reads the logs has said so, and left this one out
+        # Two names of one Kafka cluster tell the same twice.
+        if state is not None and state.plan.settings["kafka_cluster_id"] not in found:
+            found[state.plan.settings["kafka_cluster_id"]] = lake.published(table, state, since_ms=since_ms)
+    return reduce(lambda one, other: one.unionByName(other), found.values()) if found else None
 
 
 def prices(journal: Lake, names: Iterable[str], *, since_ms: int) -> Mapping[tuple[str, str], Price]:
@@ -54,8 +59,11 @@ def prices(journal: Lake, names: Iterable[str], *, since_ms: int) -> Mapping[tup
 
 def bill(journal: Lake, names: Iterable[str], *, since_ms: int) -> DataFrame | None:
     """Return gold/bill of a window; None when no log was ever read."""
-    slices = published(journal, names, BILL_SLICES, since_ms=since_ms)
-    return None if slices is None else summed(slices)
+    from pyspark.sql import functions as F
+
+    # By its end: the first slice may begin long before, at the oldest commit that the log had.
+    slices = published(journal, names, BILL_SLICES, since_ms=None)
+    return None if slices is None else summed(slices.where(F.col("slice_to_ms") > since_ms))
 
 
 def summed(slices: DataFrame) -> DataFrame:

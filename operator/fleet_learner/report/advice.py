@@ -199,8 +199,12 @@ def _held(case: Case) -> Advice | None:
         return None
     waits = next((text for reason, text in _WAITS.items() if reason in known.reasons), None)
     if is_small(now_ms, goal_ms):
+        capped = _capped(known)
+        if capped and not unknowns.is_priced(known):
+            return _not_known(case, capped, _effects(case), would_tell=_would_tell(case))
         good = "It absorbs nearly all of the restarts." if not unknowns.is_priced(known) else "It is the best one."
-        return _kept(case, good if now_ms == goal_ms else "The best one is too close to it to be worth a change.")
+        close = "The best one is too close to it to be worth a change."
+        return _kept(case, capped or (good if now_ms == goal_ms else close))
     if waits is not None:
         return _kept(case, waits)
     told = f"{duration(goal_ms)} may be better than {duration(now_ms)}, or not: the restarts that were seen allow both."
@@ -328,6 +332,14 @@ def _break_even(case: Case) -> str:
     whole_group_ms = waiting_s / evictions / case.members * SECOND_MS
     side = "more" if case.is_up else "less"
     return f"It pays if each time costs the whole group {side} than {duration(whole_group_ms)} of standstill, which nobody measured."
+
+
+def _capped(known: Recommendation) -> str:
+    """Say that a bound holds the best timeout down; "" where none does."""
+    is_held = {Reason.BROKER_CAP, Reason.SPEC_MAXIMUM} & set(known.reasons)
+    if not is_held or known.uncapped_ms is None or known.goal_ms is None or is_small(known.goal_ms, known.uncapped_ms):
+        return ""
+    return f"It is the best that the bounds allow; {duration(known.uncapped_ms)} would be better."
 
 
 def _cap(case: Case) -> str:
