@@ -217,6 +217,19 @@ def test_a_value_that_stays_says_why(reasons: tuple[Reason, ...], goal_ms: int, 
     assert why in advice.why
 
 
+@pytest.mark.parametrize("reason", [Reason.BROKER_CAP, Reason.SPEC_MAXIMUM])
+def test_what_a_bound_holds_down_is_not_said_to_be_good(reason: Reason) -> None:
+    """At its cap a timeout may lose most of the restarts: 17 of 21 a day with gaps of 90 s below a cap of 60 s."""
+    capped = {"current_ms": 60_000, "recommended_ms": 60_000, "goal_ms": 60_000, "uncapped_ms": 180_000, "reasons": (reason,)}
+    assumed = told(**capped, price_source=PriceSource.ASSUMED, saved_partition_seconds_per_day=None)
+    assert assumed.verdict is Verdict.NOT_KNOWN
+    assert "nearly all" not in assumed.why
+    assert "3 min would be better" in assumed.why
+    known = told(**capped, bounds_maximum_ms=60_000)
+    assert known.verdict is Verdict.KEEP
+    assert "3 min would be better" in known.why
+
+
 def test_a_campaign_that_was_taken_back_changes_nothing() -> None:
     advice = told(reasons=(Reason.COST_OPTIMUM, Reason.CANARY_ROLLED_BACK))
     assert advice.verdict is Verdict.KEEP
