@@ -96,6 +96,7 @@ def at_once(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, l
     return learner.rows(learner.run("all", [line for _, line in told()], FLEET.end_ms))
 
 
+@pytest.mark.long
 def test_runs_with_cuts_anywhere_and_late_records_come_to_what_one_run_comes_to(
     spark: Any, tmp_path: Path, at_once: dict[str, list[tuple[str, ...]]]
 ) -> None:
