@@ -153,7 +153,6 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             one_core=True,
             spare=True,
         ),
-        Suite(name="bill", command=pytest(BILL, "--timeout=600"), budget_s=90),
     ),
     "simulate": (
         Suite(
@@ -166,6 +165,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
     ),
     "brokers": (
         Suite(name="conformance", command=pytest("tests/conformance", "--timeout=600", only="broker"), budget_s=130),
+        Suite(name="bill", command=pytest(BILL, "--timeout=600"), budget_s=90),
     ),
     "connect": (
         Suite(

@@ -7,7 +7,7 @@ from typing import Final
 
 from ..errors import CorruptError
 
-_PATH: Final = re.compile(r"(?:file|s3a|hdfs|abfss?|gs):/[^\s'\",;\])]+?\.(?:parquet|json|crc)\b")
+_PATH: Final = re.compile(r"(?:file|s3a|hdfs|abfss?|gs):/[^\s'\",;\])]+?\.(?:parquet|json|crc)\b(?!/)")
 _SIGNS: Final = (
     "FAILED_READ_FILE",
     "is not a Parquet file",
