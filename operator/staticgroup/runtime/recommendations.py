@@ -40,8 +40,8 @@ from .process.settings import Settings
 
 log = logging.getLogger(__name__)
 
-MODEL_MAJOR = "1"
-"""Of the models whose numbers this operator knows the meaning of; another one is refused."""
+MODEL_MAJOR = "2"
+"""Of the models whose numbers this operator knows the meaning of; another one is refused: before 2 an absence ended with the container's start."""
 GATHER_S = 1.0
 """New groups that ask within this time are loaded together."""
 REQUEST_TIMEOUT_S = 30.0

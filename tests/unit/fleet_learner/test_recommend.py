@@ -394,3 +394,10 @@ def test_estimates_lie_in_their_intervals() -> None:
     with pytest.raises(ValueError, match="lies in its interval"):
         api.Estimate(value=2.0, lower=3.0, upper=4.0)
     assert math.isclose(api.Estimate(value=2.0, lower=1.0, upper=4.0).value, 2.0)
+
+
+def test_the_operator_of_this_version_reads_this_model() -> None:
+    """Recommendations of a model that no operator knows are refused by all of them, with a condition and no change."""
+    from staticgroup.runtime.recommendations import MODEL_MAJOR
+
+    assert module.MODEL_VERSION.partition(".")[0] == MODEL_MAJOR
