@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -225,6 +225,20 @@ def test_slices_of_any_later_run_begin_where_slices_of_the_one_before_did(since_
     assert all(before[1] == after[0] for before, after in pairwise(cuts))
     starts = {start for start, _ in cuts}
     assert starts >= {T0_MS + (5 + day) * DAY_MS for day in range(max(since_days, -daily.OPEN_DAYS_MAX), 1)}
+
+
+def test_a_plan_that_goes_on_speaks_of_the_log_that_it_was_made_for() -> None:
+    """The brokers behind a name may be others when a run that was killed goes on."""
+    log = Log()
+    log.add(T0_MS, b"k", b"v")
+    plan = Plan(number=1, as_of_ms=T0_MS, sources={"log": {"start": {}, "end": {"0": 1}}}, settings={"kafka_cluster_id": "kafka-1"})  # fmt: skip
+    daily._assert_same_log(plan, log)  # type: ignore[arg-type]
+    longer = replace(plan, sources={"log": {"start": {}, "end": {"0": 2}}})
+    with pytest.raises(SourceError, match="made again"):
+        daily._assert_same_log(longer, log)  # type: ignore[arg-type]
+    log.kafka_cluster_id = "kafka-2"
+    with pytest.raises(SourceError, match="was of kafka-1"):
+        daily._assert_same_log(plan, log)  # type: ignore[arg-type]
 
 
 def test_names_of_logs_are_folders() -> None:

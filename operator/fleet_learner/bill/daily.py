@@ -76,11 +76,8 @@ def take_in(lake: Lake, log: OffsetsLog, *, now_ms: int, keep_days: int, on_step
         if before is not None and plan.sources[_LOG]["start"] == plan.sources[_LOG]["end"]:
             return before
         lake.runs.begin(plan)
-    elif plan.settings["kafka_cluster_id"] != log.kafka_cluster_id:
-        known = plan.settings["kafka_cluster_id"]
-        raise SourceError(
-            f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: give it another name"
-        )
+    else:
+        _assert_same_log(plan, log)
     with keeping() as keep:
         written, counts = _write(lake, log, plan, before, keep_days, keep, on_step)
     tables = {
@@ -97,7 +94,7 @@ def _new_plan(before: Published | None, log: OffsetsLog, now_ms: int) -> Plan:
         start, since_ms, read = {}, 0, _texts(log.starts)
     else:
         start, since_ms = before.plan.sources[_LOG]["end"], before.counts[_NEXT]
-        _assert_same_log(before, log)
+        _assert_same_log(before.plan, log)
         again = log.offsets_at(max(0, since_ms - CONTEXT_MS))
         read = {p: min(start.get(p, log.starts[int(p)]), again[int(p)]) for p in ends}
     settings = {"kafka_cluster_id": log.kafka_cluster_id, "since_ms": since_ms, "read": read}
@@ -105,13 +102,14 @@ def _new_plan(before: Published | None, log: OffsetsLog, now_ms: int) -> Plan:
     return Plan(number=number, as_of_ms=now_ms, sources={_LOG: {"start": start, "end": ends}}, settings=settings)
 
 
-def _assert_same_log(before: Published, log: OffsetsLog) -> None:
-    known = before.plan.settings["kafka_cluster_id"]
+def _assert_same_log(told: Plan, log: OffsetsLog) -> None:
+    """Refuse a log that a plan, of a run before or of one that goes on, does not speak of."""
+    known = told.settings["kafka_cluster_id"]
     if known != log.kafka_cluster_id:
         raise SourceError(
             f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: give it another name"
         )
-    shorter = [p for p, end in before.plan.sources[_LOG]["end"].items() if log.ends.get(int(p), 0) < end]
+    shorter = [p for p, end in told.sources[_LOG]["end"].items() if log.ends.get(int(p), 0) < end]
     if shorter:
         raise SourceError(
             f"{log.topic} ends before what was read of partition {shorter[0]}: it was made again, give it another name"
