@@ -208,17 +208,19 @@ def _bronze(run: _Run, sources: Sequence[Source]) -> None:
 
 
 def _silver(run: _Run) -> None:
+    from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
     run.counts["duplicates"] = 0
     if not run.count(schemas.EVENTS):
         return
-    # Four tables and two counts are made of it: parsing is the dearest part of a run.
-    parsed = silver.parsed(run.mine(schemas.EVENTS)).persist()
-    refused = silver.quarantine(parsed)
-    marked = silver.unique(parsed).persist()
+    parsed = silver.parsed(run.mine(schemas.EVENTS))
+    # Three tables and two counts are made of it, for parsing is the dearest part of a run; on disk, because the first run may have
+    # months to take in. What is refused is little, and parsed again.
+    marked = silver.unique(parsed).persist(StorageLevel.DISK_ONLY)
     good, copies = marked.agg(F.count_if(~F.col("is_copy")), F.count_if("is_copy")).collect()[0]
     if good + copies < run.count(schemas.EVENTS):
+        refused = silver.quarantine(parsed)
         run.keep(schemas.QUARANTINE, run.lake.append(schemas.QUARANTINE, refused, run=run.plan.number))
     originals = marked.where(~F.col("is_copy"))
     made = {
@@ -228,7 +230,6 @@ def _silver(run: _Run) -> None:
     }
     run.counts["duplicates"] = copies + _merge(run, made)
     marked.unpersist()
-    parsed.unpersist()
     counts = {table.name: run.count(table) for table in _EVENT_TABLES}
     quality.assert_conserved(counts, run.counts["duplicates"])
 

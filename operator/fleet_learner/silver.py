@@ -111,7 +111,7 @@ def _verdict() -> Column:
     is_event = F.coalesce((F.col("event.specversion") == "1.0") & F.col("event.type").isNotNull(), F.lit(False))
     is_known = F.col("kind").isin(*REQUIRED)
     expected = F.concat(F.lit("urn:staticgroup:journal:"), F.col("kind"), F.lit(":1"))
-    missing = F.filter(F.array(*_missing()), lambda name: name.isNotNull())
+    missing = F.concat_ws(", ", *_missing())  # passes over nulls, and is compiled, which a filter of an array is not
     rules = (
         (F.col("raw").isNull() | (F.length("raw") == 0), bad(QuarantineReason.EMPTY)),
         (F.col("text").isNull(), bad(QuarantineReason.NOT_UTF8)),
@@ -120,7 +120,7 @@ def _verdict() -> Column:
         (~is_event, bad(QuarantineReason.NOT_AN_EVENT)),
         (~is_known, bad(QuarantineReason.UNKNOWN_TYPE, F.substring("event.type", 1, 1000))),
         (F.col("event._corrupt").isNotNull(), bad(QuarantineReason.INVALID, "a field has the wrong type")),
-        (F.size(missing) > 0, bad(QuarantineReason.INVALID, F.concat(F.lit("missing: "), F.array_join(missing, ", ")))),
+        (missing != "", bad(QuarantineReason.INVALID, F.concat(F.lit("missing: "), missing))),
         (F.col("event.dataschema") != expected, bad(QuarantineReason.INVALID, "dataschema: not of this type")),
         (~F.col("event.time").rlike(_TIME), bad(QuarantineReason.INVALID, "time: not RFC 3339 in UTC")),
         (~F.col("event.source").rlike(_SOURCE), bad(QuarantineReason.INVALID, "source: no cluster")),
@@ -193,7 +193,7 @@ def quarantine(rows: DataFrame) -> DataFrame:
 
 
 def unique(rows: DataFrame) -> DataFrame:
-    """Tell copies from originals, among records of one run.
+    """Return the facts of the good records, and tell copies from originals, among records of one run.
 
     Parameters
     ----------
@@ -201,73 +201,72 @@ def unique(rows: DataFrame) -> DataFrame:
 
     Returns
     -------
-    The good rows with `is_copy`; of rows with the same source and id exactly one is no copy, whatever their order.
+    One row per good record with the columns of all silver tables and `is_copy`; of rows with the same source and id exactly one
+    is no copy, whatever their order. `event_ms` is what `staticgroup.api.journal.event_ms` says.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
     origin = ("topic", "partition", "file", "offset")
-    first = W.partitionBy("event.source", "event.id").orderBy(
-        "event.data.observed_at_ms", "event.data.operator_id", "event.data.seq", *origin
+    # Sorting compares the first eight bytes of what leads: sources begin alike, hashes do not.
+    fact = F.xxhash64("event.source", "event.id")
+    first = W.partitionBy("fact", "source", "event_id").orderBy("observed_at_ms", "operator_id", "seq", *origin)
+    flat = rows.where(F.col("reason").isNull()).select(
+        "kind",
+        *origin,
+        fact.alias("fact"),
+        F.col("event.id").alias("event_id"),
+        F.col("event.source").alias("source"),
+        "event.data.*",
     )
-    ranked = rows.where(F.col("reason").isNull()).withColumn("rank", F.row_number().over(first))
-    return ranked.withColumn("is_copy", F.col("rank") > 1).drop("rank")
+    ranked = flat.withColumn("is_copy", F.row_number().over(first) > 1).drop("fact", *origin)
+    return _named(ranked.withColumn("k8s_cluster_uid", F.regexp_extract("source", _SOURCE, 1)))
 
 
-def member_events(originals: DataFrame) -> DataFrame:
-    """Return silver/member_events of rows that are no copies.
-
-    `event_ms` is what `staticgroup.api.journal.event_ms` says.
-    """
-    from pyspark.sql import functions as F
-
-    one = F.when(F.col("certificate").isNotNull(), F.array("certificate"))
-    flat = _flat(originals.where(F.col("kind").startswith("member.")))
-    member = F.xxhash64("kafka_cluster_id", "group_id", "instance_id")
-    return _selected(
-        flat.withColumn("member_key", member).withColumn("certificates", F.coalesce(one, "certificates")), MEMBER_EVENTS
-    )
-
-
-def group_events(originals: DataFrame) -> DataFrame:
-    """Return silver/group_events of rows that are no copies."""
-    from pyspark.sql import functions as F
-
-    about_a_group = ~F.col("kind").startswith("member.") & (F.col("kind") != BEAT)
-    return _selected(_flat(originals.where(about_a_group)), GROUP_EVENTS)
-
-
-def beats(originals: DataFrame) -> DataFrame:
-    """Return silver/beats of rows that are no copies."""
-    from pyspark.sql import functions as F
-
-    flat = _flat(originals.where(F.col("kind") == BEAT))
-    return _selected(flat.withColumn("interval_ms", F.coalesce("interval_ms", F.lit(30_000))), BEATS)
-
-
-def _flat(rows: DataFrame) -> DataFrame:
+def _named(facts: DataFrame) -> DataFrame:
+    """Add what tables have beyond the records' own fields: what is unknown is null, times are one, names are keys."""
     from pyspark.sql import functions as F
 
     early = F.when(F.col("kind") == "member.down", F.col("time_lo_ms")).otherwise(F.col("time_hi_ms"))
-    flat = rows.select(
-        "kind",
-        F.col("event.id").alias("event_id"),
-        F.col("event.source").alias("source"),
-        F.regexp_extract("event.source", _SOURCE, 1).alias("k8s_cluster_uid"),
-        "event.data.*",
-    )
     known = {name: F.nullif(F.col(name), F.lit("")) for name in _EMPTY_IS_UNKNOWN}
     # Two operators that never reached their brokers speak of two groups, whatever they are called.
     unreached = F.concat_ws("/", F.concat(F.lit("?"), "k8s_cluster_uid"), "namespace", "static_group")
     cluster = F.when(F.col("kafka_cluster_id") == "", unreached).otherwise(F.col("kafka_cluster_id"))
     return (
-        flat.withColumns(known)
+        facts.withColumns(known)
         .withColumn("kafka_cluster_id", cluster)
         .withColumn("event_ms", F.coalesce("source_time_ms", early, "observed_at_ms"))
         .withColumn("event_ms", F.least("event_ms", "observed_at_ms"))
         .withColumn("event_ms", F.greatest("event_ms", F.col("observed_at_ms") - SKEW_MS, F.lit(0)))
         .withColumn("group_key", F.xxhash64("kafka_cluster_id", "group_id"))
     )
+
+
+def member_events(facts: DataFrame) -> DataFrame:
+    """Return silver/member_events of facts."""
+    from pyspark.sql import functions as F
+
+    one = F.when(F.col("certificate").isNotNull(), F.array("certificate"))
+    member = F.xxhash64("kafka_cluster_id", "group_id", "instance_id")
+    told = facts.where(F.col("kind").startswith("member."))
+    return _selected(
+        told.withColumn("member_key", member).withColumn("certificates", F.coalesce(one, "certificates")), MEMBER_EVENTS
+    )
+
+
+def group_events(facts: DataFrame) -> DataFrame:
+    """Return silver/group_events of facts."""
+    from pyspark.sql import functions as F
+
+    return _selected(facts.where(~F.col("kind").startswith("member.") & (F.col("kind") != BEAT)), GROUP_EVENTS)
+
+
+def beats(facts: DataFrame) -> DataFrame:
+    """Return silver/beats of facts."""
+    from pyspark.sql import functions as F
+
+    told = facts.where(F.col("kind") == BEAT)
+    return _selected(told.withColumn("interval_ms", F.coalesce("interval_ms", F.lit(30_000))), BEATS)
 
 
 def _selected(rows: DataFrame, table: Table) -> DataFrame:

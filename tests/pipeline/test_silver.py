@@ -120,8 +120,8 @@ def test_every_field_of_the_journal_has_a_column() -> None:
 
 
 def test_the_fields_arrive_unchanged(spark: Any) -> None:
-    parsed = silver.parsed(timelines.events_frame(spark, list(GOOD)))
-    member = {r["event_id"]: r.asDict() for r in silver.member_events(parsed).collect()}
+    facts = silver.unique(silver.parsed(timelines.events_frame(spark, list(GOOD))))
+    member = {r["event_id"]: r.asDict() for r in silver.member_events(facts).collect()}
     down = member["g-0/0/down"]
     said = json.loads(DOWN)
     assert down["source"] == said["source"]
@@ -129,9 +129,9 @@ def test_the_fields_arrive_unchanged(spark: Any) -> None:
     for name in ("pod_uid", "instance_id", "restart_count", "session_timeout_ms", "observed_at_ms", "seq", "protocol"):
         assert down[name] == said["data"][name], name
     assert member["g-1-0/removed"]["certificates"] == ["uid E1"]
-    (group,) = silver.group_events(parsed).collect()
+    (group,) = silver.group_events(facts).collect()
     assert (group["kind"], group["group_epoch"], group["partitions_total"]) == ("group.rebalanced", 3, 12)
-    assert {(b["interval_ms"], b["unreachable_total"]) for b in silver.beats(parsed).collect()} == {
+    assert {(b["interval_ms"], b["unreachable_total"]) for b in silver.beats(facts).collect()} == {
         (30_000, 0),
         (30_000, 7),
     }
@@ -144,7 +144,7 @@ def test_the_time_that_counts_is_the_sources_or_the_bound_of_the_longer_absence(
         timelines.change("up", "g", 1, 1, T0_MS, source=False, bounds=(T0_MS - 7, T0_MS + 9)),
         timelines.change("up", "g", 2, 1, T0_MS, source=False),
     ]
-    rows = silver.member_events(silver.parsed(timelines.events_frame(spark, lines))).collect()
+    rows = silver.member_events(silver.unique(silver.parsed(timelines.events_frame(spark, lines)))).collect()
     assert {r["event_id"]: r["event_ms"] - T0_MS for r in rows} == {
         "g-0/0/down": 0,
         "g-1/0/down": -7,
@@ -168,7 +168,7 @@ def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark
 
 def test_a_lost_record_is_found_by_its_number(spark: Any) -> None:
     lines = [timelines.change("down", "g", n, 0, T0_MS, seq=n) for n in (0, 1, 4)] + [timelines.beat(T0_MS, seq=2)]
-    parsed = silver.parsed(timelines.events_frame(spark, lines))
+    parsed = silver.unique(silver.parsed(timelines.events_frame(spark, lines)))
     holes = quality.lost_records(silver.member_events(parsed), silver.group_events(parsed), silver.beats(parsed))
     assert [(r["operator_id"], r["last_seq"], r["missing"]) for r in holes.collect()] == [("op-1", 4, 1)]
 
@@ -180,7 +180,7 @@ def test_odd_clocks_are_counted(spark: Any) -> None:
         with_data(timelines.change("down", "g", 2, 0, T0_MS), observed_at_ms=T0_MS + 61_000),
         timelines.change("down", "g", 3, 0, T0_MS, source=False, bounds=(9, 8)),
     ]
-    rows = silver.member_events(silver.parsed(timelines.events_frame(spark, lines)))
+    rows = silver.member_events(silver.unique(silver.parsed(timelines.events_frame(spark, lines))))
     assert quality.member_event_findings(rows) == {
         "bounds_reversed": 1,
         "clock_skew": 2,
