@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from . import gold, increment, quality, schemas
-from .features import group_features, set_aside
+from . import gold, schemas
+from .days import increment
 from .gold import Silver
-from .histories import Advised, Terms, history
+from .intake import quality
 from .lake import Lake, Published
-from .recommend import MODEL_VERSION
+from .recommendations.features import group_features, set_aside
+from .recommendations.histories import Advised, Terms, history
+from .recommendations.recommend import MODEL_VERSION
 from .report import build, gather
 from .report.curves import Window
 from .report.model import BillRow, GroupKey, ImageDrift, Money, QualityCheck, Report

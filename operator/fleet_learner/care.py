@@ -5,11 +5,12 @@ from __future__ import annotations
 from .configuration import Configuration
 from .erasure import Subject, erase_bill, erase_facts, groups_of
 from .errors import JobError
-from .ingest import Horizon, ingest
-from .jobs import SNAPSHOTS, Job, learn_and_tell, opened, say, tidy_up
+from .intake.ingest import Horizon, ingest
+from .job import Job, opened, say
 from .lake.upkeep import present, vacuum
+from .recommendations.snapshot import delete_old_snapshots
 from .report.units import count
-from .snapshot import delete_old_snapshots
+from .stages import SNAPSHOTS, learn_and_tell, tidy_up
 
 
 def tidy(configuration: Configuration) -> int:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from . import schemas, silver
+from . import schemas
 from .bill.schemas import BILL_SLICES, GROUP_RECORDS, STANDSTILLS
+from .intake import silver
 from .lake import Lake, Published
 
 if TYPE_CHECKING:

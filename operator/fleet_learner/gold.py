@@ -12,16 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from . import facts, increment, schemas
-from .advised import advice, collected
-from .canary import CanaryHistory, CanaryState, canary_state
-from .facts import DAY_MS
-from .group_days import group_day
-from .histories import Advised, Standing, Terms
-from .increment import SOURCE
+from . import schemas
+from .days import facts, increment
+from .days.facts import DAY_MS
+from .days.group_days import group_day
+from .days.increment import SOURCE
 from .lake import Lake, Plan, Published
-from .recommend import MODEL_VERSION
-from .waves import canary_history, canary_row, state_of, trial_begin_ms, with_waves
+from .recommendations.advised import advice, collected
+from .recommendations.canary import CanaryHistory, CanaryState, canary_state
+from .recommendations.histories import Advised, Standing, Terms
+from .recommendations.recommend import MODEL_VERSION
+from .recommendations.waves import canary_history, canary_row, state_of, trial_begin_ms, with_waves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

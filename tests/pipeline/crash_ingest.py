@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from fleet_learner.ingest import ingest
+from fleet_learner.intake.ingest import ingest
 from fleet_learner.lake import Lake
 from fleet_learner.session import new_session
 from fleet_learner.sources.files import JournalFiles

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fleet_learner import gold, ingest
+from fleet_learner import gold
 from fleet_learner.errors import ConflictError
+from fleet_learner.intake import ingest
 from fleet_learner.lake import Lake
 from fleet_learner.lake.object_store import PROBE, probe, settings_for
 from fleet_learner.lake.s3_jars import LOG_STORE

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fleet_learner import schemas
 from fleet_learner.bill.commit import OffsetCommit, decode_commit
 from fleet_learner.bill.commits import BAD, COMMIT, UNKNOWN, offset_commits
-from fleet_learner.offsets_bytes import BadRecord
+from fleet_learner.offsets.bytes import BadRecord
 from unit.fleet_learner.offsets_encoder import commit_key, commit_value
 
 VECTORS = {

@@ -18,7 +18,7 @@ from fleet_learner.configuration import OffsetsLogSettings
 from fleet_learner.erasure import Subject, erase_bill
 from fleet_learner.errors import SourceError
 from fleet_learner.lake import Lake, Plan
-from fleet_learner.offsets_codec import GroupRecord, GroupType, Member, RecordKind
+from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
 from unit.fleet_learner.offsets_encoder import commit_key, commit_value, key_of, value_of
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000

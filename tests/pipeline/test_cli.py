@@ -16,13 +16,13 @@ from deltalake import DeltaTable
 
 from fleet_learner import cli, gold, schemas
 from fleet_learner.configuration import KafkaJournal
-from fleet_learner.fleet_truth import FleetSettings, draw_groups, draw_stops
 from fleet_learner.lake import RunLog
 from fleet_learner.lake.objects import LocalObjects
 from fleet_learner.lake.runs import FOLDER
-from fleet_learner.offsets_codec import GroupRecord, GroupType, Member, RecordKind
+from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
 from fleet_learner.progress import Progress
-from fleet_learner.simulated_journal import produce
+from fleet_learner.simulated.journal import produce
+from fleet_learner.simulated.truth import FleetSettings, draw_groups, draw_stops
 from fleet_learner.sources.topic import TopicReader
 from staticgroup.api import recommendation as api
 from unit.fleet_learner.offsets_encoder import key_of, value_of

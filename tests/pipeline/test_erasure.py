@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 from fleet_learner import cli, gold, schemas
+from fleet_learner.days.facts import DAY_MS
 from fleet_learner.erasure import Subject
-from fleet_learner.facts import DAY_MS
-from fleet_learner.ingest import TABLES, ingest
+from fleet_learner.intake.ingest import TABLES, ingest
 from fleet_learner.lake import Lake, local_path
 from fleet_learner.sources.files import JournalFiles
 from pipeline import timelines

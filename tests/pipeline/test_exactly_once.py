@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from fleet_learner.errors import ConflictError
-from fleet_learner.ingest import TABLES, ingest
+from fleet_learner.intake.ingest import TABLES, ingest
 from fleet_learner.lake import Lake
 from fleet_learner.sources.files import JournalFiles
 from pipeline import crash_ingest, timelines

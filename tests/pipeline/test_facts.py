@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from fleet_learner import facts, schemas
-from fleet_learner.facts import DAY_MS, GAP_GRID_MS, StopDurations
-from fleet_learner.group_days import busy_days, group_day
-from fleet_learner.rebalances import SLACK_MS, Trigger, rebalances
+from fleet_learner import schemas
+from fleet_learner.days import facts
+from fleet_learner.days.facts import DAY_MS, GAP_GRID_MS, StopDurations
+from fleet_learner.days.group_days import busy_days, group_day
+from fleet_learner.days.rebalances import SLACK_MS, Trigger, rebalances
 
 pytest.importorskip("pyspark")
 

@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import pytest
 
-from fleet_learner import cli, gold, quality, schemas
-from fleet_learner.facts import DAY_MS, StopDurations
-from fleet_learner.features import set_aside
-from fleet_learner.histories import Terms
-from fleet_learner.ingest import ingest
+from fleet_learner import cli, gold, schemas
+from fleet_learner.days.facts import DAY_MS, StopDurations
+from fleet_learner.intake import quality
+from fleet_learner.intake.ingest import ingest
 from fleet_learner.lake import Lake, Published
+from fleet_learner.recommendations.features import set_aside
+from fleet_learner.recommendations.histories import Terms
 from fleet_learner.sources.files import JournalFiles
 from pipeline import timelines
 from pipeline.timelines import T0_MS

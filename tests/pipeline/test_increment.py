@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import pytest
 
-from fleet_learner import gold, increment, schemas
-from fleet_learner.facts import DAY_MS, StopDurations
-from fleet_learner.fleet import journal_lines
-from fleet_learner.fleet_truth import FleetSettings
-from fleet_learner.histories import Terms
-from fleet_learner.ingest import Horizon, ingest
+from fleet_learner import gold, schemas
+from fleet_learner.days import increment
+from fleet_learner.days.facts import DAY_MS, StopDurations
+from fleet_learner.days.replay import replayed_days
+from fleet_learner.intake.ingest import Horizon, ingest
 from fleet_learner.lake import Lake, Plan, Published
-from fleet_learner.replay import replayed_days
+from fleet_learner.recommendations.histories import Terms
+from fleet_learner.simulated.fleet import journal_lines
+from fleet_learner.simulated.truth import FleetSettings
 from fleet_learner.sources.files import JournalFiles
 from pipeline import timelines
 from pipeline.test_facts import frame, outage

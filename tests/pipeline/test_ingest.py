@@ -6,8 +6,9 @@ import random
 from pathlib import Path
 from typing import Any
 
-from fleet_learner import quality, schemas
-from fleet_learner.ingest import DAY_MS, TABLES, Horizon, ingest
+from fleet_learner import schemas
+from fleet_learner.intake import quality
+from fleet_learner.intake.ingest import DAY_MS, TABLES, Horizon, ingest
 from fleet_learner.lake import Lake, Published
 from fleet_learner.sources.files import JournalFiles
 from fleet_learner.sources.journal_topic import JournalTopic

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from fleet_learner import schemas
 from fleet_learner.errors import ConflictError
-from fleet_learner.ingest import TABLES, ingest
+from fleet_learner.intake.ingest import TABLES, ingest
 from fleet_learner.lake import Lake, Published, local_path
 from fleet_learner.lake.lake import day_of
 from fleet_learner.lake.upkeep import compact, tidy, vacuum

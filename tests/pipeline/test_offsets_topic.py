@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from fleet_learner.offsets_codec import GroupRecord, RecordKind, decode
+from fleet_learner.offsets.codec import GroupRecord, RecordKind, decode
 from fleet_learner.sources import kafka
 from fleet_learner.sources.offsets_evidence import Change, ChangeKind, Fold
 from fleet_learner.sources.offsets_topic import BAD, TOPIC, assignment_intervals, group_changes, offsets_members

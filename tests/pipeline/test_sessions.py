@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 
-from fleet_learner import schemas, sessions
+from fleet_learner import schemas
+from fleet_learner.intake import sessions
 from staticgroup.api import journal
 from support import absences as told
 

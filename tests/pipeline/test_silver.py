@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet_learner import quality, schemas, silver
+from fleet_learner import schemas
+from fleet_learner.intake import quality, silver
 from pipeline import timelines
 from pipeline.timelines import T0_MS
 from staticgroup.api import journal

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from fleet_learner import gold, schemas
-from fleet_learner.advised import advise_class, recommendations
-from fleet_learner.canary import CanaryState, waves_of
-from fleet_learner.facts import DAY_MS, StopDurations
-from fleet_learner.features import group_features
-from fleet_learner.histories import Advised, Terms
+from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.lake import Lake, Plan, Published, TableState, local_path
-from fleet_learner.recommend import MODEL_VERSION
-from fleet_learner.waves import with_waves
+from fleet_learner.recommendations.advised import advise_class, recommendations
+from fleet_learner.recommendations.canary import CanaryState, waves_of
+from fleet_learner.recommendations.features import group_features
+from fleet_learner.recommendations.histories import Advised, Terms
+from fleet_learner.recommendations.recommend import MODEL_VERSION
+from fleet_learner.recommendations.waves import with_waves
 from pipeline.test_facts import frame
 
 pytest.importorskip("pyspark")

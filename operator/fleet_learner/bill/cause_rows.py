@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fleet_learner.offsets_bytes import BadRecord
-from fleet_learner.offsets_codec import decode
+from fleet_learner.offsets.bytes import BadRecord
+from fleet_learner.offsets.codec import decode
 from fleet_learner.sources.offsets_topic import in_log_order
 
 from .causes import Cause, Memberships

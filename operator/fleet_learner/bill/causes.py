@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fleet_learner.offsets_codec import LEFT_FOR_A_WHILE_EPOCH, GroupRecord, Member, RecordKind
+from fleet_learner.offsets.codec import LEFT_FOR_A_WHILE_EPOCH, GroupRecord, Member, RecordKind
 
 from .restarts import Half, Halves
 

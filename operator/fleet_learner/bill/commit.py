@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from fleet_learner.offsets_bytes import BadRecord, Reader
+from fleet_learner.offsets.bytes import BadRecord, Reader
 
 COMMIT_KEY_TYPES: Final = (0, 1)
 HIGHEST_VERSION: Final = 4

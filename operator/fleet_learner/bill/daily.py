@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from fleet_learner.days.facts import DAY_MS
 from fleet_learner.errors import SourceError
-from fleet_learner.facts import DAY_MS
 from fleet_learner.lake import Lake, Plan, Published, Written
 
 from .account import CONTEXT_MS, bills

@@ -4,7 +4,7 @@ The one idea: the rebalance is the unit that chance draws. Partitions of one reb
 bootstrapped over rebalances, and a group has a measured price only once `LEAST_REBALANCES` were measured. A partition of the
 member that was away is no part of it: it waits for its member, which is the timeout's price and not the rebalance's.
 
-Which partitions a rebalance stops is counted as costs count it (`fleet_learner.facts`): all of a classic group, those that
+Which partitions a rebalance stops is counted as costs count it (`fleet_learner.days.facts`): all of a classic group, those that
 moved of the others; where nobody knows which moved, those that stood still.
 """
 

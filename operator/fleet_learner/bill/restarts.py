@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fleet_learner.offsets_codec import Member
+from fleet_learner.offsets.codec import Member
 
 RETURN_MAX_MS: Final = 5 * 60_000
 """A dynamic member that joins so soon after one departed, and looks like it, is taken for the same one."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fleet_learner.schemas import Table, _columns
+from fleet_learner.schemas import Table, columns
 
 OFFSET_COMMITS = Table(
     "bronze/offset_commits",
     1,
-    _columns(
+    columns(
         """
         log_partition int!
         log_offset bigint!
@@ -33,7 +33,7 @@ OFFSET_COMMITS = Table(
 CAUSES = Table(
     "silver/causes",
     1,
-    _columns(
+    columns(
         """
         log_partition int!
         log_offset bigint!
@@ -67,7 +67,7 @@ CAUSES = Table(
 STANDSTILLS = Table(
     "silver/standstills",
     1,
-    _columns(
+    columns(
         """
         kafka_cluster_id string!
         group_id string!
@@ -103,7 +103,7 @@ STANDSTILLS = Table(
 BILL = Table(
     "gold/bill",
     1,
-    _columns(
+    columns(
         """
         kafka_cluster_id string!
         group_id string!
@@ -149,7 +149,7 @@ BILL = Table(
 GROUP_RECORDS = Table(
     "bronze/group_records",
     1,
-    _columns(
+    columns(
         """
         log_partition int!
         log_offset bigint!
@@ -166,7 +166,7 @@ GROUP_RECORDS = Table(
 BILL_SLICES = Table(
     "gold/bill_slices",
     1,
-    (*BILL.columns, *_columns("slice_from_ms bigint!\nslice_to_ms bigint!")),
+    (*BILL.columns, *columns("slice_from_ms bigint!\nslice_to_ms bigint!")),
     ("kafka_cluster_id", "group_id", "slice_from_ms"),
     day_of="slice_from_ms",
 )

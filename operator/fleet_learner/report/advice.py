@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fleet_learner.policy import CHANGE_MS_MIN, CHANGE_PERCENT_MIN
+from fleet_learner.recommendations.policy import CHANGE_MS_MIN, CHANGE_PERCENT_MIN
 from staticgroup.api.recommendation import Recommendation, Setting
 from staticgroup.api.recommendation import RecommendationReason as Reason
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fleet_learner.days.facts import DAY_MS
 from fleet_learner.estimates.cost import (
     CostRates,
     dynamic_cost_per_day,
@@ -20,7 +21,6 @@ from fleet_learner.estimates.cost import (
     return_hazard,
 )
 from fleet_learner.estimates.kaplan_meier import SurvivalCurve, kaplan_meier, log_log_band
-from fleet_learner.facts import DAY_MS
 from staticgroup.api.recommendation import PriceSource, Recommendation
 
 from .advice import advise

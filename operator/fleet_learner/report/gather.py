@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fleet_learner.facts import DAY_MS
+from fleet_learner.days.facts import DAY_MS
 from staticgroup.api.journal import EndKind
 
 from .build import GroupHistory, sum_counts

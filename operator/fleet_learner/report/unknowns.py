@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fleet_learner.policy import PROBABILITY_MIN
+from fleet_learner.recommendations.policy import PROBABILITY_MIN
 from staticgroup.api.recommendation import Difference, PriceSource, Recommendation
 
 from .carrier import bill_command

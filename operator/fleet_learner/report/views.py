@@ -10,18 +10,7 @@ from typing import Final
 
 from .carrier import bill_command
 from .model import BillRow, Counts, GroupKey, GroupRow, Money, Report, Saving, Verdict
-from .units import (
-    HOUR_MS,
-    WEEK_DAYS,
-    amount,
-    count,
-    day,
-    duration,
-    minute,
-    partition_span,
-    partition_time,
-    percent,
-)
+from .units import HOUR_MS, WEEK_DAYS, amount, count, day, duration, minute, partition_span, partition_time, percent
 
 FIRST: Final = 3
 """Blocks on the first screen."""

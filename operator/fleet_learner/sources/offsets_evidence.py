@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fleet_learner.offsets_codec import LEFT_FOR_A_WHILE_EPOCH, GroupRecord, Member, RecordKind
+from fleet_learner.offsets.codec import LEFT_FOR_A_WHILE_EPOCH, GroupRecord, Member, RecordKind
 
 
 class ChangeKind(StrEnum):

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner import schemas
-from fleet_learner.offsets_bytes import BadRecord
-from fleet_learner.offsets_codec import GroupRecord, Member, RecordKind, decode
+from fleet_learner.offsets.bytes import BadRecord
+from fleet_learner.offsets.codec import GroupRecord, Member, RecordKind, decode
 
 from .offsets_evidence import Fold
 

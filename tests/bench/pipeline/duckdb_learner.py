@@ -21,13 +21,13 @@ import duckdb
 
 from bench.pipeline.duckdb_engine import DATED, MARKED, MEMORY_LIMIT, ONCE, PAIRED, SEEN
 from bench.pipeline.events import AS_OF_MS, DAY_MS, START_MS
-from fleet_learner.advised import advise
-from fleet_learner.canary import CanaryState, waves_of
+from fleet_learner.days.facts import StopDurations
+from fleet_learner.days.replay import rebalances_of_day
 from fleet_learner.estimates.class_sums import class_model
-from fleet_learner.facts import StopDurations
-from fleet_learner.histories import Terms, sample_of, usable
-from fleet_learner.recommend import MODEL_VERSION
-from fleet_learner.replay import rebalances_of_day
+from fleet_learner.recommendations.advised import advise
+from fleet_learner.recommendations.canary import CanaryState, waves_of
+from fleet_learner.recommendations.histories import Terms, sample_of, usable
+from fleet_learner.recommendations.recommend import MODEL_VERSION
 
 TERMS: Final = Terms(durations=StopDurations(), bounds={}, valid_ms=7 * DAY_MS)
 CANARY: Final = CanaryState(wave=1, began_ms=AS_OF_MS, campaign_ms=AS_OF_MS)

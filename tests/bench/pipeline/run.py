@@ -1,7 +1,7 @@
 """Benchmarks of the fleet learner: `make bench-pipeline`.
 
 The one idea: the same work, from the same files to the same digest, in Spark and in the fastest single-machine engine,
-each in fresh processes that take turns. The work is that of `fleet_learner.sessions`: take out copies, put every
+each in fresh processes that take turns. The work is that of `fleet_learner.intake.sessions`: take out copies, put every
 member's events in order, pair each end with the return that followed, censor what nobody saw, and sum up per group.
 
 Spark's price is stated as a share of DuckDB's rate per core; `bench.pipeline.results` has the targets and the budgets.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench.pipeline.events import AS_OF_MS
 from bench.pipeline.job import RESULT, Engine, Task, own_cpu_s, process_cpu_s
-from fleet_learner import sessions
+from fleet_learner.intake import sessions
 from fleet_learner.session import new_session
 from staticgroup.api.journal import EndKind
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from fleet_learner.estimates.cost import CostRates
 from fleet_learner.estimates.laws import LognormalLaw
-from fleet_learner.what_if import WEEK_DAYS, gap_table_ms, rates_of, simulate
+from fleet_learner.recommendations.what_if import WEEK_DAYS, gap_table_ms, rates_of, simulate
 
 GROUPS: Final = 200
 REPLICATES: Final = 200

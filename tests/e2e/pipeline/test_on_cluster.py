@@ -28,10 +28,10 @@ from deltalake import DeltaTable
 
 from e2e.pipeline.fleet_jobs import NAMESPACE, Run, Watcher, begin, ended
 from fleet_learner.cli import EXIT_CONFLICT, EXIT_USAGE
-from fleet_learner.fleet_truth import FleetSettings
 from fleet_learner.lake.runs import FOLDER
 from fleet_learner.progress import Progress
-from fleet_learner.simulated_journal import write_files
+from fleet_learner.simulated.journal import write_files
+from fleet_learner.simulated.truth import FleetSettings
 from support.devcluster.cluster import Cluster
 from support.scene.figures import record
 from support.scene.fleet_image import FLEET_IMAGE, REPOSITORY, build_fleet_image

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from fleet_learner.canary import wave_order
-from fleet_learner.offsets_codec import GROUP_KEY_TYPES, RecordKind, decode
-from fleet_learner.recommend import MODEL_VERSION
+from fleet_learner.offsets.codec import GROUP_KEY_TYPES, RecordKind, decode
+from fleet_learner.recommendations.canary import wave_order
+from fleet_learner.recommendations.recommend import MODEL_VERSION
 from fleet_learner.sources.topic import EARLIEST, LATEST, TopicReader, ranges, resolve
 from support.demo.role import environment_of
 from support.devcluster.kafka_log import now_ms

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from fleet_learner.configuration import KafkaJournal
-from fleet_learner.fleet_truth import DAY_MS, FleetSettings, Group, RealGroup, draw_groups
 from fleet_learner.progress import Progress
 from fleet_learner.schemas import OUTAGES
-from fleet_learner.simulated_journal import produce
+from fleet_learner.simulated.journal import produce
+from fleet_learner.simulated.truth import DAY_MS, FleetSettings, Group, RealGroup, draw_groups
 from staticgroup.api.recommendation import Recommendation
 from support.devcluster.kafka_log import now_ms
 from support.fleet_demo import learner

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from fleet_learner.offsets_codec import GroupRecord, GroupType, Member, RecordKind
+from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
 
 Tags = Mapping[int, bytes]
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet_learner.audit import (
+from fleet_learner.audit.accounts import Beat, seen_by, seen_spans
+from fleet_learner.audit.compare import (
     LOOK_MS,
     Account,
     Fact,
@@ -21,8 +22,7 @@ from fleet_learner.audit import (
     compare,
     log_rebalances,
 )
-from fleet_learner.audit_accounts import Beat, seen_by, seen_spans
-from fleet_learner.audit_page import differences, document, lines
+from fleet_learner.audit.page import differences, document, lines
 from fleet_learner.sources.offsets_evidence import ChangeKind
 from staticgroup.core.journal.look import short
 

@@ -8,7 +8,7 @@ import pytest
 
 from fleet_learner.bill.causes import Cause, CauseKind, Memberships
 from fleet_learner.bill.restarts import RETURN_MAX_MS, STATIC_BACK_MAX_MS
-from fleet_learner.offsets_codec import GroupRecord, GroupType, Member, RecordKind
+from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
 
 MINUTE_MS = 60_000
 

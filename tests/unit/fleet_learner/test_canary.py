@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet_learner import canary
-from fleet_learner.canary import Arm, CanaryHistory, CanaryState, CanaryVerdict, TrialDay, Wave, WaveAccount
+from fleet_learner.recommendations import canary
+from fleet_learner.recommendations.canary import (
+    Arm,
+    CanaryHistory,
+    CanaryState,
+    CanaryVerdict,
+    TrialDay,
+    Wave,
+    WaveAccount,
+)
 
 DAY = 86_400_000
 NOW = 100 * DAY

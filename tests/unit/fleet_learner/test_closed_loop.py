@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from fleet_learner.advised import advise_class
-from fleet_learner.canary import CanaryHistory, CanaryState, Wave, canary_state, waves_of
-from fleet_learner.facts import DAY_MS, StopDurations
-from fleet_learner.histories import Terms
-from fleet_learner.recommend import MODEL_VERSION, advised_values
-from fleet_learner.waves import Trial, account_of, shares, trial_begin_ms
+from fleet_learner.days.facts import DAY_MS, StopDurations
+from fleet_learner.recommendations.advised import advise_class
+from fleet_learner.recommendations.canary import CanaryHistory, CanaryState, Wave, canary_state, waves_of
+from fleet_learner.recommendations.histories import Terms
+from fleet_learner.recommendations.recommend import MODEL_VERSION, advised_values
+from fleet_learner.recommendations.waves import Trial, account_of, shares, trial_begin_ms
 from staticgroup.api import journal
 from staticgroup.api.recommendation import RecommendationReason as Reason
 from support import absences as told

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet_learner.counterfactual import GroupSetup, Membership, Rebalancing, Replayed, Stop, replay
+from fleet_learner.days.counterfactual import GroupSetup, Membership, Rebalancing, Replayed, Stop, replay
 from fleet_learner.estimates.cost import CostRates, evictions_per_day
 from fleet_learner.estimates.laws import LognormalLaw
 

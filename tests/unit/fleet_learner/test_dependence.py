@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fleet_learner.estimates.dependence import (
-    CORRELATION_ASSUMED,
-    intraclass_correlation,
-    rollout_bootstrap,
-    spread,
-)
+from fleet_learner.estimates.dependence import CORRELATION_ASSUMED, intraclass_correlation, rollout_bootstrap, spread
 
 
 def correlated(rollouts: int, size: int, rho: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet_learner.fleet import draw_operator, group_facts, journal_lines, kafka_outcome, planted_slow_images
-from fleet_learner.fleet_raw import member_events
-from fleet_learner.fleet_truth import (
+from fleet_learner.simulated.fleet import draw_operator, group_facts, journal_lines, kafka_outcome, planted_slow_images
+from fleet_learner.simulated.raw import member_events
+from fleet_learner.simulated.truth import (
     CAUSES,
     DAY_MS,
     Cause,

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fleet_learner.canary import waves_of
-from fleet_learner.fleet_truth import draw_groups
-from fleet_learner.recommend import MODEL_VERSION
+from fleet_learner.recommendations.canary import waves_of
+from fleet_learner.recommendations.recommend import MODEL_VERSION
+from fleet_learner.simulated.truth import draw_groups
 from support.fleet_demo.figures import Bill, Figures, Fleet, Orders, Recommendations, counted, differences, table
 from support.fleet_demo.ground import serve, url_of
 from support.fleet_demo.group import first_wave_name

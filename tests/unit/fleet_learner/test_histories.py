@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet_learner.advised import advise_class
-from fleet_learner.canary import CanaryState, waves_of
+from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.estimates.price import Price
-from fleet_learner.facts import DAY_MS, StopDurations
-from fleet_learner.histories import Bounds, Terms, history
+from fleet_learner.recommendations.advised import advise_class
+from fleet_learner.recommendations.canary import CanaryState, waves_of
+from fleet_learner.recommendations.histories import Bounds, Terms, history
 from staticgroup.api.recommendation import PriceSource, Setting
 
 TERMS = Terms(durations=StopDurations(is_stated=True), bounds={}, valid_ms=7 * DAY_MS)

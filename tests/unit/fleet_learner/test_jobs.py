@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from fleet_learner import jobs
 from fleet_learner.configuration import (
     BrokerBounds,
     Configuration,
@@ -22,7 +21,8 @@ from fleet_learner.configuration import (
     read_configuration,
 )
 from fleet_learner.errors import SourceError, UnreachableError
-from fleet_learner.ingest import LEFT_OUT, Horizon, _new_plan
+from fleet_learner.intake.ingest import LEFT_OUT, Horizon, _new_plan
+from fleet_learner.job import Job
 from fleet_learner.lake import Plan, Published
 from fleet_learner.sources.journal_topic import JournalTopic
 from fleet_learner.sources.topic import DataLossError
@@ -35,7 +35,7 @@ def test_topics_of_one_name_in_several_kafka_clusters_are_several_sources(tmp_pa
     both = Configuration.model_validate(
         {"root": tmp_path, "kafka": {"bootstrap_servers": "one.example:9092"}, "kafka_clusters": CLUSTERS}
     )
-    job = jobs.Job(configuration=both, spark=cast("Any", None), progress=cast("Any", None))
+    job = Job(configuration=both, spark=cast("Any", None), progress=cast("Any", None))
     assert [source.name for source in job.sources()] == [
         "kafka:staticgroup-journal",
         "kafka/kafka-1:staticgroup-journal",
@@ -101,7 +101,7 @@ def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -
 def test_a_run_that_left_a_source_out_says_so_and_ends_with_a_status_of_its_own(tmp_path: Path) -> None:
     done: list[str] = []
     progress = cast("Any", SimpleNamespace(done=done.append))
-    job = jobs.Job(configuration=Configuration(root=tmp_path), spark=cast("Any", None), progress=progress)
+    job = Job(configuration=Configuration(root=tmp_path), spark=cast("Any", None), progress=progress)
     job.step("plan")
     assert (job.status, job.left_out) == (0, [])
     job.step(f"{LEFT_OUT}kafka/far: no broker")

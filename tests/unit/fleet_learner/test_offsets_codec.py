@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet_learner.offsets_bytes import BadRecord
-from fleet_learner.offsets_codec import (
+from fleet_learner.offsets.bytes import BadRecord
+from fleet_learner.offsets.codec import (
     GROUP_KEY_TYPES,
     GroupRecord,
     GroupType,

@@ -7,7 +7,7 @@ records without an epoch; a fenced one has tombstones and then an epoch.
 
 from __future__ import annotations
 
-from fleet_learner.offsets_codec import GroupRecord, GroupType, Member, RecordKind
+from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
 from fleet_learner.sources.offsets_evidence import Change, ChangeKind, Fold
 
 

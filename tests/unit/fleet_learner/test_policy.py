@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet_learner.policy import DOWN_INTERVAL_MS, STEP_MS, GroupState, bounded, next_timeout
+from fleet_learner.recommendations.policy import DOWN_INTERVAL_MS, STEP_MS, GroupState, bounded, next_timeout
 from staticgroup.api.recommendation import RecommendationReason as Reason
 from staticgroup.api.recommendation import TimeoutBounds
 

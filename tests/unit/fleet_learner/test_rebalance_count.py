@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import fleet_learner.days.rebalance_count
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import fleet_learner.rebalance_count
-from fleet_learner.counterfactual import GroupSetup, Membership, Rebalancing, Stop, replay
-from fleet_learner.rebalance_count import count_rebalances
+from fleet_learner.days.counterfactual import GroupSetup, Membership, Rebalancing, Stop, replay
+from fleet_learner.days.rebalance_count import count_rebalances
 
 EAGER = GroupSetup(members=3, partitions=6, rebalancing=Rebalancing.EAGER, session_timeout_ms=45_000)
 MINUTE = 60_000
@@ -55,7 +55,7 @@ def test_the_count_is_that_of_the_replay(steps: Steps, kind: Rebalancing, member
 
 def test_a_rolling_update_of_pods_one_by_one_needs_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     """The everyday case at any size: nothing is played, which is what a month of ten thousand groups rests on."""
-    monkeypatch.setattr(fleet_learner.rebalance_count, "Replay", None)
+    monkeypatch.setattr(fleet_learner.days.rebalance_count, "Replay", None)
     setup = replace(EAGER, members=500, partitions=2_000)
     stops = [Stop(member=m, down_ms=m * MINUTE, back_ms=m * MINUTE + 25_000) for m in range(1, 500)]
     assert count_rebalances(setup, stops) == 2 * len(stops)
@@ -69,7 +69,7 @@ def test_a_rolling_update_whose_pods_are_replaced_before_their_members_are_back_
     stops = [Stop(member=m, down_ms=m * 31_007, back_ms=m * 31_007 + 52_013) for m in range(1, 30)]
     killed = Stop(member=0, down_ms=2_000_000, back_ms=2_009_000, is_clean=False)
     expected = replay(setup, [*stops, killed], Membership.DYNAMIC).rebalances
-    monkeypatch.setattr(fleet_learner.rebalance_count, "Replay", None)
+    monkeypatch.setattr(fleet_learner.days.rebalance_count, "Replay", None)
     assert count_rebalances(setup, [*stops, killed]) == expected
 
 

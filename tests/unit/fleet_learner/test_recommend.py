@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet_learner import recommend as module
-from fleet_learner.canary import CanaryState
 from fleet_learner.estimates.cost import cost_per_day
 from fleet_learner.estimates.drift import Drift
 from fleet_learner.estimates.gap_law import GapSample
 from fleet_learner.estimates.laws import LognormalLaw
 from fleet_learner.estimates.price import Price
-from fleet_learner.policy import GroupState
-from fleet_learner.recommend import GroupHistory, advised_values, gold_row, recommend_fleet
+from fleet_learner.recommendations import recommend as module
+from fleet_learner.recommendations.canary import CanaryState
+from fleet_learner.recommendations.policy import GroupState
+from fleet_learner.recommendations.recommend import GroupHistory, advised_values, gold_row, recommend_fleet
+from fleet_learner.recommendations.snapshot import SnapshotConflictError, write_snapshot
 from fleet_learner.schemas import RECOMMENDATION
-from fleet_learner.snapshot import SnapshotConflictError, write_snapshot
 from staticgroup.api import recommendation as api
 from staticgroup.api.recommendation import EstimateMethod, RecommendationError, RecommendationProblem, TimeoutBounds
 from staticgroup.api.recommendation import RecommendationReason as Reason

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleet_learner.facts import StopDurations
-from fleet_learner.replay import rebalances_of_day
+from fleet_learner.days.facts import StopDurations
+from fleet_learner.days.replay import rebalances_of_day
 
 pytest.importorskip("numpy")
 

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fleet_learner.policy import CHANGE_MS_MIN, CHANGE_PERCENT_MIN
+from fleet_learner.recommendations.policy import CHANGE_MS_MIN, CHANGE_PERCENT_MIN
 from fleet_learner.report.advice import advise, is_small
 from fleet_learner.report.carrier import FIXED_MS_MAX, FOLLOWING_SOURCES
 from fleet_learner.report.cluster_advice import advise_clusters

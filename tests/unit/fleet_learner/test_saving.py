@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet_learner.canary import CanaryState
 from fleet_learner.estimates.class_sums import class_model
 from fleet_learner.estimates.cost import cost_per_day, dynamic_cost_per_day, evictions_per_day, ghost_seconds_per_day
 from fleet_learner.estimates.gap_law import GapSample, LawEstimate, estimate_law
 from fleet_learner.estimates.laws import Law
 from fleet_learner.estimates.price import Price
-from fleet_learner.policy import GroupState
-from fleet_learner.recommend import HORIZON_MS, GroupHistory, recommend_fleet
-from fleet_learner.saving import saving
+from fleet_learner.recommendations.canary import CanaryState
+from fleet_learner.recommendations.policy import GroupState
+from fleet_learner.recommendations.recommend import HORIZON_MS, GroupHistory, recommend_fleet
+from fleet_learner.recommendations.saving import saving
 from staticgroup.api.recommendation import PriceSource, TimeoutBounds
 from staticgroup.api.recommendation import RecommendationReason as Reason
 

@@ -9,16 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet_learner.sources.files import JournalFiles, last_line_end, lines
-from fleet_learner.sources.topic import (
-    EARLIEST,
-    LATEST,
-    DataLossError,
-    Range,
-    Watermarks,
-    limited,
-    ranges,
-    resolve,
-)
+from fleet_learner.sources.topic import EARLIEST, LATEST, DataLossError, Range, Watermarks, limited, ranges, resolve
 
 LOGS = {"a": {0: Watermarks(5, 50), 1: Watermarks(0, 0)}, "b": {0: Watermarks(7, 8)}}
 

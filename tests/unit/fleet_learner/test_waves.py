@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet_learner import waves
-from fleet_learner.advised import advise_class
-from fleet_learner.canary import (
+from fleet_learner.days.facts import DAY_MS, StopDurations
+from fleet_learner.recommendations import waves
+from fleet_learner.recommendations.advised import advise_class
+from fleet_learner.recommendations.canary import (
     ALARM_LEVEL,
     PATIENCE_MS,
     WAVES,
@@ -20,11 +21,10 @@ from fleet_learner.canary import (
     canary_state,
     harm,
 )
-from fleet_learner.facts import DAY_MS, StopDurations
-from fleet_learner.histories import Advised, Terms
-from fleet_learner.recommend import MODEL_VERSION, advised_values
+from fleet_learner.recommendations.histories import Advised, Terms
+from fleet_learner.recommendations.recommend import MODEL_VERSION, advised_values
+from fleet_learner.recommendations.waves import Share, Trial, account_of, canary_row, shares, state_of
 from fleet_learner.schemas import CANARY
-from fleet_learner.waves import Share, Trial, account_of, canary_row, shares, state_of
 from staticgroup.api.recommendation import RecommendationReason as Reason
 
 Row = dict[str, Any]

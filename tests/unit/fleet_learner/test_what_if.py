@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import poisson
 
-from fleet_learner import what_if
 from fleet_learner.estimates.cost import CostRates, cost_per_day, evictions_per_day, ghost_seconds_per_day
 from fleet_learner.estimates.laws import LognormalLaw, MixtureLaw, NeverLaw
-from fleet_learner.what_if import gap_table_ms, rates_of, simulate, weekly_evictions
+from fleet_learner.recommendations import what_if
+from fleet_learner.recommendations.what_if import gap_table_ms, rates_of, simulate, weekly_evictions
 
 LAW = LognormalLaw(mean=math.log(25_000), deviation=0.6)
 RATES = CostRates(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet_learner.snapshot import write_snapshot
+from fleet_learner.recommendations.snapshot import write_snapshot
 from staticgroup.api import recommendation as api
 from staticgroup.core.next_pods.advice import Advice
 from staticgroup.runtime.metrics import Metrics

@@ -1,0 +1,1 @@
+"""The journal held against Kafka's own record of the groups."""

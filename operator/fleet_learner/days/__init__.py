@@ -1,0 +1,1 @@
+"""What happened to each group on each day."""

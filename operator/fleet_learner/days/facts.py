@@ -1,0 +1,183 @@
+"""What stops, rebalances and silence cost, and sums of restart gaps that can be merged: transforms from silver to gold.
+
+The one idea: every figure is a sum of integers over rows that belong to one group, so each table costs one shuffle by
+group and comes out the same with any number of partitions.
+
+Time that a place was kept for an absent member (ghost time) has three kinds. *Wanted*: within the session timeout, for
+a member that may come back. *Late*: beyond the timeout, which the coordinator allows only if the timeout is not what we
+think; seen when a return was absorbed after a longer gap, or a removal found the member still there. *Operator*: up to
+the timeout, for a member that was removed in the end because nobody wanted it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from staticgroup.api.journal import EndKind
+
+from ..schemas import GAP_STATS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+DAY_MS: Final = 86_400_000
+WEEK_MS: Final = 7 * DAY_MS
+_MONDAY_MS: Final = 4 * DAY_MS  # 1970-01-05, the first Monday
+
+GAP_GRID_MS: Final = (
+    6_000, 10_000, 15_000, 20_000, 30_000, 45_000, 60_000, 90_000, 120_000, 180_000, 240_000, 300_000, 450_000,
+    600_000, 900_000, 1_200_000, 1_800_000,
+)  # fmt: skip
+"""Timeouts at which gap_stats counts longer gaps, from the coordinator's default minimum to its default maximum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopDurations:
+    """How long a partition that a rebalance stops is without a consumer; no record says it, so it is an assumption.
+
+    Parameters
+    ----------
+    eager_ms: all partitions of a classic group stop.
+    cooperative_ms: only the partitions that move stop (KIP-429, KIP-848).
+    classic_is_cooperative: take classic groups for cooperative ones; the protocol's metadata is not in the journal.
+    is_stated: somebody wrote the durations into the configuration; else they are assumed.
+    """
+
+    eager_ms: int = 3_000
+    cooperative_ms: int = 300
+    classic_is_cooperative: bool = False
+    is_stated: bool = False
+
+
+def rebalance_costs(rebalances: DataFrame, durations: StopDurations) -> DataFrame:
+    """Add `stopped_partition_ms` to silver/rebalances.
+
+    Returns
+    -------
+    The same rows. Cooperative groups lose the moved partitions, or all when nobody knows which moved (an upper bound);
+    null where the number of partitions is unknown.
+    """
+    from pyspark.sql import functions as F
+
+    is_eager = (F.col("protocol") == "Classic") & F.lit(not durations.classic_is_cooperative)
+    moved = F.coalesce("partitions_moved", "partitions_total")
+    cost = F.when(is_eager, F.col("partitions_total") * durations.eager_ms).otherwise(moved * durations.cooperative_ms)
+    return rebalances.withColumn("stopped_partition_ms", cost.cast("bigint"))
+
+
+def ghost_times(outages: DataFrame) -> DataFrame:
+    """Add how long each absent member's place was kept: `ghost_wanted_ms`, `ghost_late_ms`, `ghost_operator_ms`.
+
+    Parameters
+    ----------
+    outages: silver/outages, one row per absence.
+
+    Returns
+    -------
+    The columns of silver/outages and the three, ≥ 0 and never null; a blind outage has no ghost time, its end is unknown.
+    """
+    from pyspark.sql import functions as F
+
+    gap, end = F.col("gap_ms"), F.col("end_kind")
+    within = F.least(gap, F.coalesce("session_timeout_ms", "gap_ms"))
+    is_removed, is_blind = end == EndKind.REMOVED.value, end == EndKind.BLIND.value
+    is_late = is_removed | F.coalesce("absorbed", F.lit(False))
+
+    def kept(condition: Column, amount: Column) -> Column:
+        return F.when(condition, amount).otherwise(F.lit(0)).cast("bigint")
+
+    return outages.withColumns(
+        {
+            "ghost_wanted_ms": kept(~is_removed & ~is_blind, within),
+            "ghost_late_ms": kept(is_late, gap - within),
+            "ghost_operator_ms": kept(is_removed, within),
+        }
+    )
+
+
+def covered_days(beats: DataFrame, blind_windows: DataFrame, days: DataFrame) -> DataFrame:
+    """Return (k8s_cluster_uid, day_ms, covered_ms): how long an operator was looking on each day.
+
+    Parameters
+    ----------
+    beats: silver/beats; before the first of a Kubernetes cluster nobody was looking there.
+    blind_windows: silver/blind_windows, not overlapping, after the first beat.
+    days: distinct (k8s_cluster_uid, day_ms, day_end_ms).
+    """
+    from pyspark.sql import functions as F
+
+    first = beats.groupBy("k8s_cluster_uid").agg(F.min("observed_at_ms").alias("first_ms"))
+    watched = (
+        days.join(F.broadcast(first), on="k8s_cluster_uid", how="left")
+        .withColumn("from_ms", F.least(F.greatest("day_ms", F.coalesce("first_ms", "day_end_ms")), "day_end_ms"))
+        .alias("d")
+    )
+    # Without a blind window the row is null: least and greatest would pass over that.
+    overlap = F.least("end_ms", "day_end_ms") - F.greatest("start_ms", "from_ms")
+    blind = F.when(F.col("start_ms").isNotNull(), overlap)
+    meets = (
+        (F.col("b.k8s_cluster_uid") == F.col("d.k8s_cluster_uid"))
+        & (F.col("start_ms") < F.col("day_end_ms"))
+        & (F.col("end_ms") > F.col("from_ms"))
+    )
+    return (
+        watched.join(F.broadcast(blind_windows.alias("b")), meets, how="left")
+        .groupBy("d.k8s_cluster_uid", "day_ms", "day_end_ms", "from_ms")
+        .agg(F.coalesce(F.sum(blind), F.lit(0)).alias("blind_ms"))
+        .withColumn("covered_ms", F.col("day_end_ms") - F.col("from_ms") - F.col("blind_ms"))
+        .select("k8s_cluster_uid", "day_ms", "covered_ms")
+    )
+
+
+def day_of(column: str) -> Column:
+    """Return the midnight (UTC) before a time."""
+    from pyspark.sql import functions as F
+
+    return (F.floor(F.col(column) / DAY_MS) * DAY_MS).cast("bigint")
+
+
+def gap_stats(outages: DataFrame) -> DataFrame:
+    """Sum up restart gaps so that weeks, images and clusters can be added without the outages themselves.
+
+    Parameters
+    ----------
+    outages: silver/outages.
+
+    Returns
+    -------
+    gold/gap_stats, one row per workload, reason, image and week (from Monday, UTC). With y = ln(gap in milliseconds),
+    the two sums are Σ y and Σ y² of the returned ones, each term rounded to millionths; `exceeded[i]` counts outages
+    that are known to have lasted longer than `GAP_GRID_MS[i]`, censored ones included, blind ones not.
+    """
+    from pyspark.sql import functions as F
+
+    is_returned = F.col("end_kind") == EndKind.RETURNED.value
+    is_blind = F.col("end_kind") == EndKind.BLIND.value
+    log_gap = F.log(F.greatest(F.col("gap_ms"), F.lit(1)).cast("double"))
+
+    def micro(value: Column) -> Column:
+        return F.coalesce(F.sum(F.when(is_returned, F.round(value * 1_000_000).cast("bigint"))), F.lit(0))
+
+    def count(condition: Column) -> Column:
+        return F.count_if(condition)
+
+    return (
+        outages.withColumn(
+            "week_ms",
+            (F.floor((F.col("down_ms") - _MONDAY_MS) / WEEK_MS) * WEEK_MS + _MONDAY_MS).cast("bigint"),
+        )
+        .withColumns(
+            {name: F.coalesce(name, F.lit("")) for name in ("namespace", "workload", "reason", "image_digest")}
+        )
+        .groupBy(*GAP_STATS.key[:3], "protocol", *GAP_STATS.key[3:])
+        .agg(
+            count(is_returned).alias("returned"),
+            count(~is_returned & ~is_blind).alias("censored"),
+            count(is_blind).alias("blind"),
+            micro(log_gap).alias("sum_log_gap_micro"),
+            micro(log_gap * log_gap).alias("sum_log_gap_squared_micro"),
+            F.array(*(count(~is_blind & (F.col("gap_ms") > limit)) for limit in GAP_GRID_MS)).alias("exceeded"),
+        )
+        .select(*GAP_STATS.names)
+    )

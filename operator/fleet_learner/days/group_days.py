@@ -1,0 +1,204 @@
+"""What happened to each group on each day, and from those days the window.
+
+The one idea: a day's row is made of the facts of that day alone and is kept; what depends on other days (how large a group was
+on a day that told nothing, who it is, which days were quiet) is put together from the rows, which are few. So a day that nothing
+new is said of is never counted again, and a window comes out the same whether its days were made one by one or at once. An
+outage belongs to the day on which it began.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from staticgroup.api.journal import EndKind
+
+from ..schemas import BUSY_DAY, GROUP_DAY
+from .facts import DAY_MS, covered_days, day_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_NAMES: Final = ("kafka_cluster_id", "group_id", "namespace", "static_group", "workload", "protocol")
+_GROUP: Final = ("group_key", *_NAMES)
+_ZERO: Final = (
+    "downs", "returned", "removed", "open", "blind", "absorbed", "fenced", "held", "rollouts", "rebalances",
+    "stopped_partition_ms", "ghost_wanted_ms", "ghost_late_ms", "ghost_operator_ms",
+)  # fmt: skip
+
+
+def _facts_with_a_day(
+    ghosts: DataFrame, member_events: DataFrame, group_events: DataFrame, costs: DataFrame
+) -> DataFrame:
+    """Bring all silver tables to one shape: a group, an instant, and what the row counts for."""
+    from pyspark.sql import functions as F
+
+    def one(condition: Column) -> Column:
+        return F.when(condition, F.lit(1)).otherwise(F.lit(0)).cast("bigint")
+
+    def shaped(rows: DataFrame, at_ms: str, **counted: Column) -> DataFrame:
+        uid = F.col("k8s_cluster_uid") if "k8s_cluster_uid" in rows.columns else F.lit(None).cast("string")
+        return rows.select(
+            *_GROUP,
+            uid.alias("k8s_cluster_uid"),
+            F.col(at_ms).alias("at_ms"),
+            "event_id",
+            *(value.alias(name) for name, value in counted.items()),
+        )
+
+    end, kind = F.col("end_kind"), F.col("kind")
+    stops = shaped(
+        ghosts,
+        "down_ms",
+        downs=F.lit(1).cast("bigint"),
+        **{each.value: one(end == each.value) for each in EndKind},
+        **{name: F.col(name) for name in _ZERO if name.startswith("ghost_")},
+    )
+    members = shaped(
+        member_events,
+        "event_ms",
+        absorbed=one((kind == "member.rejoined") & F.col("absorbed")),
+        fenced=one(kind == "member.fenced"),
+        instance_id=F.col("instance_id"),
+        members=F.col("members"),
+        partitions=F.col("partitions_total"),
+    )
+    groups = shaped(
+        group_events,
+        "event_ms",
+        held=one(kind == "removal.held"),
+        rollouts=one(kind == "rollout.started"),
+        members=F.coalesce("members", "replicas", "replicas_after"),
+        partitions=F.col("partitions_total"),
+    )
+    priced = shaped(
+        costs,
+        "start_hi_ms",
+        rebalances=F.lit(1).cast("bigint"),
+        stopped_partition_ms=F.col("stopped_partition_ms"),
+    )
+    rows = stops
+    for other in (members, groups, priced):
+        rows = rows.unionByName(other, allowMissingColumns=True)
+    return rows
+
+
+def busy_days(
+    ghosts: DataFrame,
+    member_events: DataFrame,
+    group_events: DataFrame,
+    costs: DataFrame,
+    *,
+    start_ms: int,
+    as_of_ms: int,
+) -> DataFrame:
+    """Count what happened to each group on each day on which anything did.
+
+    Parameters
+    ----------
+    ghosts: from `facts.ghost_times`, one row per stop.
+    costs: from `facts.rebalance_costs`, one row per rebalance.
+    start_ms, as_of_ms: the half-open time that is counted, Unix milliseconds; days on its edges are counted in part.
+
+    Returns
+    -------
+    gold/busy_day. What a group is called, and how large it is, is the last of the day.
+    """
+    from pyspark.sql import functions as F
+
+    facts = _facts_with_a_day(ghosts, member_events, group_events, costs)
+    latest = F.struct("at_ms", "event_id")
+    sizes = ("members", "partitions")
+    return (
+        facts.where(F.col("at_ms").between(start_ms, as_of_ms - 1))
+        .withColumn("day_ms", day_of("at_ms"))
+        .groupBy("group_key", "day_ms")
+        .agg(
+            *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _ZERO),
+            *(F.max_by(F.col(name), F.when(F.col(name).isNotNull(), latest)).alias(name) for name in sizes),
+            F.max_by(F.struct(*_NAMES), latest).alias("name"),
+            F.max("k8s_cluster_uid").alias("k8s_cluster_uid"),
+            F.collect_set(F.xxhash64("instance_id")).alias("instances"),
+        )
+        .select("*", "name.*")
+        .select(*BUSY_DAY.names)
+    )
+
+
+def group_day(
+    busy: DataFrame,
+    beats: DataFrame,
+    blind_windows: DataFrame,
+    *,
+    start_ms: int,
+    as_of_ms: int,
+    dynamic: DataFrame | None = None,
+) -> DataFrame:
+    """Put a window together from its days.
+
+    Parameters
+    ----------
+    busy: gold/busy_day; days before the window are left out.
+    beats, blind_windows: silver/beats and silver/blind_windows.
+    start_ms, as_of_ms: the half-open window, Unix milliseconds; it starts at a midnight (UTC).
+    dynamic: (group_key, day_ms, rebalances_dynamic), rebalances of the same timeline with dynamic members; None when it
+        was not replayed.
+
+    Returns
+    -------
+    gold/group_day: one row per group and UTC day from the day the group was first heard of, quiet days included.
+    `members` and `partitions` are the last known ones of the day, carried over quiet days; without a rebalance they are
+    those that returning members were seen with, and null partitions were never told.
+    """
+    from pyspark.sql import functions as F
+
+    days = _with_quiet_days(busy.where(F.col("day_ms").between(start_ms, as_of_ms - 1)), as_of_ms)
+    clusters = days.select(F.col("uid").alias("k8s_cluster_uid"), "day_ms", "day_end_ms").distinct()
+    covered = covered_days(beats, blind_windows, clusters).withColumnRenamed("k8s_cluster_uid", "uid")
+    return (
+        _with_dynamic(days, dynamic)
+        .join(covered, on=["uid", "day_ms"], how="left")
+        .withColumn("covered_ms", F.coalesce("covered_ms", F.lit(0)).cast("bigint"))
+        .select("*", "known_name.*")
+        .select(*GROUP_DAY.names)
+    )
+
+
+def _with_quiet_days(days: DataFrame, as_of_ms: int) -> DataFrame:
+    """Add the days on which nothing happened, up to the end of the window, and carry over how large the group was."""
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    spine = (
+        days.groupBy("group_key")
+        .agg(
+            F.sequence(F.min("day_ms"), F.lit((as_of_ms - 1) // DAY_MS * DAY_MS), F.lit(DAY_MS)).alias("days"),
+            F.max_by(F.struct(*_NAMES), "day_ms").alias("known_name"),
+            F.max("k8s_cluster_uid").alias("uid"),
+            F.size(F.array_distinct(F.flatten(F.collect_list("instances")))).alias("seen_members"),
+        )
+        .withColumn("day_ms", F.explode("days"))
+    )
+    before = W.partitionBy("group_key").orderBy("day_ms").rowsBetween(W.unboundedPreceding, W.currentRow)
+    ever = W.partitionBy("group_key").orderBy("day_ms").rowsBetween(W.unboundedPreceding, W.unboundedFollowing)
+
+    def carried(name: str) -> Column:
+        return F.coalesce(F.last(name, ignorenulls=True).over(before), F.first(name, ignorenulls=True).over(ever))
+
+    return (
+        spine.join(
+            days.select("group_key", "day_ms", "members", "partitions", *_ZERO), on=["group_key", "day_ms"], how="left"
+        )
+        .withColumn("members", F.coalesce(carried("members"), F.col("seen_members")).cast("bigint"))
+        .withColumn("partitions", carried("partitions").cast("bigint"))
+        .withColumns({name: F.coalesce(name, F.lit(0)).cast("bigint") for name in _ZERO})
+        .withColumn("day_end_ms", F.least(F.col("day_ms") + DAY_MS, F.lit(as_of_ms)))
+    )
+
+
+def _with_dynamic(days: DataFrame, dynamic: DataFrame | None) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    if dynamic is None:
+        return days.withColumn("rebalances_dynamic", F.lit(None).cast("bigint"))
+    known = F.coalesce("rebalances_dynamic", F.lit(0)).cast("bigint")
+    return days.join(dynamic, on=["group_key", "day_ms"], how="left").withColumn("rebalances_dynamic", known)

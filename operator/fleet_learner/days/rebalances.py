@@ -1,0 +1,151 @@
+"""Rebalances: when each began at the earliest and at the latest, and what set it off.
+
+The one idea: a look at the group says that a rebalance happened since the look before, so its start has bounds, and the
+last possible cause before its upper bound is taken for its trigger. Causes are what makes a coordinator rebalance: a
+member expelled when its session ended, one removed, one that joined under a new or a lost id, a subscription that
+changed with the number of replicas. A cause that is older than the lower bound by more than `slack_ms` caused another
+rebalance, not this one.
+Sources: KIP-345; KIP-848; `ClassicGroup`, `ConsumerGroup` of Kafka's coordinator.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SLACK_MS: Final = 10_000
+"""Two looks in a rollout and one heartbeat: a cause may be that much older than the look before the rebalance."""
+
+
+REACH_MS: Final = 86_400_000
+"""What is older than a day has nothing to do with a rebalance, be it a cause, a rollout or another telling of it: so the rebalances
+of a day depend on that day and the one before, and on nothing else."""
+CONTEXT_MS: Final = 2 * REACH_MS
+"""So far before a midnight facts are read to find the rebalances from that midnight on."""
+
+
+class Trigger(StrEnum):
+    """Name what set a rebalance off."""
+
+    EXPELLED = "Expelled"
+    REMOVED = "Removed"
+    JOINED = "Joined"
+    SCALED = "Scaled"
+    UNKNOWN = "Unknown"
+
+
+def rebalances(
+    group_events: DataFrame, member_events: DataFrame, outages: DataFrame, *, slack_ms: int = SLACK_MS
+) -> DataFrame:
+    """Turn looks into rebalances with bounds, trigger and rollout.
+
+    Parameters
+    ----------
+    group_events: silver/group_events, one row per fact about a group.
+    member_events: silver/member_events, one row per fact about a member.
+    outages: silver/outages, one row per stop of a member.
+    slack_ms: see `SLACK_MS`.
+
+    Returns
+    -------
+    silver/rebalances, one row per rebalance, whoever told it; `end_ms` is null, no look sees the end.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    from ..schemas import REBALANCES
+
+    told = F.col("time_hi_ms").isNotNull()
+    seen = (
+        group_events.where(F.col("kind") == "group.rebalanced")
+        .withColumn("start_hi_ms", F.when(told, F.least("time_hi_ms", "observed_at_ms")).otherwise(F.col("event_ms")))
+        .withColumn("start_hi_ms", F.greatest("event_ms", "start_hi_ms"))
+        .withColumn("start_lo_ms", F.least(F.coalesce("time_lo_ms", "event_ms"), F.col("start_hi_ms")))
+        .withColumn("at_ms", F.col("start_hi_ms"))
+    )
+    rows = _told_once(seen).unionByName(_causes(group_events, member_events, outages), allowMissingColumns=True)
+    # At one instant a cause comes before the rebalance, a rollout's start before its causes.
+    order = (
+        W.partitionBy("group_key")
+        .orderBy("at_ms", F.col("start_hi_ms").isNotNull(), "event_id")
+        .rowsBetween(W.unboundedPreceding, W.currentRow)
+    )
+    cause = F.last("cause", ignorenulls=True).over(order)
+    cause_ms = F.last(F.when(F.col("cause").isNotNull(), F.col("at_ms")), ignorenulls=True).over(order)
+    is_near = (cause_ms >= F.col("start_lo_ms") - slack_ms) & (cause_ms >= F.col("start_hi_ms") - REACH_MS)
+    rollout = F.struct("at_ms", F.col("rollout_now").alias("id"))
+    rolled = F.last(F.when(F.col("rollout_now").isNotNull(), rollout), ignorenulls=True).over(order)
+    return (
+        rows.withColumn("trigger", F.when(is_near, cause).otherwise(F.lit(Trigger.UNKNOWN.value)))
+        .withColumn("rolled", rolled)
+        .withColumn("rollout_id", F.when(F.col("rolled.at_ms") >= F.col("start_hi_ms") - REACH_MS, F.col("rolled.id")))
+        .withColumn("rollout_id", F.nullif(F.col("rollout_id"), F.lit("")))
+        .where(F.col("start_hi_ms").isNotNull())
+        .withColumn("end_ms", F.lit(None).cast("bigint"))
+        .select(*REBALANCES.names)
+    )
+
+
+def _told_once(seen: DataFrame) -> DataFrame:
+    """Drop rebalances of a group that another Kubernetes cluster's operator told as well.
+
+    A group with epochs has one for each. Of a classic one nobody shows a number (DescribeGroups): two that were told from two
+    clusters are the same when their bounds meet.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    of_group = W.partitionBy("group_key")
+    told_ms = F.lag("at_ms").over(
+        W.partitionBy("group_key", "group_epoch").orderBy("at_ms", "event_id", "k8s_cluster_uid")
+    )
+    order = of_group.orderBy(F.col("group_epoch").isNotNull(), "at_ms", "event_id", "k8s_cluster_uid")
+    before = F.lag(F.struct("k8s_cluster_uid", "start_hi_ms", "group_epoch")).over(order)
+    is_same = (
+        F.col("before.group_epoch").isNull()
+        & (F.col("before.k8s_cluster_uid") != F.col("k8s_cluster_uid"))
+        & (F.col("before.start_hi_ms") >= F.col("start_lo_ms"))
+        & (F.col("before.start_hi_ms") >= F.col("at_ms") - REACH_MS)
+    )
+    is_again = F.col("told_ms") >= F.col("at_ms") - REACH_MS
+    is_copy = F.coalesce(F.when(F.col("group_epoch").isNotNull(), is_again).otherwise(is_same), F.lit(False))
+    return (
+        seen.repartition(F.col("group_key"))  # one exchange for both windows
+        .withColumn("told_ms", told_ms)
+        .withColumn("before", before)
+        .where(~is_copy)
+        .drop("told_ms", "before")
+    )
+
+
+def _causes(group_events: DataFrame, member_events: DataFrame, outages: DataFrame) -> DataFrame:
+    """Return (group_key, at_ms, event_id, cause, rollout_now): what may set a rebalance off, and rollouts."""
+    from pyspark.sql import functions as F
+
+    def points(rows: DataFrame, at_ms: str, cause: str | None, rollout: str | None = None) -> DataFrame:
+        rollout_now = F.lit(None) if rollout is None else F.expr(rollout)
+        return rows.select(
+            "group_key",
+            F.expr(at_ms).alias("at_ms"),
+            "event_id",
+            F.lit(cause).cast("string").alias("cause"),
+            rollout_now.cast("string").alias("rollout_now"),
+        )
+
+    kind = F.col("kind")
+    removed = member_events.where((kind == "member.removed") & (F.col("outcome") == "Removed"))
+    joined = member_events.where((kind == "member.rejoined") & ~F.col("absorbed"))
+    # Not when its return was absorbed: the group kept its place, whatever timeout we know of.
+    is_expelled = (F.col("gap_ms") > F.col("session_timeout_ms")) & ~F.coalesce("absorbed", F.lit(False))
+    expelled = outages.where(is_expelled)
+    return (
+        points(removed, "event_ms", Trigger.REMOVED)
+        .unionByName(points(joined, "event_ms", Trigger.JOINED))
+        .unionByName(points(expelled, "down_ms + session_timeout_ms", Trigger.EXPELLED))
+        .unionByName(points(group_events.where(kind == "workload.scaled"), "event_ms", Trigger.SCALED))
+        .unionByName(points(group_events.where(kind == "rollout.started"), "event_ms", None, "rollout_id"))
+        .unionByName(points(group_events.where(kind == "rollout.finished"), "event_ms", None, "''"))
+    )

@@ -1,0 +1,1 @@
+"""From raw records to facts: bronze and silver."""

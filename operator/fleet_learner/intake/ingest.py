@@ -1,0 +1,372 @@
+"""One run of ingest: what is new in the sources becomes bronze, silver and a published run, exactly once.
+
+The one idea: a run is a function of its plan and of the tables before it. The plan (offsets, as-of time) is fixed in the log of
+runs before anything is read; each table is written once, under the run's number; publishing at the end makes all of it the
+tables' contents at once. A run that dies anywhere is done again from its plan: tables that it wrote already are left as they
+are, and the others come to the same rows.
+
+The window ends at the as-of time, or where the data end if that is earlier: of what comes after the newest record
+nothing is known yet, and a backlog that is read in several runs must come to the same as in one.
+
+Copies: a fact whose source and id silver has already is one, if it lies within `rewrite_days` of its first telling. Further off
+(the same id with another time) it counts for a fact of its own; a run never looks through all of history.
+
+Late data: outages are made again from `rewrite_from_ms` on: whole days, at least `rewrite_days` before the newest fact that the
+run before had of each Kubernetes cluster that says something new, further back while an outage is open, at most `open_days_max`.
+So a cluster that is new, or was not heard of for long, has its history made whole. A fact that is older than that is kept in
+silver and counted as late; a run with `backfill_from_ms` applies it. A time beyond the window moves no watermark.
+Source: the design of Spark's own offset and commit logs; Delta's idempotent writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from staticgroup.api.journal import EndKind
+
+from .. import schemas
+from ..errors import SourceError
+from ..lake import Lake, Plan, Published, TableState, Written
+from ..lake.lake import day_column
+from . import quality, sessions, silver
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DAY_MS: Final = 86_400_000
+_EVENT_TABLES: Final = (schemas.EVENTS, schemas.QUARANTINE, schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS)
+TABLES: Final = (*_EVENT_TABLES, schemas.BLIND_WINDOWS, schemas.OUTAGES)
+_SILVER: Final = (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS)
+_FACT: Final = ("source", "event_id")
+_NEWEST: Final = "newest_ms"
+_WATERMARK: Final = "newest_ms/"
+OnStep = Callable[[str], None]
+LEFT_OUT: Final = "left out: "
+"""A step that begins so names a source that could not be read; it is read when it can be, from where it was."""
+
+
+class Source(Protocol):
+    """Where records come from; positions are JSON values."""
+
+    @property
+    def name(self) -> str:
+        """Return the name under which runs keep the positions."""
+
+    def plan(self, start: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the `start` and `end` positions of a run that goes on from `start`."""
+
+    def frame(self, spark: SparkSession, plan: Mapping[str, Any]) -> DataFrame:
+        """Return the records of a plan, with the columns of bronze/events, the same at every call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """How far back outages are made again.
+
+    Parameters
+    ----------
+    rewrite_days: at least so many days before the newest fact of the run before.
+    open_days_max: an outage that is open for longer is closed as blind.
+    backfill_from_ms: once, from here on; None for an ordinary run.
+    """
+
+    rewrite_days: int = 3
+    open_days_max: int = 7
+    backfill_from_ms: int | None = None
+
+
+@dataclass(slots=True)
+class _Run:
+    lake: Lake
+    plan: Plan
+    before: Published | None
+    on_step: OnStep
+    written: dict[str, Written] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def keep(self, table: schemas.Table, written: Written) -> None:
+        """Note what was written to a table, and tell that it is done."""
+        self.written[table.name] = written
+        self.on_step(f"{table.name}: {written.rows} rows")
+
+    def version(self, table: schemas.Table) -> int | None:
+        """Return the version of a table that is this run's: the one it wrote, or the newest."""
+        if table.name not in self.written:
+            self.written[table.name] = Written(self.lake.log(table).latest(), 0)
+        return self.written[table.name].version
+
+    def rows(self, table: schemas.Table, *, since_ms: int | None = None) -> DataFrame:
+        """Return a table's rows, of earlier runs and of this one."""
+        return self.lake.read(table, self.version(table), since_ms=since_ms)
+
+    def mine(self, table: schemas.Table) -> DataFrame:
+        """Return the rows that this run wrote to a table."""
+        return self.lake.read(table, self.version(table), run=self.plan.number)
+
+    def count(self, table: schemas.Table) -> int:
+        """Return the number of rows that this run wrote to a table."""
+        return self.written[table.name].rows if table.name in self.written else 0
+
+
+def ingest(
+    lake: Lake,
+    sources: Sequence[Source],
+    *,
+    as_of_ms: int,
+    horizon: Horizon | None = None,
+    erased: str | None = None,
+    on_step: OnStep = lambda _: None,
+) -> Published:
+    """Take in what is new, and publish it.
+
+    Parameters
+    ----------
+    sources: with different names.
+    as_of_ms: end of the window, Unix milliseconds. An unfinished run goes on with its own, and with its own offsets.
+    erased: the digest of what was taken out of the tables just before; the run publishes them without it.
+    on_step: is told after each step.
+
+    Returns
+    -------
+    The run that holds it; the last one when there is nothing new and the window has not moved.
+
+    Raises
+    ------
+    ConflictError: another writer published this number, or wrote a table at the same moment.
+    ConservationError: records were lost or made up.
+    SourceError: no source can be read, or one no longer has what the plan needs. Of several the others are read, and
+        `on_step` is told of each that is not.
+    """
+    before = lake.runs.latest()
+    plan = lake.runs.unfinished()
+    if plan is None:
+        plan = _new_plan(before, sources, as_of_ms, horizon or Horizon(), on_step, erased)
+        if before is not None and _is_idle(before, plan):
+            return before
+        lake.runs.begin(plan)
+    on_step("plan")
+    run = _Run(lake=lake, plan=plan, before=before, on_step=on_step)
+    _bronze(run, sources)
+    _silver(run)
+    _outages(run)
+    published = _published(run)
+    on_step("written")
+    lake.runs.publish(published)
+    on_step("published")
+    return published
+
+
+def _new_plan(
+    before: Published | None,
+    sources: Sequence[Source],
+    as_of_ms: int,
+    horizon: Horizon,
+    on_step: OnStep,
+    erased: str | None = None,
+) -> Plan:
+    known = before.plan.sources if before is not None else {}
+    planned: dict[str, Mapping[str, Any]] = {}
+    failed: list[SourceError] = []
+    for source in sources:
+        try:
+            planned[source.name] = source.plan(known.get(source.name, {}).get("end", {}))
+        except SourceError as error:
+            failed.append(error)
+            on_step(f"{LEFT_OUT}{error}")
+    if failed and not planned:
+        raise failed[0]
+    kept = {name: {"start": old["end"], "end": old["end"]} for name, old in known.items() if name not in planned}
+    settings = {
+        "rewrite_days": horizon.rewrite_days,
+        "open_days_max": horizon.open_days_max,
+        "backfill_from_ms": horizon.backfill_from_ms,
+        **({"erased": erased} if erased is not None else {}),
+    }
+    number = 0 if before is None else before.number + 1
+    return Plan(number=number, as_of_ms=as_of_ms, sources={**planned, **kept}, settings=settings)
+
+
+def _is_idle(before: Published, plan: Plan) -> bool:
+    nothing_new = all(source["start"] == source["end"] for source in plan.sources.values())
+    same_window = before.plan.as_of_ms == plan.as_of_ms and plan.settings == before.plan.settings
+    return nothing_new and same_window
+
+
+def _bronze(run: _Run, sources: Sequence[Source]) -> None:
+    here = {source.name for source in sources}
+    gone = [n for n, each in run.plan.sources.items() if each["start"] != each["end"] and n not in here]
+    if gone:
+        raise SourceError(
+            f"run {run.plan.number} was begun with the source {gone[0]}, which the configuration no longer names: bring it back for one run"
+        )
+    planned = [(source, run.plan.sources[source.name]) for source in sources if source.name in run.plan.sources]
+    active = [(source, plan) for source, plan in planned if plan["start"] != plan["end"]]
+    if active:
+        frames = [source.frame(run.lake.spark, plan).select(*schemas.EVENTS.names) for source, plan in active]
+        run.keep(schemas.EVENTS, run.lake.append(schemas.EVENTS, sessions.union(frames), run=run.plan.number))
+
+
+def _silver(run: _Run) -> None:
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    run.counts["duplicates"] = 0
+    if not run.count(schemas.EVENTS):
+        return
+    parsed = silver.parsed(run.mine(schemas.EVENTS))
+    # Three tables and two counts are made of it, for parsing is the dearest part of a run; on disk, because the first run may have
+    # months to take in. What is refused is little, and parsed again.
+    marked = silver.unique(parsed).persist(StorageLevel.DISK_ONLY)
+    good, copies = marked.agg(F.count_if(~F.col("is_copy")), F.count_if("is_copy")).collect()[0]
+    if good + copies < run.count(schemas.EVENTS):
+        refused = silver.quarantine(parsed)
+        run.keep(schemas.QUARANTINE, run.lake.append(schemas.QUARANTINE, refused, run=run.plan.number))
+    originals = marked.where(~F.col("is_copy"))
+    made = {
+        schemas.MEMBER_EVENTS: silver.member_events(originals),
+        schemas.GROUP_EVENTS: silver.group_events(originals),
+        schemas.BEATS: silver.beats(originals),
+    }
+    run.counts["duplicates"] = copies + _merge(run, made)
+    marked.unpersist()
+    counts = {table.name: run.count(table) for table in _EVENT_TABLES}
+    quality.assert_conserved(counts, run.counts["duplicates"])
+
+
+def _merge(run: _Run, made: Mapping[schemas.Table, DataFrame]) -> int:
+    """Add the facts that silver does not have yet; returns how many it had."""
+    from pyspark.sql import functions as F
+
+    days = sessions.union(
+        [frame.select(F.lit(t.name).alias("name"), day_column(str(t.day_of)).alias("day")) for t, frame in made.items()]
+    )
+    found = {(row["name"], row["day"]): row["count"] for row in days.groupBy("name", "day").count().collect()}
+    copies = 0
+    for table, frame in made.items():
+        told = {day: count for (name, day), count in found.items() if name == table.name}
+        if told:
+            around = run.plan.settings["rewrite_days"]
+            number = run.plan.number
+            run.keep(table, run.lake.merge_new(table, frame, by=_FACT, days=told, around_days=around, run=number))
+            copies += sum(told.values()) - run.count(table)
+    return copies
+
+
+def _outages(run: _Run) -> None:
+    from pyspark.sql import functions as F
+
+    settings, number = run.plan.settings, run.plan.number
+    newest_ms, heard = _heard_of(run)
+    end_ms = min(run.plan.as_of_ms, newest_ms)
+    from_ms = rewrite_from_ms(_may_be_open(run), _since(run.before, heard), settings)
+    run.counts |= {_NEWEST: newest_ms, "rewrite_from_ms": from_ms, "window_end_ms": end_ms}
+    run.counts |= {f"{_WATERMARK}{uid}": newest for uid, (_, newest) in heard.items()}
+    run.counts |= {name: at_ms for name, at_ms in _watermarks(run.before).items() if at_ms > run.counts.get(name, -1)}
+    if run.version(schemas.BEATS) is not None:
+        blind = sessions.blind_windows(run.rows(schemas.BEATS), end_ms)
+        run.keep(schemas.BLIND_WINDOWS, run.lake.overwrite(schemas.BLIND_WINDOWS, blind, run=number))
+    if run.version(schemas.MEMBER_EVENTS) is not None:
+        events = run.rows(schemas.MEMBER_EVENTS, since_ms=from_ms).where(F.col("event_ms") >= from_ms)
+        active = sessions.outages(events, run.rows(schemas.BLIND_WINDOWS), end_ms)
+        active = sessions.closed_after(active, settings["open_days_max"] * DAY_MS, end_ms)
+        run.keep(schemas.OUTAGES, run.lake.replace_since(schemas.OUTAGES, active, since_ms=from_ms, run=number))
+    run.counts |= _outside(run, from_ms, end_ms)
+
+
+def _may_be_open(run: _Run) -> DataFrame:
+    """Return silver/outages as it was, without days of which no outage can be open any more."""
+    before = run.before
+    since_ms = None
+    if before is not None and "window_end_ms" in before.counts:
+        days = max(each.settings.get("open_days_max", 0) for each in (before.plan, run.plan))
+        since_ms = before.counts["window_end_ms"] - (days + 1) * DAY_MS
+    return run.lake.published(schemas.OUTAGES, before, since_ms=max(0, since_ms) if since_ms is not None else None)
+
+
+def _outside(run: _Run, from_ms: int, end_ms: int) -> dict[str, int]:
+    """Count the facts of this run that the outages do not show: too late, or after the window."""
+    from pyspark.sql import functions as F
+
+    if not run.count(schemas.MEMBER_EVENTS):
+        return {"late_rows": 0, "after_window_rows": 0}
+    before_window, after_window = F.col("event_ms") < from_ms, F.col("event_ms") > end_ms
+    rows = run.mine(schemas.MEMBER_EVENTS)
+    late, after = rows.agg(F.count_if(before_window), F.count_if(after_window)).collect()[0]
+    return {"late_rows": late, "after_window_rows": after}
+
+
+def _heard_of(run: _Run) -> tuple[int, dict[str, tuple[int, int]]]:
+    """Return the newest time of any fact, and what this run heard of each Kubernetes cluster: oldest, newest until the window's end."""
+    from pyspark.sql import functions as F
+
+    frames = [
+        run.mine(table).select("k8s_cluster_uid", F.col(str(table.day_of)).alias("at_ms"))
+        for table in _SILVER
+        if run.count(table)
+    ]
+    before_ms = _newest_ms(run.before)
+    if not frames:
+        return before_ms, {}
+    inside = F.when(F.col("at_ms") <= run.plan.as_of_ms, F.col("at_ms"))
+    times = (F.min(inside).alias("oldest"), F.max(inside).alias("newest"), F.max("at_ms").alias("last"))
+    rows = sessions.union(frames).groupBy("k8s_cluster_uid").agg(*times).collect()
+    heard = {r["k8s_cluster_uid"]: (r["oldest"], r["newest"]) for r in rows if r["newest"] is not None}
+    return max([before_ms, *(row["last"] for row in rows)]), heard
+
+
+def _watermarks(before: Published | None) -> dict[str, int]:
+    counts = before.counts if before is not None else {}
+    return {name: at_ms for name, at_ms in counts.items() if name.startswith(_WATERMARK)}
+
+
+def _since(before: Published | None, heard: Mapping[str, tuple[int, int]]) -> int:
+    """Return from when on something new may be said: the least watermark of the clusters that spoke, or their first word."""
+    known = _watermarks(before)
+    times = [known.get(f"{_WATERMARK}{uid}", oldest) for uid, (oldest, _) in heard.items()]
+    return min(times, default=_newest_ms(before))
+
+
+def _newest_ms(before: Published | None) -> int:
+    return before.counts.get(_NEWEST, 0) if before is not None else 0
+
+
+def rewrite_from_ms(old: DataFrame, newest_ms: int, settings: Mapping[str, Any]) -> int:
+    """Return the midnight (UTC) from which outages are made again.
+
+    Parameters
+    ----------
+    old: silver/outages as it was.
+    newest_ms: time of the newest fact or beat before this run, of the cluster that is furthest behind; 0 when there was none.
+    settings: of the plan.
+    """
+    from pyspark.sql import functions as F
+
+    if settings["backfill_from_ms"] is not None:
+        start = int(settings["backfill_from_ms"])
+    else:
+        start = max(0, newest_ms - settings["rewrite_days"] * DAY_MS)
+        opened = old.where(F.col("end_kind") == EndKind.OPEN.value).agg(F.min("down_ms")).collect()[0][0]
+        start = min(start, opened if opened is not None else start)
+    return start // DAY_MS * DAY_MS
+
+
+def _is_same(old: Mapping[str, TableState], table: schemas.Table, version: int) -> bool:
+    return table.name in old and old[table.name].version == version
+
+
+def _published(run: _Run) -> Published:
+    """Return what the run leaves: of a table that it did not write, the newest version."""
+    old = run.before.tables if run.before is not None else {}
+    tables = {}
+    for table in TABLES:
+        version, count = run.version(table), run.count(table)
+        if version is not None and table in _EVENT_TABLES and count:
+            tables[table.name] = TableState(version, count + (old[table.name].rows if table.name in old else 0))
+        elif version is not None and table is schemas.BLIND_WINDOWS and count:
+            tables[table.name] = TableState(version, count)
+        elif version is not None:
+            tables[table.name] = old[table.name] if _is_same(old, table, version) else run.lake.state(table, version)
+    counts = {**run.counts, **{f"{table.name}_rows": run.count(table) for table in _EVENT_TABLES}}
+    return Published(plan=run.plan, tables=tables, counts=dict(sorted(counts.items())))

@@ -1,0 +1,293 @@
+"""Outages: for every time that a member was away, when the group had it back, or what hid that from us.
+
+The one idea: the definition is `staticgroup.api.journal.absences`; here it is said once more in windows over all members of a
+fleet, and both tell the same published stories. With the facts of a member in order, an absence begins with a `member.down`
+that no other one came before since the member was back or removed, and ends with the next return or removal. One shuffle,
+by the 64-bit `group_key`, serves every window here; `xxhash64` keys and packed (time, rank) numbers are what makes it fast.
+
+An absence that meets a time in which no operator looked is *blind*, too, from where that time begins.
+Source: Kaplan and Meier 1958 for censoring; KIP-345 for what an absence means to the group.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from staticgroup.api.journal import UNSEEN_MS, EndKind, RemovalOutcome
+
+from ..schemas import BLIND_WINDOWS, OUTAGES
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+BEATS_MISSED_MAX: Final = 2.5
+"""Beats further apart than so many intervals: nobody looked in between."""
+_RETURN, _END, _REMOVAL, _START = range(4)
+_RANK_BITS: Final = 2
+_RANKS: Final = 1 << _RANK_BITS
+
+
+def blind_windows(beats: DataFrame, as_of_ms: int) -> DataFrame:
+    """Return when nobody looked, from the first beat of each Kubernetes cluster to the end of the window.
+
+    Two beats of one operator and one watch epoch, not further apart than `BEATS_MISSED_MAX` intervals, cover the time
+    between them; what no operator covers is blind. Before the first beat nothing is said.
+
+    Parameters
+    ----------
+    beats: silver/beats, one row per beat.
+    as_of_ms: end of the window; later beats are left out.
+
+    Returns
+    -------
+    silver/blind_windows.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    inside = beats.where(F.col("observed_at_ms") <= as_of_ms)
+    of_one = W.partitionBy("k8s_cluster_uid", "operator_id", "watch_epoch").orderBy("observed_at_ms", "event_id")
+    following = F.lead("observed_at_ms").over(of_one)
+    patience_ms = (F.col("interval_ms") * BEATS_MISSED_MAX).cast("bigint")
+    reached = F.when(following - F.col("observed_at_ms") <= patience_ms, following).otherwise(F.col("observed_at_ms"))
+    last = F.when(following.isNull() & (F.lit(as_of_ms) - F.col("observed_at_ms") <= patience_ms), F.lit(as_of_ms))
+    covered = inside.select(
+        "k8s_cluster_uid",
+        F.col("observed_at_ms").alias("from_ms"),
+        F.coalesce(last, reached).alias("to_ms"),
+        "event_id",
+    )
+    order = W.partitionBy("k8s_cluster_uid").orderBy("from_ms", "to_ms", "event_id")
+    so_far = F.max("to_ms").over(order.rowsBetween(W.unboundedPreceding, W.currentRow))
+    return (
+        # A beat that covers nothing would cut a window in two; the first one begins it.
+        covered.withColumn("number", F.row_number().over(order))
+        .where((F.col("number") == 1) | (F.col("to_ms") > F.col("from_ms")))
+        .withColumn("start_ms", so_far)
+        .withColumn("end_ms", F.lead("from_ms", 1, as_of_ms).over(order))
+        .where(F.col("start_ms") < F.col("end_ms"))
+        .select(*BLIND_WINDOWS.names)
+    )
+
+
+def outages(member_events: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFrame:
+    """Return the absences of all members.
+
+    Parameters
+    ----------
+    member_events: silver/member_events, one row per fact.
+    windows: silver/blind_windows; few, they are sent to every task.
+    as_of_ms: end of the window; later events are left out.
+
+    Returns
+    -------
+    silver/outages. The plan has one exchange of the events.
+    """
+    return seen_through(paired(member_events, as_of_ms), windows, as_of_ms)
+
+
+def paired(member_events: DataFrame, as_of_ms: int) -> DataFrame:
+    """Return silver/outages as if somebody had looked all the time."""
+    return paired_in_groups(in_groups(member_events, as_of_ms), as_of_ms)
+
+
+def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
+    """Return the events that begin, end or belong to an absence, with the numbers that order and tell them apart.
+
+    Returns
+    -------
+    The same columns and `packed` (time and rank), `run` (the process) and `fact` (source and id); all rows of a group are
+    in one Spark partition, and all of a member are together. This is the exchange.
+
+    Notes
+    -----
+    Spark sorts by radix when there is one column of 64 bits, and otherwise compares rows wherever in memory they lie. Once
+    the rows of a member lie together, what a window needs beyond that is compared within the cache. Spark takes out a
+    sort below another one; it does not look past a condition that it takes for random.
+    """
+    from pyspark.sql import functions as F
+
+    kind = F.col("kind")
+    is_removal = (kind == "member.removed") & (F.col("outcome") == RemovalOutcome.REMOVED.value)
+    rank = (
+        F.when(kind == "member.rejoined", _RETURN)
+        .when(kind == "member.down", _END)
+        .when(kind == "member.up", _START)
+        .when(is_removal, _REMOVAL)
+    )
+    return (
+        member_events.withColumn("rank", rank)
+        .where(F.col("rank").isNotNull() & (F.col("event_ms") <= as_of_ms))
+        .withColumn("packed", F.col("event_ms") * _RANKS + F.col("rank"))
+        .withColumn("run", F.xxhash64("pod_uid", "restart_count"))
+        .withColumn("fact", F.xxhash64("source", "event_id"))
+        .withColumn("restart_count", F.coalesce("restart_count", F.lit(-1)))
+        .repartition(F.col("group_key"))
+        .sortWithinPartitions("member_key")
+        .where(F.spark_partition_id() >= 0)
+    )
+
+
+def paired_in_groups(rows: DataFrame, as_of_ms: int) -> DataFrame:
+    """Return silver/outages as if somebody had looked all the time.
+
+    Parameters
+    ----------
+    rows: of `in_groups`, still so partitioned.
+
+    Notes
+    -----
+    What came before is asked in the order of time, what comes next in the reverse: a window that looks ahead to the end of
+    its partition is computed anew for every row. `member_key` leads the order because Spark's sort compares the first
+    eight bytes of a row without looking at the row, and members differ more often than groups.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    newest_first = W.partitionBy("member_key", "group_key").orderBy(
+        F.desc("packed"), F.desc("restart_count"), F.desc("fact")
+    )
+    later = newest_first.rowsBetween(W.unboundedPreceding, -1)
+    is_ending = F.col("rank").isin(_RETURN, _REMOVAL)
+    ending = F.struct("event_ms", "rank", "time_lo_ms", "absorbed", "ups", "up_ms")
+    newest = F.first(F.struct("ups", "up_ms")).over(newest_first.rowsBetween(W.unboundedPreceding, W.currentRow))
+    following = F.last(F.when(is_ending, ending), ignorenulls=True).over(later)
+    return _with_end(
+        _with_begins(rows).withColumns({"following": following, "newest": newest}).where("begins"), as_of_ms
+    )
+
+
+def _with_begins(rows: DataFrame) -> DataFrame:
+    """Add `ups` and `up_ms`, the starts so far and the last of them, and `begins`: an absence begins here.
+
+    An end does not begin one while the member is away, nor when it is told late: its successor started and is back already.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    order = W.partitionBy("member_key", "group_key").orderBy("packed", "restart_count", "fact")
+    before = order.rowsBetween(W.unboundedPreceding, -1)
+    so_far = order.rowsBetween(W.unboundedPreceding, W.currentRow)
+    rank, is_start = F.col("rank"), F.col("rank") == _START
+
+    def latest(value: Column, condition: Column) -> Column:
+        return F.last(F.when(condition, value), ignorenulls=True)
+
+    is_late = (
+        (rank == _END)
+        & (F.col("mark") == _RETURN)
+        & (F.col("run") == F.col("run_before"))
+        & (F.col("run_before") != F.col("run_last"))
+    )
+    mark = latest(rank, ~is_start & ~F.col("is_late")).over(before)
+    return (
+        rows.withColumns(
+            {
+                "mark": latest(rank, ~is_start).over(before),
+                "run_last": latest(F.col("run"), is_start).over(before),
+                "ups": F.count(F.when(is_start, 1)).over(so_far),
+                "up_ms": latest(F.col("event_ms"), is_start).over(so_far),
+            }
+        )
+        .withColumn("run_before", latest(F.col("run_last"), is_start).over(before))
+        .withColumn("is_late", F.coalesce(is_late, F.lit(False)))
+        .withColumn("begins", (rank == _END) & ~F.col("is_late") & F.coalesce(mark != _END, F.lit(True)))
+    )
+
+
+def _with_end(rows: DataFrame, as_of_ms: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    down = F.col("event_ms")
+    is_open, is_return = F.col("following").isNull(), F.coalesce(F.col("following.rank") == _RETURN, F.lit(False))
+    moment = F.coalesce("following.event_ms", F.lit(as_of_ms))
+    seen_lo = F.greatest(down, F.least(F.coalesce("following.time_lo_ms", down), moment))
+    lo = F.when(is_return, seen_lo).otherwise(moment)
+    is_unseen = (F.col("observed_at_ms") - down > UNSEEN_MS) | (moment - lo > UNSEEN_MS)
+    kind = (
+        F.when(is_unseen, EndKind.BLIND.value)
+        .when(is_open, EndKind.OPEN.value)
+        .when(is_return, EndKind.RETURNED.value)
+        .otherwise(EndKind.REMOVED.value)
+    )
+    gap = F.when(is_unseen, F.greatest(lo - F.col("observed_at_ms"), F.lit(0))).otherwise(moment - down)
+    starts = F.when(is_open, F.col("newest.ups")).otherwise(F.col("following.ups")) - F.col("ups")
+    started = F.when(is_open, F.col("newest.up_ms")).otherwise(F.col("following.up_ms"))
+    is_known = is_return & ~is_unseen
+    return rows.select(
+        *(F.col(name) for name in OUTAGES.names if name in rows.columns and name != "absorbed"),
+        down.alias("down_ms"),
+        F.when(starts > 0, started).alias("started_ms"),
+        F.when(is_known, lo).alias("back_lo_ms"),
+        F.when(is_known, moment).alias("back_ms"),
+        gap.cast("bigint").alias("gap_ms"),
+        kind.alias("end_kind"),
+        F.when(is_known, F.col("following.absorbed")).alias("absorbed"),
+        starts.cast("bigint").alias("starts"),
+    ).select(*OUTAGES.names)
+
+
+def seen_through(pairs: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFrame:
+    """Mark the outages that meet a blind window; their gap ends where the first such window begins.
+
+    Parameters
+    ----------
+    pairs: of `paired`.
+    windows: silver/blind_windows.
+
+    Returns
+    -------
+    silver/outages.
+
+    Notes
+    -----
+    Of all windows that end after an outage began, only the first can be the first that it meets; every window is that
+    one for the outages that begin after all earlier windows have ended. So an outage is joined with at most one window,
+    by comparing numbers in compiled code; looking through an array of windows costs more than all the rest.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    order = W.partitionBy("k8s_cluster_uid").orderBy("start_ms", "end_ms")
+    until_then = F.max("end_ms").over(order.rowsBetween(W.unboundedPreceding, -1))
+    firsts = windows.select(
+        "k8s_cluster_uid",
+        until_then.alias("first_from_ms"),
+        F.col("end_ms").alias("first_to_ms"),
+        F.col("start_ms").alias("blind_ms"),
+    )
+    end = F.when(F.col("end_kind") == EndKind.OPEN.value, F.lit(as_of_ms)).otherwise(F.col("down_ms") + F.col("gap_ms"))
+    outage, first = pairs.withColumn("end", end).alias("outage"), F.broadcast(firsts).alias("first")
+    is_same = F.col("outage.k8s_cluster_uid") == F.col("first.k8s_cluster_uid")
+    is_first = F.coalesce(F.col("first_from_ms") <= F.col("down_ms"), F.lit(True))
+    is_met = (F.col("down_ms") < F.col("first_to_ms")) & (F.col("blind_ms") < F.col("end"))
+    joined = outage.join(first, on=is_same & is_first & is_met, how="left")
+    is_blind = F.col("blind_ms").isNotNull()
+    changes = {
+        "gap_ms": F.when(is_blind, F.greatest(F.col("blind_ms") - F.col("down_ms"), F.lit(0))).otherwise(
+            F.col("gap_ms")
+        ),
+        "end_kind": F.when(is_blind, F.lit(EndKind.BLIND.value)).otherwise(F.col("end_kind")),
+        **{name: F.when(~is_blind, F.col(name)) for name in ("back_lo_ms", "back_ms", "absorbed")},
+    }
+    return joined.select("outage.*", "blind_ms").withColumns(changes).select(*OUTAGES.names)
+
+
+def closed_after(rows: DataFrame, age_ms_max: int, as_of_ms: int) -> DataFrame:
+    """Close open outages that began longer ago than this: whatever became of them, nobody will tell.
+
+    Returns
+    -------
+    The same rows; the old open ones are *blind*, with the gap they had reached.
+    """
+    from pyspark.sql import functions as F
+
+    is_old = (F.col("end_kind") == EndKind.OPEN.value) & (F.col("down_ms") < as_of_ms - age_ms_max)
+    kind = F.when(is_old, F.lit(EndKind.BLIND.value)).otherwise(F.col("end_kind"))
+    return rows.withColumn("end_kind", kind).select(*OUTAGES.names)
+
+
+def union(frames: list[DataFrame]) -> DataFrame:
+    """Return the rows of frames with the same columns."""
+    return reduce(lambda one, other: one.unionByName(other), frames)

@@ -1,0 +1,1 @@
+"""What `__consumer_offsets` holds, decoded."""

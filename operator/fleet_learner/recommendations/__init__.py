@@ -1,0 +1,1 @@
+"""From facts to what each group is recommended."""

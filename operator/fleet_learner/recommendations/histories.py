@@ -1,0 +1,249 @@
+"""From a row of the tables to the history of a group: which stops count, what is in force, and whether restarts got slower.
+
+The one idea: a history is a function of one row (`features.group_features`), of the configuration and of the window, so groups
+are looked at one by one, wherever their row is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from staticgroup.api.journal import EndKind
+from staticgroup.api.recommendation import PriceSource, Recommendation, TimeoutBounds
+
+from ..days.facts import DAY_MS, StopDurations
+from ..estimates.drift import BASELINE_MIN, Drift, age_weights, rollout_means, slower_since
+from ..estimates.gap_law import GapSample
+from ..estimates.price import Price
+from . import policy
+from .canary import CanaryState
+from .recommend import GroupHistory
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_ROLLED: Final = "Deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What brokers and clients allow, in milliseconds; Kafka's defaults.
+
+    Source: `GroupCoordinatorConfig` (group.min/max.session.timeout.ms, group.consumer.… and group.streams.min/max.session.timeout.ms).
+    """
+
+    classic_minimum_ms: int = 6_000
+    classic_maximum_ms: int = 1_800_000
+    consumer_minimum_ms: int = 45_000
+    consumer_maximum_ms: int = 60_000
+    streams_minimum_ms: int = 45_000
+    streams_maximum_ms: int = 60_000
+    classic_heartbeat_ms: int = 3_000
+    consumer_heartbeat_ms: int = 5_000
+    streams_heartbeat_ms: int = 5_000
+
+    def of(self, protocol: str) -> TimeoutBounds:
+        """Return the bounds of one protocol."""
+        if protocol == "Consumer":
+            found = self.consumer_minimum_ms, self.consumer_maximum_ms, self.consumer_heartbeat_ms
+        elif protocol == "Streams":
+            found = self.streams_minimum_ms, self.streams_maximum_ms, self.streams_heartbeat_ms
+        else:
+            found = self.classic_minimum_ms, self.classic_maximum_ms, self.classic_heartbeat_ms
+        return TimeoutBounds(broker_minimum_ms=found[0], broker_maximum_ms=found[1], heartbeat_interval_ms=found[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What recommendations depend on besides the tables.
+
+    Parameters
+    ----------
+    bounds: by Kafka cluster id; "" for all others.
+    prices: measured ones, by (Kafka cluster id, group id).
+    valid_ms: how long a recommendation holds.
+    """
+
+    durations: StopDurations
+    bounds: Mapping[str, Bounds]
+    valid_ms: int
+    prices: Mapping[tuple[str, str], Price] = field(default_factory=dict)
+
+    def to_settings(self) -> dict[str, Any]:
+        """Return the terms as JSON values, for a plan."""
+        bounds = {name: asdict(each) for name, each in sorted(self.bounds.items())}
+        prices = [[*key, asdict(price)] for key, price in sorted(self.prices.items())]
+        return {"durations": asdict(self.durations), "bounds": bounds, "valid_ms": self.valid_ms, "prices": prices}
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Read the terms of a plan."""
+        return cls(
+            durations=StopDurations(**settings["durations"]),
+            bounds={name: Bounds(**each) for name, each in settings["bounds"].items()},
+            valid_ms=settings["valid_ms"],
+            prices={(cluster, group): Price(**_sourced(each)) for cluster, group, each in settings.get("prices", [])},
+        )
+
+    def price_of(self, kafka_cluster_id: str, group_id: str, protocol: str) -> Price:
+        """Return the price of a group: measured, else what the configuration says of its kind."""
+        measured = self.prices.get((kafka_cluster_id, group_id))
+        if measured is not None:
+            return measured
+        durations = self.durations
+        stop_ms = durations.eager_ms if self.is_eager(protocol) else durations.cooperative_ms
+        return Price.given(stop_ms / 1000, is_stated=durations.is_stated)
+
+    def is_eager(self, protocol: str) -> bool:
+        """Say whether a rebalance of such a group stops all of its partitions."""
+        return protocol == "Classic" and not self.durations.classic_is_cooperative
+
+    def bounds_of(self, kafka_cluster_id: str, protocol: str) -> TimeoutBounds:
+        """Return the bounds of a group."""
+        return self.bounds.get(kafka_cluster_id, self.bounds.get("", Bounds())).of(protocol)
+
+
+def _sourced(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**values, "source": PriceSource(values["source"])}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where the fleet stands when a run recommends, from what is published.
+
+    Parameters
+    ----------
+    canary: which waves may act.
+    earlier: gold/recommendation of the run before; None: there was none.
+    """
+
+    canary: CanaryState
+    earlier: DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowerRestarts:
+    """Restarts that became slower: since when, under which image, and the median gaps before and since."""
+
+    since_ms: int
+    image_digest: str
+    median_before_ms: int
+    median_after_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advised:
+    """A recommendation, and what was found on the way.
+
+    Parameters
+    ----------
+    state: of the group's timeout when it was made.
+    """
+
+    record: Recommendation
+    state: policy.GroupState
+    slower: SlowerRestarts | None
+
+
+def history(
+    row: Mapping[str, Any], terms: Terms, *, start_ms: int, as_of_ms: int
+) -> tuple[GroupHistory, SlowerRestarts | None]:
+    """Turn one row of `features.group_features` into what `recommend` needs, and say whether its restarts became slower."""
+    protocol = row["protocol"] or "Unknown"
+    stops = row["stops"] or []
+    ending = usable(stops)
+    sample = sample_of(ending, as_of_ms)
+    drift, slower = _slower(ending, sample)
+    from_ms = max(start_ms, row["first_ms"])
+    moved = min(1.0, row["moved"] / row["of_partitions"]) if row["of_partitions"] else 1.0
+    return GroupHistory(
+        kafka_cluster_id=row["kafka_cluster_id"],
+        group_id=row["group_id"],
+        protocol=protocol,
+        workload_class=protocol,
+        members=row["members"],
+        # Whoever works has one at least: a group without a known size is not free of charge.
+        partitions=row["members"] if row["partitions"] is None else row["partitions"],
+        wave=row["wave"],
+        price=terms.price_of(row["kafka_cluster_id"], row["group_id"], protocol),
+        stopped_share=1.0 if terms.is_eager(protocol) else moved,
+        sample=sample,
+        removed=sum(s["end_kind"] == EndKind.REMOVED for s in stops),
+        blind=sum(s["end_kind"] == EndKind.BLIND for s in stops),
+        from_ms=from_ms,
+        to_ms=as_of_ms,
+        coverage=min(1.0, row["covered_ms"] / max(as_of_ms - from_ms, 1)),
+        state=_state(row, stops),
+        bounds=terms.bounds_of(row["kafka_cluster_id"], protocol),
+        drift=drift,
+    ), slower
+
+
+def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy.GroupState:
+    """Say what is in force: what the journal's window tells, else what the run before knew."""
+
+    def known(*names: str) -> Any:
+        return next((row[name] for name in names if row.get(name) is not None), None)
+
+    images = [s["image_digest"] for s in stops]
+    changed_ms = known("changed_ms", "earlier_changed_ms")
+    return policy.GroupState(
+        current_ms=known("set_timeout_ms", "seen_timeout_ms", "earlier_session_timeout_ms"),
+        changed_ms=changed_ms,
+        stops_since_change=sum(changed_ms is None or s["down_ms"] >= changed_ms for s in stops),
+        # No process of it has stopped yet, so nobody knows how it comes back.
+        image_is_new=row["image_digest"] is not None and row["image_digest"] not in images and bool(images),
+        source=known("timeout_source", "earlier_timeout_source"),
+        recommended_ms=known("earlier_recommended_ms"),
+        advised_ms=tuple(row.get("earlier_advised_ms") or ()),
+    )
+
+
+def usable(stops: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+    """Keep the stops that ended, or may still end, by themselves."""
+    return [s for s in stops or () if s["end_kind"] in {EndKind.RETURNED, EndKind.OPEN}]
+
+
+def sample_of(stops: Sequence[Mapping[str, Any]], as_of_ms: int) -> GapSample:
+    """Bring stops into arrays; those of one rollout share a code, any other has a code of its own."""
+    codes: dict[str, int] = {}
+    cluster = [
+        codes.setdefault(
+            s["rollout_id"] if s["reason"] == _ROLLED and s["rollout_id"] else f"{index} alone", len(codes)
+        )
+        for index, s in enumerate(stops)
+    ]
+    ages = np.array([(as_of_ms - s["down_ms"]) / DAY_MS for s in stops], dtype=np.float64)
+    return GapSample(
+        gaps_ms=np.array([s["gap_ms"] for s in stops], dtype=np.float64),
+        is_returned=np.array([s["end_kind"] == EndKind.RETURNED for s in stops], dtype=np.bool_),
+        cluster=np.array(cluster, dtype=np.int64),
+        weights=age_weights(ages) if stops else None,
+    )
+
+
+def _slower(stops: Sequence[Mapping[str, Any]], sample: GapSample) -> tuple[Drift | None, SlowerRestarts | None]:
+    """Compare the later rollouts with the first half of them."""
+    rolled = [i for i, s in enumerate(stops) if s["reason"] == _ROLLED and sample.is_returned[i]]
+    gaps, codes = sample.gaps_ms[rolled], sample.cluster[rolled]
+    _, first = np.unique(codes, return_index=True)
+    baseline = max(BASELINE_MIN, first.size // 3)
+    drift = slower_since(rollout_means(np.log(np.maximum(gaps, 1.0)), codes), baseline=baseline) if rolled else None
+    if drift is None:
+        return None, None
+    begin = int(np.sort(first)[drift.begin])
+    since = stops[rolled[begin]]
+    # A stopped process still ran the image before: the one that is slow is the first that was not there before.
+    known = {stops[i]["image_digest"] for i in rolled[:begin]}
+    later = (stops[i]["image_digest"] for i in rolled[begin:])
+    image = next((each for each in later if each and each not in known), since["image_digest"] or "")
+    return drift, SlowerRestarts(
+        since_ms=since["down_ms"],
+        image_digest=image,
+        median_before_ms=round(float(np.median(gaps[:begin]))),
+        median_after_ms=round(float(np.median(gaps[begin:]))),
+    )
