@@ -121,7 +121,7 @@ def test_every_field_of_the_journal_has_a_column() -> None:
 
 
 def test_the_fields_arrive_unchanged(spark: Any) -> None:
-    facts = silver.unique(silver.parsed(timelines.events_frame(spark, list(GOOD))))
+    facts = silver.facts(silver.parsed(timelines.events_frame(spark, list(GOOD))))
     member = {r["event_id"]: r.asDict() for r in silver.member_events(facts).collect()}
     down = member["g-0/0/down"]
     said = json.loads(DOWN)
@@ -145,7 +145,7 @@ def test_the_time_that_counts_is_the_sources_or_the_bound_of_the_longer_absence(
         timelines.change("up", "g", 1, 1, T0_MS, source=False, bounds=(T0_MS - 7, T0_MS + 9)),
         timelines.change("up", "g", 2, 1, T0_MS, source=False),
     ]
-    rows = silver.member_events(silver.unique(silver.parsed(timelines.events_frame(spark, lines)))).collect()
+    rows = silver.member_events(silver.facts(silver.parsed(timelines.events_frame(spark, lines)))).collect()
     assert {r["event_id"]: r["event_ms"] - T0_MS for r in rows} == {
         "g-0/0/down": 0,
         "g-1/0/down": -7,
@@ -158,8 +158,8 @@ def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark
     early, late = DOWN, with_data(DOWN, observed_at_ms=T0_MS + 999, operator_id="op-2", seq=4)
     other_source = with_envelope(DOWN, source="/k8s/k8s-2/ns/shop/staticgroup/g")
     for lines in ([early, late, late, other_source], [other_source, late, early, late]):
-        rows = silver.unique(silver.parsed(timelines.events_frame(spark, lines, partitions=3)))
-        kept = silver.member_events(rows.where("NOT is_copy")).select("source", "operator_id", "event_id").collect()
+        rows = silver.facts(silver.parsed(timelines.events_frame(spark, lines, partitions=3)))
+        kept = silver.member_events(silver.originals(rows, silver.copies(rows))).select("source", "operator_id", "event_id").collect()
         assert rows.count() == 4
         assert sorted(map(tuple, kept)) == [
             ("/k8s/k8s-1/ns/shop/staticgroup/g", "op-1", "g-0/0/down"),
@@ -169,7 +169,7 @@ def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark
 
 def test_a_lost_record_is_found_by_its_number(spark: Any) -> None:
     lines = [timelines.change("down", "g", n, 0, T0_MS, seq=n) for n in (0, 1, 4)] + [timelines.beat(T0_MS, seq=2)]
-    parsed = silver.unique(silver.parsed(timelines.events_frame(spark, lines)))
+    parsed = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
     holes = quality.lost_records(silver.member_events(parsed), silver.group_events(parsed), silver.beats(parsed))
     assert [(r["operator_id"], r["last_seq"], r["missing"]) for r in holes.collect()] == [("op-1", 4, 1)]
 
@@ -181,7 +181,7 @@ def test_odd_clocks_are_counted(spark: Any) -> None:
         with_data(timelines.change("down", "g", 2, 0, T0_MS), observed_at_ms=T0_MS + 61_000),
         timelines.change("down", "g", 3, 0, T0_MS, source=False, bounds=(9, 8)),
     ]
-    rows = silver.member_events(silver.unique(silver.parsed(timelines.events_frame(spark, lines))))
+    rows = silver.member_events(silver.facts(silver.parsed(timelines.events_frame(spark, lines))))
     assert quality.member_event_findings(rows) == {
         "bounds_reversed": 1,
         "clock_skew": 2,

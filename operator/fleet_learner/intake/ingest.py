@@ -29,7 +29,6 @@ from staticgroup.api.journal import EndKind
 from .. import schemas
 from ..errors import SourceError
 from ..lake import Lake, Plan, Published, TableState, Written
-from ..lake.lake import day_column
 from . import quality, sessions, silver
 
 if TYPE_CHECKING:
@@ -210,43 +209,36 @@ def _bronze(run: _Run, sources: Sequence[Source]) -> None:
 
 def _silver(run: _Run) -> None:
     from pyspark import StorageLevel
-    from pyspark.sql import functions as F
 
     run.counts["duplicates"] = 0
     if not run.count(schemas.EVENTS):
         return
     parsed = silver.parsed(run.mine(schemas.EVENTS))
-    # Three tables and two counts are made of it, for parsing is the dearest part of a run; on disk, because the first run may have
+    # Three tables and some counts are made of them, for parsing is the dearest part of a run; on disk, because the first run may have
     # months to take in. What is refused is little, and parsed again.
-    marked = silver.unique(parsed).persist(StorageLevel.DISK_ONLY)
-    good, copies = marked.agg(F.count_if(~F.col("is_copy")), F.count_if("is_copy")).collect()[0]
-    if good + copies < run.count(schemas.EVENTS):
+    facts = silver.facts(parsed).persist(StorageLevel.DISK_ONLY)
+    copies = silver.copies(facts).persist()
+    if facts.count() < run.count(schemas.EVENTS):
         refused = silver.quarantine(parsed)
         run.keep(schemas.QUARANTINE, run.lake.append(schemas.QUARANTINE, refused, run=run.plan.number))
-    originals = marked.where(~F.col("is_copy"))
-    made = {
-        schemas.MEMBER_EVENTS: silver.member_events(originals),
-        schemas.GROUP_EVENTS: silver.group_events(originals),
-        schemas.BEATS: silver.beats(originals),
-    }
-    run.counts["duplicates"] = copies + _merge(run, made)
-    marked.unpersist()
+    run.counts["duplicates"] = copies.count() + _merge(run, silver.originals(facts, copies))
+    copies.unpersist()
+    facts.unpersist()
     counts = {table.name: run.count(table) for table in _EVENT_TABLES}
     quality.assert_conserved(counts, run.counts["duplicates"])
 
 
-def _merge(run: _Run, made: Mapping[schemas.Table, DataFrame]) -> int:
+def _merge(run: _Run, facts: DataFrame) -> int:
     """Add the facts that silver does not have yet; returns how many it had."""
-    from pyspark.sql import functions as F
-
-    days = sessions.union(
-        [frame.select(F.lit(t.name).alias("name"), day_column(str(t.day_of)).alias("day")) for t, frame in made.items()]
-    )
-    found = {(row["name"], row["day"]): row["count"] for row in days.groupBy("name", "day").count().collect()}
+    made = {
+        schemas.MEMBER_EVENTS: silver.member_events(facts),
+        schemas.GROUP_EVENTS: silver.group_events(facts),
+        schemas.BEATS: silver.beats(facts),
+    }
+    found = silver.days(facts)
     copies = 0
     for table, frame in made.items():
-        told = {day: count for (name, day), count in found.items() if name == table.name}
-        if told:
+        if told := found.get(table.name):
             around = run.plan.settings["rewrite_days"]
             number = run.plan.number
             run.keep(table, run.lake.merge_new(table, frame, by=_FACT, days=told, around_days=around, run=number))

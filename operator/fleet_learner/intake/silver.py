@@ -10,11 +10,13 @@ read first. Fields that this version does not know stay in bronze.
 
 from __future__ import annotations
 
+from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from staticgroup.api.journal import SKEW_MS
 
+from ..lake.lake import day_column
 from ..schemas import BEATS, GROUP_EVENTS, MEMBER_EVENTS, QUARANTINE, QuarantineReason, Table
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ RECORD_DDL: Final = (
 )
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
 _SOURCE: Final = r"^/k8s/([^/]+)/"
+_ORIGIN: Final = ("topic", "partition", "file", "offset")
 _EMPTY_IS_UNKNOWN: Final = ("image_digest", "rollout_id", "reason", "node_name", "state_before", "previous_member_id")
 
 
@@ -192,8 +195,8 @@ def quarantine(rows: DataFrame) -> DataFrame:
     return rows.where(F.col("reason").isNotNull()).select(*QUARANTINE.names)
 
 
-def unique(rows: DataFrame) -> DataFrame:
-    """Return the facts of the good records, and tell copies from originals, among records of one run.
+def facts(rows: DataFrame) -> DataFrame:
+    """Return what the good records tell, copies included.
 
     Parameters
     ----------
@@ -201,26 +204,62 @@ def unique(rows: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per good record with the columns of all silver tables and `is_copy`; of rows with the same source and id exactly one
-    is no copy, whatever their order. `event_ms` is what `staticgroup.api.journal.event_ms` says.
+    One row per good record with the columns of all silver tables, where it was read, and `fact`, a hash of its source and id.
+    `event_ms` is what `staticgroup.api.journal.event_ms` says.
+    """
+    from pyspark.sql import functions as F
+
+    return _named(
+        rows.where(F.col("reason").isNull()).select(
+            "kind",
+            *_ORIGIN,
+            F.xxhash64("event.source", "event.id").alias("fact"),
+            F.col("event.id").alias("event_id"),
+            F.col("event.source").alias("source"),
+            F.regexp_extract("event.source", _SOURCE, 1).alias("k8s_cluster_uid"),
+            "event.data.*",
+        )
+    )
+
+
+def copies(facts: DataFrame) -> DataFrame:
+    """Say which facts of one run are copies.
+
+    Parameters
+    ----------
+    facts: of `facts`; looked at twice, so persist them.
+
+    Returns
+    -------
+    Where the copies were read; of facts with the same source and id exactly one is no copy, whatever their order.
+
+    Notes
+    -----
+    Copies are few. Only hashes are exchanged to find them, and only what has one in common with another is put in order:
+    facts have fifty fields.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
-    origin = ("topic", "partition", "file", "offset")
-    # Sorting compares the first eight bytes of what leads: sources begin alike, hashes do not.
-    fact = F.xxhash64("event.source", "event.id")
-    first = W.partitionBy("fact", "source", "event_id").orderBy("observed_at_ms", "operator_id", "seq", *origin)
-    flat = rows.where(F.col("reason").isNull()).select(
-        "kind",
-        *origin,
-        fact.alias("fact"),
-        F.col("event.id").alias("event_id"),
-        F.col("event.source").alias("source"),
-        "event.data.*",
+    told_twice = facts.groupBy("fact").agg(F.count("*").alias("told")).where("told > 1").select("fact")
+    first = W.partitionBy("source", "event_id").orderBy("observed_at_ms", "operator_id", "seq", *_ORIGIN)
+    ranked = (
+        facts.select("fact", "source", "event_id", "observed_at_ms", "operator_id", "seq", *_ORIGIN)
+        .join(told_twice, on="fact", how="left_semi")
+        .withColumn("rank", F.row_number().over(first))
     )
-    ranked = flat.withColumn("is_copy", F.row_number().over(first) > 1).drop("fact", *origin)
-    return _named(ranked.withColumn("k8s_cluster_uid", F.regexp_extract("source", _SOURCE, 1)))
+    return ranked.where("rank > 1").select(*_ORIGIN)
+
+
+def originals(facts: DataFrame, copies: DataFrame) -> DataFrame:
+    """Return the facts without those that `copies` names."""
+    from pyspark.sql import functions as F
+
+    one, other = facts.alias("fact"), copies.alias("copy")
+    same = reduce(
+        lambda both, name: both & F.col(f"fact.{name}").eqNullSafe(F.col(f"copy.{name}")), _ORIGIN, F.lit(True)
+    )
+    return one.join(other, on=same, how="left_anti")
 
 
 def _named(facts: DataFrame) -> DataFrame:
@@ -267,6 +306,19 @@ def beats(facts: DataFrame) -> DataFrame:
 
     told = facts.where(F.col("kind") == BEAT)
     return _selected(told.withColumn("interval_ms", F.coalesce("interval_ms", F.lit(30_000))), BEATS)
+
+
+def days(facts: DataFrame) -> dict[str, dict[date, int]]:
+    """Count facts by the table that they go to and their day there."""
+    from pyspark.sql import functions as F
+
+    is_beat = F.col("kind") == BEAT
+    name = F.when(F.col("kind").startswith("member."), MEMBER_EVENTS.name).when(is_beat, BEATS.name).otherwise(GROUP_EVENTS.name)
+    day = F.when(is_beat, day_column(str(BEATS.day_of))).otherwise(day_column(str(MEMBER_EVENTS.day_of)))
+    found: dict[str, dict[date, int]] = {}
+    for row in facts.groupBy(name.alias("name"), day.alias("day")).count().collect():
+        found.setdefault(row["name"], {})[row["day"]] = row["count"]
+    return found
 
 
 def _selected(rows: DataFrame, table: Table) -> DataFrame:

@@ -25,7 +25,7 @@ PARTITIONS_MIN: Final = 4
 
 
 def once(rows: DataFrame) -> DataFrame:
-    """Keep the first observed of the rows with the same source and id, as `silver.unique` does, without an exchange.
+    """Keep the first observed of the rows with the same source and id, as `silver.copies` does, without an exchange.
 
     Copies have the same member, too, so that one window for each member is enough instead of one for each fact.
     """
