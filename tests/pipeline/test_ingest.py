@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from fleet_learner import schemas
 from fleet_learner.intake import quality
@@ -17,6 +20,8 @@ from pipeline.conftest import Topics
 from pipeline.timelines import T0_MS
 
 MINUTE_MS = 60_000
+MONTH_MS = 31 * DAY_MS
+MIDNIGHT_MS = T0_MS // DAY_MS * DAY_MS + 4 * DAY_MS
 AS_OF_MS = T0_MS + 2 * DAY_MS
 
 
@@ -120,6 +125,63 @@ def test_a_later_run_closes_outages_of_days_that_are_past(spark: Any, tmp_path: 
     third = ingest(lake, [source], as_of_ms=days[5] + 600)
     assert third.counts["rewrite_from_ms"] == days[0] // DAY_MS * DAY_MS
     assert kinds(lake, third) == {"returned": 2, "longer_than_a_day": 1}
+
+
+def outages_of_runs(spark: Any, folder: Path, runs: Sequence[tuple[int, list[str]]]) -> list[tuple[str, ...]]:
+    """Return silver/outages of runs: of each the end of its window, and its records."""
+    lake, path = Lake(spark, folder / "lake"), folder / "journal" / "journal-a-00000000.jsonl"
+    for end_ms, lines in runs:
+        timelines.write_file(path, [*lines, timelines.beat(end_ms, interval_ms=MONTH_MS)])
+        state = ingest(lake, [JournalFiles(path.parent)], as_of_ms=end_ms)
+    return content(lake, state, schemas.OUTAGES)
+
+
+def at_once(runs: Sequence[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    return [(runs[-1][0], [line for _, lines in runs for line in lines])]
+
+
+def over_midnight() -> dict[str, tuple[list[str], list[str], int]]:
+    """Return stories of a member: what it told before and after a midnight, and how many outages that is."""
+    before, after = MIDNIGHT_MS - MINUTE_MS, MIDNIGHT_MS + MINUTE_MS
+    change, back = timelines.change, timelines.back
+    return {
+        "a crash loop": ([change("down", "g", 0, 0, before)], [change("down", "g", 0, 1, after), back("g", 0, 2, after + 9)], 1),
+        "a return": ([change("down", "g", 0, 0, before), back("g", 0, 1, before + 9)], [change("down", "g", 0, 1, after)], 2),
+        "an end that is told late": (
+            [
+                change("up", "g", 0, 0, before - MINUTE_MS, pod="old"),
+                change("up", "g", 0, 0, before, pod="new"),
+                back("g", 0, 1, before + 9),
+            ],
+            [change("down", "g", 0, 0, after, pod="old")],
+            0,
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", over_midnight())
+def test_the_midnight_from_which_days_are_made_again_cuts_no_outage_in_two(
+    spark: Any, tmp_path: Path, name: str
+) -> None:
+    before, after, outages = over_midnight()[name]
+    runs = [(MIDNIGHT_MS + 3 * DAY_MS + 1, [*before, *after]), (MIDNIGHT_MS + 3 * DAY_MS + 2, [])]
+    found = outages_of_runs(spark, tmp_path / "runs", runs)
+    assert len(found) == outages
+    assert found == outages_of_runs(spark, tmp_path / "once", at_once(runs))
+
+
+def test_an_outage_that_lasts_too_long_has_the_same_row_in_many_runs_and_in_one(spark: Any, tmp_path: Path) -> None:
+    """Days after its row is made for the last time the member comes back, and another one of its processes ends."""
+    first = timelines.change("down", "g", 0, 0, MIDNIGHT_MS + MINUTE_MS)
+    again = [
+        timelines.change("down", "g", 0, 1, MIDNIGHT_MS + 13 * DAY_MS),
+        timelines.back("g", 0, 2, MIDNIGHT_MS + 14 * DAY_MS),
+    ]
+    runs = [(MIDNIGHT_MS + day * DAY_MS, []) for day in (6, 8, 12, 15)]
+    runs[0], runs[-1] = (runs[0][0], [first]), (runs[-1][0], again)
+    found = outages_of_runs(spark, tmp_path / "runs", runs)
+    assert len(found) == 2
+    assert found == outages_of_runs(spark, tmp_path / "once", at_once(runs))
 
 
 def test_a_fact_that_is_too_late_is_counted_and_a_backfill_applies_it(spark: Any, tmp_path: Path) -> None:

@@ -15,6 +15,10 @@ Late data: outages are made again from `rewrite_from_ms` on: whole days, at leas
 run before had of each Kubernetes cluster that says something new, further back while an outage is open, at most `open_days_max`.
 So a cluster that is new, or was not heard of for long, has its history made whole. A fact that is older than that is kept in
 silver and counted as late; a run with `backfill_from_ms` applies it. A time beyond the window moves no watermark.
+
+Facts are read from `open_days_max` before that midnight on, so that a member that was away then is not away anew when its next process
+ends. What is known of an outage goes no further: when it has lasted for so long it is blind, in many runs as in one. One thing may lie
+further back: that an end is told late (see `staticgroup.api.journal.absences`) shows by when its process started.
 Source: the design of Spark's own offset and commit logs; Delta's idempotent writes.
 """
 
@@ -67,7 +71,7 @@ class Horizon:
     Parameters
     ----------
     rewrite_days: at least so many days before the newest fact of the run before.
-    open_days_max: an outage that is open for longer is closed as blind.
+    open_days_max: an outage that lasts for longer is blind from then on.
     backfill_from_ms: once, from here on; None for an ordinary run.
     """
 
@@ -260,9 +264,11 @@ def _outages(run: _Run) -> None:
         blind = sessions.blind_windows(run.rows(schemas.BEATS), end_ms)
         run.keep(schemas.BLIND_WINDOWS, run.lake.overwrite(schemas.BLIND_WINDOWS, blind, run=number))
     if run.version(schemas.MEMBER_EVENTS) is not None:
-        events = run.rows(schemas.MEMBER_EVENTS, since_ms=from_ms).where(F.col("event_ms") >= from_ms)
-        active = sessions.outages(events, run.rows(schemas.BLIND_WINDOWS), end_ms)
-        active = sessions.closed_after(active, settings["open_days_max"] * DAY_MS, end_ms)
+        away_ms_max = settings["open_days_max"] * DAY_MS
+        read_ms = max(0, from_ms - away_ms_max)
+        events = run.rows(schemas.MEMBER_EVENTS, since_ms=read_ms).where(F.col("event_ms") >= read_ms)
+        active = sessions.outages(events, run.rows(schemas.BLIND_WINDOWS), end_ms, away_ms_max=away_ms_max)
+        active = active.where(F.col("down_ms") >= from_ms)
         run.keep(schemas.OUTAGES, run.lake.replace_since(schemas.OUTAGES, active, since_ms=from_ms, run=number))
     run.counts |= _outside(run, from_ms, end_ms)
 

@@ -71,7 +71,9 @@ def blind_windows(beats: DataFrame, as_of_ms: int) -> DataFrame:
     )
 
 
-def outages(member_events: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFrame:
+def outages(
+    member_events: DataFrame, windows: DataFrame, as_of_ms: int, *, away_ms_max: int | None = None
+) -> DataFrame:
     """Return the absences of all members.
 
     Parameters
@@ -79,17 +81,19 @@ def outages(member_events: DataFrame, windows: DataFrame, as_of_ms: int) -> Data
     member_events: silver/member_events, one row per fact.
     windows: silver/blind_windows; few, they are sent to every task.
     as_of_ms: end of the window; later events are left out.
+    away_ms_max: an absence that lasts longer is blind from then on, whatever became of it, and an end does not belong to
+        an absence of which nothing was heard for longer: so a row depends on facts that lie so near. None: no such limit.
 
     Returns
     -------
     silver/outages. The plan has one exchange of the events.
     """
-    return seen_through(paired(member_events, as_of_ms), windows, as_of_ms)
+    return seen_through(paired(member_events, as_of_ms, away_ms_max), windows, as_of_ms)
 
 
-def paired(member_events: DataFrame, as_of_ms: int) -> DataFrame:
+def paired(member_events: DataFrame, as_of_ms: int, away_ms_max: int | None = None) -> DataFrame:
     """Return silver/outages as if somebody had looked all the time."""
-    return paired_in_groups(in_groups(member_events, as_of_ms), as_of_ms)
+    return paired_in_groups(in_groups(member_events, as_of_ms), as_of_ms, away_ms_max)
 
 
 def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
@@ -129,7 +133,7 @@ def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
     )
 
 
-def paired_in_groups(rows: DataFrame, as_of_ms: int) -> DataFrame:
+def paired_in_groups(rows: DataFrame, as_of_ms: int, away_ms_max: int | None = None) -> DataFrame:
     """Return silver/outages as if somebody had looked all the time.
 
     Parameters
@@ -153,15 +157,15 @@ def paired_in_groups(rows: DataFrame, as_of_ms: int) -> DataFrame:
     ending = F.struct("event_ms", "rank", "time_lo_ms", "absorbed", "ups", "up_ms")
     newest = F.first(F.struct("ups", "up_ms")).over(newest_first.rowsBetween(W.unboundedPreceding, W.currentRow))
     following = F.last(F.when(is_ending, ending), ignorenulls=True).over(later)
-    return _with_end(
-        _with_begins(rows).withColumns({"following": following, "newest": newest}).where("begins"), as_of_ms
-    )
+    begun = _with_begins(rows, away_ms_max).withColumns({"following": following, "newest": newest}).where("begins")
+    return _with_end(begun, as_of_ms, away_ms_max)
 
 
-def _with_begins(rows: DataFrame) -> DataFrame:
+def _with_begins(rows: DataFrame, away_ms_max: int | None) -> DataFrame:
     """Add `ups` and `up_ms`, the starts so far and the last of them, and `begins`: an absence begins here.
 
     An end does not begin one while the member is away, nor when it is told late: its successor started and is back already.
+    A member of which nothing was heard for longer than `away_ms_max` is not known to be still away.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -180,7 +184,10 @@ def _with_begins(rows: DataFrame) -> DataFrame:
         & (F.col("run") == F.col("run_before"))
         & (F.col("run_before") != F.col("run_last"))
     )
-    mark = latest(rank, ~is_start & ~F.col("is_late")).over(before)
+    in_time = ~is_start & ~F.col("is_late")
+    is_away = latest(rank, in_time).over(before) == _END
+    if away_ms_max is not None:
+        is_away &= latest(F.col("event_ms"), in_time).over(before) >= F.col("event_ms") - away_ms_max
     return (
         rows.withColumns(
             {
@@ -192,27 +199,31 @@ def _with_begins(rows: DataFrame) -> DataFrame:
         )
         .withColumn("run_before", latest(F.col("run_last"), is_start).over(before))
         .withColumn("is_late", F.coalesce(is_late, F.lit(False)))
-        .withColumn("begins", (rank == _END) & ~F.col("is_late") & F.coalesce(mark != _END, F.lit(True)))
+        .withColumn("begins", (rank == _END) & ~F.col("is_late") & ~F.coalesce(is_away, F.lit(False)))
     )
 
 
-def _with_end(rows: DataFrame, as_of_ms: int) -> DataFrame:
+def _with_end(rows: DataFrame, as_of_ms: int, away_ms_max: int | None) -> DataFrame:
     from pyspark.sql import functions as F
 
     down = F.col("event_ms")
-    is_open, is_return = F.col("following").isNull(), F.coalesce(F.col("following.rank") == _RETURN, F.lit(False))
     moment = F.coalesce("following.event_ms", F.lit(as_of_ms))
+    is_given_up = F.lit(False) if away_ms_max is None else moment - down > away_ms_max
+    moment = moment if away_ms_max is None else F.least(moment, down + away_ms_max)
+    is_open = F.col("following").isNull()
+    is_return = F.coalesce(F.col("following.rank") == _RETURN, F.lit(False)) & ~is_given_up
     seen_lo = F.greatest(down, F.least(F.coalesce("following.time_lo_ms", down), moment))
     lo = F.when(is_return, seen_lo).otherwise(moment)
     is_unseen = (F.col("observed_at_ms") - down > UNSEEN_MS) | (moment - lo > UNSEEN_MS)
     kind = (
-        F.when(is_unseen, EndKind.BLIND.value)
+        F.when(is_unseen | is_given_up, EndKind.BLIND.value)
         .when(is_open, EndKind.OPEN.value)
         .when(is_return, EndKind.RETURNED.value)
         .otherwise(EndKind.REMOVED.value)
     )
     gap = F.when(is_unseen, F.greatest(lo - F.col("observed_at_ms"), F.lit(0))).otherwise(moment - down)
     starts = F.when(is_open, F.col("newest.ups")).otherwise(F.col("following.ups")) - F.col("ups")
+    starts = F.when(is_given_up, 0).otherwise(starts)
     started = F.when(is_open, F.col("newest.up_ms")).otherwise(F.col("following.up_ms"))
     is_known = is_return & ~is_unseen
     return rows.select(
@@ -272,20 +283,6 @@ def seen_through(pairs: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFra
         **{name: F.when(~is_blind, F.col(name)) for name in ("back_lo_ms", "back_ms", "absorbed")},
     }
     return joined.select("outage.*", "blind_ms").withColumns(changes).select(*OUTAGES.names)
-
-
-def closed_after(rows: DataFrame, age_ms_max: int, as_of_ms: int) -> DataFrame:
-    """Close open outages that began longer ago than this: whatever became of them, nobody will tell.
-
-    Returns
-    -------
-    The same rows; the old open ones are *blind*, with the gap they had reached.
-    """
-    from pyspark.sql import functions as F
-
-    is_old = (F.col("end_kind") == EndKind.OPEN.value) & (F.col("down_ms") < as_of_ms - age_ms_max)
-    kind = F.when(is_old, F.lit(EndKind.BLIND.value)).otherwise(F.col("end_kind"))
-    return rows.withColumn("end_kind", kind).select(*OUTAGES.names)
 
 
 def union(frames: list[DataFrame]) -> DataFrame:

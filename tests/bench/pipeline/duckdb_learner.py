@@ -19,11 +19,12 @@ from typing import Any, Final
 
 import duckdb
 
-from bench.pipeline.duckdb_engine import DATED, MARKED, MEMORY_LIMIT, ONCE, PAIRED, SEEN
+from bench.pipeline.duckdb_engine import DATED, MARKED, MEMORY_LIMIT, paired, seen
 from bench.pipeline.events import AS_OF_MS, DAY_MS, START_MS
 from fleet_learner.days.facts import StopDurations
 from fleet_learner.days.replay import rebalances_of_day
 from fleet_learner.estimates.class_sums import class_model
+from fleet_learner.intake.ingest import Horizon
 from fleet_learner.recommendations.advised import advise
 from fleet_learner.recommendations.canary import CanaryState, waves_of
 from fleet_learner.recommendations.histories import Terms, sample_of, usable
@@ -31,6 +32,7 @@ from fleet_learner.recommendations.recommend import MODEL_VERSION
 
 TERMS: Final = Terms(durations=StopDurations(), bounds={}, valid_ms=7 * DAY_MS)
 CANARY: Final = CanaryState(wave=1, began_ms=AS_OF_MS, campaign_ms=AS_OF_MS)
+AWAY_MS_MAX: Final = Horizon().open_days_max * DAY_MS
 CHUNK: Final = 64
 _NUMBERS: Final = (
     "observed_at_ms", "source_time_ms", "time_lo_ms", "time_hi_ms", "restart_count", "session_timeout_ms", "members",
@@ -56,44 +58,54 @@ FROM (
     id: 'VARCHAR', source: 'VARCHAR', type: 'VARCHAR', data: 'STRUCT({_DATA})'}})
 )
 """
+COPIES: Final = """
+DELETE FROM events WHERE rowid IN (
+  SELECT rowid FROM events WHERE fact IN (SELECT fact FROM events GROUP BY fact HAVING count(*) > 1)
+  QUALIFY row_number() OVER (PARTITION BY fact ORDER BY observed_at_ms, operator_id) > 1
+)
+"""
+"""Facts about groups are told twice, too, and a rebalance that two operators saw is one."""
+NEWEST: Final = f"""
+SET VARIABLE end_ms = (
+  SELECT least({AS_OF_MS}, max(CASE WHEN kind = 'coverage.beat' THEN observed_at_ms ELSE event_ms END)) FROM events
+)
+"""
+END: Final = "getvariable('end_ms')"
+"""Of what comes after the newest record nothing is known: whoever is away then was away until then."""
 FACTS: Final = f"""
 SELECT member_key, group_key, k8s_cluster_uid, event_ms, observed_at_ms, restart_count, time_lo_ms, fact,
   CASE kind WHEN 'member.rejoined' THEN 0 WHEN 'member.down' THEN 1 WHEN 'member.up' THEN 3 ELSE 2 END AS rank,
   hash(pod_uid, restart_count) AS run
 FROM events
-WHERE event_ms <= {AS_OF_MS}
+WHERE event_ms <= {END}
   AND (kind IN ('member.down', 'member.up', 'member.rejoined') OR (kind = 'member.removed' AND outcome = 'Removed'))
 """
 WINDOWS: Final = f"""
 CREATE TABLE windows AS
-SELECT k8s_cluster_uid, observed_at_ms AS start_ms, coalesce(following, {AS_OF_MS}) AS end_ms
+SELECT k8s_cluster_uid, observed_at_ms AS start_ms, coalesce(following, {END}) AS end_ms
 FROM (
   SELECT *, lead(observed_at_ms) OVER (PARTITION BY k8s_cluster_uid ORDER BY observed_at_ms) AS following
   FROM events WHERE kind = 'coverage.beat'
 )
-WHERE coalesce(following, {AS_OF_MS}) - observed_at_ms > 2.5 * interval_ms
+WHERE coalesce(following, {END}) - observed_at_ms > 2.5 * interval_ms
 """
 OUTAGES: Final = f"""
 CREATE TABLE outages AS
-WITH facts AS MATERIALIZED ({FACTS}),
-  copied AS (SELECT fact FROM facts GROUP BY fact HAVING count(*) > 1),
-  once AS ({ONCE}), marked AS ({MARKED}), dated AS ({DATED}),
-  paired AS ({PAIRED.replace("SELECT group_key,", "SELECT fact, next, group_key,", 1)}),
+WITH once AS ({FACTS}), marked AS ({MARKED}), dated AS ({DATED}),
+  paired AS ({paired(END, AWAY_MS_MAX).replace("SELECT group_key,", "SELECT fact, next, group_key,", 1)}),
   by_cluster AS (
     SELECT k8s_cluster_uid, list({{'start_ms': start_ms, 'end_ms': end_ms}} ORDER BY start_ms) AS windows
     FROM windows GROUP BY k8s_cluster_uid
   ),
   seen AS ({
-    SEEN.replace("SELECT group_key,", "SELECT fact, down_ms, next, group_key,", 1).replace(
-        "SELECT group_key, end_kind", "SELECT fact, next, group_key, end_kind", 1
-    )
-}),
-  told AS (SELECT DISTINCT ON (fact) * FROM events WHERE kind = 'member.down' ORDER BY fact, observed_at_ms)
-SELECT seen.group_key, told.member_key, told.event_id, seen.down_ms, seen.gap_ms,
-  CASE WHEN end_kind = 'open' AND seen.down_ms < {AS_OF_MS} - 7 * {DAY_MS} THEN 'blind' ELSE end_kind END AS end_kind,
+    seen(END)
+    .replace("SELECT group_key,", "SELECT fact, down_ms, next, group_key,", 1)
+    .replace("SELECT group_key, end_kind", "SELECT fact, next, group_key, end_kind", 1)
+})
+SELECT seen.group_key, told.member_key, told.event_id, seen.down_ms, seen.gap_ms, end_kind,
   CASE WHEN end_kind = 'returned' THEN seen.next // 4 END AS back_ms,
   nullif(told.reason, '') AS reason, nullif(told.rollout_id, '') AS rollout_id, told.image_digest, told.session_timeout_ms
-FROM seen JOIN told USING (fact)
+FROM seen JOIN events told USING (fact)
 WHERE seen.down_ms >= {START_MS} AND seen.down_ms < {AS_OF_MS}
 """
 _STOPS: Final = ", ".join(
@@ -154,6 +166,15 @@ FROM stop_days JOIN groups USING (group_key) LEFT JOIN (
   FROM events WHERE kind <> 'coverage.beat' GROUP BY ALL
 ) sizes USING (group_key, day_ms)
 """
+STEPS: Final = {
+    "copies": COPIES,
+    "end": NEWEST,
+    "windows": WINDOWS,
+    "outages": OUTAGES,
+    "days": DAYS,
+    "gaps": GAPS,
+    "groups": GROUPS,
+}
 
 
 def _chunks(connection: duckdb.DuckDBPyConnection, query: str, *values: str) -> Iterator[list[dict[str, Any]]]:
@@ -189,13 +210,7 @@ def learn(files: str, cores: int, scratch: Path, result: Path) -> dict[str, Any]
     started = time.perf_counter()
     connection.execute(EVENTS.replace("$files", files))
     timed("parse", started)
-    for name, statement in (
-        ("windows", WINDOWS),
-        ("outages", OUTAGES),
-        ("days", DAYS),
-        ("gaps", GAPS),
-        ("groups", GROUPS),
-    ):
+    for name, statement in STEPS.items():
         started = time.perf_counter()
         connection.execute(statement)
         timed(name, started)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import fleet_learner.days.rebalance_count
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import fleet_learner.days.rebalance_count
 from fleet_learner.days.counterfactual import GroupSetup, Membership, Rebalancing, Stop, replay
 from fleet_learner.days.rebalance_count import count_rebalances
 
