@@ -218,16 +218,15 @@ def _silver(run: _Run) -> None:
     if not run.count(schemas.EVENTS):
         return
     parsed = silver.parsed(run.mine(schemas.EVENTS))
-    # Three tables and some counts are made of them, for parsing is the dearest part of a run; on disk, because the first run may have
-    # months to take in. What is refused is little, and parsed again.
-    facts = silver.facts(parsed).persist(StorageLevel.DISK_ONLY)
+    # Three tables and some counts are made of them, for parsing is the dearest part of a run; on disk and as rows, because the first run
+    # may have months to take in, and half of the time went into columns of fifty fields. What is refused is little, and parsed again.
+    facts = silver.facts(parsed).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
     copies = silver.copies(facts).persist()
     if facts.count() < run.count(schemas.EVENTS):
         refused = silver.quarantine(parsed)
         run.keep(schemas.QUARANTINE, run.lake.append(schemas.QUARANTINE, refused, run=run.plan.number))
     run.counts["duplicates"] = copies.count() + _merge(run, silver.originals(facts, copies))
     copies.unpersist()
-    facts.unpersist()
     counts = {table.name: run.count(table) for table in _EVENT_TABLES}
     quality.assert_conserved(counts, run.counts["duplicates"])
 

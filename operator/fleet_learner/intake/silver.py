@@ -227,7 +227,7 @@ def copies(facts: DataFrame) -> DataFrame:
 
     Parameters
     ----------
-    facts: of `facts`; looked at twice, so persist them.
+    facts: of `facts`; looked at twice, so keep them.
 
     Returns
     -------
