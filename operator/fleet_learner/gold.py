@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from . import schemas
-from .days import facts, increment
+from .days import increment
 from .days.facts import DAY_MS
 from .days.group_days import group_day
 from .days.increment import SOURCE
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EARLIER: Final = "learned"
 """Under this name a plan has the number of the facts that it goes on from; null: of none."""
 FOLDER: Final = "learned"
-TABLES: Final = (*increment.DAILY, schemas.GROUP_DAY, schemas.GAP_STATS, schemas.CANARY, schemas.RECOMMENDATION)
+TABLES: Final = (*increment.DAILY, schemas.GROUP_DAY, schemas.CANARY, schemas.RECOMMENDATION)
 OnStep = Callable[[str], None]
 
 
@@ -101,7 +101,7 @@ def learn(
     is_replayed: bool = True,
     on_step: OnStep = lambda _: None,
 ) -> tuple[Published, list[Advised] | None]:
-    """Compute rebalances, group days, gap statistics and recommendations of the latest published state, and publish them.
+    """Compute rebalances, group days and recommendations of the latest published state, and publish them.
 
     Parameters
     ----------
@@ -169,7 +169,6 @@ def _publish(
         dynamic=made.replayed,
     )  # fmt: skip
     days = writing.whole(schemas.GROUP_DAY, window)
-    writing.whole(schemas.GAP_STATS, facts.gap_stats(tables.outages))
     standing = _next_standing(journal, plan, before, days, writing)
     # Once for the table and once for the report.
     rows = advice(tables, days, terms, standing, made.states).persist()

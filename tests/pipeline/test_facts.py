@@ -9,7 +9,7 @@ import pytest
 
 from fleet_learner import schemas
 from fleet_learner.days import facts
-from fleet_learner.days.facts import DAY_MS, GAP_GRID_MS, StopDurations
+from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.days.group_days import busy_days, group_day
 from fleet_learner.days.rebalances import SLACK_MS, Trigger, rebalances
 
@@ -298,10 +298,6 @@ def test_the_columns_are_those_of_the_tables(spark: Any) -> None:
     assert tuple(day_table(spark, made, START_MS + DAY_MS).columns) == schemas.GROUP_DAY.names
     types = {f.name: f.dataType for f in day_table(spark, made, START_MS + DAY_MS).schema}
     assert types == {f.name: f.dataType for f in schemas.GROUP_DAY.spark}
-    stats = facts.gap_stats(frame(spark, schemas.OUTAGES, made["outages"]))
-    assert {f.name: f.dataType.simpleString() for f in stats.schema} == {
-        f.name: f.dataType.simpleString() for f in schemas.GAP_STATS.spark
-    }
 
 
 def test_the_replayed_rebalances_join_in_and_are_unknown_without_a_replay(spark: Any) -> None:
@@ -310,21 +306,6 @@ def test_the_replayed_rebalances_join_in_and_are_unknown_without_a_replay(spark:
     dynamic = spark.createDataFrame([(1, START_MS, 2)], "group_key bigint, day_ms bigint, rebalances_dynamic bigint")
     days = day_table(spark, made, START_MS + 2 * DAY_MS, dynamic)
     assert sorted((r.day_ms, r.rebalances_dynamic) for r in days.collect()) == [(START_MS, 2), (START_MS + DAY_MS, 0)]
-
-
-def test_gaps_are_summed_so_that_weeks_can_be_added(spark: Any) -> None:
-    rows = [
-        outage(START_MS, 10_000), outage(START_MS + 1, 100_000), outage(START_MS + 2, 50_000, "open"),
-        outage(START_MS + 3, 50_000, "blind"), outage(START_MS + DAY_MS, 1_000),
-    ]  # fmt: skip
-    stats = sorted(facts.gap_stats(frame(spark, schemas.OUTAGES, rows)).collect(), key=lambda r: r.week_ms)
-    assert [(r.returned, r.censored, r.blind) for r in stats] == [(2, 1, 1), (1, 0, 0)]
-    assert stats[1].week_ms == START_MS + DAY_MS  # Monday
-    assert stats[0].week_ms == START_MS - 6 * DAY_MS
-    assert stats[0].sum_log_gap_micro == 9_210_340 + 11_512_925
-    assert stats[0].sum_log_gap_squared_micro == 84_830_370 + 132_547_453
-    exceeded = dict(zip(GAP_GRID_MS, stats[0].exceeded, strict=True))
-    assert (exceeded[6_000], exceeded[10_000], exceeded[45_000], exceeded[60_000], exceeded[120_000]) == (3, 2, 2, 1, 0)
 
 
 def exchanges(made: Any) -> int:
@@ -337,4 +318,3 @@ def test_each_table_is_shuffled_once(spark: Any) -> None:
     members, groups = frame(spark, schemas.MEMBER_EVENTS, []), frame(spark, schemas.GROUP_EVENTS, [])
     assert exchanges(rebalances(groups, members, outages)) == 2  # rebalances alone, and with their causes
     assert exchanges(facts.ghost_times(outages)) == 0
-    assert exchanges(facts.gap_stats(outages)) == 1

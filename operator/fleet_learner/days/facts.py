@@ -1,4 +1,4 @@
-"""What stops, rebalances and silence cost, and sums of restart gaps that can be merged: transforms from silver to gold.
+"""What stops, rebalances and silence cost: transforms from silver to gold.
 
 The one idea: every figure is a sum of integers over rows that belong to one group, so each table costs one shuffle by
 group and comes out the same with any number of partitions.
@@ -16,20 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from staticgroup.api.journal import EndKind
 
-from ..schemas import GAP_STATS
-
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DAY_MS: Final = 86_400_000
-WEEK_MS: Final = 7 * DAY_MS
-_MONDAY_MS: Final = 4 * DAY_MS  # 1970-01-05, the first Monday
-
-GAP_GRID_MS: Final = (
-    6_000, 10_000, 15_000, 20_000, 30_000, 45_000, 60_000, 90_000, 120_000, 180_000, 240_000, 300_000, 450_000,
-    600_000, 900_000, 1_200_000, 1_800_000,
-)  # fmt: skip
-"""Timeouts at which gap_stats counts longer gaps, from the coordinator's default minimum to its default maximum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,49 +125,3 @@ def day_of(column: str) -> Column:
     from pyspark.sql import functions as F
 
     return (F.floor(F.col(column) / DAY_MS) * DAY_MS).cast("bigint")
-
-
-def gap_stats(outages: DataFrame) -> DataFrame:
-    """Sum up restart gaps so that weeks, images and clusters can be added without the outages themselves.
-
-    Parameters
-    ----------
-    outages: silver/outages.
-
-    Returns
-    -------
-    gold/gap_stats, one row per workload, reason, image and week (from Monday, UTC). With y = ln(gap in milliseconds),
-    the two sums are Σ y and Σ y² of the returned ones, each term rounded to millionths; `exceeded[i]` counts outages
-    that are known to have lasted longer than `GAP_GRID_MS[i]`, censored ones included, blind ones not.
-    """
-    from pyspark.sql import functions as F
-
-    is_returned = F.col("end_kind") == EndKind.RETURNED.value
-    is_blind = F.col("end_kind") == EndKind.BLIND.value
-    log_gap = F.log(F.greatest(F.col("gap_ms"), F.lit(1)).cast("double"))
-
-    def micro(value: Column) -> Column:
-        return F.coalesce(F.sum(F.when(is_returned, F.round(value * 1_000_000).cast("bigint"))), F.lit(0))
-
-    def count(condition: Column) -> Column:
-        return F.count_if(condition)
-
-    return (
-        outages.withColumn(
-            "week_ms",
-            (F.floor((F.col("down_ms") - _MONDAY_MS) / WEEK_MS) * WEEK_MS + _MONDAY_MS).cast("bigint"),
-        )
-        .withColumns(
-            {name: F.coalesce(name, F.lit("")) for name in ("namespace", "workload", "reason", "image_digest")}
-        )
-        .groupBy(*GAP_STATS.key[:3], "protocol", *GAP_STATS.key[3:])
-        .agg(
-            count(is_returned).alias("returned"),
-            count(~is_returned & ~is_blind).alias("censored"),
-            count(is_blind).alias("blind"),
-            micro(log_gap).alias("sum_log_gap_micro"),
-            micro(log_gap * log_gap).alias("sum_log_gap_squared_micro"),
-            F.array(*(count(~is_blind & (F.col("gap_ms") > limit)) for limit in GAP_GRID_MS)).alias("exceeded"),
-        )
-        .select(*GAP_STATS.names)
-    )

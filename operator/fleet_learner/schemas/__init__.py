@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .journal import BEATS, BLIND_WINDOWS, EVENTS, GROUP_EVENTS, MEMBER_EVENTS, OUTAGES, QUARANTINE
-from .learned import BUSY_DAY, CANARY, GAP_STATS, GROUP_DAY, GROUP_STATE, REBALANCES, RECOMMENDATION, REPLAYED_DAY
+from .learned import BUSY_DAY, CANARY, GROUP_DAY, GROUP_STATE, REBALANCES, RECOMMENDATION, REPLAYED_DAY
 from .offsets import ASSIGNMENT_INTERVALS, GROUP_CHANGES, KAFKA, OFFSETS_MEMBERS
 from .table import Column, QuarantineReason, Table, columns
 
@@ -14,7 +14,6 @@ __all__ = [
     "BUSY_DAY",
     "CANARY",
     "EVENTS",
-    "GAP_STATS",
     "GROUP_CHANGES",
     "GROUP_DAY",
     "GROUP_EVENTS",
@@ -46,7 +45,6 @@ TABLES: tuple[Table, ...] = (
     ASSIGNMENT_INTERVALS,
     OFFSETS_MEMBERS,
     GROUP_CHANGES,
-    GAP_STATS,
     BUSY_DAY,
     REPLAYED_DAY,
     GROUP_STATE,

@@ -26,30 +26,6 @@ REBALANCES = Table(
 )
 """One row per rebalance of a group; its start lies in [start_lo_ms, start_hi_ms]."""
 
-GAP_STATS = Table(
-    "gold/gap_stats",
-    1,
-    columns(
-        """
-        kafka_cluster_id string!
-        namespace string!
-        workload string!
-        protocol string
-        reason string!
-        image_digest string
-        week_ms bigint!
-        returned bigint!
-        censored bigint!
-        blind bigint!
-        sum_log_gap_micro bigint!
-        sum_log_gap_squared_micro bigint!
-        exceeded array<bigint>!
-        """
-    ),
-    ("kafka_cluster_id", "namespace", "workload", "reason", "image_digest", "week_ms"),
-)
-"""One row per workload, reason, image and week: mergeable sums of y = ln(gap_ms) in millionths, counts over the grid."""
-
 GROUP_DAY = Table(
     "gold/group_day",
     2,
