@@ -9,7 +9,7 @@ Sources: Kish, Survey Sampling, §5.4 (design effect); Donner & Koval 1980 (ANOV
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,27 +93,3 @@ def intraclass_correlation(spreads: Sequence[Spread]) -> float:
     size = sum(each.number - each.cluster_size for each in spreads) / between_degrees
     total = between + (size - 1.0) * within
     return min(max((between - within) / total, 0.0), 1.0) if total > 0 else 0.0
-
-
-def rollout_bootstrap(
-    cluster: NDArray[np.int64], replicates: int, rng: np.random.Generator
-) -> Iterator[NDArray[np.int64]]:
-    """Draw rollouts with replacement.
-
-    Parameters
-    ----------
-    cluster: (n,) code of the rollout of each stop.
-    replicates: how many samples.
-
-    Yields
-    ------
-    array of int64
-        For each sample the indexes of its stops; a rollout that is drawn twice is in it twice.
-    """
-    order = np.argsort(cluster, kind="stable")
-    _, start, size = np.unique(cluster[order], return_index=True, return_counts=True)
-    for _ in range(replicates):
-        drawn = rng.integers(0, start.size, start.size)
-        counts = size[drawn]
-        offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        yield order[np.repeat(start[drawn], counts) + offset]

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .dependence import Spread, rollout_bootstrap, spread
+from .bootstrap import drawn_survivals, rollout_counts
+from .dependence import Spread, spread
 from .drift import effective_number
 from .kaplan_meier import SurvivalCurve, kaplan_meier, upper_quantile_ms
 from .laws import Law, LognormalLaw, TabulatedLaw
@@ -49,14 +50,6 @@ class GapSample:
     is_returned: NDArray[np.bool_]
     cluster: NDArray[np.int64]
     weights: NDArray[np.float64] | None = None
-
-    def take(self, index: NDArray[np.int64]) -> GapSample:
-        """Return the stops at these indexes, repeated where an index is."""
-        weights = None if self.weights is None else self.weights[index]
-        return GapSample(
-            gaps_ms=self.gaps_ms[index], is_returned=self.is_returned[index], cluster=self.cluster[index],
-            weights=weights,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +137,12 @@ class LawEstimate:
             return _pooled_law(LognormalLaw(mean=mean, deviation=deviation).at, self.tail, mean, self.horizon_ms)
 
         def survival(times: NDArray[np.float64]) -> NDArray[np.float64]:
-            # One curve at a time: a hundred of a large group would not fit.
-            samples = (self.sample.take(index) for index in rollout_bootstrap(self.sample.cluster, DRAWS, rng))
-            return np.stack([_own_survival(_curve(each), self.tail, self.design_effect)(times) for each in samples])
+            sample = self.sample
+            counts = rollout_counts(sample.cluster, DRAWS, rng)
+            return drawn_survivals(
+                sample.gaps_ms, sample.is_returned, sample.weights, counts, times,
+                tail=self.tail, at_risk_min=AT_RISK_MIN * self.design_effect,
+            )  # fmt: skip
 
         return TabulatedLaw(survival, self.horizon_ms)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fleet_learner.estimates.dependence import CORRELATION_ASSUMED, intraclass_correlation, rollout_bootstrap, spread
+from fleet_learner.estimates.dependence import CORRELATION_ASSUMED, intraclass_correlation, spread
 
 
 def correlated(rollouts: int, size: int, rho: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -52,17 +52,3 @@ def test_the_design_effect_is_the_variance_of_the_mean() -> None:
     assert seen == pytest.approx(5.5, rel=0.1)
     mean_square = np.mean([values.var(ddof=1) for values, _ in samples])
     assert mean_square * part.variance_factor(0.5) == pytest.approx(1.0, rel=0.05)
-
-
-def test_the_bootstrap_draws_whole_rollouts() -> None:
-    """As many rollouts as there are, each with all of its stops, some twice, some not (Field & Welsh 2007)."""
-    cluster = np.array([7, 7, 7, 2, 9, 9])
-    members = {7: [0, 1, 2], 2: [3], 9: [4, 5]}
-    seen = set()
-    for index in rollout_bootstrap(cluster, 200, np.random.Generator(np.random.Philox(key=[3, 0]))):
-        counts = np.bincount(index, minlength=6)
-        by_rollout = {name: {int(counts[i]) for i in stops} for name, stops in members.items()}
-        assert all(len(each) == 1 for each in by_rollout.values())
-        assert sum(each.copy().pop() for each in by_rollout.values()) == 3
-        seen.add(tuple(counts.tolist()))
-    assert len(seen) == 10  # all multisets of 3 rollouts
