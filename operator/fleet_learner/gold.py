@@ -20,6 +20,7 @@ from .days.increment import SOURCE
 from .lake import Lake, Plan, Published
 from .recommendations.advised import advice, collected
 from .recommendations.canary import CanaryHistory, CanaryState, canary_state
+from .recommendations.features import stops_of
 from .recommendations.histories import Advised, Standing, Terms
 from .recommendations.recommend import MODEL_VERSION
 from .recommendations.waves import canary_history, canary_row, state_of, trial_begin_ms, with_waves
@@ -158,6 +159,8 @@ def _same(old: Plan, new: Plan) -> bool:
 def _publish(
     journal: Lake, learned: Lake, plan: Plan, before: Published | None, on_step: OnStep
 ) -> tuple[Published, list[Advised]]:
+    from pyspark import StorageLevel
+
     source = journal.runs.read(plan.sources[SOURCE]["end"])
     terms = Terms.of_settings(plan.settings)
     tables = silver(journal, source, window_days=plan.settings["window_days"])
@@ -170,11 +173,13 @@ def _publish(
     )  # fmt: skip
     days = writing.whole(schemas.GROUP_DAY, window)
     standing = _next_standing(journal, plan, before, days, writing)
-    # Once for the table and once for the report.
-    rows = advice(tables, days, terms, standing, made.states).persist()
+    # Stops for the classes and for each group; recommendations for the table and for the report.
+    stops = stops_of(tables.outages).persist(StorageLevel.DISK_ONLY)
+    rows = advice(tables, days, terms, standing, made.states, stops).persist()
     writing.whole(schemas.RECOMMENDATION, rows)
     advised = collected(rows)
     rows.unpersist()
+    stops.unpersist()
     published = writing.published()
     learned.runs.publish(published)
     on_step("published")

@@ -57,12 +57,12 @@ TEXT: Final = "advised"
 # what a class teaches --------------------------------------------------------------------------------------------
 
 
-def class_models(outages: DataFrame, group_day: DataFrame, *, as_of_ms: int) -> dict[str, ClassModel]:
+def class_models(stops: DataFrame, group_day: DataFrame, *, as_of_ms: int) -> dict[str, ClassModel]:
     """Learn from every class of workloads.
 
     Parameters
     ----------
-    outages: silver/outages of the window.
+    stops: of the window, from `features.stops_of`.
     group_day: gold/group_day of the same window.
 
     Returns
@@ -77,8 +77,7 @@ def class_models(outages: DataFrame, group_day: DataFrame, *, as_of_ms: int) -> 
         yield from _summed(batches, as_of_ms)
 
     rows = (
-        stops_of(outages)
-        .join(names, on="group_key", how="inner")
+        stops.join(names, on="group_key", how="inner")
         .mapInArrow(sums, _SUMS.spark_nullable)
         .groupBy("workload_class")
         .applyInArrow(_class_of_rows, "workload_class string, model string")
@@ -142,7 +141,12 @@ def _model_of(text: str) -> ClassModel:
 
 
 def advice(
-    tables: Silver, group_day: DataFrame, terms: Terms, standing: Standing, states: DataFrame | None = None
+    tables: Silver,
+    group_day: DataFrame,
+    terms: Terms,
+    standing: Standing,
+    states: DataFrame | None = None,
+    stops: DataFrame | None = None,
 ) -> DataFrame:
     """Recommend for every group of the window.
 
@@ -150,6 +154,7 @@ def advice(
     ----------
     group_day: gold/group_day of the same window.
     states: gold/group_state of the same window; None makes it of the facts.
+    stops: of the window, from `features.stops_of`, looked at twice; None makes them of the facts each time.
 
     Returns
     -------
@@ -158,7 +163,8 @@ def advice(
     """
     from pyspark.sql import types as T
 
-    models = class_models(tables.outages, group_day, as_of_ms=tables.as_of_ms)
+    stops = stops_of(tables.outages) if stops is None else stops
+    models = class_models(stops, group_day, as_of_ms=tables.as_of_ms)
     start_ms, as_of_ms, canary = tables.start_ms, tables.as_of_ms, standing.canary
     arrow = RECOMMENDATION.arrow
 
@@ -177,7 +183,7 @@ def advice(
                 made.append(names | of_record | gold_row(record, found.state) | {TEXT: _text(found)})
             yield pa.RecordBatch.from_pylist(made, schema)
 
-    features = known_protocols(group_features(tables, group_day, standing.earlier, states))
+    features = known_protocols(group_features(tables, group_day, standing.earlier, states, stops))
     return features.mapInArrow(
         of_groups, T.StructType([*RECOMMENDATION.spark_nullable, T.StructField(TEXT, T.StringType())])
     )
@@ -185,8 +191,10 @@ def advice(
 
 def collected(advice: DataFrame) -> list[Advised]:
     """Bring recommendations to the driver, in the order of (Kafka cluster, group)."""
-    rows = advice.select("kafka_cluster_id", "group_id", TEXT).orderBy("kafka_cluster_id", "group_id").collect()
-    return [_advised(row[TEXT]) for row in rows]
+    # Put in order here: Spark would compute everything once more to learn where to cut.
+    rows = advice.select("kafka_cluster_id", "group_id", TEXT).collect()
+    ordered = sorted(rows, key=lambda row: (row["kafka_cluster_id"], row["group_id"]))
+    return [_advised(row[TEXT]) for row in ordered]
 
 
 def recommendations(tables: Silver, group_day: DataFrame, terms: Terms, standing: Standing) -> list[Advised]:

@@ -98,7 +98,11 @@ def known_protocols(names: DataFrame) -> DataFrame:
 
 
 def group_features(
-    tables: Silver, group_day: DataFrame, earlier: DataFrame | None = None, states: DataFrame | None = None
+    tables: Silver,
+    group_day: DataFrame,
+    earlier: DataFrame | None = None,
+    states: DataFrame | None = None,
+    stops: DataFrame | None = None,
 ) -> DataFrame:
     """Return one row per group of the window with everything that a history needs.
 
@@ -107,6 +111,7 @@ def group_features(
     group_day: gold/group_day of the same window.
     earlier: gold/recommendation of the run before.
     states: gold/group_state of the same window; None makes it of the facts.
+    stops: of the window, from `stops_of`; None makes them of the facts.
 
     Returns
     -------
@@ -124,7 +129,8 @@ def group_features(
     for other in (_in_force(states_of(tables) if states is None else states), _earlier(earlier)):
         groups = groups.join(other, on="group_key", how="left") if other is not None else groups
     # Merged where the stops lie: sent to where the names lie, few tasks would have all groups.
-    return stops_of(tables.outages).join(groups.hint("merge"), on="group_key", how="right")
+    known = stops_of(tables.outages) if stops is None else stops
+    return known.join(groups.hint("merge"), on="group_key", how="right")
 
 
 def _in_force(states: DataFrame) -> DataFrame:
