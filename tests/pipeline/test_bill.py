@@ -25,10 +25,10 @@ from fleet_learner.bill.standstills import KNOWN, standstills
 from fleet_learner.cli import main
 from fleet_learner.sources import kafka
 from fleet_learner.sources.offsets_topic import TOPIC as OFFSETS
+from pipeline.group_brokers import running_brokers
 from pipeline.standstill_truth import PARTITIONS, SESSION_MS, TOPIC, Group, Kind, folder_of, stood_still_ms
 from support.devcluster.kafka_admin import BrokerAdmin
-from support.devcluster.kafka_broker import Brokers, down
-from support.devcluster.kafka_config import BrokerSettings
+from support.devcluster.kafka_broker import Brokers
 from support.workload.process import Program
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -52,22 +52,9 @@ LONG = (
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[Brokers]:
-    """Run a real 4.4 broker with short group timeouts."""
-    overrides = {
-        "group.min.session.timeout.ms": "1000",
-        "group.consumer.min.session.timeout.ms": "1000",
-        "group.consumer.session.timeout.ms": str(SESSION_MS),
-        "group.consumer.min.heartbeat.interval.ms": "200",
-        "group.consumer.heartbeat.interval.ms": "500",
-        "group.initial.rebalance.delay.ms": "300",
-        "offsets.topic.num.partitions": "4",
-    }
-    down(NAME)
-    running = Brokers.up(BrokerSettings(name=NAME, overrides=overrides))
-    try:
+    """Run a real broker with short group timeouts."""
+    with running_brokers(NAME, session_ms=SESSION_MS, offsets_topic_num_partitions="4") as running:
         yield running
-    finally:
-        running.down()
 
 
 def live(brokers: Brokers, kinds: Sequence[Kind], folder: Path, *, rounds: int, calm_ms: int) -> dict[str, Group]:

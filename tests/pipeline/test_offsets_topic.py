@@ -21,9 +21,9 @@ from fleet_learner.sources import kafka
 from fleet_learner.sources.offsets_evidence import Change, ChangeKind, Fold
 from fleet_learner.sources.offsets_topic import BAD, TOPIC, assignment_intervals, group_changes, offsets_members
 from fleet_learner.sources.topic import Range, TopicReader, ranges, resolve
+from pipeline.group_brokers import running_brokers
 from support.devcluster.kafka_admin import BrokerAdmin
-from support.devcluster.kafka_broker import Brokers, down
-from support.devcluster.kafka_config import BrokerSettings
+from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.devcluster.kafka_member import Member
 from support.waiting import until
@@ -35,22 +35,9 @@ SESSION_MS = 6000
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[Brokers]:
-    """Run a real 4.4 broker with short group timeouts."""
-    overrides = {
-        "group.min.session.timeout.ms": "1000",
-        "group.consumer.min.session.timeout.ms": "1000",
-        "group.consumer.session.timeout.ms": str(SESSION_MS),
-        "group.consumer.min.heartbeat.interval.ms": "200",
-        "group.consumer.heartbeat.interval.ms": "500",
-        "group.initial.rebalance.delay.ms": "300",
-        "log.cleaner.backoff.ms": "200",
-    }
-    down(NAME)
-    running = Brokers.up(BrokerSettings(name=NAME, overrides=overrides))
-    try:
+    """Run a real broker with short group timeouts."""
+    with running_brokers(NAME, session_ms=SESSION_MS, log_cleaner_backoff_ms="200") as running:
         yield running
-    finally:
-        running.down()
 
 
 @pytest.fixture(scope="module")

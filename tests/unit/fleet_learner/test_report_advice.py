@@ -22,7 +22,6 @@ from fleet_learner.report.units import duration
 from staticgroup.api.recommendation import (
     Difference,
     Effects,
-    Estimate,
     EstimateMethod,
     Evidence,
     PriceSource,
@@ -31,54 +30,23 @@ from staticgroup.api.recommendation import (
 )
 from staticgroup.api.recommendation import RecommendationReason as Reason
 from staticgroup.api.resources.status import TimeoutSource
+from unit.fleet_learner.recommendation_samples import DAY_MS, effects
+from unit.fleet_learner.recommendation_samples import recommendation as usual
 
 REPOSITORY = Path(__file__).parents[3]
-DAY_MS = 86_400_000
 KEY = GroupKey(
     kafka_cluster_id="kafka-1", group_id="orders", namespace="shop", static_group="orders", workload="orders"
 )
 SURE = Difference(value=1_275.0, lower=900.0, upper=1_600.0)
 
 
-def exactly(value: float) -> Estimate:
-    return Estimate(value=value, lower=value, upper=value)
-
-
-def effects(evictions: float, ghost_seconds: float, cost: float) -> Effects:
-    return Effects(
-        evictions_per_day=exactly(evictions),
-        ghost_seconds_per_day=exactly(ghost_seconds),
-        cost_partition_seconds_per_day=exactly(cost),
-    )
-
-
 def recommendation(**changes: Any) -> Recommendation:
-    values: dict[str, Any] = {
-        "kafka_cluster_id": "kafka-1",
-        "group_id": "orders",
-        "protocol": "Classic",
-        "setting": Setting.SESSION_TIMEOUT,
-        "current_ms": 45_000,
-        "recommended_ms": 90_000,
-        "goal_ms": 90_000,
-        "lower_ms": 80_000,
-        "upper_ms": 120_000,
-        "uncapped_ms": 90_000,
-        "released": True,
-        "price_source": PriceSource.MEASURED,
-        "evidence": Evidence(
-            stops=1080, stops_effective=900.0, censored=3, method=EstimateMethod.KAPLAN_MEIER, coverage=0.997,
-            from_ms=0, to_ms=30 * DAY_MS,
-        ),
-        "before": effects(4.9, 1_300, 5_777),
-        "after": effects(0.6, 1_600, 4_502),
-        "saved_partition_seconds_per_day": SURE,
-        "bounds_minimum_ms": 9_000,
-        "bounds_maximum_ms": 1_800_000,
-        "reasons": (Reason.COST_OPTIMUM,),
-        "valid_until_ms": 40 * DAY_MS,
+    """Advise on a price that was measured, which surely saves."""
+    sure = {
+        "goal_ms": 90_000, "lower_ms": 80_000, "upper_ms": 120_000, "uncapped_ms": 90_000,
+        "price_source": PriceSource.MEASURED, "saved_partition_seconds_per_day": SURE,
     }  # fmt: skip
-    return Recommendation(**(values | changes))
+    return usual(**(sure | changes))
 
 
 def told(**changes: Any) -> Advice:

@@ -17,63 +17,13 @@ from fleet_learner.report.curves import Timeline, Window
 from fleet_learner.report.methods import methods
 from fleet_learner.report.model import BillRow, Counts, GroupKey
 from staticgroup.api.recommendation import (
-    Difference,
-    Effects,
-    Estimate,
-    EstimateMethod,
-    Evidence,
     PriceSource,
-    Recommendation,
-    Setting,
 )
-from staticgroup.api.recommendation import RecommendationReason as Reason
+from unit.fleet_learner.recommendation_samples import DAY_MS, recommendation, saved
 
 REPOSITORY = Path(__file__).parents[3]
-DAY_MS = 86_400_000
 WINDOW = Window(start_ms=0, end_ms=30 * DAY_MS)
 RATES = CostRates(stops_per_day=36, member_partitions=4, eviction_partition_seconds=384)
-
-
-def exactly(value: float) -> Estimate:
-    return Estimate(value=value, lower=value, upper=value)
-
-
-def effects(evictions: float, ghost_seconds: float, cost: float) -> Effects:
-    return Effects(
-        evictions_per_day=exactly(evictions),
-        ghost_seconds_per_day=exactly(ghost_seconds),
-        cost_partition_seconds_per_day=exactly(cost),
-    )
-
-
-def saved(value: float) -> Difference:
-    return Difference(value=value, lower=value / 2, upper=2 * value)
-
-
-def recommendation(**changes: Any) -> Recommendation:
-    values: dict[str, Any] = {
-        "kafka_cluster_id": "kafka-1",
-        "group_id": "orders",
-        "protocol": "Classic",
-        "setting": Setting.SESSION_TIMEOUT,
-        "current_ms": 45_000,
-        "recommended_ms": 90_000,
-        "goal_ms": 105_000,
-        "released": True,
-        "evidence": Evidence(
-            stops=1080, stops_effective=900.0, censored=3, method=EstimateMethod.KAPLAN_MEIER, coverage=0.997,
-            from_ms=0, to_ms=30 * DAY_MS,
-        ),
-        "before": effects(4.9, 1_300, 5_777),
-        "after": effects(0.6, 1_600, 4_502),
-        "bounds_minimum_ms": 9_000,
-        "bounds_maximum_ms": 1_800_000,
-        "price_source": PriceSource.STATED,
-        "saved_partition_seconds_per_day": saved(1_275),
-        "reasons": (Reason.COST_OPTIMUM,),
-        "valid_until_ms": 40 * DAY_MS,
-    }  # fmt: skip
-    return Recommendation(**(values | changes))
 
 
 def history(group_id: str = "orders", **changes: Any) -> build.GroupHistory:
