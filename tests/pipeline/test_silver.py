@@ -167,6 +167,17 @@ def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark
         ]
 
 
+def test_records_of_two_kafka_clusters_may_lie_at_the_same_offset_of_topics_of_one_name(spark: Any) -> None:
+    """A mirrored topic, or one cluster named twice: where a record was read does not tell it from all others."""
+    one, other = timelines.change("down", "g", 1, 0, T0_MS), timelines.change("down", "g", 2, 0, T0_MS)
+    frames = [timelines.events_frame(spark, lines) for lines in ([DOWN, one], [DOWN, DOWN, other])]
+    facts = silver.facts(silver.parsed(frames[0].unionAll(frames[1])))
+    copies = silver.copies(facts)
+    assert copies.count() == 2
+    kept = silver.member_events(silver.originals(facts, copies)).collect()
+    assert sorted(row["event_id"] for row in kept) == ["g-0/0/down", "g-1/0/down", "g-2/0/down"]
+
+
 def test_a_lost_record_is_found_by_its_number(spark: Any) -> None:
     lines = [timelines.change("down", "g", n, 0, T0_MS, seq=n) for n in (0, 1, 4)] + [timelines.beat(T0_MS, seq=2)]
     parsed = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))

@@ -212,17 +212,13 @@ def _bronze(run: _Run, sources: Sequence[Source]) -> None:
 
 
 def _silver(run: _Run) -> None:
-    from pyspark import StorageLevel
-
     run.counts["duplicates"] = 0
     if not run.count(schemas.EVENTS):
         return
     parsed = silver.parsed(run.mine(schemas.EVENTS))
-    # Three tables and some counts are made of them, for parsing is the dearest part of a run; on disk and as rows, because the first run
-    # may have months to take in, and half of the time went into columns of fifty fields. What is refused is little, and parsed again.
-    facts = silver.facts(parsed).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+    facts = silver.facts(parsed)
     copies = silver.copies(facts).persist()
-    if facts.count() < run.count(schemas.EVENTS):
+    if facts.count() < run.count(schemas.EVENTS):  # what is refused is little, and parsed again
         refused = silver.quarantine(parsed)
         run.keep(schemas.QUARANTINE, run.lake.append(schemas.QUARANTINE, refused, run=run.plan.number))
     run.counts["duplicates"] = copies.count() + _merge(run, silver.originals(facts, copies))

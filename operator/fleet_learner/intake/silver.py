@@ -204,15 +204,19 @@ def facts(rows: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per good record with the columns of all silver tables, where it was read, and `fact`, a hash of its source and id.
-    `event_ms` is what `staticgroup.api.journal.event_ms` says.
+    One row per good record with the columns of all silver tables, where it was read, `fact`, a hash of its source and id, and `row`,
+    a number that no other has. `event_ms` is what `staticgroup.api.journal.event_ms` says. They are computed here and lie on local
+    disk: three tables and some counts are made of them, parsing is the dearest part of a run, and what is numbered anew is numbered
+    otherwise. As rows, because half of the time went into columns of fifty fields.
     """
+    from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
-    return _named(
+    made = _named(
         rows.where(F.col("reason").isNull()).select(
             "kind",
             *_ORIGIN,
+            F.monotonically_increasing_id().alias("row"),
             F.xxhash64("event.source", "event.id").alias("fact"),
             F.col("event.id").alias("event_id"),
             F.col("event.source").alias("source"),
@@ -220,6 +224,7 @@ def facts(rows: DataFrame) -> DataFrame:
             "event.data.*",
         )
     )
+    return made.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
 
 
 def copies(facts: DataFrame) -> DataFrame:
@@ -227,39 +232,33 @@ def copies(facts: DataFrame) -> DataFrame:
 
     Parameters
     ----------
-    facts: of `facts`; looked at twice, so keep them.
+    facts: of `facts`.
 
     Returns
     -------
-    Where the copies were read; of facts with the same source and id exactly one is no copy, whatever their order.
+    (row), of each copy; of facts with the same source and id exactly one is no copy, whatever their order.
 
     Notes
     -----
     Copies are few. Only hashes are exchanged to find them, and only what has one in common with another is put in order:
-    facts have fifty fields.
+    facts have fifty fields. Where they were read orders them and does not name them: topics of two Kafka clusters may have one name.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
     told_twice = facts.groupBy("fact").agg(F.count("*").alias("told")).where("told > 1").select("fact")
-    first = W.partitionBy("source", "event_id").orderBy("observed_at_ms", "operator_id", "seq", *_ORIGIN)
+    first = W.partitionBy("source", "event_id").orderBy("observed_at_ms", "operator_id", "seq", *_ORIGIN, "row")
     ranked = (
-        facts.select("fact", "source", "event_id", "observed_at_ms", "operator_id", "seq", *_ORIGIN)
+        facts.select("row", "fact", "source", "event_id", "observed_at_ms", "operator_id", "seq", *_ORIGIN)
         .join(told_twice, on="fact", how="left_semi")
         .withColumn("rank", F.row_number().over(first))
     )
-    return ranked.where("rank > 1").select(*_ORIGIN)
+    return ranked.where("rank > 1").select("row")
 
 
 def originals(facts: DataFrame, copies: DataFrame) -> DataFrame:
     """Return the facts without those that `copies` names."""
-    from pyspark.sql import functions as F
-
-    one, other = facts.alias("fact"), copies.alias("copy")
-    same = reduce(
-        lambda both, name: both & F.col(f"fact.{name}").eqNullSafe(F.col(f"copy.{name}")), _ORIGIN, F.lit(True)
-    )
-    return one.join(other, on=same, how="left_anti")
+    return facts.join(copies, on="row", how="left_anti")
 
 
 def _named(facts: DataFrame) -> DataFrame:
