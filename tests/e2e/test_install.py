@@ -108,15 +108,20 @@ def assert_is_ready(cluster: Cluster, namespace: str = SYSTEM, replicas: int = 2
 
     def deployed() -> bool:
         (deployment,) = objects(cluster, "deployments", "-n", namespace)
-        status = deployment["status"]
-        return (status.get("readyReplicas"), status.get("updatedReplicas")) == (replicas, replicas)
+        status, counts = deployment["status"], ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")
+        is_seen = status.get("observedGeneration") == deployment["metadata"]["generation"]
+        return is_seen and [status.get(count) for count in counts] == [replicas] * len(counts)
+
+    def staying() -> list[dict[str, Any]] | None:
+        """An old pod is deleted a moment after it is no longer counted."""
+        pods = objects(cluster, "pods", "-n", namespace, "-l", "app.kubernetes.io/component=operator")
+        found = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        return found if len(found) == replicas else None
 
     until(lambda: deployed() or None, deadline_s=60, what=f"{replicas} replicas are Ready")
-    pods = objects(cluster, "pods", "-n", namespace, "-l", "app.kubernetes.io/component=operator")
-    ready = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-    assert len(ready) == replicas
-    for pod in ready:
-        assert [status["restartCount"] for status in pod["status"]["containerStatuses"]] == [0]
+    for pod in until(staying, deadline_s=10, what=f"{replicas} pods"):
+        for status in pod["status"]["containerStatuses"]:
+            assert status["restartCount"] == 0, status["lastState"]
 
 
 def rights(cluster: Cluster, account: str, where: str) -> set[str]:

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -35,6 +36,8 @@ E2E_CLUSTER = os.environ.get("E2E_CLUSTER", "sg-e2e")
 RESOURCES_CLUSTER = f"{E2E_CLUSTER}-resources"
 INSTALL_CLUSTER = f"{E2E_CLUSTER}-install"
 CORES = 2
+COMPLAINTS = 12
+"""So many lines of each suite that failed are said again at the end, where whoever reads only that finds them."""
 ALWAYS = "ground down"
 """Runs whatever failed before, or a cluster would be left behind."""
 
@@ -256,19 +259,49 @@ def start(suite: Suite, output: IO[bytes] | None = None, *, is_idle: bool = Fals
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of a suite."""
+    """What became of a suite.
+
+    Parameters
+    ----------
+    complaints: the lines of its output that say what failed.
+    """
 
     suite: Suite
     status: int
     seconds: float
+    complaints: tuple[str, ...] = ()
 
 
 def run_alone(suite: Suite) -> Ran:
-    """Run one suite, its output to the terminal as it comes."""
+    """Run one suite, its output to the terminal as it comes.
+
+    Through a file and not a pipe: what a suite leaves running, as a cluster, would hold a pipe open.
+    """
     began_s = time.monotonic()
     _announce(suite)
-    status = start(suite).wait()
-    return Ran(suite, status, time.monotonic() - began_s)
+    with tempfile.TemporaryFile() as output:
+        process, shown = start(suite, output), 0
+        while process.poll() is None:
+            shown = _show(output, shown)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.2)
+        _show(output, shown)
+        return Ran(suite, process.returncode, time.monotonic() - began_s, _complaints(output, process.returncode))
+
+
+def _show(output: IO[bytes], shown: int) -> int:
+    """Print what a file has beyond its first `shown` bytes, and return how many it has; the writer's place stays."""
+    new = os.pread(output.fileno(), os.fstat(output.fileno()).st_size - shown, shown)
+    print(new.decode(errors="replace"), end="", flush=True)
+    return shown + len(new)
+
+
+def _complaints(output: IO[bytes], status: int) -> tuple[str, ...]:
+    """Return the lines of a failed suite's output that say what failed, or its last ones where none does."""
+    if not status:
+        return ()
+    lines = os.pread(output.fileno(), os.fstat(output.fileno()).st_size, 0).decode(errors="replace").splitlines()
+    return tuple([line[:200] for line in lines if line.startswith(("E  ", "FAILED ", "ERROR "))] or lines)[-COMPLAINTS:]
 
 
 def run_beside_each_other(
@@ -293,11 +326,11 @@ def run_beside_each_other(
             seconds = time.monotonic() - began_s
             if status:
                 has_failed.set()
-            output.seek(0)
             with printing:
                 _announce(suite)
-                print(output.read().decode(errors="replace"), flush=True)
-        return Ran(suite, status, seconds)
+                _show(output, 0)
+                print(flush=True)
+            return Ran(suite, status, seconds, _complaints(output, status))
 
     with ThreadPoolExecutor(1 if are_idle else CORES) as workers:
         return [ran for ran in workers.map(one, suites) if ran is not None]
@@ -364,6 +397,9 @@ def main(names: Sequence[str]) -> int:
         over = "  over budget" if ran.seconds > ran.suite.budget_s else ""
         said = f"{'FAILED' if ran.status else 'passed'}{over}"
         print(f"{ran.suite.name:20} {ran.seconds:8.1f} {ran.suite.budget_s:7d}  {said}")
+    for ran in done:
+        if ran.status:
+            print(f"\n{ran.suite.name} failed:", *ran.complaints, sep="\n  ")
     failed = sum(1 for ran in done if ran.status)
     print(f"{len(done) - failed} passed, {failed} failed, in {time.monotonic() - began_s:.0f} s")
     return 1 if failed else 0

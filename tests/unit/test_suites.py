@@ -6,6 +6,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from support import suites
 from support.long_drills import VARIABLE, by_length
 from support.suites import ALWAYS, SUITES, Order, Suite, order_of, run_beside_each_other, run_in_order
+from support.waiting import until
 
 REPOSITORY = Path(__file__).parents[2]
 MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
@@ -122,13 +125,48 @@ def test_nothing_more_begins_after_a_failure(capfd: pytest.CaptureFixture[str], 
     assert "third" not in shown
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_failed_is_said_again_at_the_end(
+    beside: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is shown the end of a long log only must find there what went wrong."""
+    said = "print('E   assert 1 == 2')\nprint('FAILED test_x.py::test_y')\nprint('and much more' * 9)"
+    failing = replace(exiting("failing", 1, code=said), one_core=beside)
+    monkeypatch.setattr(suites, "SUITES", {"group": (failing,)})
+    monkeypatch.setattr(suites, "FIGURES", tmp_path / "build" / "figures.jsonl")
+    assert suites.main(["group"]) == 1
+    whole, _, end = capfd.readouterr().out.partition("suite                 seconds")
+    assert "failing speaks" in whole
+    assert "failing failed:\n  E   assert 1 == 2\n  FAILED test_x.py::test_y\n0 passed, 1 failed" in end
+
+
+def test_the_output_of_a_suite_that_has_the_machine_is_shown_while_it_runs(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """And what it leaves running does not keep the next one waiting."""
+    flag = tmp_path / "flag"
+    waits = f"import pathlib, time\nprint('begun', flush=True)\nwhile not pathlib.Path({str(flag)!r}).exists(): time.sleep(0.01)"
+    leaves = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(2)'])"
+    with ThreadPoolExecutor(1) as worker:
+        running = worker.submit(suites.run_alone, exiting("waiting", 0, code=f"{waits}\n{leaves}"))
+        shown = until(lambda: capfd.readouterr().out.partition("begun")[1], deadline_s=10, what="its first line")
+        assert not running.done()
+        flag.touch()
+        assert running.result().seconds < 10
+    assert shown == "begun"
+    assert "waiting speaks" in capfd.readouterr().out
+
+
 def test_spare_suites_and_what_they_start_run_only_when_nobody_else_wants_a_core(capfd: pytest.CaptureFixture[str]) -> None:
-    child = "import os, subprocess, sys; subprocess.run([sys.executable, '-c', 'import os; print(os.sched_getscheduler(0))'])"
-    done = run_in_order(Order(beside=(), alone=(exiting("alone", 0, code=child),), spare=(exiting("spare", 0, code=child),)))
+    def telling(name: str) -> Suite:
+        # A shell, not Python: on a busy machine what has the rest of it takes minutes for a second's work.
+        return Suite(name=name, command=("sh", "-c", f"sh -c 'chrt -p $$'; echo {name} speaks"), budget_s=1)
+
+    done = run_in_order(Order(beside=(), alone=(telling("alone"),), spare=(telling("spare"),)))
     assert [(ran.suite.name, ran.status) for ran in done] == [("alone", 0), ("spare", 0)]
     shown = capfd.readouterr().out
-    assert f"{os.SCHED_IDLE}\nspare speaks" in shown
-    assert f"{os.SCHED_OTHER}\nalone speaks" in shown
+    assert re.search(r"policy: SCHED_IDLE\n.*\nspare speaks", shown)
+    assert re.search(r"policy: SCHED_OTHER\n.*\nalone speaks", shown)
 
 
 @pytest.mark.parametrize("failing", ["alone", "spare"])
