@@ -82,6 +82,7 @@ def test_an_error_after_every_step_and_another_run_come_to_the_same_rows(spark: 
     assert (following.number, following.counts["bronze/events_rows"]) == (1, len(lines) - 60)
 
 
+@pytest.mark.long  # two at the same moment do, in make test
 def test_a_second_writer_fails_and_harms_nothing(spark: Any, tmp_path: Path) -> None:
     """Both carry out the same plan; one publishes it, and tables are written once."""
     timelines.write_file(tmp_path / "journal" / "journal-a-00000000.jsonl", history(groups=1, stops=1))
@@ -142,6 +143,7 @@ def run_and_kill(journal: Path, lake: Path, after_steps: int, delay_s: float) ->
         process.stdout.close()
 
 
+@pytest.mark.long  # an error after every step, in process, says it more often
 def test_killed_at_random_moments(spark: Any, tmp_path: Path) -> None:
     """SIGKILL leaves no time to clean up; what was half written is in no version, and what is done again is equal.
 

@@ -159,7 +159,9 @@ def over_midnight() -> dict[str, tuple[list[str], list[str], int]]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", over_midnight())
+@pytest.mark.parametrize(
+    "name", ["a return", *(pytest.param(n, marks=pytest.mark.long) for n in over_midnight() if n != "a return")]
+)
 def test_the_midnight_from_which_days_are_made_again_cuts_no_outage_in_two(
     spark: Any, tmp_path: Path, name: str
 ) -> None:
@@ -170,6 +172,7 @@ def test_the_midnight_from_which_days_are_made_again_cuts_no_outage_in_two(
     assert found == outages_of_runs(spark, tmp_path / "once", at_once(runs))
 
 
+@pytest.mark.long  # the midnight of a return asks the same
 def test_an_outage_that_lasts_too_long_has_the_same_row_in_many_runs_and_in_one(spark: Any, tmp_path: Path) -> None:
     """Days after its row is made for the last time the member comes back, and another one of its processes ends."""
     first = timelines.change("down", "g", 0, 0, MIDNIGHT_MS + MINUTE_MS)
@@ -206,6 +209,7 @@ def test_a_fact_that_is_too_late_is_counted_and_a_backfill_applies_it(spark: Any
     assert kinds(lake, third) == {"returned": 4}
 
 
+@pytest.mark.long  # test_faults reads both, and the demo a topic
 def test_a_topic_and_files_are_one_journal(spark: Any, topics: Topics, tmp_path: Path) -> None:
     """A record that came by both ways counts once; a record without a value has a fate, too."""
     lines = history(groups=2)
@@ -226,6 +230,7 @@ def test_a_topic_and_files_are_one_journal(spark: Any, topics: Topics, tmp_path:
     assert again.plan.sources["kafka:journal"]["start"] == state.plan.sources["kafka:journal"]["end"]
 
 
+@pytest.mark.long  # the order and the partitions of outages, days and waves are tested one by one
 def test_the_rows_depend_on_the_records_alone(spark: Any, tmp_path: Path) -> None:
     """Two lakes, two numbers of shuffle partitions, two sizes of Arrow batches: the same rows, counts and plan."""
     timelines.write_file(tmp_path / "journal" / "journal-a-00000000.jsonl", history())
@@ -247,6 +252,7 @@ def test_the_rows_depend_on_the_records_alone(spark: Any, tmp_path: Path) -> Non
 SETTINGS = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch")
 
 
+@pytest.mark.long  # the tests of silver tell copies apart
 def test_a_copy_is_known_by_its_id_within_the_days_that_are_made_again(spark: Any, tmp_path: Path) -> None:
     """The same id with another time: a copy while it is near, a fact of its own further off."""
     lake, path = Lake(spark, tmp_path / "lake"), tmp_path / "journal" / "journal-a-00000000.jsonl"

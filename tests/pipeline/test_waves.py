@@ -178,6 +178,7 @@ def test_the_second_run_knows_the_group_from_the_journal_and_from_the_first(ran:
     assert other.recommended_ms == by_group(first)[SECOND].record.recommended_ms
 
 
+@pytest.mark.long  # a run that died, in test_cli, is done again too
 def test_a_run_that_is_done_again_from_its_plan_comes_to_the_same_rows(spark: Any, ran: Any, tmp_path: Path) -> None:
     """Of all tables, and of those only that it had not written when it died."""
     journal, _, second = ran
