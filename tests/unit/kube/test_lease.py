@@ -11,6 +11,7 @@ from staticgroup.kube.lease import CONTINUITY_ANNOTATION, RESTORED_ANNOTATION, A
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.problem import problem_of
 from staticgroup.kube.transport import Transport
+from staticgroup.runtime.process.settings import Settings
 from support.clock import Clock
 from support.fake_apiserver import BROKEN, FakeApiServer
 from unit.kube.raw_objects import eventually
@@ -37,8 +38,9 @@ def make(
     sleep: Callable[[float], Any] = asyncio.sleep, told: list[str] | None = None, **rest: Any,
 ) -> ActiveLease:
     heard: list[str] = [] if told is None else told
+    settings = LeaseSettings(**{"namespace": "ops", "lease_duration_s": 15, "renew_deadline_s": 10, "retry_period_s": 2} | rest)
     return ActiveLease(
-        transport, LeaseSettings(namespace="ops", **rest), identity=identity, continuity=lambda: continuity,
+        transport, settings, identity=identity, continuity=lambda: continuity,
         clock_s=clock, now_s=lambda: 1_800_000_000.0 + clock.now_s, sleep=sleep, on_restored=lambda mark: heard.append(mark) if mark else None,
         on_went_back=heard.append,
     )
@@ -426,3 +428,37 @@ async def test_holding_of_a_lease_that_is_gone_is_not_confirmed(
     assert await lease.attempt()
     del server.objects[LEASE]
     assert (await lease.confirm(), lease.holds()) == (False, False)
+
+
+async def test_renewal_is_one_request_and_reads_only_what_somebody_else_wrote(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    """Each replica asks once per retry period, so that short times are cheap; a person's word on the Lease is still heard."""
+    heard: list[str] = []
+    lease = make(transport, clock, "a", told=heard)
+    await lease.attempt()
+    for _ in range(3):
+        clock.now_s += 2
+        before = len(server.requests)
+        assert await lease.attempt()
+        assert [method for method, _ in server.requests[before:]] == ["PUT"]
+    word = server.objects[LEASE]
+    server.put(word | {"metadata": word["metadata"] | {"annotations": {RESTORED_ANNOTATION: "of Tuesday"}}}, LEASE[0])
+    clock.now_s += 2
+    before = len(server.requests)
+    assert await lease.attempt()
+    assert [method for method, _ in server.requests[before:]] == ["PUT", "GET", "PUT"]
+    assert set(heard) == {"of Tuesday"}
+    assert server.objects[LEASE]["metadata"]["annotations"][RESTORED_ANNOTATION] == "of Tuesday"
+    assert transitions(lease) == 0
+
+
+def test_killed_holder_is_replaced_in_time_by_default() -> None:
+    """Seen last one retry before it ends, and asked for once per retry: 4 to 7 s, so that 8 s are kept with the work of a take-over."""
+    times = LeaseSettings(namespace="ops")
+    assert times.lease_duration_s + 2 * times.retry_period_s <= 7
+    assert times.lease_duration_s - times.renew_deadline_s >= 1, "no two act at once while an answer is on its way"
+    settings = Settings()
+    assert (settings.lease_duration_s, settings.lease_renew_deadline_s, settings.lease_retry_s) == (
+        times.lease_duration_s, times.renew_deadline_s, times.retry_period_s,
+    )  # fmt: skip

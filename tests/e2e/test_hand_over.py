@@ -1,0 +1,219 @@
+"""The active replica ends, is told to end, freezes or is cut off: the other one goes on within seconds, and nobody is harmed.
+
+The one idea: how long nobody acted is asked of the API server. A StaticGroup is changed at the moment of the fault, and the time
+until a status tells of that generation is the whole hand-over: a Lease, a take-over, a round and a write. What was done to
+members meanwhile is asked of the brokers' log and of the members themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from support.devcluster.kafka_log_lines import GroupEventKind
+from support.long_drills import are_drills_long, by_length
+from support.scene.cuts import Way, api_server_of, cut
+from support.scene.figures import record, spread
+from support.scene.operators import await_active, kill
+from support.scene.play import Play
+from support.scene.stage import RELEASE, SYSTEM, Stage
+from support.waiting import until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+
+SEED = 20_261_126
+LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": 120}}
+DEPLOYMENT = f"deployment/{RELEASE}-operator"
+KILLED_MEDIAN_S, KILLED_MAX_S, TOLD_MAX_S = 8.0, 15.0, 3.0
+"""Budgets, held where the machine has nothing else to do: in the long runs."""
+
+
+def change(play: Play) -> int:
+    """Change the StaticGroup in a way that asks for nothing but another look; returns its generation."""
+    group = play.stage.get("staticgroup", play.name, play.name) or {}
+    held = group["spec"].get("removal", {}).get("holdSeconds", 0)
+    play.stage.apply_patch("staticgroup", play.name, play.name, {"spec": {"removal": {"holdSeconds": (held + 1) % 2}}})
+    return int((play.stage.get("staticgroup", play.name, play.name) or {})["metadata"]["generation"])
+
+
+def await_told(play: Play, generation: int, since_s: float) -> float:
+    """Wait until the status tells of a generation; returns the seconds since then."""
+
+    def is_told() -> bool:
+        conditions = (play.status() or {}).get("conditions", [])
+        return any(c["type"] == "Ready" and c.get("observedGeneration", 0) >= generation for c in conditions)
+
+    until(is_told, deadline_s=120, what=f"a status of generation {generation}", poll_s=0.05)
+    return time.monotonic() - since_s
+
+
+def await_two(stage: Stage) -> None:
+    """Wait until both replicas are Ready, so that there is one to take over."""
+    stage.kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=120s")
+    until(lambda: len(stage.operator_pods()) == 2, deadline_s=60, what="two replicas")
+
+
+@pytest.fixture
+def running(new_play: Callable[..., Play], installed: Stage) -> Iterator[Play]:
+    """A group of two consumers under two replicas, and fresh replicas afterwards."""
+    play = new_play()
+    play.start(2, static=LONG_SESSION, podManagementPolicy="Parallel")
+    await_two(installed)
+    yield play
+    installed.install()
+    await_two(installed)
+
+
+def unharmed(play: Play, members: set[str]) -> None:
+    """Hold that nobody was removed, fenced or lost its session, and that the same members are there."""
+    assert play.removals() == []
+    assert play.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []
+    assert set(play.member_ids()) == members
+
+
+def test_killed_replica_is_replaced_and_one_that_is_told_to_end_hands_over(running: Play, installed: Stage) -> None:
+    play, stage = running, installed
+    members = set(play.member_ids())
+    killed_s, told_s = [], []
+    for _ in range(by_length(short=2, long=20)):
+        holder = until(stage.lease_holder, deadline_s=60, what="a holder")
+        pids = await_active(stage, 0)
+        began_s = time.monotonic()
+        kill(pids)
+        killed_s.append(await_told(play, change(play), began_s))
+        # The kubelet backs off from a container that was killed often: the next one to be killed shall have a fresh companion.
+        stage.kubectl("delete", "pod", holder, "-n", SYSTEM, "--ignore-not-found", "--wait=true", "--timeout=60s")
+        await_two(stage)
+    for _ in range(by_length(short=1, long=10)):
+        holder = until(stage.lease_holder, deadline_s=60, what="a holder")
+        await_active(stage, 0)
+        began_s = time.monotonic()
+        stage.kubectl("delete", "pod", holder, "-n", SYSTEM, "--wait=false")
+        told_s.append(await_told(play, change(play), began_s))
+        await_two(stage)
+    unharmed(play, members)
+    record("hand-over", kills=len(killed_s), killed_to_acting_s=spread(killed_s), ends=len(told_s), told_to_acting_s=spread(told_s))
+    if are_drills_long():
+        assert sorted(killed_s)[len(killed_s) // 2] <= KILLED_MEDIAN_S
+        assert max(killed_s) <= KILLED_MAX_S
+        assert max(told_s) <= TOLD_MAX_S
+
+
+def test_a_rolling_upgrade_leaves_nobody_unanswered(running: Play, installed: Stage) -> None:
+    """Both replicas are replaced while one StaticGroup is changed again and again; the longest wait is the hand-over."""
+    play, stage = running, installed
+    members = set(play.member_ids())
+    old = {pod["metadata"]["uid"] for pod in stage.operator_pods()}
+    stage.kubectl("rollout", "restart", DEPLOYMENT, "-n", SYSTEM)
+    waits_s: list[float] = []
+    deadline_s = time.monotonic() + 180
+    while old & {pod["metadata"]["uid"] for pod in stage.items("pods", SYSTEM, "app.kubernetes.io/name=staticgroup")}:
+        assert time.monotonic() < deadline_s, "the rollout does not end"
+        began_s = time.monotonic()
+        waits_s.append(await_told(play, change(play), began_s))
+    await_two(stage)
+    unharmed(play, members)
+    record("rolling upgrade of the operator", changes=len(waits_s), change_to_status_s=spread(waits_s))
+    if are_drills_long():
+        assert max(waits_s) <= TOLD_MAX_S
+
+
+@contextmanager
+def frozen(pids: list[int]) -> Iterator[None]:
+    """Let processes stand still meanwhile, wherever they are."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def disturb(
+    play: Play, stage: Stage, rounds: int, trouble: Callable[[list[int]], Iterator[None]], pause_s: Callable[[], float]
+) -> list[float]:
+    """Scale up and down by one; the active replica is in trouble from some moment of the scale-down until the member is gone.
+
+    Returns
+    -------
+    Seconds from the trouble to the removal by the brokers' log, of the removals that came after it.
+    """
+    waits_s = []
+    for _ in range(rounds):
+        play.scale(3)
+        play.await_joined(3)
+        await_two(stage)
+        pids = await_active(stage, 0)
+        staying = {i for i in play.member_ids() if not i.startswith(f"{play.name}-2.")}
+        before = len(play.removals())
+        moment_s = time.monotonic() + pause_s()
+        play.scale(2)
+        until(lambda at_s=moment_s: time.monotonic() >= at_s, deadline_s=5, what="the moment", poll_s=0.01)
+        began_ms = time.time() * 1000
+        with contextmanager(trouble)(pids):
+            until(lambda n=before: len(play.removals()) > n, deadline_s=100, what="the member removed", poll_s=0.3)
+            waits_s += [(e.at_ms - began_ms) / 1000 for e in play.removals()[before:] if e.at_ms > began_ms]
+            if are_drills_long():  # The other one has been at work for long when this one goes on where it was.
+                began_s = time.monotonic()
+                until(lambda at_s=began_s: time.monotonic() - at_s > 45, deadline_s=60, what="a long time")
+        generation_s = time.monotonic()
+        await_told(play, change(play), generation_s)
+        assert set(play.member_ids()) == staying, "those who stay are the very same"
+        assert len(play.removals()) == before + 1, "one is removed, once"
+    assert play.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []
+    return waits_s
+
+
+def test_a_frozen_replica_does_no_harm_when_it_goes_on(running: Play, installed: Stage) -> None:
+    rng = random.Random(SEED)
+
+    def trouble(pids: list[int]) -> Iterator[None]:
+        with frozen(pids):
+            yield
+
+    waits_s = disturb(running, installed, by_length(short=1, long=8), trouble, lambda: rng.random() * 1.8)
+    record("frozen while it removes", rounds=by_length(short=1, long=8), frozen_to_removed_s=spread(waits_s) if waits_s else {})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", list(Way))
+def test_a_replica_cut_off_from_the_api_server_hands_over(running: Play, installed: Stage, way: Way) -> None:
+    rng = random.Random(f"{SEED} {way}")
+
+    def trouble(pids: list[int]) -> Iterator[None]:
+        with cut(pids[0], api_server_of(pids[0]), way):
+            yield
+
+    waits_s = disturb(running, installed, 3, trouble, lambda: rng.random() * 1.8)
+    record("cut off from the API server", way=way.value, rounds=3, cut_to_removed_s=spread(waits_s) if waits_s else {})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", list(Way))
+def test_a_replica_cut_off_from_kafka_says_so_and_removes_afterwards(running: Play, installed: Stage, way: Way) -> None:
+    """It keeps the Lease: the other one need not reach Kafka any better. Nothing is removed until an answer comes."""
+    play, stage = running, installed
+    play.scale(3)
+    play.await_joined(3)
+    pids = await_active(stage, 0)
+    staying = {i for i in play.member_ids() if not i.startswith(f"{play.name}-2.")}
+    with cut(pids[0], play.brokers.bootstrap.partition(":")[0], way):
+        play.scale(2)
+        until(
+            lambda: play.condition("Connected").get("status") != "True", deadline_s=90, what="the status says so", poll_s=0.3
+        )
+    healed_s = time.monotonic()
+    until(play.removals, deadline_s=90, what="the member removed", poll_s=0.3)
+    record("cut off from Kafka", way=way.value, healed_to_removed_s=round(time.monotonic() - healed_s, 1))
+    await_told(play, change(play), time.monotonic())
+    assert set(play.member_ids()) == staying
+    assert len(play.removals()) == 1
+    assert play.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []
