@@ -430,6 +430,34 @@ async def test_holding_of_a_lease_that_is_gone_is_not_confirmed(
     assert (await lease.confirm(), lease.holds()) == (False, False)
 
 
+async def test_holder_renews_twice_per_deadline_and_others_look_once_per_retry(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    """A renewal that failed is tried again as soon as others look."""
+    paused_s: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        paused_s.append(seconds)
+        clock.now_s += seconds
+        server.failing_status = 503 if len(paused_s) == 2 else 0
+        await asyncio.sleep(0)
+
+    holder = asyncio.create_task(
+        make(transport, clock, "a", sleep=sleep).run(on_acquired=lambda: None, on_lost=lambda: None)
+    )
+    await eventually(lambda: len(paused_s) >= 4)
+    other_s: list[float] = []
+    other = asyncio.create_task(
+        make(transport, clock, "b", sleep=noting(other_s)).run(on_acquired=lambda: None, on_lost=lambda: None)
+    )
+    await eventually(lambda: len(other_s) >= 2)
+    for task in (holder, other):
+        task.cancel()
+    await asyncio.gather(holder, other, return_exceptions=True)
+    assert paused_s[:4] == [5, 5, 2, 5]
+    assert set(other_s) == {2}
+
+
 async def test_renewal_is_one_request_and_reads_only_what_somebody_else_wrote(
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:

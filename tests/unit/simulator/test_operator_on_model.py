@@ -170,7 +170,7 @@ def test_watch_gap_holds_what_did_not_stay_and_a_resumed_watch_holds_nothing(
 
 
 def test_second_operator_takes_over_when_the_first_is_killed_and_not_before() -> None:
-    """The Lease: 15 s by the standby's own clock; what ended meanwhile is in the watch it kept warm."""
+    """The Lease: 5 s by the standby's own clock; what ended meanwhile is in the watch it kept warm."""
 
     async def main() -> None:
         world = PlainWorld()
@@ -183,7 +183,7 @@ def test_second_operator_takes_over_when_the_first_is_killed_and_not_before() ->
         killed_s = world.loop.time()
         world.users.scale("shop", "web", 2)
         await world.until(second.lease.holds)
-        assert 13 < world.loop.time() - killed_s < 19
+        assert 3 < world.loop.time() - killed_s < 8
         await world.until(lambda: world.left)
         assert world.left == [world.id_of(2)]
 
@@ -345,8 +345,8 @@ def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within
     caplog.set_level(logging.INFO)
     simulate(main)
     assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == [
-        "the API server is away; nothing is done until it answers",
         "lease lost, standing by",
+        "the API server is away; nothing is done until it answers",
         "the API server answers again",
     ]
 

@@ -84,7 +84,7 @@ def test_each_type_is_parsed(variable: str, text: str, field: str, value: object
         ("STATICGROUP_RECOMMENDATIONS_POLL_S", "9", "between 10 and 86400"),
         ("STATICGROUP_LOG_LEVEL", "verbose", "DEBUG, INFO, WARNING or ERROR"),
         ("STATICGROUP_LOG_FORMAT", "xml", "json or text"),
-        ("STATICGROUP_LEASE_DURATION_S", "9", "STATICGROUP_LEASE_RENEW_DEADLINE_S"),
+        ("STATICGROUP_LEASE_DURATION_S", "3", "STATICGROUP_LEASE_RENEW_DEADLINE_S"),
         ("STATICGROUP_LEASE_RETRY_S", "0", "> 0 must hold"),
     ],
 )
