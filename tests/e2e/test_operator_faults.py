@@ -91,7 +91,7 @@ def kill_in_the_middle_of_scale_downs(
 def test_kill_of_the_active_of_two_replicas_only_delays_removals(
     new_play: Callable[..., Play], reinstalled: Stage
 ) -> None:
-    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=by_length(short=4, long=10), seed=SEED)
+    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=by_length(short=3, long=10), seed=SEED)
 
 
 @pytest.mark.long
