@@ -58,9 +58,12 @@ def way(settings: ConnectionSettings, relay: KafkaRelay) -> ConnectionSettings:
 
 
 async def until_read(gateway: KioGateway, way: ConnectionSettings, deadline_s: float = 10.0) -> GroupView:
-    async with asyncio.timeout(deadline_s):
-        while not isinstance(view := await gateway.describe(way, "orders"), GroupView):
-            await asyncio.sleep(0.05)
+    ends_s = asyncio.get_running_loop().time() + deadline_s
+    view: GroupView | KafkaProblem | None = None
+    while not isinstance(view, GroupView):
+        assert asyncio.get_running_loop().time() < ends_s, view
+        view = await gateway.describe(way, "orders")
+        await asyncio.sleep(0.05)
     return view
 
 
