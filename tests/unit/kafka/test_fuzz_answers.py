@@ -34,7 +34,8 @@ from unit.kafka.fake_broker import Cluster, FakeBroker, Group, encode, respond
 from unit.kafka.test_wire import CALLS, EVERY_VERSION, answer_of
 
 FUZZED = settings(max_examples=by_length(short=1_500, long=40_000), deadline=None)
-MEMORY_MIB = 64.0
+MEMORY_MIB = by_length(short=64.0, long=256.0)
+"""Of which Hypothesis takes what it remembers of a hundred thousand examples; a claim that is believed takes gigabytes."""
 SLOWEST_S = 2.0
 """Of one answer, in CPU time: none here has more than a few kilobytes."""
 ANSWERS = {target: answer_of(*target) for target in EVERY_VERSION}
