@@ -5,71 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from support.devcluster.progress import say, step
 from support.fault_proxy.kafka_relay import KafkaFault
 from support.fault_proxy.kube_front import FRONT_FAULTS
-from support.faults.cell import play_cell
-from support.faults.lane import Fault, lane
 from support.faults.phases import Phase
+from support.faults.run import RESULTS, play_all, without_operator
 from support.faults.table import ALL_FAULTS, complaints, said, table
 from support.scene.__main__ import down
-from support.scene.stage import RELEASE, SYSTEM, Stage
-from support.scene.witnesses import ProcessTable, live_removals
-from support.waiting import until
+from support.scene.stage import Stage
 
-BUILD = Path(__file__).parents[3] / "build" / "faults"
-RESULTS = BUILD / "cells.jsonl"
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "faults.md"
 BEGIN, END = "<!-- figures: faults -->", "<!-- /figures -->"
-
-
-class Cells:
-    """What was seen so far, kept in a file as it comes."""
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-        self.failures: list[str] = []
-        self._lock = threading.Lock()
-        BUILD.mkdir(parents=True, exist_ok=True)
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Keep and print one cell."""
-        with self._lock:
-            self.rows.append(row)
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-        say(f"   {json.dumps(row)}")
-
-
-def without_operator(stage: Stage) -> None:
-    """Have CRDs and the admission policy from the chart, and no operator in the cluster: the lanes have their own."""
-    stage.install(replicas=1)
-    stage.kubectl("scale", f"deployment/{RELEASE}-operator", "-n", SYSTEM, "--replicas=0")
-    until(lambda: not stage.operator_pods(), deadline_s=60, what="no operator in the cluster")
-
-
-def play_lane(stage: Stage, fault: Fault, phases: Sequence[Phase], cells: Cells) -> None:
-    """Play one fault in one phase after the other; the group loses a member each time."""
-    name = "faults-" + "".join(c if c.isalnum() else "-" for c in str(fault).lower())
-    with step(f"{fault}: {len(phases)} phases"), lane(stage, name, BUILD / name, replicas=len(phases) + 1) as opened:
-        for number, phase in enumerate(phases):
-            cells.add(play_cell(opened, fault, phase, len(phases) + 1 - number).as_json())
-
-
-def play_all(stage: Stage, faults: Sequence[Fault], phases: Sequence[Phase], lanes: int) -> tuple[Cells, list[str]]:
-    """Play some faults, so many at a time; returns what was seen, and every live member that was removed."""
-    cells, witness = Cells(), ProcessTable().start()
-    with ThreadPoolExecutor(lanes) as pool:
-        playing = {fault: pool.submit(play_lane, stage, fault, phases, cells) for fault in faults}
-    witness.stop()
-    cells.failures = [f"{fault}: {f.exception()}" for fault, f in playing.items() if f.exception()]
-    return cells, live_removals(stage.brokers.group_log, witness)
 
 
 def write_page(rows: Sequence[dict[str, Any]]) -> None:
@@ -96,10 +45,12 @@ def main(arguments: Sequence[str]) -> int:
     options = options_of(arguments)
     faults = [f for f in ALL_FAULTS if str(f) in options.faults]
     phases = [p for p in Phase if str(p) in options.phases]
+    if (len(faults), len(phases)) == (len(ALL_FAULTS), len(Phase)):
+        RESULTS.unlink(missing_ok=True)  # some faults or phases are added to what is there
     try:
         stage = Stage.up(options.cluster)
         without_operator(stage)
-        cells, accusations = play_all(stage, faults, phases, options.lanes)
+        cells, accusations = play_all(stage, dict.fromkeys(faults, phases), lanes=options.lanes)
     finally:
         if not options.keep:
             down(options.cluster)

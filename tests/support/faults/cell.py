@@ -34,7 +34,7 @@ class Cell:
     is_reached: the fault began in its phase; otherwise in none, and the rest says nothing of it.
     ended_by: who ended the departed member: operator, session or nobody.
     member_gone_s, settled_s: from the end of the fault until that, and until the status was right; negative: before.
-    said: what was not True in the status from the begin of the fault until all was well.
+    said: what was not True in the status from the begin of the fault until all was well, and had been before.
     is_alive: the process of the operator lives, the same one.
     """
 
@@ -65,7 +65,7 @@ def play_cell(lane: Lane, fault: Fault, phase: Phase, replicas: int) -> Cell:
     name, ordinal = lane.play.name, replicas - 1
     ids = {i.removeprefix(f"{name}-").split(".")[0]: m for i, m in lane.play.member_ids().items()}
     member_id, known = ids[str(ordinal)], len(lane.operator.exceptions())
-    said: set[str] = set()
+    usual, said = set(lane.troubles()), set[str]()
     is_reached = _begin(lane, fault, phase, ordinal)
     _look_for(lane, lasts_s(fault) if is_reached else 0.0, said)
     lane.end()
@@ -77,7 +77,7 @@ def play_cell(lane: Lane, fault: Fault, phase: Phase, replicas: int) -> Cell:
         fault=str(fault), phase=str(phase), is_reached=is_reached, ended_by=removed_by(lane.end_of(member_id)),
         member_gone_s=None if gone_at_ms is None else round((gone_at_ms - ended_ms) / 1000, 1),
         settled_s=None if settled_at_ms is None else round((settled_at_ms - ended_ms) / 1000, 1),
-        said=sorted(said), is_alive=lane.operator.is_alive(), is_healthy=lane.operator.is_healthy(),
+        said=sorted(said - usual), is_alive=lane.operator.is_alive(), is_healthy=lane.operator.is_healthy(),
         exceptions=lane.operator.exceptions()[known:], rss_max_mib=lane.operator.rss_max_mib(),
     )  # fmt: skip
 
