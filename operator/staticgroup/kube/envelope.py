@@ -14,6 +14,7 @@ _OBJECTS: Final = ("spec", "status", "data")
 _OF_METADATA: Final = ("labels", "annotations")
 _REVIEWS: Final = ("authorization.k8s.io", "authentication.k8s.io")
 """Groups of what is asked and not stored: what counts is its status."""
+_CHANGES: Final = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 _VERSION_DIGITS_MAX: Final = 20
 """Of an unsigned number of 64 bits."""
 
@@ -43,6 +44,12 @@ def is_list(raw: object) -> bool:
     assert isinstance(raw, dict)
     items = raw.get("items")
     return items is None or (isinstance(items, list) and all(is_object(item) for item in items))
+
+
+def is_event(event: Json) -> bool:
+    """Say whether something is an event of a watch: a change with its object, or an ERROR with whatever it says."""
+    kind = event.get("type")
+    return kind == "ERROR" or (kind in _CHANGES and is_object(event.get("object")))
 
 
 def is_answer(decoded: object, *, verb: str, group: str) -> bool:

@@ -18,7 +18,7 @@ import aiohttp
 from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import ApiClient, Configuration
 
-from .envelope import is_answer, is_object
+from .envelope import is_answer, is_event
 from .outage import Outage
 from .problem import KubeProblem, KubeProblemKind, problem_of
 
@@ -43,7 +43,6 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 CONNECTION_ERRORS: Final = (aiohttp.ClientError, TimeoutError, OSError)
 _NO_JSON: Final = (ValueError, RecursionError)
 """What is no JSON, or is nested more deeply than any object."""
-_CHANGES: Final = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +125,7 @@ class WatchStream:
             event = json.loads(line)
         except _NO_JSON as error:
             raise aiohttp.ClientPayloadError("the watch stream ended inside an event") from error
-        is_change = isinstance(event, dict) and event.get("type") in _CHANGES
-        if not isinstance(event, dict) or (is_change and not is_object(event.get("object"))):
+        if not isinstance(event, dict) or not is_event(event):
             raise aiohttp.ClientPayloadError("the watch stream sent something that is not an event")
         return event
 

@@ -231,7 +231,7 @@ async def test_no_question_and_no_lease_fails_by_its_answer() -> None:
                 await question()
 
 
-@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b'{"metadata": ' + b"1" * 10_000 + b"}", b"\xff\xfe", b"null"])
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b'{"metadata": ' + b"1" * 10_000 + b"}", b"\xff\xfe", b"null", b"{}", b'{"message": "sign in"}', b'{"metadata": {"resourceVersion": 7}}'])
 async def test_json_that_no_reader_takes_is_no_answer(body: bytes) -> None:
     async with odd_server() as (server, transport):
         server.answer, server.events = body, [body]
