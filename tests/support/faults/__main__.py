@@ -13,7 +13,7 @@ from support.fault_proxy.kafka_relay import KafkaFault
 from support.fault_proxy.kube_front import FRONT_FAULTS
 from support.faults.phases import Phase
 from support.faults.run import RESULTS, play_all, without_operator
-from support.faults.table import ALL_FAULTS, complaints, said, table
+from support.faults.table import ALL_FAULTS, complaints, said, summary, table
 from support.scene.__main__ import down
 from support.scene.stage import Stage
 
@@ -21,9 +21,16 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "faults.md"
 BEGIN, END = "<!-- figures: faults -->", "<!-- /figures -->"
 
 
-def write_page(rows: Sequence[dict[str, Any]]) -> None:
-    """Put the figures into the reference page."""
-    lines = ["", *table(rows, FRONT_FAULTS), "", *table(rows, tuple(KafkaFault)), "", *said(rows, ALL_FAULTS), ""]
+def write_page(results: Sequence[dict[str, Any]]) -> None:
+    """Put the figures into the reference page.
+
+    Parameters
+    ----------
+    results: cells, of which a later one replaces an earlier one, and what each run said of live members.
+    """
+    removed = sum(each.get("live_members_removed", 0) for each in results)
+    rows = [*{(each["fault"], each["phase"]): each for each in results if "fault" in each}.values()]
+    lines = ["", *summary(rows, removed), "", *table(rows, FRONT_FAULTS), "", *table(rows, tuple(KafkaFault)), "", *said(rows, ALL_FAULTS), ""]
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(before + BEGIN + "\n".join(lines) + END + rest.partition(END)[2])
 

@@ -66,4 +66,7 @@ def play_all(stage: Stage, wanted: Mapping[Fault, Sequence[Phase]], *, lanes: in
         playing = {fault: pool.submit(play_lane, stage, fault, phases, cells) for fault, phases in in_order.items()}
     witness.stop()
     cells.failures = [f"{fault}: {f.exception()}" for fault, f in playing.items() if f.exception()]
-    return cells, live_removals(stage.brokers.group_log, witness)
+    accusations = live_removals(stage.brokers.group_log, witness)
+    with RESULTS.open("a") as file:
+        file.write(json.dumps({"live_members_removed": len(accusations)}) + "\n")
+    return cells, accusations

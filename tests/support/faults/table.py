@@ -50,6 +50,18 @@ def said(rows: Sequence[Row], faults: Sequence[Fault]) -> list[str]:
     return lines
 
 
+def summary(rows: Sequence[Row], live_members_removed: int) -> list[str]:
+    """Return in a sentence what holds of all cells together."""
+    ends = [row["ended_by"] for row in rows]
+    dead = sum(not (row["is_alive"] and row["is_healthy"]) for row in rows)
+    return [
+        f"{len(rows)} cells: live members removed {live_members_removed}; departed members ended by the operator "
+        f"{ends.count('operator')}, by their session {ends.count('session')}, by nobody {ends.count('nobody')}; operators that ended or "
+        f"were unhealthy {dead}; tracebacks {sum(len(row['exceptions']) for row in rows)}; most memory of any operator "
+        f"{max(row['rss_max_mib'] for row in rows)} MiB."
+    ]
+
+
 def _cell(row: Row | None) -> str:
     if row is None:
         return "–"
