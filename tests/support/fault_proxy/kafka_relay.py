@@ -57,7 +57,6 @@ class KafkaRelay(Relay):
         self.fault: KafkaFault | None = None
         self._tripwire = tripwire
         self._rng = random.Random(seed)
-        self.leaves_passed = 0
 
     def begin(self, fault: KafkaFault) -> None:
         """Switch a fault on."""

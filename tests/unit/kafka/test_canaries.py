@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -146,7 +147,9 @@ async def test_no_login_shows_whatever_answers_it(
     assert canaries.hits(shown) == []
 
 
-@pytest.mark.parametrize("as_what", [str, lambda s: s.encode().hex(), lambda s: __import__("base64").b64encode(b"op\0" + s.encode()).decode()])
+@pytest.mark.parametrize(
+    "as_what", [str, lambda s: s.encode().hex(), lambda s: base64.b64encode(b"op\0" + s.encode()).decode()], ids=["plain", "hex", "base64"]
+)
 def test_a_canary_is_found_in_each_of_its_forms(as_what: Callable[[str], str]) -> None:
     """Or the test above would show nothing."""
     canaries = Canaries()

@@ -71,7 +71,10 @@ LEASE = {
     "metadata": {"name": "staticgroup-operator", "namespace": "ops", "uid": "l", "resourceVersion": "9", "annotations": {"x": "y"}},
     "spec": {"holderIdentity": "other", "leaseTransitions": 3, "leaseDurationSeconds": 15},
 }
-odd = lambda original: mutated_json(original) | json_values  # noqa: E731
+
+
+def odd(original: Any) -> st.SearchStrategy[Any]:
+    return mutated_json(original) | json_values
 
 
 @FUZZED
