@@ -87,6 +87,10 @@ connect: $(STAMP) ## The Connect agent: its own tests, and what its jar says of 
 pipeline: $(PIPELINE) ## The tests of the fleet learner, with Spark
 	PYTHONPATH=tests $(BIN)/python -m support.suites learner pipeline
 
+.PHONY: faults
+faults: $(STAMP) ## Every fault of API server and brokers in every phase, against the real operator; writes docs/reference/faults.md
+	PYTHONPATH=operator:tests $(BIN)/python -m support.faults --write
+
 .PHONY: mutants
 mutants: $(STAMP) ## Show that every shortcut of the evidence chain is caught by a test
 	$(BIN)/python tests/mutants/run.py

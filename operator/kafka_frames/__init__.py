@@ -3,6 +3,6 @@
 Both ends need it: the operator, which does not trust a broker that far, and the model's listener, which trusts no client.
 """
 
-from .walk import BadFrame, check_frame
+from .walk import BadFrame, TooManyElements, check_frame
 
-__all__ = ["BadFrame", "check_frame"]
+__all__ = ["BadFrame", "TooManyElements", "check_frame"]

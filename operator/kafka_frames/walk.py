@@ -28,6 +28,10 @@ class BadFrame(Exception):
     """A frame that is not what its version promises; the text never holds received bytes."""
 
 
+class TooManyElements(BadFrame):
+    """A frame whose arrays have more elements than the caller wants to decode, whether it is what it promises or not."""
+
+
 @dataclasses.dataclass(slots=True)
 class Cursor:
     """A place in a frame.
@@ -35,7 +39,7 @@ class Cursor:
     Parameters
     ----------
     end: the offset at which the frame, or the tagged field that is being walked, ends.
-    left: how many more elements of arrays may be walked; None: as many as the frame has bytes.
+    left: how many more elements of arrays may be walked, numbers not counted; None: as many as the frame has bytes.
     """
 
     frame: bytes
@@ -81,12 +85,12 @@ class Cursor:
 
         Raises
         ------
-        BadFrame: there may not be so many.
+        TooManyElements: there may not be so many.
         """
         if self.left is not None:
             self.left -= elements
             if self.left < 0:
-                raise BadFrame("the frame has more elements than any that is read here")
+                raise TooManyElements("the frame has more elements than any that is read here")
 
 
 Walk = Callable[[Cursor], None]
@@ -98,12 +102,13 @@ def check_frame(entity: type, frame: bytes, offset: int = 0, *, max_elements: in
     Parameters
     ----------
     entity: a class of kio's schemas.
-    max_elements: of all arrays together; None: every element takes a byte, so the frame is the bound.
+    max_elements: of all arrays together but those of numbers, which cost little more than their bytes; None: every
+        element takes a byte, so the frame is the bound.
 
     Raises
     ------
     BadFrame: a claimed length exceeds what is left of the frame, the frame ends early, or a null stands where the
-        schema has none.
+        schema has none; TooManyElements, which is one, at the first array that exceeds the bound.
     """
     cursor = Cursor(frame, offset, len(frame), max_elements)
     _entity(entity, 0)(cursor)
@@ -142,7 +147,8 @@ def _field(field: dataclasses.Field[object], hint: object, flexible: bool, depth
     nested = next((o for o in typing.get_args(array) if dataclasses.is_dataclass(o)), None)
     if array is not None:
         inner = _scalar(str(kafka_type), flexible) if nested is None else _entity(typing.cast(type, nested), depth + 1)
-        return _array(inner, flexible, is_nullable=array is not hint)
+        is_of_numbers = nested is None and str(kafka_type) in _SIZES
+        return _array(inner, flexible, is_nullable=array is not hint, is_counted=not is_of_numbers)
     if kafka_type:
         return _scalar(str(kafka_type), flexible)
     structure = typing.cast(type, next(o for o in options if dataclasses.is_dataclass(o)))
@@ -178,14 +184,15 @@ def _scalar(kafka_type: str, flexible: bool) -> Walk:
     return walk_fixed
 
 
-def _array(inner: Walk, flexible: bool, is_nullable: bool) -> Walk:
+def _array(inner: Walk, flexible: bool, *, is_nullable: bool, is_counted: bool) -> Walk:
     def walk(cursor: Cursor) -> None:
         count = cursor.length(flexible, wide=True)
         if count < 0 and not is_nullable:  # kio lets it pass before the compact lengths
             raise BadFrame("an array is null that may not be")
         if count > cursor.end - cursor.offset:
             raise BadFrame("an array claims more elements than the frame can hold")
-        cursor.count(max(0, count))
+        if is_counted:
+            cursor.count(max(0, count))
         for _ in range(count):
             inner(cursor)
 

@@ -22,7 +22,7 @@ from aiokafka import errors as aiokafka_errors
 from aiokafka.conn import READER_LIMIT, AIOKafkaConnection, AIOKafkaProtocol, CloseReason
 from aiokafka.util import create_future
 
-from kafka_frames import BadFrame
+from kafka_frames import BadFrame, TooManyElements
 
 from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import HostPort
@@ -30,7 +30,7 @@ from .answers import ClusterAnswer
 from .credentials import ConnectionSettings
 from .errors import Recovery, Refusal, refusal
 from .tokens import AiokafkaToken, TokenProvider
-from .wire import Api, Call, VersionRanges, negotiate
+from .wire import ELEMENTS_MAX, Api, Call, VersionRanges, negotiate
 
 FRAME_MAX_MIB = 8
 FRAME_MAX_BYTES = FRAME_MAX_MIB * 1024 * 1024
@@ -210,6 +210,9 @@ class BrokerConnection:
         body = await self._exchange(call, deadline_s)
         try:
             return call.decode(version, body)
+        except TooManyElements:
+            text = f"broker {self.target} answered {call.api.name} with more than {ELEMENTS_MAX} entries, which are not read"
+            raise refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text, sent=True) from None
         except BadFrame:
             text = f"broker {self.target} answered {call.api.name} with something that is no such answer"
             message = f"{text}; check what listens there"

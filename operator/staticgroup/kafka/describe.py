@@ -20,7 +20,7 @@ from .answers import BrokerNode, DescribedGroup, ListGroupsAnswer
 from .connection import FRAME_MAX_MIB, BrokerConnection
 from .errors import Code, Recovery, Refusal, problem_of, refusal, verdict_of
 from .pool import GROUPS_PER_REQUEST, REMEMBERED_GROUPS_MAX, ClusterPool
-from .wire import Api, Call, consumer_group_describe, describe_groups, list_groups, streams_group_describe
+from .wire import ELEMENTS_MAX, Api, Call, consumer_group_describe, describe_groups, list_groups, streams_group_describe
 
 WINDOW_S = 0.005
 """Calls that begin within this time share requests."""
@@ -384,8 +384,8 @@ def _unexpected(group_id: str, text: str) -> Refusal:
 
 def _too_large(group_id: str) -> Refusal:
     text = (
-        f"the description of group {group_id!r} takes more than {FRAME_MAX_MIB} MiB, which is not read, so nothing is decided "
-        "about it; divide its members among several groups, or let consumers subscribe to fewer topics"
+        f"the description of group {group_id!r} takes more than {FRAME_MAX_MIB} MiB or {ELEMENTS_MAX} entries, which is not read, "
+        "so nothing is decided about it; divide its members among several groups, or let consumers subscribe to fewer topics"
     )
     return refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text)
 

@@ -39,6 +39,10 @@ from .connect_protocol import worker_of
 REASON_MAX_CHARS = 255
 """The Java client cuts the reason here (KIP-800, JoinGroupRequest.maybeTruncateReason)."""
 
+ELEMENTS_MAX = 200_000
+"""Of all arrays of one answer, numbers not counted: a hundred groups of a thousand members. Each takes some microseconds of the
+event loop, so that an answer of millions, which fit into what is read, would keep everybody else waiting for many seconds."""
+
 GROUP_KEY_TYPE = 0
 BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
@@ -132,9 +136,10 @@ class Call(Generic[T]):
         Raises
         ------
         BadFrame: the bytes are not an answer of this call and version, or hold an unknown error code.
+        TooManyElements: they have more than ELEMENTS_MAX entries.
         """
         response_type = load_response_schema(self.api, version)
-        end = check_frame(response_type, body)
+        end = check_frame(response_type, body, max_elements=ELEMENTS_MAX)
         if end != len(body):
             raise BadFrame("the frame is longer than its answer")
         try:

@@ -168,7 +168,7 @@ class AioKubeGateway:
         served = await self._transport.call_path("get", f"/apis/{resource.group}/{resource.version}", "discovery")
         if isinstance(served, KubeProblem) and served.kind is not KubeProblemKind.NOT_FOUND:
             return served
-        plurals = () if isinstance(served, KubeProblem) else [r.get("name") for r in served.get("resources") or ()]
+        plurals = () if isinstance(served, KubeProblem) else [r.get("name") for r in _objects(served.get("resources"))]
         if resource.plural in plurals:
             return None
         return KubeProblem(
@@ -294,8 +294,8 @@ class AioKubeGateway:
         answer = await self._transport.call("get", MUTATING_WEBHOOKS, name=name)
         if isinstance(answer, KubeProblem):
             return False if answer.kind is KubeProblemKind.NOT_FOUND else answer
-        clients = [w.get("clientConfig") or {} for w in answer.get("webhooks") or ()]
-        return bool(clients) and all(c.get("caBundle") for c in clients)
+        clients = [w.get("clientConfig") for w in _objects(answer.get("webhooks"))]
+        return bool(clients) and all(isinstance(c, dict) and c.get("caBundle") for c in clients)
 
     async def served_schema(self, kind: str) -> Json | KubeProblem | None:
         """Read the schema that the API server publishes of one of our kinds; None when it serves none.
@@ -309,8 +309,10 @@ class AioKubeGateway:
         if isinstance(answer, KubeProblem):
             return None if answer.kind is KubeProblemKind.NOT_FOUND else answer
         wanted = {"group": GROUP, "version": VERSION, "kind": kind}
-        schemas: Json = (answer.get("components") or {}).get("schemas") or {}
-        return next((s for s in schemas.values() if wanted in (s.get("x-kubernetes-group-version-kind") or ())), None)
+        components = answer.get("components")
+        schemas = components.get("schemas") if isinstance(components, dict) else None
+        known = _objects(list(schemas.values())) if isinstance(schemas, dict) else []
+        return next((s for s in known if wanted in _objects(s.get("x-kubernetes-group-version-kind"))), None)
 
     async def can_i(
         self, verb: str, *, group: str, resource: str, subresource: str = "", namespace: str = ""
@@ -338,6 +340,11 @@ class AioKubeGateway:
         if not minor.isdigit():
             return _malformed(MalformedObject(kind="Version", field="minor", found="str"), NAMESPACES, "")
         return int(minor)
+
+
+def _objects(found: object) -> list[Json]:
+    """Return the objects of a list, of a document whose kind has no metadata; nothing where there is no list."""
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _carries(raw: Json, label: str) -> bool:

@@ -349,4 +349,5 @@ def _annotations(raw: Json | None) -> Json:
 
 
 def _transitions_in(raw: Json) -> int:
-    return int((raw.get("spec") or {}).get("leaseTransitions") or 0)
+    found = (raw.get("spec") or {}).get("leaseTransitions")
+    return found if isinstance(found, int) else 0

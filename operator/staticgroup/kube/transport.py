@@ -11,12 +11,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import aiohttp
 from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import ApiClient, Configuration
 
+from .envelope import is_answer, is_event
 from .outage import Outage
 from .problem import KubeProblem, KubeProblemKind, problem_of
 
@@ -39,6 +41,8 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
 
 CONNECTION_ERRORS: Final = (aiohttp.ClientError, TimeoutError, OSError)
+_NO_JSON: Final = (ValueError, RecursionError)
+"""What is no JSON, or is nested more deeply than any object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +123,9 @@ class WatchStream:
             return None
         try:
             event = json.loads(line)
-        except ValueError as error:
+        except _NO_JSON as error:
             raise aiohttp.ClientPayloadError("the watch stream ended inside an event") from error
-        if not isinstance(event, dict):
+        if not isinstance(event, dict) or not is_event(event):
             raise aiohttp.ClientPayloadError("the watch stream sent something that is not an event")
         return event
 
@@ -184,9 +188,9 @@ class Transport:
         exception for trouble on the wire.
         """
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
-        return await self.call_path(
+        return await self._call(
             verb, path, resource.label(subresource), namespace=namespace, query=query, body=body,
-            content_type=content_type,
+            content_type=content_type, is_answer=partial(is_answer, verb=verb, group=resource.group),
         )
 
     async def call_path(
@@ -194,6 +198,14 @@ class Transport:
         body: Json | None = None, content_type: str = JSON,
     ) -> Json | KubeProblem:
         """Send one request to a path that is not a resource, such as /version; see `call`."""
+        return await self._call(
+            verb, path, label, namespace=namespace, query=query, body=body, content_type=content_type, is_answer=_is_json_object
+        )
+
+    async def _call(
+        self, verb: str, path: str, label: str, *, namespace: str, query: Mapping[str, str] | None, body: Json | None,
+        content_type: str, is_answer: Callable[[object], bool],
+    ) -> Json | KubeProblem:
         method = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH"}[verb]
         try:
             response = await self._send(
@@ -210,11 +222,11 @@ class Transport:
                 if content is None:
                     return _too_large(verb, label, namespace)
                 decoded = json.loads(content)
-        except (*CONNECTION_ERRORS, ValueError):
+        except (*CONNECTION_ERRORS, *_NO_JSON):
+            return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
+        if not is_answer(decoded):
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
         self.outage.answered()
-        if not isinstance(decoded, dict):
-            return problem_of(0, verb=verb, resource=label, namespace=namespace)
         answer = Answer(decoded)
         answer.size_bytes = len(content)
         return answer
@@ -262,6 +274,10 @@ class Transport:
         finally:
             # close, not release: an unread watch must not go back to the pool.
             response.close()
+
+
+def _is_json_object(decoded: object) -> bool:
+    return isinstance(decoded, dict)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytearray | None:

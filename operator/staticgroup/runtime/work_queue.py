@@ -22,6 +22,8 @@ BACKOFF_MIN_S = 1.0
 BACKOFF_MAX_S = 60.0
 """A rotated Secret or a broker that came back sends no event; this is how long a user waits for it at most, and
 `kafka.pool.SILENCE_MAX_S` longer when the broker was silent."""
+_CLOCK_SLACK_S = 0.001
+"""A timer may come as much too early as the clock is coarse."""
 LATE_AFTER_S = 1.0
 """A round that lasts so long gives its place to another; a healthy one takes a fraction of it."""
 Key = turns.Key
@@ -35,6 +37,7 @@ class _Entry:
     dirty: bool = False
     forgotten: bool = False
     failures: int = 0
+    backs_off_until: float = 0.0
     timer: asyncio.TimerHandle | None = None
     due_at: float = 0.0
     late_timer: asyncio.TimerHandle | None = None
@@ -201,19 +204,30 @@ class WorkQueue:
         else:
             entry.late_timer = asyncio.get_running_loop().call_later(LATE_AFTER_S, self._grow_late, key, entry)
 
+    @staticmethod
+    def _count(entry: _Entry, result: Result) -> None:
+        """Set how long to back off; a round that somebody asked for meanwhile says nothing new, and lets it grow no further."""
+        if not result.failed:
+            entry.failures, entry.backs_off_until = 0, 0.0
+            return
+        now = asyncio.get_running_loop().time()
+        if now + _CLOCK_SLACK_S >= entry.backs_off_until or not entry.failures:
+            entry.failures += 1
+        entry.backs_off_until = now + min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2 ** (entry.failures - 1))
+
     def _finish(self, key: Key, entry: _Entry, result: Result) -> None:
         """Schedule the next round of a key after one has ended; a forgotten key has no past."""
         if entry.forgotten:
             entry.forgotten, entry.failures = False, 0
             result = Result()
-        entry.failures = entry.failures + 1 if result.failed else 0
+        self._count(entry, result)
         if entry.dirty:
             entry.dirty = False
             if not result.failed:
                 self._enqueue(key)
                 return
         if result.failed:
-            self.add_after(key, min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2 ** (entry.failures - 1)))
+            self.add_after(key, entry.backs_off_until - asyncio.get_running_loop().time())
         elif result.requeue_after_s is not None:
             self.add_after(key, result.requeue_after_s)
         elif key not in self._turns and entry.timer is None:

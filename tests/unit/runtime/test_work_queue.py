@@ -138,6 +138,23 @@ async def test_add_cuts_a_back_off_short() -> None:
     assert rounds.times() == [0, 1, 3, 3.5]
 
 
+async def test_events_during_an_outage_do_not_make_the_back_off_longer_than_the_outage() -> None:
+    """The end of one pod is five events, and each round that they cause fails at once while the brokers are away for some seconds."""
+    rounds = Rounds()
+    began_s = asyncio.get_running_loop().time()
+
+    async def act(_: Key) -> Result:
+        return Result(failed=asyncio.get_running_loop().time() - began_s < 5)
+
+    rounds.act = act
+    async with running(rounds) as queue:
+        for _ in range(8):
+            queue.add(A)
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(120)
+    assert rounds.times()[-1] < 10
+
+
 async def test_failure_while_dirty_still_backs_off() -> None:
     """A key whose events never pause must not make a broken cluster spin."""
     rounds = Rounds()

@@ -25,7 +25,7 @@ from random import Random
 from typing import Any, Final
 
 from ....core.evidence.pod import PodVersion
-from ...outage import Backoff
+from ...outage import RETRY_MAX_S, Backoff
 from ...pages import PAGE_LIMIT, PageLimit, pages
 from ...problem import KubeProblem
 from ...translate import MalformedObject
@@ -75,7 +75,7 @@ class PodStream:
         self._reported_gap: Gap | None = None
         self._gap_reported = asyncio.Event()
         self._gap_count = 0
-        self._has_opened = False
+        self._opened_s: float | None = None
         self._position = Position(clock_s)
         self._replay = Replay(transport, scope, self._position, self._take_event)
         self._look_back_task: asyncio.Task[None] | None = None
@@ -152,13 +152,14 @@ class PodStream:
     async def _follow(self) -> None:
         is_first = True
         while True:
-            self._has_opened = False
+            self._opened_s = None
             gap = await self._watch_until_gap(check_restore=not is_first)
             is_first = False
+            # One that ends at once is no success: whatever ended it, all pods listed anew each time, would come again without a pause.
+            if self._opened_s is not None and self._clock_s() - self._opened_s >= RETRY_MAX_S:
+                self._backoff.reset()
             if gap is not None and not self._skips(gap):
                 await self._recover(gap)
-            if self._has_opened:
-                self._backoff.reset()
             await self._sleep(self._backoff.next_s())
 
     def _skips(self, gap: Gap) -> bool:
@@ -238,7 +239,7 @@ class PodStream:
                 self.problem = stream
                 return Gap.expired(position) if is_gone(stream) else None
             self.problem = None
-            self._has_opened = True
+            self._opened_s = self._clock_s()
             while (event := await stream.next_event(self._stall_timeout_s)) is not None:
                 gap = self._take_event(event)
                 if gap is not None:
