@@ -183,6 +183,7 @@ def test_an_audit_takes_groups_and_a_beginning_and_by_default_all() -> None:
         (10, 40, 5, None, "facts: 10 of 40 tasks, 15 s left"),
         (10, 40, 5, 10_000, "facts: 10 of 40 tasks, about 2,500 of 10,000 rows, 15 s left"),
         (40, 40, 5, None, "facts: 40 of 40 tasks"),
+        (10, 40, 0.001, None, "facts: 10 of 40 tasks"),  # seen just now: since when is not known
     ],
 )
 def test_progress_says_tasks_rows_and_time_left(
