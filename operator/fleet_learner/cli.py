@@ -166,6 +166,19 @@ def group_name(text: str) -> tuple[str, str]:
     return cluster, group
 
 
+def positive(text: str) -> int:
+    """Read a number of things of which there is one at least.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        When it is none.
+    """
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
 def source_option(text: str) -> tuple[str, str]:
     """Read `<name>=<value>`, one of the client's settings, as an option of the Kafka source.
 
@@ -208,8 +221,8 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--namespace", metavar="NAME", help="of Kubernetes, in all clusters")
     _command(commands, "report", "write the report from the tables", "report")
     demo = _command(commands, "demo", "simulate a fleet and run everything on it", "demo", "groups", "days", "seed")
-    demo.add_argument("--groups", type=int, default=500, help="default: %(default)s")
-    demo.add_argument("--days", type=int, default=30, help="default: %(default)s")
+    demo.add_argument("--groups", type=positive, default=500, help="default: %(default)s")
+    demo.add_argument("--days", type=positive, default=30, help="default: %(default)s")
     demo.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     return parser
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -190,6 +191,12 @@ class Configuration(_Section):
         return folder / "output"
 
 
+_SECTIONS: Final = (
+    Configuration, KafkaJournal, NamedJournal, OffsetsLogSettings, MetricsSettings, Stops, BrokerBounds, ReportSettings
+)  # fmt: skip
+_KEYS: Final = sorted({name for section in _SECTIONS for name in section.model_fields})
+
+
 def read_configuration(path: Path | None, flags: Mapping[str, Any]) -> Configuration:
     """Read a file and lay the flags over it.
 
@@ -213,8 +220,19 @@ def read_configuration(path: Path | None, flags: Mapping[str, Any]) -> Configura
         return Configuration.model_validate(settings)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        name = ".".join(str(part) for part in first["loc"]) or "configuration"
-        raise ConfigurationError(f"{name}: {first['msg']}") from None
+        raise ConfigurationError(_problem(first["loc"], first["type"], first["msg"])) from None
+
+
+def _problem(place: tuple[int | str, ...], kind: str, text: str) -> str:
+    """Say in one line which key is wrong, and how."""
+    name = ".".join(str(part) for part in place)
+    if kind == "missing":
+        return f"{name}: has to be given"
+    if kind == "extra_forbidden":
+        near = get_close_matches(str(place[-1]), _KEYS, 1)
+        return f"{name}: there is no such key" + (f"; {near[0]}?" if near else "")
+    told = text.removeprefix("Value error, ")  # those are ours, and name their key
+    return told if kind == "value_error" else f"{name}: {told}"
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _TERMINAL_S: Final = 1.0
 _LOG_S: Final = 15.0
+ELAPSED_S_MIN: Final = 1.0
+"""Of stages that were seen just now nobody knows since when they run."""
 
 
 def line(step: str, done: int, total: int, elapsed_s: float, rows: int | None = None) -> str:
@@ -32,11 +34,12 @@ def line(step: str, done: int, total: int, elapsed_s: float, rows: int | None = 
 
     Returns
     -------
-    `step: 12 of 40 tasks, about 3,000 of 10,000 rows, 8 s left`; without the time until a task is done.
+    `step: 12 of 40 tasks, about 3,000 of 10,000 rows, 8 s left`; without the time until a task is done and the stages were watched for a second.
     """
     share = done / total if total else 0.0
     about = f", about {amount(rows * share)} of {amount(rows)} rows" if rows else ""
-    left = f", {duration(1000 * elapsed_s * (1 - share) / share)} left" if 0 < share < 1 else ""
+    is_known = 0 < share < 1 and elapsed_s >= ELAPSED_S_MIN
+    left = f", {duration(1000 * elapsed_s * (1 - share) / share)} left" if is_known else ""
     return f"{step}: {done} of {total} tasks{about}{left}"
 
 

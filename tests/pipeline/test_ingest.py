@@ -187,6 +187,21 @@ def test_an_outage_that_lasts_too_long_has_the_same_row_in_many_runs_and_in_one(
     assert found == outages_of_runs(spark, tmp_path / "once", at_once(runs))
 
 
+def test_a_window_that_ended_early_leaves_nothing_out_of_the_next_one(spark: Any, tmp_path: Path) -> None:
+    """Records that came before their time are read once, and shown by the window that reaches them; one that goes back shows no more."""
+    day = [MIDNIGHT_MS + n * DAY_MS for n in range(13)]
+    lines = [
+        line
+        for n in (1, 4, 6, 8)
+        for line in (timelines.change("down", "g", n, 0, day[n]), timelines.back("g", n, 1, day[n] + MINUTE_MS))
+    ]
+    lake, path = Lake(spark, tmp_path / "lake"), tmp_path / "journal" / "journal-a-00000000.jsonl"
+    timelines.write_file(path, [*lines, *(timelines.beat(at, interval_ms=MONTH_MS) for at in day)])
+    ends = [day[2], day[12], day[4] + 1, day[12] + 1]
+    found = [kinds(lake, ingest(lake, [JournalFiles(path.parent)], as_of_ms=end_ms)) for end_ms in ends]
+    assert found == [{"returned": 1}, {"returned": 4}, {"returned": 1, "open": 1}, {"returned": 4}]
+
+
 def test_a_fact_that_is_too_late_is_counted_and_a_backfill_applies_it(spark: Any, tmp_path: Path) -> None:
     journal, lake = tmp_path / "journal", Lake(spark, tmp_path / "lake")
     source, path = JournalFiles(journal), journal / "journal-a-00000000.jsonl"

@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 
 from fleet_learner import schemas
-from fleet_learner.intake import quality, silver
+from fleet_learner.days.facts import DAY_MS
+from fleet_learner.intake import quality, sessions, silver
+from fleet_learner.recommendations.features import group_state
 from pipeline import timelines
 from pipeline.timelines import T0_MS
 from staticgroup.api import journal
+from staticgroup.api.recommendation import Recommendation
 
+INT64_MAX = 2**63 - 1
 DOWN = timelines.change("down", "g", 0, 0, T0_MS)
 
 
@@ -183,6 +187,38 @@ def test_a_lost_record_is_found_by_its_number(spark: Any) -> None:
     parsed = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
     holes = quality.lost_records(silver.member_events(parsed), silver.group_events(parsed), silver.beats(parsed))
     assert [(r["operator_id"], r["last_seq"], r["missing"]) for r in holes.collect()] == [("op-1", 4, 1)]
+
+
+def test_the_largest_numbers_that_the_journal_allows_stop_nothing(spark: Any) -> None:
+    """Spark's errors are ANSI's: a sum that does not fit ends a run. A size that no group can have is none."""
+    largest = {"members": INT64_MAX, "partitions_total": INT64_MAX, "partitions_moved": INT64_MAX}
+    lines = [
+        with_data(timelines.rebalanced("g", 1, T0_MS), seq=0, **largest),
+        with_data(timelines.rebalanced("g", 2, T0_MS), seq=INT64_MAX, **largest),
+        with_data(timelines.beat(T0_MS), interval_ms=INT64_MAX, operator_id="op-2"),
+    ]
+    for line in lines:
+        journal.read(line)
+    facts = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
+    members, groups, beats = silver.member_events(facts), silver.group_events(facts), silver.beats(facts)
+    assert {row["members"] for row in groups.collect()} == {None}
+    assert group_state(groups, members, sessions.outages(members, sessions.blind_windows(beats, T0_MS), T0_MS)).count() == 0
+    assert [row.asDict() for row in sessions.blind_windows(beats, T0_MS + DAY_MS).collect()] == []
+    missing = {row["operator_id"]: row["missing"] for row in quality.lost_records(members, groups, beats).collect()}
+    assert missing == {"op-1": quality.LOST_MAX, "op-2": 0}
+
+
+def test_an_identity_fits_into_a_recommendation_and_is_nobody_elses(spark: Any) -> None:
+    """Kubernetes allows names that together are longer than the identity of a Kafka cluster may be."""
+    name = "s" * 252
+    lines = [with_data(DOWN, kafka_cluster_id="", namespace="n" * 63, static_group=name + end) for end in "ab"]
+    lines.append(with_data(DOWN, kafka_cluster_id="k" * 1000))
+    facts = silver.facts(silver.parsed(timelines.events_frame(spark, lines))).collect()
+    ids = {row["kafka_cluster_id"] for row in facts}
+    assert len(ids) == 3
+    assert {len(each) for each in ids} == {silver.CLUSTER_ID_MAX}
+    limit = Recommendation.model_fields["kafka_cluster_id"].metadata
+    assert any(getattr(each, "max_length", None) == silver.CLUSTER_ID_MAX for each in limit)
 
 
 def test_odd_clocks_are_counted(spark: Any) -> None:

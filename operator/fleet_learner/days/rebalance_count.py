@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from .counterfactual import NEVER_MS, GroupSetup, Membership, Rebalancing, Replay, Stop, heartbeat_phases_ms
@@ -22,6 +23,12 @@ _BEAT, _DOWN, _UP = 0, 1, 3
 _AT_REST: Final = -1
 PLAYED_MAX: Final = 200_000
 """Stops of a knot that is played, times the square of the members: half a second of one core."""
+
+COOPERATIVE_PLAYED_MAX: Final = 2_000_000
+"""Stops of a cooperative group's day that are played as they are, times the square of the members: seconds of one core."""
+STOPS_MAX: Final = 30
+OTHERS_MAX: Final = 30
+"""Of a larger day so many stops at a time are played, and so many members besides those that stop."""
 
 
 def count_rebalances(setup: GroupSetup, stops: Sequence[Stop]) -> int:
@@ -33,7 +40,7 @@ def count_rebalances(setup: GroupSetup, stops: Sequence[Stop]) -> int:
 
     Returns
     -------
-    What `replay` counts with `Membership.DYNAMIC`, to the last one; beyond `PLAYED_MAX` nearly so.
+    What `replay` counts with `Membership.DYNAMIC`, to the last one; beyond `PLAYED_MAX` and `COOPERATIVE_PLAYED_MAX` nearly so.
 
     Raises
     ------
@@ -45,7 +52,10 @@ def count_rebalances(setup: GroupSetup, stops: Sequence[Stop]) -> int:
         return sum(1 + (stop.back_ms is not None) for stop in stops)
     if setup.rebalancing is Rebalancing.COOPERATIVE:
         # Who joins once more depends on who has which partitions (KIP-429): nothing is known without playing it.
-        return _played(setup, stops)
+        if len(stops) * setup.members**2 <= COOPERATIVE_PLAYED_MAX:
+            return _played(setup, stops)
+        parts = (knot[at : at + STOPS_MAX] for knot in knots(setup, stops) for at in range(0, len(knot), STOPS_MAX))
+        return sum(_played(*_smaller(setup, part)) for part in parts)
     counted = 0
     for knot in knots(setup, stops):
         group = _EagerGroup(setup)
@@ -53,6 +63,14 @@ def count_rebalances(setup: GroupSetup, stops: Sequence[Stop]) -> int:
         is_played = not group.is_exact and (len(knot) + 2) * setup.members**2 <= PLAYED_MAX
         counted += _played(setup, knot) if is_played else told
     return counted
+
+
+def _smaller(setup: GroupSetup, stops: Sequence[Stop]) -> tuple[GroupSetup, list[Stop]]:
+    """Leave out most of those who do not stop, with their partitions."""
+    numbers: dict[int, int] = {}
+    renamed = [replace(stop, member=numbers.setdefault(stop.member, len(numbers))) for stop in stops]
+    members = min(setup.members, len(numbers) + OTHERS_MAX)
+    return replace(setup, members=members, partitions=max(members, setup.partitions * members // setup.members)), renamed
 
 
 def _played(setup: GroupSetup, stops: Sequence[Stop]) -> int:

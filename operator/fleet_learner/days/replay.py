@@ -25,6 +25,8 @@ REPLAY_VERSION: Final = 1
 """Counts how often the model changed what comes out of the same facts."""
 _CLOSED: Final = frozenset({"Deleted", "Evicted", "Completed"})
 """Reasons of a stop in which the client was closed: it leaves the group. A killed one (OOMKilled, Error) does not."""
+MEMBERS_MAX: Final = 10_000
+"""Who else is in a group makes a rebalance longer, and not another one: a larger one counts as one of so many."""
 DYNAMIC_SESSION_TIMEOUT_MS: Final = 45_000
 """`ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG` by default; a dynamic member has no reason for a longer one."""
 
@@ -102,12 +104,13 @@ def rebalances_of_day(row: Mapping[str, Any], durations: StopDurations) -> int:
     row: `stops` in order, `protocol`, `members` and `partitions` (null: not known).
     """
     stops = _stops(row["stops"])
-    members = max(row["members"] or 0, max(stop.member for stop in stops) + 1)
+    told = row["members"] or 0
+    members = max(min(told, MEMBERS_MAX), max(stop.member for stop in stops) + 1)
     has_epochs = row["protocol"] in {"Consumer", "Streams"}
     classic = Rebalancing.COOPERATIVE if durations.classic_is_cooperative else Rebalancing.EAGER
     setup = GroupSetup(
         members=members,
-        partitions=row["partitions"] or members,
+        partitions=(row["partitions"] or members) if told <= MEMBERS_MAX else members,
         rebalancing=Rebalancing.CONSUMER if has_epochs else classic,
         session_timeout_ms=DYNAMIC_SESSION_TIMEOUT_MS,
         heartbeat_interval_ms=5_000 if has_epochs else 3_000,

@@ -251,7 +251,8 @@ def _outages(run: _Run) -> None:
     settings, number = run.plan.settings, run.plan.number
     newest_ms, heard = _heard_of(run)
     end_ms = min(run.plan.as_of_ms, newest_ms)
-    from_ms = rewrite_from_ms(_may_be_open(run), _since(run.before, heard), settings)
+    since_ms = _since(run.before, heard, end_ms, settings["open_days_max"])
+    from_ms = rewrite_from_ms(_may_be_open(run), since_ms, settings)
     run.counts |= {_NEWEST: newest_ms, "rewrite_from_ms": from_ms, "window_end_ms": end_ms}
     run.counts |= {f"{_WATERMARK}{uid}": newest for uid, (_, newest) in heard.items()}
     run.counts |= {name: at_ms for name, at_ms in _watermarks(run.before).items() if at_ms > run.counts.get(name, -1)}
@@ -314,10 +315,21 @@ def _watermarks(before: Published | None) -> dict[str, int]:
     return {name: at_ms for name, at_ms in counts.items() if name.startswith(_WATERMARK)}
 
 
-def _since(before: Published | None, heard: Mapping[str, tuple[int, int]]) -> int:
-    """Return from when on something new may be said: the least watermark of the clusters that spoke, or their first word."""
+def _since(
+    before: Published | None, heard: Mapping[str, tuple[int, int]], end_ms: int, open_days_max: int
+) -> int:
+    """Return from when on something new may be said: the least watermark of the clusters that spoke, or their first word.
+
+    Of what lies beyond the window of the run before nothing was said yet. In a window that ends earlier than that one, an
+    outage may be open that had ended.
+    """
     known = _watermarks(before)
     times = [known.get(f"{_WATERMARK}{uid}", oldest) for uid, (oldest, _) in heard.items()]
+    last_ms = end_ms if before is None else before.counts.get("window_end_ms", end_ms)
+    if _newest_ms(before) > last_ms:
+        times.append(last_ms)
+    if end_ms < last_ms:
+        times.append(end_ms - open_days_max * DAY_MS)
     return min(times, default=_newest_ms(before))
 
 

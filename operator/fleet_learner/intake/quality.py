@@ -18,6 +18,8 @@ SKEW_MS_MAX: Final = 60_000
 GAP_MS_MAX: Final = 86_400_000
 GHOST_MS_MAX: Final = 40 * 86_400_000
 """Nobody's place is kept for longer than a window and what it lets stay open."""
+LOST_MAX: Final = 10**12
+"""So many records of one operator are counted as lost at most: their numbers may be anything, and are summed up."""
 SILVER: Final = (MEMBER_EVENTS.name, GROUP_EVENTS.name, BEATS.name)
 
 
@@ -104,7 +106,7 @@ def lost_records(member_events: DataFrame, group_events: DataFrame, beats: DataF
 
     Returns
     -------
-    One row per operator: `operator_id`, `first_seq`, `last_seq`, `records`, `missing` (≥ 0).
+    One row per operator: `operator_id`, `first_seq`, `last_seq`, `records`, `missing` (0 to `LOST_MAX`).
     """
     from pyspark.sql import functions as F
 
@@ -119,5 +121,6 @@ def lost_records(member_events: DataFrame, group_events: DataFrame, beats: DataF
             F.max("seq").alias("last_seq"),
             F.count_distinct("seq").alias("records"),
         )
-        .withColumn("missing", F.col("last_seq") - F.col("first_seq") + 1 - F.col("records"))
+        .withColumn("missing", F.col("last_seq") - F.col("first_seq") - (F.col("records") - 1))
+        .withColumn("missing", F.least("missing", F.lit(LOST_MAX)))
     )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BEATS_MISSED_MAX: Final = 2.5
 """Beats further apart than so many intervals: nobody looked in between."""
+INTERVAL_MS_MAX: Final = 10**15
 _RETURN, _END, _REMOVAL, _START = range(4)
 _RANK_BITS: Final = 2
 _RANKS: Final = 1 << _RANK_BITS
@@ -49,7 +50,8 @@ def blind_windows(beats: DataFrame, as_of_ms: int) -> DataFrame:
     inside = beats.where(F.col("observed_at_ms") <= as_of_ms)
     of_one = W.partitionBy("k8s_cluster_uid", "operator_id", "watch_epoch").orderBy("observed_at_ms", "event_id")
     following = F.lead("observed_at_ms").over(of_one)
-    patience_ms = (F.col("interval_ms") * BEATS_MISSED_MAX).cast("bigint")
+    # No time is beyond the longest interval, and a longer one has no room in 64 bits.
+    patience_ms = (F.least("interval_ms", F.lit(INTERVAL_MS_MAX)) * BEATS_MISSED_MAX).cast("bigint")
     reached = F.when(following - F.col("observed_at_ms") <= patience_ms, following).otherwise(F.col("observed_at_ms"))
     last = F.when(following.isNull() & (F.lit(as_of_ms) - F.col("observed_at_ms") <= patience_ms), F.lit(as_of_ms))
     covered = inside.select(

@@ -67,6 +67,11 @@ RECORD_DDL: Final = (
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
 _SOURCE: Final = r"^/k8s/([^/]+)/"
 _ORIGIN: Final = ("topic", "partition", "file", "offset")
+CLUSTER_ID_MAX: Final = 253
+"""So long may the identity of a Kafka cluster be in a recommendation."""
+SIZE_MAX: Final = 10_000_000
+"""No group has more members or partitions, a Kafka cluster holds some millions: what is said to be larger is not known."""
+_SIZES: Final = ("members", "partitions_total", "partitions_moved", "replicas", "replicas_before", "replicas_after")
 _EMPTY_IS_UNKNOWN: Final = ("image_digest", "rollout_id", "reason", "node_name", "state_before", "previous_member_id")
 
 
@@ -267,17 +272,26 @@ def _named(facts: DataFrame) -> DataFrame:
 
     early = F.when(F.col("kind") == "member.down", F.col("time_lo_ms")).otherwise(F.col("time_hi_ms"))
     known = {name: F.nullif(F.col(name), F.lit("")) for name in _EMPTY_IS_UNKNOWN}
+    known |= {name: F.when(F.col(name) <= SIZE_MAX, F.col(name)) for name in _SIZES}
     # Two operators that never reached their brokers speak of two groups, whatever they are called.
     unreached = F.concat_ws("/", F.concat(F.lit("?"), "k8s_cluster_uid"), "namespace", "static_group")
     cluster = F.when(F.col("kafka_cluster_id") == "", unreached).otherwise(F.col("kafka_cluster_id"))
     return (
         facts.withColumns(known)
-        .withColumn("kafka_cluster_id", cluster)
+        .withColumn("kafka_cluster_id", _fitting(cluster))
         .withColumn("event_ms", F.coalesce("source_time_ms", early, "observed_at_ms"))
         .withColumn("event_ms", F.least("event_ms", "observed_at_ms"))
         .withColumn("event_ms", F.greatest("event_ms", F.col("observed_at_ms") - SKEW_MS, F.lit(0)))
         .withColumn("group_key", F.xxhash64("kafka_cluster_id", "group_id"))
     )
+
+
+def _fitting(cluster: Column) -> Column:
+    """Shorten an identity that a recommendation has no room for; its digest keeps it from being another one's."""
+    from pyspark.sql import functions as F
+
+    begin = F.substring(cluster, 1, CLUSTER_ID_MAX - 65)
+    return F.when(F.length(cluster) > CLUSTER_ID_MAX, F.concat(begin, F.lit("~"), F.sha2(cluster, 256))).otherwise(cluster)
 
 
 def member_events(facts: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -168,7 +168,7 @@ class Lake:
         from pyspark.sql import functions as F
 
         same = reduce(lambda one, other: one & other, (F.col(f"old.{name}") == F.col(f"new.{name}") for name in by))
-        near = {day + timedelta(days=off) for day in days for off in range(-around_days, around_days + 1)}
+        near = days_around(days, around_days)
         if 0 < len(near) <= _DAYS_LISTED:
             same = F.col(f"old.{DAY}").isin(sorted(near)) & same
         with self._writing(table), self._transaction(run):
@@ -289,6 +289,13 @@ class Lake:
 def day_of(at_ms: int) -> date:
     """Return the UTC day of a time."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).date()
+
+
+def days_around(days: Iterable[date], around_days: int) -> set[date]:
+    """Return these days and so many before and after each, as far as the calendar goes."""
+    first, last = date.min.toordinal(), date.max.toordinal()
+    numbers = {day.toordinal() + off for day in days for off in range(-around_days, around_days + 1)}
+    return {date.fromordinal(number) for number in numbers if first <= number <= last}
 
 
 def day_column(time: str) -> Column:

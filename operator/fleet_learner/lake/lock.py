@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ..errors import ConflictError
+from ..errors import ConflictError, JobError
 from .locations import local_path
 
 NAME: Final = ".writer"
@@ -26,13 +26,17 @@ def only_writer(uri: str) -> Iterator[None]:
     Raises
     ------
     ConflictError: another process holds it.
+    JobError: the root is no folder that this process may write.
     """
     folder = local_path(uri)
     if folder is None:
         yield
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise JobError(f"root: {folder} cannot be written: {error.strerror}") from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

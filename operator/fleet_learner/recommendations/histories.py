@@ -14,6 +14,7 @@ import numpy as np
 
 from staticgroup.api.journal import EndKind
 from staticgroup.api.recommendation import PriceSource, Recommendation, TimeoutBounds
+from staticgroup.api.schema import TIMEOUT_MS_MAX
 
 from ..days.facts import DAY_MS, StopDurations
 from ..estimates.drift import BASELINE_MIN, Drift, age_weights, rollout_means, slower_since
@@ -191,8 +192,10 @@ def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy
 
     images = [s["image_digest"] for s in stops]
     changed_ms = known("changed_ms", "earlier_changed_ms")
+    current_ms = known("set_timeout_ms", "seen_timeout_ms", "earlier_session_timeout_ms")
     return policy.GroupState(
-        current_ms=known("set_timeout_ms", "seen_timeout_ms", "earlier_session_timeout_ms"),
+        # Brokers can be told to allow more than a recommendation has a number for.
+        current_ms=None if current_ms is None else min(current_ms, TIMEOUT_MS_MAX),
         changed_ms=changed_ms,
         stops_since_change=sum(changed_ms is None or s["down_ms"] >= changed_ms for s in stops),
         # No process of it has stopped yet, so nobody knows how it comes back.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,11 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["fly"], ["run", "--as-of", "soon"], ["backfill"], ["what-if", "--group", "x"]]
+    "arguments",
+    [
+        [], ["fly"], ["run", "--as-of", "soon"], ["backfill"], ["what-if", "--group", "x"],
+        ["demo", "--root", "x", "--groups", "0"], ["demo", "--root", "x", "--days", "-1"],
+    ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -71,7 +76,15 @@ def test_a_bad_configuration_is_one_line_and_exits_with_2(tmp_path: Path, capsys
     bad = tmp_path / "fleet.toml"
     bad.write_text('root = "x"\nwindow_dais = 3\n')
     assert cli.main(["run", "--config", str(bad)]) == cli.EXIT_USAGE
-    assert capsys.readouterr().err == "fleet-learner: window_dais: Extra inputs are not permitted\n"
+    assert capsys.readouterr().err == "fleet-learner: window_dais: there is no such key; window_days?\n"
+
+
+def test_a_root_that_cannot_be_made_is_one_line_with_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspark")
+    file = tmp_path / "file"
+    file.write_text("")
+    assert cli.main(["run", "--root", f"{file}/fleet", "--journal-files", str(tmp_path)]) == cli.EXIT_FINDING
+    assert capsys.readouterr().err == f"fleet-learner: root: {file}/fleet cannot be written: Not a directory\n"
 
 
 @pytest.mark.parametrize(
@@ -121,13 +134,16 @@ def test_toml_and_yaml_say_the_same_and_flags_win(tmp_path: Path, name: str, tex
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        ({}, "root: Field required"),
+        ({}, "root: has to be given"),
         ({"root": "x", "window_days": 0}, "window_days: Input should be greater than 0"),
-        ({"root": "x", "kafka": {"topic": "t"}}, "kafka.bootstrap_servers: Field required"),
+        ({"root": "x", "kafka": {"topic": "t"}}, "kafka.bootstrap_servers: has to be given"),
+        ({"root": "x", "kafka": {"topik": "t", "bootstrap_servers": "b"}}, "kafka.topik: there is no such key; topic?"),
+        ({"root": "x", "zebra": 1}, "zebra: there is no such key"),
+        ({"root": "x", "report": {"price_per_partition_hour": 1}}, "report: a price needs a currency, such as currency: EUR"),
     ],
 )
 def test_what_is_missing_or_out_of_range_is_named(flags: dict[str, Any], text: str) -> None:
-    with pytest.raises(ConfigurationError, match=text):
+    with pytest.raises(ConfigurationError, match=f"^{re.escape(text)}$"):
         read_configuration(None, flags)
 
 
@@ -167,6 +183,7 @@ def test_an_audit_takes_groups_and_a_beginning_and_by_default_all() -> None:
         (10, 40, 5, None, "facts: 10 of 40 tasks, 15 s left"),
         (10, 40, 5, 10_000, "facts: 10 of 40 tasks, about 2,500 of 10,000 rows, 15 s left"),
         (40, 40, 5, None, "facts: 40 of 40 tasks"),
+        (10, 40, 0.001, None, "facts: 10 of 40 tasks"),  # seen just now: since when is not known
     ],
 )
 def test_progress_says_tasks_rows_and_time_left(

@@ -74,6 +74,14 @@ def test_an_eager_group_stops_all_partitions_and_a_kip_848_group_the_moved_ones(
     assert made(protocol="Consumer").stopped_share == 1.0
 
 
+def test_a_timeout_of_more_than_a_day_is_one_of_a_day() -> None:
+    """Brokers may allow it (group.max.session.timeout.ms), a recommendation has no larger number: it is brought inside at once."""
+    [found] = advise_class([row(set_timeout_ms=2**31 - 1, stops=[stop(1)])], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)
+    assert found.record.current_ms == DAY_MS
+    assert found.record.recommended_ms is not None
+    assert found.record.recommended_ms <= Bounds().classic_maximum_ms
+
+
 def test_the_timeout_in_force_is_the_last_one_set_or_else_the_last_one_seen() -> None:
     assert made(seen_timeout_ms=10_000).state.current_ms == 45_000
     assert made(set_timeout_ms=None, seen_timeout_ms=10_000).state.current_ms == 10_000

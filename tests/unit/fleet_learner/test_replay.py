@@ -54,3 +54,22 @@ def test_a_member_that_is_away_cannot_stop_again() -> None:
 @pytest.mark.parametrize("protocol", ["Consumer", "Streams"])
 def test_every_step_of_a_group_that_has_epochs_is_counted(protocol: str) -> None:
     assert counted((0, 1000, 1020, "Deleted"), protocol=protocol) == 2
+
+
+@pytest.mark.parametrize("protocol", ["Classic", "Consumer"])
+def test_a_group_of_any_size_is_counted(protocol: str) -> None:
+    """Who else is in it makes a rebalance longer, and not another one."""
+    of_four = day((0, 1000, 1020, "Deleted"), (1, 2000, 2020, "OOMKilled"), protocol=protocol)
+    few = rebalances_of_day(of_four, StopDurations())
+    assert rebalances_of_day({**of_four, "members": 2**62, "partitions": 2**62}, StopDurations()) == few
+
+
+def test_a_cooperative_group_of_thousands_is_counted_in_a_moment_and_as_a_smaller_one() -> None:
+    """Who joins once more is known only by playing it, which takes the square of the members: one group would hold up a fleet."""
+    stops = day(*((m, 1000 + 100 * m, 1030 + 100 * m, "Deleted") for m in range(40)))["stops"]
+    of = {"protocol": "Classic", "stops": stops}
+    few, many = (
+        rebalances_of_day({**of, "members": n, "partitions": n}, StopDurations(classic_is_cooperative=True))
+        for n in (60, 5_000)
+    )
+    assert many == pytest.approx(few, rel=0.25)
