@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from staticgroup.api.journal import EndKind
+
 from . import gold, schemas
 from .days import increment
 from .gold import Silver
@@ -155,7 +157,7 @@ def _quality(journal: Lake, manifest: Published, tables: Silver, days: DataFrame
     ends = quality.outage_findings(tables.outages)
     aside, impossible = set_aside(days), quality.impossible_days(days)
     refused, taken = rows.get(schemas.QUARANTINE.name, 0), max(rows.get(schemas.EVENTS.name, 0), 1)
-    outages = max(sum(ends[kind] for kind in ("returned", "removed", "open", "blind")), 1)
+    outages = max(sum(ends[kind.value] for kind in EndKind), 1)
 
     def check(name: str, value: str, is_good: bool, meaning: str, worse: str = "warning") -> QualityCheck:
         return QualityCheck(name=name, value=value, verdict="good" if is_good else worse, meaning=meaning)

@@ -187,7 +187,7 @@ def generated(seed: int, groups: int) -> dict[str, list[Row]]:
         for number in range(rng.randrange(12)):
             at = START_MS + rng.randrange(6 * DAY_MS)
             member = {"member_key": rng.randrange(3), "instance_id": f"i-{rng.randrange(3)}"}
-            kind = rng.choice(("returned", "removed", "open", "blind"))
+            kind = rng.choice(("returned", "removed", "departed", "open", "blind"))
             made["outages"].append(
                 outage(at, rng.randrange(1, 200_000), kind, event_id=f"d-{key}-{number}", **own, **member)
             )
@@ -243,6 +243,7 @@ def reference(made: dict[str, list[Row]], as_of_ms: int) -> dict[tuple[int, int]
             counted: Row = {
                 kind: sum(s["end_kind"] == kind for s in stops) for kind in ("returned", "removed", "open", "blind")
             }
+            counted["open"] += sum(s["end_kind"] == "departed" for s in stops)
             counted |= {
                 "downs": len(stops),
                 "absorbed": sum(bool(row.get("absorbed")) for row in today if "kind" in row),

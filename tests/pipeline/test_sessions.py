@@ -84,7 +84,7 @@ def _timeline(rng: random.Random) -> list[journal.GroupData]:
         rows.append(_seen(rng, now, {"down": f"p{pod}/{run}"}))
         now += rng.choice([0, 0, 1, 5, 30])
         if rng.random() < 0.15:
-            rows.append(_seen(rng, now, {rng.choice(["removed", "resurrected"]): True}))
+            rows.append(_seen(rng, now, {rng.choice(["removed", "resurrected", "departed"]): True}))
             now += rng.randrange(20)
         pod += rng.random() < 0.3
         rows.append(_seen(rng, now, {"up": f"p{pod}/{run + 1}"}))

@@ -52,6 +52,8 @@ def fact(number: int, row: dict[str, Any], instance_id: str = "orders-0") -> jou
         pod_uid, run = (row.get("down") or row["up"]).split("/")
         kind = journal.MemberDown if "down" in row else journal.MemberUp
         return kind(**GROUP | times, pod_name=instance_id, pod_uid=pod_uid, restart_count=int(run), node_name="n")
+    if "departed" in row:
+        return journal.MemberDeparted(**GROUP | times, pod_uid="p", certificate="E1")
     outcome = "Removed" if "removed" in row else "Resurrected"
     return journal.MemberRemoved(**GROUP | times, member_id=f"m{number}", outcome=outcome)
 

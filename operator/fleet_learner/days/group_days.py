@@ -50,7 +50,8 @@ def _facts_with_a_day(
         ghosts,
         "down_ms",
         downs=F.lit(1).cast("bigint"),
-        **{each.value: one(end == each.value) for each in EndKind},
+        **{each.value: one(end == each.value) for each in EndKind if each not in (EndKind.OPEN, EndKind.DEPARTED)},
+        open=one(end.isin(EndKind.OPEN.value, EndKind.DEPARTED.value)),
         **{name: F.col(name) for name in _ZERO if name.startswith("ghost_")},
     )
     members = shaped(

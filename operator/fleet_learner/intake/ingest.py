@@ -12,7 +12,7 @@ Copies: a fact whose source and id silver has already is one, if it lies within 
 (the same id with another time) it counts for a fact of its own; a run never looks through all of history.
 
 Late data: outages are made again from `rewrite_from_ms` on: whole days, at least `rewrite_days` before the newest fact that the
-run before had of each Kubernetes cluster that says something new, further back while an outage is open, at most `open_days_max`.
+run before had of each Kubernetes cluster that says something new, further back while a member is away, at most `open_days_max`.
 So a cluster that is new, or was not heard of for long, has its history made whole. A fact that is older than that is kept in
 silver and counted as late; a run with `backfill_from_ms` applies it. A time beyond the window moves no watermark.
 
@@ -352,7 +352,9 @@ def rewrite_from_ms(old: DataFrame, newest_ms: int, settings: Mapping[str, Any])
         start = int(settings["backfill_from_ms"])
     else:
         start = max(0, newest_ms - settings["rewrite_days"] * DAY_MS)
-        opened = old.where(F.col("end_kind") == EndKind.OPEN.value).agg(F.min("down_ms")).collect()[0][0]
+        # A departed member may be removed yet.
+        is_away = F.col("end_kind").isin(EndKind.OPEN.value, EndKind.DEPARTED.value)
+        opened = old.where(is_away).agg(F.min("down_ms")).collect()[0][0]
         start = min(start, opened if opened is not None else start)
     return start // DAY_MS * DAY_MS
 

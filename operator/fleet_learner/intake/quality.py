@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from staticgroup.api.journal import EndKind
+
 from ..schemas import BEATS, EVENTS, GROUP_EVENTS, MEMBER_EVENTS, QUARANTINE
 
 if TYPE_CHECKING:
@@ -73,8 +75,7 @@ def outage_findings(outages: DataFrame) -> dict[str, int]:
     """
     from pyspark.sql import functions as F
 
-    kinds = ("returned", "removed", "open", "blind")
-    counts = [F.count_if(F.col("end_kind") == kind).alias(kind) for kind in kinds]
+    counts = [F.count_if(F.col("end_kind") == kind.value).alias(kind.value) for kind in EndKind]
     row = outages.agg(*counts, F.count_if(F.col("gap_ms") > GAP_MS_MAX).alias("longer_than_a_day")).collect()[0]
     return {name: int(row[name]) for name in row.asDict()}
 

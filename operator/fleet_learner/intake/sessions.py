@@ -2,7 +2,8 @@
 
 The one idea: the definition is `staticgroup.api.journal.absences`; here it is said once more in windows over all members of a
 fleet, and both tell the same published stories. With the facts of a member in order, an absence begins with a `member.down`
-that no other one came before since the member was back or removed, and ends with the next return or removal. One shuffle,
+that no other one came before since the member was back or removed, and ends with the next return or removal; a departure between the
+two takes it out of the restarts. One shuffle,
 by the 64-bit `group_key`, serves every window here; `xxhash64` keys and packed (time, rank) numbers are what makes it fast.
 
 An absence that meets a time in which no operator looked is *blind*, too, from where that time begins.
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 BEATS_MISSED_MAX: Final = 2.5
 """Beats further apart than so many intervals: nobody looked in between."""
 INTERVAL_MS_MAX: Final = 10**15
-_RETURN, _END, _REMOVAL, _START = range(4)
-_RANK_BITS: Final = 2
+_RETURN, _END, _REMOVAL, _START, _DEPARTURE = range(5)
+_RANK_BITS: Final = 3
 _RANKS: Final = 1 << _RANK_BITS
 
 
@@ -121,9 +122,12 @@ def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
         .when(kind == "member.down", _END)
         .when(kind == "member.up", _START)
         .when(is_removal, _REMOVAL)
+        .when(kind == "member.departed", _DEPARTURE)
     )
+    # That nobody wants it any more holds when it is said, not since the proof that it names.
+    at_ms = F.when(kind == "member.departed", F.col("observed_at_ms")).otherwise(F.col("event_ms"))
     return (
-        member_events.withColumn("rank", rank)
+        member_events.withColumns({"rank": rank, "event_ms": at_ms})
         .where(F.col("rank").isNotNull() & (F.col("event_ms") <= as_of_ms))
         .withColumn("packed", F.col("event_ms") * _RANKS + F.col("rank"))
         .withColumn("run", F.xxhash64("pod_uid", "restart_count"))
@@ -159,7 +163,12 @@ def paired_in_groups(rows: DataFrame, as_of_ms: int, away_ms_max: int | None = N
     ending = F.struct("event_ms", "rank", "time_lo_ms", "absorbed", "ups", "up_ms")
     newest = F.first(F.struct("ups", "up_ms")).over(newest_first.rowsBetween(W.unboundedPreceding, W.currentRow))
     following = F.last(F.when(is_ending, ending), ignorenulls=True).over(later)
-    begun = _with_begins(rows, away_ms_max).withColumns({"following": following, "newest": newest}).where("begins")
+    departed = F.last(F.when(F.col("rank") == _DEPARTURE, F.col("event_ms")), ignorenulls=True).over(later)
+    begun = (
+        _with_begins(rows, away_ms_max)
+        .withColumns({"following": following, "departed_ms": departed, "newest": newest})
+        .where("begins")
+    )
     return _with_end(begun, as_of_ms, away_ms_max)
 
 
@@ -176,6 +185,7 @@ def _with_begins(rows: DataFrame, away_ms_max: int | None) -> DataFrame:
     before = order.rowsBetween(W.unboundedPreceding, -1)
     so_far = order.rowsBetween(W.unboundedPreceding, W.currentRow)
     rank, is_start = F.col("rank"), F.col("rank") == _START
+    is_mark = rank.isin(_RETURN, _END, _REMOVAL)
 
     def latest(value: Column, condition: Column) -> Column:
         return F.last(F.when(condition, value), ignorenulls=True)
@@ -186,14 +196,14 @@ def _with_begins(rows: DataFrame, away_ms_max: int | None) -> DataFrame:
         & (F.col("run") == F.col("run_before"))
         & (F.col("run_before") != F.col("run_last"))
     )
-    in_time = ~is_start & ~F.col("is_late")
+    in_time = is_mark & ~F.col("is_late")
     is_away = latest(rank, in_time).over(before) == _END
     if away_ms_max is not None:
         is_away &= latest(F.col("event_ms"), in_time).over(before) >= F.col("event_ms") - away_ms_max
     return (
         rows.withColumns(
             {
-                "mark": latest(rank, ~is_start).over(before),
+                "mark": latest(rank, is_mark).over(before),
                 "run_last": latest(F.col("run"), is_start).over(before),
                 "ups": F.count(F.when(is_start, 1)).over(so_far),
                 "up_ms": latest(F.col("event_ms"), is_start).over(so_far),
@@ -213,15 +223,18 @@ def _with_end(rows: DataFrame, as_of_ms: int, away_ms_max: int | None) -> DataFr
     is_given_up = F.lit(False) if away_ms_max is None else moment - down > away_ms_max
     moment = moment if away_ms_max is None else F.least(moment, down + away_ms_max)
     is_open = F.col("following").isNull()
-    is_return = F.coalesce(F.col("following.rank") == _RETURN, F.lit(False)) & ~is_given_up
+    has_departed = F.coalesce(is_open | (F.col("departed_ms") < F.col("following.event_ms")), F.lit(False))
+    has_departed &= F.col("departed_ms").isNotNull()
+    is_return = F.coalesce(F.col("following.rank") == _RETURN, F.lit(False)) & ~is_given_up & ~has_departed
     seen_lo = F.greatest(down, F.least(F.coalesce("following.time_lo_ms", down), moment))
     lo = F.when(is_return, seen_lo).otherwise(moment)
     is_unseen = (F.col("observed_at_ms") - down > UNSEEN_MS) | (moment - lo > UNSEEN_MS)
     kind = (
         F.when(is_unseen | is_given_up, EndKind.BLIND.value)
-        .when(is_open, EndKind.OPEN.value)
         .when(is_return, EndKind.RETURNED.value)
-        .otherwise(EndKind.REMOVED.value)
+        .when(F.col("following.rank") == _REMOVAL, EndKind.REMOVED.value)
+        .when(has_departed, EndKind.DEPARTED.value)
+        .otherwise(EndKind.OPEN.value)
     )
     gap = F.when(is_unseen, F.greatest(lo - F.col("observed_at_ms"), F.lit(0))).otherwise(moment - down)
     starts = F.when(is_open, F.col("newest.ups")).otherwise(F.col("following.ups")) - F.col("ups")

@@ -173,7 +173,7 @@ def history(
         price=terms.price_of(row["kafka_cluster_id"], row["group_id"], protocol),
         stopped_share=1.0 if terms.is_eager(protocol) else moved,
         sample=sample,
-        removed=sum(s["end_kind"] == EndKind.REMOVED for s in stops),
+        removed=sum(s["end_kind"] in {EndKind.REMOVED, EndKind.DEPARTED} for s in stops),
         blind=sum(s["end_kind"] == EndKind.BLIND for s in stops),
         from_ms=from_ms,
         to_ms=as_of_ms,

@@ -222,7 +222,7 @@ def timelines(
     stops = _by_group(
         of_groups(outages, keys)
         .where("gap_ms > session_timeout_ms")
-        .where(f"end_kind <> '{EndKind.BLIND.value}'")
+        .where(f"end_kind NOT IN ('{EndKind.BLIND.value}', '{EndKind.DEPARTED.value}')")
         .selectExpr(*pair, "down_ms + session_timeout_ms AS at_ms")
         .orderBy("at_ms")
     )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from staticgroup.api import journal
 from support import absences as told
 
-KINDS = ("down", "up", "back", "removed", "resurrected")
+KINDS = ("down", "up", "back", "removed", "resurrected", "departed")
 
 
 @pytest.mark.parametrize("story", told.stories(), ids=lambda story: story.name)

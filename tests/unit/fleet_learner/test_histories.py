@@ -47,6 +47,17 @@ def test_only_stops_that_end_by_themselves_are_samples_and_the_others_are_counte
     assert (known.removed, known.blind, known.stops) == (1, 1, 4)
 
 
+def test_members_that_departed_for_good_and_were_not_removed_change_no_advice() -> None:
+    """Under mode Observe every scale-down leaves one; taken for members still away they asked for the longest timeout there is."""
+    stops = [stop(START_MS + n * DAY_MS // 8, gap_ms=15_000 + 200 * n) for n in range(100)]
+    gone = [stop(START_MS + n * DAY_MS, gap_ms=6 * DAY_MS, end_kind="departed") for n in range(6)]
+    told, beside = (
+        advise_class([row(stops=each)], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)[0].record
+        for each in (stops, [*stops, *gone])
+    )
+    assert (told.recommended_ms, told.goal_ms, told.upper_ms) == (beside.recommended_ms, beside.goal_ms, beside.upper_ms)
+
+
 def test_stops_of_one_rollout_share_a_code_and_a_crash_has_its_own() -> None:
     rolled = {"reason": "Deleted", "rollout_id": "rev-2"}
     stops = [stop(1, **rolled), stop(2, rollout_id="rev-2"), stop(3, **rolled), stop(4)]

@@ -3,7 +3,8 @@
 The one idea: what a group waits for is the member, not the container. An absence begins with a `member.down` and ends with the
 `member.rejoined` that follows, however often the process was started in between: a crash loop that never joins is one
 absence, and a container that runs and does not join is still away. Whether the group let it pass is what the coordinator's
-own members told (`absorbed`), not what a timeout lets expect.
+own members told (`absorbed`), not what a timeout lets expect. A member that nobody wants any more while it is away, as
+`member.departed` says, is not away for a restart: when it comes back, if ever, depends on who scales up.
 
 Two clocks: the end of a process has the kubelet's time, the return has two looks of the operator. An end was never later
 than when the operator saw it, and nothing lies further back than `SKEW_MS`; where one of the two ends is known only to more
@@ -19,26 +20,37 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from .records import Data, GroupData, MemberDown, MemberRejoined, MemberRemoved, MemberUp, RemovalOutcome
+from .records import (
+    Data,
+    GroupData,
+    MemberDeparted,
+    MemberDown,
+    MemberRejoined,
+    MemberRemoved,
+    MemberUp,
+    RemovalOutcome,
+)
 
 SKEW_MS: Final = 900_000
 """No fact happened longer than this before it was seen: an older time is a clock that is wrong."""
 UNSEEN_MS: Final = 60_000
 """An end or a return that is known only to more than this does not make a duration: twelve looks at the group."""
-_RETURN, _END, _REMOVAL, _START = range(4)
+_RETURN, _END, _REMOVAL, _START, _DEPARTURE = range(5)
 _MARKS: Final = frozenset({_RETURN, _END, _REMOVAL})
 
 
 class EndKind(StrEnum):
     """Say how an absence ended, as far as anybody knows.
 
-    RETURNED: the group had the member back; `gap_ms` is known. The other three are censored, `gap_ms` is a lower bound:
-    REMOVED (the operator removed the member), OPEN (still away at the end of the window), BLIND (nobody looked for part of
-    it, or its begin or its end is not known well enough).
+    RETURNED: the group had the member back; `gap_ms` is known. The other four are censored, `gap_ms` is a lower bound:
+    REMOVED (the operator removed the member), DEPARTED (nobody wanted it any more, and it was not removed until it came back or the
+    window ended), OPEN (still away at the end of the window), BLIND (nobody looked for part of it, or its begin or its end is
+    not known well enough).
     """
 
     RETURNED = "returned"
     REMOVED = "removed"
+    DEPARTED = "departed"
     OPEN = "open"
     BLIND = "blind"
 
@@ -99,6 +111,7 @@ def absences(facts: Iterable[GroupData], *, as_of_ms: int, blind: Sequence[tuple
     order = sorted((row for fact in facts if (row := _row(fact)) and row[0] <= as_of_ms), key=_position)
     found: list[Absence] = []
     away: Absence | None = None
+    has_departed = False
     runs: list[tuple[str, int]] = []
     was_back = True
     for moment, rank, fact in order:
@@ -111,13 +124,15 @@ def absences(facts: Iterable[GroupData], *, as_of_ms: int, blind: Sequence[tuple
             # Told late, when its successor is back already: another node's clock, or a watch that lagged behind.
             is_late = was_back and len(runs) == 2 and _run(fact) == runs[0] != runs[1]
             if away is None and not is_late:
-                away = Absence(down=fact, down_ms=moment, gap_ms=0, end=EndKind.OPEN)
+                away, has_departed = Absence(down=fact, down_ms=moment, gap_ms=0, end=EndKind.OPEN), False
+        elif rank == _DEPARTURE:
+            has_departed = True
         elif away is not None:
-            found.append(_ended(away, moment, fact))
+            found.append(_ended(away, moment, fact, has_departed))
             away = None
         was_back = rank == _RETURN or (was_back and rank not in _MARKS)
     if away is not None:
-        found.append(_ended(away, as_of_ms, None))
+        found.append(_ended(away, as_of_ms, None, has_departed))
     return [_seen_through(each, sorted(blind)) for each in found]
 
 
@@ -131,6 +146,9 @@ def _row(fact: GroupData) -> tuple[int, int, GroupData] | None:
             rank = _RETURN
         case MemberRemoved(outcome=RemovalOutcome.REMOVED):
             rank = _REMOVAL
+        case MemberDeparted():
+            # What it says holds when it is said; the proof it names may be older than what a slow clock says of the end.
+            return fact.observed_at_ms, _DEPARTURE, fact
         case _:
             return None
     return event_ms(fact), rank, fact
@@ -147,20 +165,23 @@ def _run(fact: MemberDown | MemberUp) -> tuple[str, int]:
     return fact.pod_uid, fact.restart_count
 
 
-def _ended(away: Absence, moment: int, fact: GroupData | None) -> Absence:
+def _ended(away: Absence, moment: int, fact: GroupData | None, has_departed: bool) -> Absence:
     """End an absence by a return, a removal, or (None) the end of the window."""
-    if isinstance(fact, MemberRejoined):
-        lo_ms = max(away.down_ms if fact.time_lo_ms is None else min(fact.time_lo_ms, moment), away.down_ms)
-        end = EndKind.RETURNED
-    else:
-        lo_ms, end = moment, EndKind.OPEN if fact is None else EndKind.REMOVED
+    back = fact if isinstance(fact, MemberRejoined) and not has_departed else None
+    lo_ms = moment
+    if back is not None:
+        lo_ms = max(away.down_ms if back.time_lo_ms is None else min(back.time_lo_ms, moment), away.down_ms)
     down_hi_ms = away.down.observed_at_ms
     if down_hi_ms - away.down_ms > UNSEEN_MS or moment - lo_ms > UNSEEN_MS:
         return replace(away, end=EndKind.BLIND, gap_ms=max(0, lo_ms - down_hi_ms))
-    ended = replace(away, end=end, gap_ms=moment - away.down_ms)
-    if not isinstance(fact, MemberRejoined):
-        return ended
-    return replace(ended, back_lo_ms=lo_ms, back_ms=moment, absorbed=fact.absorbed)
+    gap_ms = moment - away.down_ms
+    if back is not None:
+        return replace(
+            away, end=EndKind.RETURNED, gap_ms=gap_ms, back_lo_ms=lo_ms, back_ms=moment, absorbed=back.absorbed
+        )
+    if isinstance(fact, MemberRemoved):
+        return replace(away, end=EndKind.REMOVED, gap_ms=gap_ms)
+    return replace(away, end=EndKind.DEPARTED if has_departed else EndKind.OPEN, gap_ms=gap_ms)
 
 
 def _seen_through(absence: Absence, blind: Sequence[tuple[int, int]]) -> Absence:
