@@ -21,7 +21,7 @@ from support.faults.table import ALL_FAULTS, complaints
 from support.scene.figures import record
 from support.scene.stage import Stage
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(2400)]
 
 SHORT: dict[Fault, tuple[Phase, ...]] = {
     KubeFault.INTERNAL_ERROR: (Phase.WATCHING,),
@@ -41,7 +41,7 @@ def quiet_stage(installed: Stage) -> Iterator[Stage]:
     installed.install()
 
 
-@pytest.mark.parametrize("wanted", [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.long)])
+@pytest.mark.parametrize("wanted", [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long")])
 def test_no_fault_costs_a_live_member_and_each_is_overcome(quiet_stage: Stage, wanted: dict[Fault, Any]) -> None:
     cells, accusations = play_all(quiet_stage, wanted, lanes=4)
     assert complaints(cells.rows, [*accusations, *cells.failures]) == []

@@ -29,6 +29,7 @@ from unit.kube.raw_objects import eventually, finished, pod
 
 from ..operator_world import kafka_connection, static_group
 
+pytestmark = pytest.mark.long  # a process in real time beside two models; the proxies have quick tests of their own
 NAME = "shop"
 """Of namespace, StaticGroup, group and workload: the phases know one name."""
 GROUPS = "staticgroups.staticgroup.io"
