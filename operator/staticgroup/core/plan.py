@@ -127,6 +127,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
             templates=injection.templates,
             continuity=_continuity(spec, snapshot, history, injection, now_s),
             fleet_timeout_ms=timeout.fleet_ms,
+            measured=timeout.held,
         ),
     )
     if snapshot.continuity is not None and injection.injected is not None:

@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ..api.ordinals import Ordinals
+from .absences.causes import Cause
+from .absences.reservoir import Reservoir
 from .evidence.chain import Incarnation
 from .evidence.continuity import Checkpoint
 from .evidence.spans import EditablePod
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .ids.collisions import Collision
 from .next_pods.advice import Advice
+from .next_pods.measured import Held
 from .workload import WorkloadView
 
 EPOCH_UNKNOWN = "unknown"
@@ -231,6 +234,8 @@ class History:
     injected, issued_ordinals, templates: durable, in the StaticGroup's status.
     continuity: the same as of the last round; durable; None before the first id was issued, or when it was lost.
     fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
+    absences: what is kept of measured absences, by cause; durable.
+    measured: the session timeout that they put in use; durable; None while the structural estimate holds.
     seats: by key, of those of which there is something to remember.
     connect_work: how many connectors and tasks the workers of a Connect cluster held together when they were last read and none
         was kept back for the return of a lost worker; lost at a restart, which only loses how many are; None: not known.
@@ -242,6 +247,8 @@ class History:
     templates: tuple[str, ...] = ()
     continuity: Checkpoint | None = None
     fleet_timeout_ms: int | None = None
+    absences: Mapping[Cause, Reservoir] = field(default_factory=dict)
+    measured: Held | None = None
     seats: Mapping[str, SeatMemory] = field(default_factory=dict)
     templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
     connect_work: int | None = None
