@@ -41,7 +41,7 @@ from .metrics import Metrics
 from .narrator import Narrator
 from .observer import Observer
 from .recommendations import Recommendations
-from .rejoins import Rejoins
+from .returns import Returns
 from .stores import Stores
 from .work_queue import Key, Result
 
@@ -84,10 +84,10 @@ class Reconciler:
     journal: Journal | None = None
     recommendations: Recommendations | None = None
     ledgers: Ledgers = field(init=False)
-    rejoins: Rejoins = field(init=False)
+    returns: Returns = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rejoins = Rejoins(stores=self.stores, metrics=self.metrics, now_s=self.now_s)
+        self.returns = Returns(stores=self.stores, metrics=self.metrics, may_write=self.may_write, now_s=self.now_s)
         self.ledgers = Ledgers(
             pods=self.pods,
             stores=self.stores,
@@ -122,13 +122,12 @@ class Reconciler:
         spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
         memory.compare_clocks(began_s - self.monotonic_s())
         snapshot = await self.observe(group, spec, memory)
-        decided = plan(spec, snapshot, memory.history, self.now_s())
+        decided = self._planned(key, spec, snapshot, memory, began_s)
         self.narrator.spans_closed(
             group, memory.history.continuity, decided.history.continuity, self.histories.words()
         )
         executed, decided = await self.execute(group, spec, decided, memory)
         memory.history = decided.history
-        self.rejoins.round(key, spec, snapshot, decided, began_s)
         if self.journal is not None:
             self.journal.round(
                 key,
@@ -154,10 +153,20 @@ class Reconciler:
         is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
         self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
-        requeue_after_s = RACE_REQUEUE_S if retry or settled else min(decided.requeue_after_s, self.group_poll_s)
+        waits = (decided.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
+        requeue_after_s = RACE_REQUEUE_S if retry or settled else min(waits)
         if is_unread or written:
             return Result(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, requeue_after_s)
+
+    def _planned(self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, memory: Memory, began_s: float) -> Plan:
+        """Plan, and plan again where the picture shows that an absence has ended: the next pod may be made right away."""
+        decided = plan(spec, snapshot, memory.history, self.now_s())
+        absences = self.returns.round(key, spec, snapshot, decided, began_s)
+        if absences is memory.history.absences:
+            return decided
+        memory.history = replace(memory.history, absences=absences)
+        return plan(spec, snapshot, memory.history, self.now_s())
 
     def _unwritten(self, memory: Memory, requeue_after_s: float) -> Result:
         """Say when to look again after a status was not written: one that is held up has its time and spoils no round."""
@@ -170,14 +179,14 @@ class Reconciler:
         self.memories.forget(key)
         self.narrator.forget(key)
         self.metrics.forget(*key)
-        self.rejoins.forget(key)
+        self.returns.forget(key)
         if self.journal is not None:
             self.journal.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so the status is read again."""
         self.memories.forget_all()
-        self.rejoins.forget_all()
+        self.returns.forget_all()
         if self.journal is not None:
             self.journal.forget_all()
 

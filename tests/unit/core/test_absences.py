@@ -58,7 +58,7 @@ def test_nothing_is_remembered_twice_and_nothing_grows() -> None:
         state, ended = followed(facts, state)
         found += ended
         assert len(state.facts[ID]) <= 3
-        assert state.away == frozenset()
+        assert state.away == {}
     assert [e.absence.gap_ms for e in found] == [6_000] * 100
 
 
@@ -66,20 +66,20 @@ def test_absence_from_before_the_first_look_is_none() -> None:
     begun = Following(since_ms=50_000)
     rounds = [[row(1, down="a/0", at=40_000, seen=51_000)], [row(2, back=True, lo=900_000, hi=905_000, seen=905_000)]]
     state, found = followed(rounds, begun)
-    assert (found, state.away) == ([], frozenset())
+    assert (found, state.away) == ([], {})
 
 
 def test_member_that_nobody_wants_is_not_away_for_a_restart() -> None:
     """Scaled down in the evening and up in the morning: that night is no restart."""
     state, _ = followed([[row(1, down="a/0", at=1_000, seen=1_500)]])
-    assert state.away == WANTED
+    assert state.away == {ID: 1_000}
     state, _ = follow(state, [], None, wanted=frozenset(), began_ms=2_000, now_ms=2_500)
     state, found = followed([[row(2, back=True, lo=30_000_000, hi=30_005_000, seen=30_005_000)]], state)
-    assert (found, state.away) == ([], frozenset())
+    assert (found, state.away) == ([], {})
 
 
 def test_return_that_nobody_saw_in_time_has_no_length() -> None:
-    state, found = followed(
+    _, found = followed(
         [[row(1, down="a/0", at=1_000, seen=1_500)], [row(2, back=True, lo=5_000, hi=500_000, seen=500_000)]]
     )
     assert [e.is_measured for e in found] == [False]

@@ -29,13 +29,13 @@ class Following:
     ----------
     since_ms: when the first look began, Unix milliseconds.
     facts: by instance id, what an absence under way, or the next one, is made of.
-    away: ids whose process ended and that are not back.
+    away: ids whose process ended and that are not back, with when it ended, Unix milliseconds.
     unreleased: those of them whose member was seen not to have left although its process was over.
     """
 
     since_ms: int
     facts: Mapping[str, tuple[GroupData, ...]] = field(default_factory=dict)
-    away: frozenset[str] = frozenset()
+    away: Mapping[str, int] = field(default_factory=dict)
     unreleased: frozenset[str] = frozenset()
 
 
@@ -66,7 +66,7 @@ def follow(
             told.setdefault(instance_id, []).append(fact)
     unreleased = (before.unreleased & wanted) | _not_left(before, group, began_ms)
     kept: dict[str, tuple[GroupData, ...]] = {}
-    away: set[str] = set()
+    away: dict[str, int] = {}
     ended: list[Ended] = []
     for instance_id, rows in told.items():
         found = absences(rows, as_of_ms=now_ms)
@@ -74,9 +74,9 @@ def follow(
         over = found[:-1] if is_away else found
         ended += (_ended(a, rows, is_released=instance_id not in unreleased) for a in over)
         if is_away:
-            away.add(instance_id)
+            away[instance_id] = found[-1].down_ms
         kept[instance_id] = _needed(rows, found[-1].down_ms if is_away else None)
-    after = replace(before, facts=kept, away=frozenset(away), unreleased=unreleased & away)
+    after = replace(before, facts=kept, away=away, unreleased=unreleased & away.keys())
     return after, tuple(ended)
 
 
