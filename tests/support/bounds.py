@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from staticgroup.core.group import BrokerBounds, GroupType, KafkaProblem, SessionBounds
 
@@ -35,3 +36,13 @@ def broker_bounds(
         stored=stored or {},
         limits=limits or {},
     )
+
+
+def altered(bounds: BrokerBounds, values: Mapping[str, int]) -> BrokerBounds:
+    """Return what is read after settings of the group were set."""
+    sessions = dict(bounds.sessions)
+    for group_type, prefix in ((GroupType.CONSUMER, "consumer"), (GroupType.STREAMS, "streams")):
+        if f"{prefix}.session.timeout.ms" in values:
+            known = sessions.get(group_type, SessionBounds())
+            sessions[group_type] = replace(known, group_ms=values[f"{prefix}.session.timeout.ms"])
+    return replace(bounds, sessions=sessions, stored={**bounds.stored, **values})

@@ -19,6 +19,7 @@ from .evidence.spans import EditablePod
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .ids.collisions import Collision
 from .next_pods.advice import Advice
+from .next_pods.group_config import GroupConfigRecord
 from .next_pods.measured import Held
 from .workload import WorkloadView
 
@@ -236,6 +237,7 @@ class History:
     fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
     absences: what is kept of measured absences, by cause; durable.
     measured: the session timeout that they put in use; durable; None while the structural estimate holds.
+    group_config: the last change of the group's own session timeout; lost at a restart.
     seats: by key, of those of which there is something to remember.
     connect_work: how many connectors and tasks the workers of a Connect cluster held together when they were last read and none
         was kept back for the return of a lost worker; lost at a restart, which only loses how many are; None: not known.
@@ -249,6 +251,7 @@ class History:
     fleet_timeout_ms: int | None = None
     absences: Mapping[Cause, Reservoir] = field(default_factory=dict)
     measured: Held | None = None
+    group_config: GroupConfigRecord | None = None
     seats: Mapping[str, SeatMemory] = field(default_factory=dict)
     templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
     connect_work: int | None = None

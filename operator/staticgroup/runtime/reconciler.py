@@ -20,6 +20,7 @@ from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome, ReleaseResult
 from ..core.ids.naming import naming_or_none
+from ..core.next_pods.group_config import asked
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers, plan
 from ..core.releases import Release
@@ -163,10 +164,12 @@ class Reconciler:
         """Plan, and plan again where the picture shows that an absence has ended: the next pod may be made right away."""
         decided = plan(spec, snapshot, memory.history, self.now_s())
         absences = self.returns.round(key, spec, snapshot, decided, began_s)
-        if absences is memory.history.absences:
-            return decided
-        memory.history = replace(memory.history, absences=absences)
-        return plan(spec, snapshot, memory.history, self.now_s())
+        if absences is not memory.history.absences:
+            memory.history = replace(memory.history, absences=absences)
+            decided = plan(spec, snapshot, memory.history, self.now_s())
+        if decided.history.group_config is not None and decided.history.group_config.is_open:
+            memory.bounds_read_at_s = float("-inf")  # until it is read back
+        return decided
 
     def _unwritten(self, memory: Memory, requeue_after_s: float) -> Result:
         """Say when to look again after a status was not written: one that is held up has its time and spoils no round."""
@@ -229,20 +232,39 @@ class Reconciler:
         self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan, memory: Memory
     ) -> tuple[Executed, Plan]:
         """Carry out the plan's actions, or none of them in mode Observe; returns what became of them."""
-        if not decided.actions and not decided.releases:
-            return Executed(), decided
+        record = decided.history.group_config
+        idle = Executed(group_config_problem=record.problem if record is not None else None)
+        if not decided.actions and not decided.releases and decided.group_config is None:
+            return idle, decided
         if spec.mode is Mode.OBSERVE:
             return Executed(observe_only=True), decided
         settings = await self.connections.settings_for(group.metadata.namespace, spec.connection_ref)
         if isinstance(settings, KafkaProblem):
             return Executed(problem=settings), decided
-        executed = Executed()
+        executed, decided = await self._set_group_config(group, settings, idle, decided, memory)
         for release in decided.releases:  # a restart waits for them
             executed, decided = await self._release(group, settings, release, executed, decided, memory)
         for action in decided.actions:
             left, decided = await self._leave(group, settings, action, decided, memory)
             executed = replace(executed, removals=left.removals, outcomes=left.outcomes, problem=left.problem)
         return executed, decided
+
+    async def _set_group_config(
+        self, group: StaticGroup, settings: ConnectionSettings, executed: Executed, decided: Plan, memory: Memory
+    ) -> tuple[Executed, Plan]:
+        """Set the group's own session timeout, and remember that it is to be read back."""
+        write = decided.group_config
+        if write is None or not self.may_write() or not self._is_current(group):
+            return executed, decided
+        problem = await self.kafka.set_group_config(settings, group.spec.group_id, write.values)
+        if problem is not None:
+            self._note_problem(group.spec.connection_ref.key(group.metadata.namespace), problem)
+        record = asked(write, problem, self.now_s())
+        memory.history = replace(decided.history, group_config=record)
+        memory.bounds_read_at_s = float("-inf")  # what holds now is to be seen
+        self.narrator.group_config(group, write, problem)
+        await self.narrator.group_config_refused(group, problem)
+        return replace(executed, group_config_problem=problem), replace(decided, history=memory.history)
 
     async def _release(
         self,

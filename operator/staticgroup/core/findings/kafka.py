@@ -71,6 +71,14 @@ def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
             sentence=f"{call.value} was refused: the connection's principal lacks READ on Group '{group.group_id}'",
             remedy=f"{GRANT_BY_ACL}, or set spec.crashRelease to Report.",
         )
+    unset = executed.group_config_problem
+    if unset is not None and unset.kind is KafkaProblemKind.NOT_AUTHORIZED:
+        return Finding(
+            kind=kind,
+            reason=Reason.ALTER_CONFIGS_DENIED,
+            sentence=f"The session timeout of the group is not set: the connection's principal lacks {unset.missing_acl or 'ALTER_CONFIGS'}",
+            remedy=f"{GRANT_BY_ACL}, or set spec.sessionTimeout.writeGroupConfig to false.",
+        )
     return Finding(
         kind=kind,
         reason=Reason.RIGHTS_SUFFICIENT,

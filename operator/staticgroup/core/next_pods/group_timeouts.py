@@ -39,11 +39,12 @@ def plan_group(
     kept_ms: the fleet's value that the operator has set; None: it has not.
     is_written: the setting is the operator's to write.
     """
+    beat_s = protocol.heartbeat_interval_s if bounds.heartbeat_ms is None else -(-bounds.heartbeat_ms // 1000)
     judged = None
     if advice is not None and protocol.recommended_as is not None:
-        limits = limits_of(spec, bounds.min_ms, bounds.max_ms, protocol.heartbeat_interval_s)
+        limits = limits_of(spec, bounds.min_ms, bounds.max_ms, beat_s)
         judged = judge_advice(advice, spec, protocol.recommended_as, limits, kept_ms if is_written else None)
-    wish = wish_of(spec, workload, protocol.heartbeat_interval_s, judged, experience)
+    wish = wish_of(spec, workload, beat_s, judged, experience)
     if not is_written:
         return _judged_only(protocol, bounds, wish)
     if bounds.group_ms is None or bounds.min_ms is None or bounds.max_ms is None:
@@ -52,7 +53,7 @@ def plan_group(
             "DESCRIBE_CONFIGS on the Group and the Cluster resource"
         )
         return plan_of(wish, bounds, verdict=TimeoutVerdict.BOUNDS_UNREADABLE, message=message, advice_verdict=wish.advice)
-    beats_ms = 0 if wish.source is TimeoutSource.FIXED else HEARTBEATS_PER_TIMEOUT_MIN * 1000 * protocol.heartbeat_interval_s
+    beats_ms = 0 if wish.source is TimeoutSource.FIXED else HEARTBEATS_PER_TIMEOUT_MIN * 1000 * beat_s
     target_ms = chosen_within(spec, wish, min(max(bounds.min_ms, beats_ms), bounds.max_ms), bounds.max_ms)
     verdict, message = _written_verdict(protocol, bounds, wish, target_ms, bounds.group_ms)
     return plan_of(

@@ -56,6 +56,7 @@ class TimeoutPlan:
     group_ms: the group's own setting at the broker (KIP-848, streams); None for a classic group, or when unknown.
     in_force: what holds now.
     next_ms: what the next pods get: what is injected, or else their template, or the group's own; None when unknown.
+    slow_ms: a shorter one that members may still hold after that was raised; None when none may.
     group_target_ms: what the operator sets the group's own setting to; None where it does not.
     need_ms: what the timeout must reach: the time away of one restart, estimated or measured, without headroom, or what the
         fleet learner recommends.
@@ -70,6 +71,7 @@ class TimeoutPlan:
     inject_ms: int | None
     group_ms: int | None = None
     group_target_ms: int | None = None
+    slow_ms: int | None = None
     need_ms: int
     target_ms: int
     source: TimeoutSource
