@@ -1,20 +1,23 @@
-"""Read the bounds of session timeouts and a group's own settings.
+"""Read the bounds of session timeouts and a group's own settings, and set these.
 
 Why: a timeout outside the broker's bounds is refused or silently clamped. One idea: ask the coordinator itself, whose
-clamping is the one that counts, and keep what could be read when a right is missing.
-Source: GroupCoordinatorConfig, GroupConfigManager (clamping since Kafka 4.4), ConfigHelper (rights).
+clamping is the one that counts, and keep what could be read when a right is missing. Setting a value again changes nothing, so a
+lost answer is asked again like a read, and only reading the setting back tells what holds.
+Source: GroupCoordinatorConfig, GroupConfigManager (clamping since Kafka 4.4), ConfigHelper (rights); IncrementalAlterConfigs (KIP-339)
+on resources of type GROUP (KIP-848), which needs ALTER_CONFIGS on the group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from ..core.group import BrokerBounds, SessionBounds
 from ..core.protocols import PROTOCOLS, Protocol
 from . import wire
 from .answers import BrokerNode, ConfigAnswer
 from .connection import BrokerConnection
-from .errors import Code, problem_of
+from .errors import Code, Refusal, problem_of, verdict_of
+from .pool import ClusterPool
 from .wire import Api
 
 _SERVED = tuple(protocol for protocol in PROTOCOLS.values() if protocol.prefix)
@@ -92,3 +95,25 @@ def _clamped(session_ms: int | None, min_ms: int | None, max_ms: int | None) -> 
         return None
     at_least_ms = session_ms if min_ms is None else max(session_ms, min_ms)
     return at_least_ms if max_ms is None else min(at_least_ms, max_ms)
+
+
+def set_config(group_id: str, values: Mapping[str, int]) -> Callable[[ClusterPool, float], Awaitable[None]]:
+    """Return the attempt to set all of the values in one request, for `KioGateway`.
+
+    Raises
+    ------
+    ValueError: there is nothing to set. Refusal, from the attempt: the brokers did not take them.
+    """
+    if not values:
+        raise ValueError("a change of nothing is refused")
+    call = wire.alter_group_config(group_id, {key: str(value) for key, value in values.items()})
+
+    async def attempt(pool: ClusterPool, deadline_s: float) -> None:
+        node = await pool.coordinator(group_id, deadline_s)
+        connection = await pool.connection_to(node, deadline_s)
+        code = await connection.call(call, deadline_s)
+        if code != Code.NONE:
+            problem = problem_of(Api.INCREMENTAL_ALTER_CONFIGS, code, group_id=group_id, principal=pool.settings.principal)
+            raise Refusal(problem, recovery=verdict_of(Api.INCREMENTAL_ALTER_CONFIGS, code).recovery)
+
+    return attempt

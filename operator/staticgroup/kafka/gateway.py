@@ -30,7 +30,7 @@ from ..core.group import (
 from . import wire
 from .addresses import Resolver, SystemResolver
 from .answers import BrokerNode
-from .bounds import read_bounds
+from .bounds import read_bounds, set_config
 from .connection import BrokerConnection, silence_library_loggers, too_old
 from .credentials import ConnectionSettings
 from .describe import GroupReader, back_off_s, may_retry
@@ -44,7 +44,6 @@ from .errors import (
     problem_of,
     verdict_of,
 )
-from .group_config import set_config
 from .leaves import one_by_one, outcomes_of
 from .pool import ClusterPool, TokenProviderFactory
 from .rights import GroupRights, try_rights, with_topic_right

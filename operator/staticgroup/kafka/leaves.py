@@ -1,5 +1,4 @@
-"""Remove static members where each is told by a request of its own: in a streams group, which LeaveGroup does not serve; and read
-what LeaveGroup answers.
+"""Remove static members where each is told by a request of its own: in a streams group, which LeaveGroup does not serve.
 
 Why: what some of the answers say must not hide what the others do not. One idea: all requests go out at once over the
 coordinator's connection; each is sent at most once unless the broker has done nothing about any of them.

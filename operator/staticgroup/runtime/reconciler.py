@@ -42,7 +42,7 @@ from .metrics import Metrics
 from .narrator import Narrator
 from .observer import Observer
 from .recommendations import Recommendations
-from .returns import Returns
+from .returns.returns import Returns
 from .stores import Stores
 from .work_queue import Key, Result
 

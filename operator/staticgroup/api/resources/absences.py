@@ -44,7 +44,7 @@ class Absences(ApiModel):
     """Remember for how long members were away when their process ended, and what was made of it."""
 
     causes: Annotated[list[CauseOfAbsences], Field(max_length=CAUSES_MAX)] = Field(
-        [], description="By cause.", json_schema_extra=list_map("cause")
+        [], description="What is kept of them, by cause.", json_schema_extra=list_map("cause")
     )
     timeout_ms: TimeoutMs | None = Field(
         None,

@@ -11,20 +11,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..api.resources.staticgroup import StaticGroupSpec
-from ..core.absences.causes import Cause
-from ..core.absences.following import Following, follow, with_ended
-from ..core.absences.reservoir import Reservoir
-from ..core.group import GroupView
-from ..core.journal import Look, Remembered, facts_of_members, static_rejoins
-from ..core.next_pods.wishes import longest_restart_ms
-from ..core.outcomes import Executed
-from ..core.plan import ACTIVE_REQUEUE_S, Plan
-from ..core.snapshot import Snapshot
-from .metrics import Metrics
+from ...api.resources.staticgroup import StaticGroupSpec
+from ...core.absences.causes import Cause
+from ...core.absences.following import Following, follow, with_ended
+from ...core.absences.reservoir import Reservoir
+from ...core.group import GroupView
+from ...core.journal import Look, Remembered, facts_of_members, static_rejoins
+from ...core.next_pods.wishes import longest_restart_ms
+from ...core.outcomes import Executed
+from ...core.plan import ACTIVE_REQUEUE_S, Plan
+from ...core.snapshot import Snapshot
+from ..metrics import Metrics
+from ..stores import Stores
+from ..work_queue import Key
 from .recent_runs import RecentRuns
-from .stores import Stores
-from .work_queue import Key
 
 log = logging.getLogger(__name__)
 

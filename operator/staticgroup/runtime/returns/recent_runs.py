@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..core.evidence.pod import PodVersion
-from ..core.journal.runs import RETOLD_MS, RunChange, look
-from ..kube.container_runs import pod_runs
-from .stores import Stores
-from .work_queue import Key
+from ...core.evidence.pod import PodVersion
+from ...core.journal.runs import RETOLD_MS, RunChange, look
+from ...kube.container_runs import pod_runs
+from ..stores import Stores
+from ..work_queue import Key
 
 log = logging.getLogger(__name__)
 
