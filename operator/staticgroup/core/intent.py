@@ -69,6 +69,7 @@ def next_pods(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> tu
         advice=snapshot.advice,
         kept_ms=history.fleet_timeout_ms,
         experience=Experience(absences=history.absences, in_use=history.measured, now_s=snapshot.described_at_s),
+        asked_by_others_ms=snapshot.asked_by_others_ms,
         writes_group=spec.session_timeout.write_group_config and spec.mode is Mode.MANAGE,
     )
     return timeout, plan_injection(spec, snapshot, history, timeout)

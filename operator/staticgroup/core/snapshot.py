@@ -89,6 +89,7 @@ class Snapshot:
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
     webhook_served: our MutatingWebhookConfiguration is installed and trusts the operator's certificate.
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
+    asked_by_others_ms: the longest session timeout that other StaticGroups want for the one setting of the same group; 0: none.
     """
 
     namespace: str
@@ -119,6 +120,7 @@ class Snapshot:
     policy_served: bool = True
     webhook_served: bool = False
     advice: Advice | None = None
+    asked_by_others_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import GROUP_CONFIG, HOLDS, MEASURED, PLAN, PULLER, TIMEOUTS
+from .suites import ABSENCES, GROUP_CONFIG, HOLDS, MEASURED, PLAN, PULLER, RESERVOIR, TIMEOUTS, WISHES
 
 TIMEOUT = (
     mutant(
@@ -84,7 +84,7 @@ RECOMMENDATIONS = tuple(
             "core/next_pods/wishes.py",
             TIMEOUTS,
             "three heartbeats do not bind a recommendation",
-            ("heartbeat_interval_ms=heartbeat_interval_s * 1000", "heartbeat_interval_ms=0"),
+            ("heartbeat_interval_ms=heartbeat_interval_s * 1000,", "heartbeat_interval_ms=0,"),
         ),
         (
             "core/next_pods/wishes.py",
@@ -250,49 +250,49 @@ EXPERIENCE = tuple(
         ),
         (
             "core/absences/reservoir.py",
-            MEASURED,
+            RESERVOIR,
             "old absences kept as long as new ones",
             (" - self.at_s * math.log(2) / HALF_LIFE_S", ""),
         ),
         (
             "core/absences/reservoir.py",
-            MEASURED,
+            RESERVOIR,
             "members of one process counted apart",
             ("        if twin is not None:\n", "        if twin is not None and False:\n"),
         ),
         (
             "core/absences/following.py",
-            MEASURED,
+            ABSENCES,
             "session that locks a restart out makes itself longer",
             ("    is_measured = absence.end is EndKind.RETURNED and is_released\n", "    is_measured = absence.end is EndKind.RETURNED\n"),
         ),
         (
             "core/absences/following.py",
-            MEASURED,
+            ABSENCES,
             "absence from before the first look measured",
             (" and not (isinstance(fact, MemberDown) and event_ms(fact) < before.since_ms)", ""),
         ),
         (
             "core/absences/following.py",
-            MEASURED,
+            ABSENCES,
             "night without replicas taken for a restart",
             ("for i, rows in before.facts.items() if i in wanted}", "for i, rows in before.facts.items()}"),
         ),
         (
             "core/absences/following.py",
-            MEASURED,
+            ABSENCES,
             "pod without a node taken for a slow restart",
             (" or absence.gap_ms > longest_ms or", " or"),
         ),
         (
             "core/next_pods/wishes.py",
-            MEASURED,
+            WISHES,
             "fleet outvoted by fewer restarts",
             (" and own.samples >= stops:", ":"),
         ),
         (
             "core/next_pods/group_timeouts.py",
-            MEASURED,
+            WISHES,
             "group set although its bounds are not known",
             ("    if bounds.group_ms is None or bounds.min_ms is None or bounds.max_ms is None:\n", "    if bounds.group_ms is None:\n"),
         ),

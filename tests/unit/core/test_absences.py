@@ -62,6 +62,14 @@ def test_nothing_is_remembered_twice_and_nothing_grows() -> None:
     assert [e.absence.gap_ms for e in found] == [6_000] * 100
 
 
+def test_member_that_has_been_back_for_long_costs_nothing() -> None:
+    facts = [row(1, down="a/0", at=1_000, seen=1_500), row(2, back=True, lo=5_000, hi=6_000, seen=6_000)]
+    state, _ = followed([facts])
+    assert state.facts.keys() == WANTED
+    state, _ = follow(state, [], None, wanted=WANTED, began_ms=0, now_ms=6_000 + journal.SKEW_MS)
+    assert state.facts == {}
+
+
 def test_absence_from_before_the_first_look_is_none() -> None:
     begun = Following(since_ms=50_000)
     rounds = [[row(1, down="a/0", at=40_000, seen=51_000)], [row(2, back=True, lo=900_000, hi=905_000, seen=905_000)]]

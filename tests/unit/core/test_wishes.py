@@ -180,16 +180,27 @@ def test_fleets_word_is_taken_for_a_group_that_may_be_set_and_kept() -> None:
     assert (kept.source, kept.group_target_ms) == (TimeoutSource.FLEET, 60_000)
 
 
+def test_of_several_that_set_one_group_the_longest_wins_within_the_bounds() -> None:
+    """Two workloads in one group have one setting; each would undo what the other one has set."""
+    quick = [40_000] * 10
+    assert of_group(*quick, asked_by_others_ms=91_000).group_target_ms == 95_000
+    assert of_group(*quick, asked_by_others_ms=61_000).group_target_ms == 75_000
+    assert of_group(*quick, asked_by_others_ms=900_000).group_target_ms == 300_000
+    assert of_group(*quick, asked_by_others_ms=91_000, writes=False).group_target_ms is None
+
+
 @settings(deadline=None)
 @given(
-    wish=wishes, bounds=bounds_ms, holds=st.integers(1, 1_800_000), told=st.none() | advices, kept=st.none() | st.integers(0, 10**7),
+    wish=wishes, others=st.integers(0, 10**7), bounds=bounds_ms, holds=st.integers(1, 1_800_000), told=st.none() | advices, kept=st.none() | st.integers(0, 10**7),
     lengths=st.lists(st.integers(0, 900_000), max_size=70),
 )  # fmt: skip
-def test_whatever_is_known_a_group_is_never_set_outside_the_brokers_bounds(wish, bounds, holds, told, kept, lengths) -> None:
+def test_whatever_is_known_a_group_is_never_set_outside_the_brokers_bounds(
+    wish, others, bounds, holds, told, kept, lengths
+) -> None:
     """IncrementalAlterConfigs answers INVALID_CONFIG outside them."""
     low, high = bounds
     held = broker_bounds(consumer_min_ms=low, consumer_max_ms=high, consumer_session_ms=holds)
-    t = of_group(*lengths, spec=wish, bounds=held, advice=told, kept_ms=kept)
+    t = of_group(*lengths, spec=wish, bounds=held, advice=told, kept_ms=kept, asked_by_others_ms=others)
     assert t.group_target_ms is not None
     assert low <= t.group_target_ms <= high
     assert t.inject_ms is None

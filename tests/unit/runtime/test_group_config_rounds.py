@@ -7,7 +7,7 @@ from typing import Any
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind
 from support.bounds import altered, broker_bounds
 
-from .operator_world import OperatorWorld
+from .operator_world import OperatorWorld, static_group
 
 SETTING = "consumer.session.timeout.ms"
 TARGET_MS = 115_000
@@ -80,6 +80,18 @@ async def test_without_the_opt_in_nothing_is_ever_set() -> None:
         assert sent(world) == []
     assert world.condition("TimeoutSufficient")[:2] == ("False", "BrokerBoundTooLow")
     assert f"set {SETTING}=75000 on the group" in world.condition("TimeoutSufficient")[2]
+
+
+async def test_two_of_one_namespace_agree_on_the_longer_one_and_nobody_listens_to_others() -> None:
+    world = await consumers()
+    for namespace, uncapped_ms in (("shop", 151_000), ("strangers", 250_000)):
+        other = static_group(uid=f"sg-{namespace}", protocol="Consumer", sessionTimeout={"writeGroupConfig": True})
+        other["metadata"] |= {"namespace": namespace, "name": "returns"}
+        wanted = {"lowerMs": 1, "targetMs": 1, "upperMs": 1, "uncappedMs": uncapped_ms}
+        other["status"] = {"timeout": {"recommended": wanted, "source": "Structural"}}
+        world.stores.put_group((namespace, "returns"), other)
+    await world.round()
+    assert sent(world) == [("orders", f"{SETTING}=155000")]
 
 
 async def test_mode_observe_sets_nothing() -> None:

@@ -12,7 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...api.journal import Absence, EndKind, GroupData, MemberDown, MemberRejoined, MemberUp, absences, event_ms
+from ...api.journal import (
+    SKEW_MS,
+    Absence,
+    EndKind,
+    GroupData,
+    MemberDown,
+    MemberRejoined,
+    MemberUp,
+    absences,
+    event_ms,
+)
 from ..group import GroupView
 from .causes import Cause, cause_of
 from .reservoir import Reservoir, Sample, lot_of
@@ -75,7 +85,9 @@ def follow(
         ended += (_ended(a, rows, is_released=instance_id not in unreleased) for a in over)
         if is_away:
             away[instance_id] = found[-1].down_ms
-        kept[instance_id] = _needed(rows, found[-1].down_ms if is_away else None)
+        needed = _needed(rows, found[-1].down_ms if is_away else None)
+        if is_away or any(event_ms(fact) > now_ms - SKEW_MS for fact in needed):  # nothing is told later than that
+            kept[instance_id] = needed
     after = replace(before, facts=kept, away=away, unreleased=unreleased & away.keys())
     return after, tuple(ended)
 

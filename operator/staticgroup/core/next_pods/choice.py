@@ -35,6 +35,7 @@ def plan_timeout(
     advice: Advice | None = None,
     kept_ms: int | None = None,
     experience: Experience = UNTRIED,
+    asked_by_others_ms: int = 0,
     writes_group: bool = False,
 ) -> TimeoutPlan:
     """Choose the session timeout of the next pods and judge it; `in_force.judged` adds what holds.
@@ -46,12 +47,12 @@ def plan_timeout(
     advice: what the fleet learner's recommendations say of the group; None while they are not read.
     kept_ms: the fleet's value in use, which holds on while there is advice but no record to use; None: none is.
     experience: what was measured of absences.
-    writes_group: a group's own setting is the operator's to write.
+    writes_group, asked_by_others_ms: a group's own setting is the operator's to write, and others want it to be as long as this.
     """
     known = bounds or BrokerBounds()
     if protocol is not None and protocol.group_setting:
         found = known.of(protocol.group_type)
-        return plan_group(spec, workload, protocol, found, advice, kept_ms, experience, is_written=writes_group)
+        return plan_group(spec, workload, protocol, found, advice, kept_ms, experience, asked_by_others_ms if writes_group else None)
     sessions = known.of((protocol or CLASSIC).group_type)
     return _plan_own(spec, workload, sessions, advice, kept_ms, experience, is_known=protocol is not None)
 

@@ -15,7 +15,7 @@ from ...api.resources.status import TimeoutSource
 from ..group import SessionBounds
 from ..protocols import Protocol
 from ..workload import WorkloadView
-from .advice import Advice, AdviceVerdict, judge_advice
+from .advice import Advice, AdviceVerdict, judge_advice, quantised
 from .measured import Basis
 from .timeouts import TimeoutPlan, TimeoutVerdict, need_words, plan_of
 from .wishes import Experience, Wish, chosen_within, limits_of, wish_of
@@ -29,23 +29,24 @@ def plan_group(
     advice: Advice | None,
     kept_ms: int | None,
     experience: Experience,
-    *,
-    is_written: bool,
+    asked_by_others_ms: int | None,
 ) -> TimeoutPlan:
     """Judge a group's own value.
 
     Parameters
     ----------
     kept_ms: the fleet's value that the operator has set; None: it has not.
-    is_written: the setting is the operator's to write.
+    asked_by_others_ms: the longest that other StaticGroups want for the same setting, which is one for all of them: the longest wins,
+        or they would set it in turns. None: the setting is not the operator's to write.
     """
+    is_written = asked_by_others_ms is not None
     beat_s = protocol.heartbeat_interval_s if bounds.heartbeat_ms is None else -(-bounds.heartbeat_ms // 1000)
     judged = None
     if advice is not None and protocol.recommended_as is not None:
         limits = limits_of(spec, bounds.min_ms, bounds.max_ms, beat_s)
         judged = judge_advice(advice, spec, protocol.recommended_as, limits, kept_ms if is_written else None)
     wish = wish_of(spec, workload, beat_s, judged, experience)
-    if not is_written:
+    if asked_by_others_ms is None:
         return _judged_only(protocol, bounds, wish)
     if bounds.group_ms is None or bounds.min_ms is None or bounds.max_ms is None:
         message = (
@@ -54,8 +55,9 @@ def plan_group(
         )
         return plan_of(wish, bounds, verdict=TimeoutVerdict.BOUNDS_UNREADABLE, message=message, advice_verdict=wish.advice)
     beats_ms = 0 if wish.source is TimeoutSource.FIXED else HEARTBEATS_PER_TIMEOUT_MIN * 1000 * beat_s
-    target_ms = chosen_within(spec, wish, min(max(bounds.min_ms, beats_ms), bounds.max_ms), bounds.max_ms)
-    verdict, message = _written_verdict(protocol, bounds, wish, target_ms, bounds.group_ms)
+    own_ms = chosen_within(spec, wish, min(max(bounds.min_ms, beats_ms), bounds.max_ms), bounds.max_ms)
+    target_ms = max(own_ms, min(quantised(asked_by_others_ms), bounds.max_ms))
+    verdict, message = _written_verdict(protocol, bounds, wish, target_ms, own_ms)
     return plan_of(
         wish, bounds, group_target_ms=target_ms, verdict=verdict, message=message, advice_verdict=wish.advice
     )
@@ -86,7 +88,7 @@ def _judged_only(protocol: Protocol, bounds: SessionBounds, wish: Wish) -> Timeo
 
 
 def _written_verdict(
-    protocol: Protocol, bounds: SessionBounds, wish: Wish, target_ms: int, holds_ms: int
+    protocol: Protocol, bounds: SessionBounds, wish: Wish, target_ms: int, own_ms: int
 ) -> tuple[TimeoutVerdict, str]:
     """Say whether the value that the operator sets outlasts a restart, and what to raise when it cannot."""
     need_ms, setting = wish.need_ms, protocol.group_setting
@@ -97,14 +99,14 @@ def _written_verdict(
             return TimeoutVerdict.GROUP_CONFIG_TOO_SHORT, f"{short}; {_raise(protocol, need_ms)}"
         field_name = "spec.sessionTimeout.seconds" if wish.source is TimeoutSource.FIXED else "spec.sessionTimeout.maxSeconds"
         return TimeoutVerdict.BELOW_NEED, f"{short}; raise {field_name} to at least {-(-need_ms // 1000)}"
-    if wish.source is TimeoutSource.FIXED and target_ms != wish.target_ms:
+    if wish.source is TimeoutSource.FIXED and own_ms != wish.target_ms:
         return TimeoutVerdict.OUTSIDE_BROKER_BOUNDS, (
             f"spec.sessionTimeout.seconds asks for {wish.target_ms} ms but the broker allows {bounds.min_ms} to {bounds.max_ms} ms; "
             f"{setting} of the group is set to {target_ms} ms instead; change the field, or {protocol.prefix}min.session.timeout.ms or "
             f"{protocol.prefix}max.session.timeout.ms on the brokers"
         )
-    if holds_ms < need_ms:
-        return TimeoutVerdict.BELOW_NEED, f"{need} but the group's session ends after {holds_ms} ms; it is being set to {target_ms} ms"
+    if bounds.group_ms is not None and bounds.group_ms < need_ms:
+        return TimeoutVerdict.BELOW_NEED, f"{need} but the group's session ends after {bounds.group_ms} ms; it is being set to {target_ms} ms"
     return TimeoutVerdict.SUFFICIENT, ""
 
 

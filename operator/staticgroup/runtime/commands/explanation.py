@@ -55,7 +55,7 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
         yield f"Identity: {injected.id_template}, injected by {injected.method}; {_continuity(snapshot)}."
     if decided.timeout is not None:
         t = decided.timeout
-        yield f"Session timeout: {_timeouts(t)} ({t.source.value}), a restart is estimated to take {seconds(t.structural_ms)}."
+        yield f"Session timeout: {_timeouts(t)} ({t.source.value}, {t.basis.value}): {t.why}."
 
 
 def _timeouts(t: TimeoutPlan) -> str:
