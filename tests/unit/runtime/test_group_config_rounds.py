@@ -100,6 +100,10 @@ async def test_mode_observe_sets_nothing() -> None:
     world.reconciler = world._new_reconciler()
     await world.round()
     assert sent(world) == []
+    timeout = world.status.timeout
+    assert timeout is not None
+    assert (timeout.basis, timeout.next_ms) == ("GroupConfig", 45_000)
+    assert f"set {SETTING}=75000 on the group" in world.condition("TimeoutSufficient")[2]
 
 
 async def test_missing_right_is_told_once_and_the_group_is_asked_again_after_five_minutes() -> None:
