@@ -55,6 +55,16 @@ def test_other_value_than_the_target_is_set() -> None:
     assert (write.values, write.before_ms, record) == ({SETTING: TARGET_MS}, 45_000, None)
 
 
+def test_streams_group_has_its_own_setting() -> None:
+    """KIP-1071: streams.session.timeout.ms, in the bounds of group.streams."""
+    bounds = broker_bounds(streams_min_ms=45_000, streams_max_ms=60_000, streams_session_ms=45_000)
+    t = plan_timeout(spec().session_timeout, workload(2), protocols.STREAMS, bounds, writes_group=True)
+    streams = group(group_type=GroupType.STREAMS, group_epoch=5, assignment_epoch=5)
+    write, _ = plan_group_config(t, protocols.STREAMS, bounds, streams, None, NOW_S)
+    assert write.values == {"streams.session.timeout.ms": 60_000}
+    assert "raise group.streams.max.session.timeout.ms on the brokers to at least 75000" in t.message
+
+
 def test_target_that_holds_is_not_set_again() -> None:
     assert planned(altered(BOUNDS, {SETTING: TARGET_MS})) == (None, None)
 
