@@ -56,6 +56,8 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
     if decided.timeout is not None:
         t = decided.timeout
         yield f"Session timeout: {_timeouts(t)} ({t.source.value}, {t.basis.value}): {t.why}."
+    if decided.group_config is not None:
+        yield f"To be set on the group: {', '.join(f'{key}={value}' for key, value in sorted(decided.group_config.values.items()))}."
 
 
 def _timeouts(t: TimeoutPlan) -> str:
