@@ -19,6 +19,7 @@ def broker_bounds(
     streams_min_ms: int | None = None,
     streams_max_ms: int | None = None,
     streams_session_ms: int | None = None,
+    streams_heartbeat_ms: int | None = None,
     problems: Sequence[KafkaProblem] = (),
     stored: Mapping[str, int] | None = None,
     limits: Mapping[str, tuple[int, int]] | None = None,
@@ -30,7 +31,9 @@ def broker_bounds(
             GroupType.CONSUMER: SessionBounds(
                 min_ms=consumer_min_ms, max_ms=consumer_max_ms, group_ms=consumer_session_ms, heartbeat_ms=consumer_heartbeat_ms
             ),
-            GroupType.STREAMS: SessionBounds(min_ms=streams_min_ms, max_ms=streams_max_ms, group_ms=streams_session_ms),
+            GroupType.STREAMS: SessionBounds(
+                min_ms=streams_min_ms, max_ms=streams_max_ms, group_ms=streams_session_ms, heartbeat_ms=streams_heartbeat_ms
+            ),
         },
         problems=tuple(problems),
         stored=stored or {},
